@@ -1,0 +1,1 @@
+"""The research agent: prompts become programs; islands keep them; supporters advise."""
