@@ -1,0 +1,99 @@
+"""The protocol between the research agent and whatever writes text.
+
+A backend gets *requests* (one prompt, n samples) and answers with *completions*. Two kinds of end are known:
+the end of a line, for edits of one line, and the end of the function that the prompt has begun. With
+``avoid`` set, a backend that can does *non-copy decoding*: it samples from the model's distribution
+conditioned on the line not being ``avoid``, the parent's own text at that place. A small model copies its
+parent nearly always; conditioned, every sample is an edit.
+
+Randomness comes only from each request's seed, never from global state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Stop = Literal["line", "function"]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are drawn."""
+
+    temperature: float = 0.8
+    """Softmax temperature, > 0."""
+    top_k: int = 40
+    """Only the k likeliest tokens are drawn from; 0 means all. At least 2, so that a banned token leaves
+    another."""
+    max_new_tokens: int = 48
+    """Token limit of a completion that stops at the end of a line."""
+    max_function_tokens: int = 256
+    """Token limit of a completion that stops at the end of a function."""
+    uniform_deviation: float = 0.3
+    """Non-copy decoding: weight of the uniform distribution in the position of the first deviation, in [0,
+    1]. 0 is exact conditional sampling, which deviates where the model is least sure; some uniform part
+    reaches the rest."""
+    banned_text: str = "#"
+    """Tokens that contain this text are never drawn within a line (a comment is not an edit); empty bans
+    none."""
+
+    def __post_init__(self) -> None:
+        if self.temperature <= 0 or self.top_k < 0 or self.top_k == 1:
+            raise ValueError("temperature must be positive and top_k 0 (all tokens) or at least 2")
+        if not 0 <= self.uniform_deviation <= 1:
+            raise ValueError("uniform_deviation must lie in [0, 1]")
+        if self.max_new_tokens < 1 or self.max_function_tokens < 1:
+            raise ValueError("token limits must be positive")
+
+
+@dataclass(frozen=True)
+class GenerationRequest:
+    """One prompt of which ``n`` continuations are wanted."""
+
+    prompt: str
+    """Raw text to continue; a chat template, if any, has been applied already."""
+    n: int
+    """Number of samples."""
+    avoid: str | None = None
+    """Text the completion must differ from (the parent's rest of the line), or None. Needs
+    ``stop="line"``."""
+    stop: Stop = "line"
+    """Where a completion ends."""
+    seed: int = 0
+    """Seed of this request's own random stream."""
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ValueError("a request asks for at least one sample")
+        if self.avoid is not None and self.stop != "line":
+            raise ValueError("non-copy decoding is defined for single lines only")
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One sampled continuation."""
+
+    text: str
+    """The sampled text, cut at its end: a finished line or function body keeps its final newline."""
+    tokens: int
+    """Number of tokens drawn from the model (forced ones not counted)."""
+    finished: bool = True
+    """False if the token limit ended it."""
+
+
+OnCompletion = Callable[[int, int, Completion], None]
+"""Called as ``on_completion(request_index, sample_index, completion)`` as soon as a sample has ended."""
+
+
+class Generator(Protocol):
+    """Something that continues prompts."""
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
+        """All completions, by request and sample."""
+        ...
+
+    def stream(self, requests: Sequence[GenerationRequest], on_completion: OnCompletion) -> None:
+        """Generate, handing over each completion as it ends, so that its evaluation can start meanwhile."""
+        ...
