@@ -1,0 +1,49 @@
+# Everything a fresh machine needs: `make run` and `make test` set themselves up (Python 3.11+, Linux, package registries only).
+PYTHON ?= python3
+VENV   ?= .venv
+TORCH  ?= torch==2.13.0
+RUN    ?= runs/default
+ARGS   ?=
+
+BIN   := $(VENV)/bin
+READY := $(VENV)/.ready
+# One thread by default where several processes share two cores; the learner raises it for itself.
+export TOKENIZERS_PARALLELISM = false
+
+.PHONY: run test test-all lint bench gallery setup model clean
+.DELETE_ON_ERROR:
+
+run: setup model  ## the main job: evolve bandit programs with the embedded model, resuming what was begun
+	@$(BIN)/python -m experiments.run --config experiments/configs/default.yaml --folder $(RUN) --resume-if-exists $(ARGS)
+
+test: setup model  ## the quick suite
+	@$(BIN)/python -m pytest $(ARGS)
+
+test-all: setup model  ## everything, the slow suite included
+	@$(BIN)/python -m pytest -m "slow or not slow" $(ARGS)
+
+lint: setup
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+bench: setup model
+	@$(BIN)/python -m experiments.benchmarks $(ARGS)
+
+gallery: setup
+	@$(BIN)/python -m atlas_gym gallery $(ARGS)
+
+setup: $(READY)
+
+# Reinstalled only when what is to be installed changes; a half-finished installation has no stamp.
+$(READY): pyproject.toml constraints.txt Makefile
+	@echo "Setting up $(VENV): one download of about 700 MB, one to three minutes."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" -c constraints.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[learn,dev]" -c constraints.txt
+	@touch $@
+
+model: $(READY)
+	@$(BIN)/python -m agents.model fetch >/dev/null
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

@@ -1,0 +1,110 @@
+"""The main job from the command line: `python -m experiments.run --config experiments/configs/default.yaml`.
+
+Everything that decides a run is in its configuration; the command line only lays single values on top
+(`--method evotune --seed 3 phase.beta=0.2`). The run's folder remembers the result, so `--resume` needs nothing
+but the folder.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rich.console import Console
+
+from agents.model import ModelMissing
+from atlas_gym.evaluation import ConfinementError
+from experiments.live import LiveView
+from experiments.summary import print_summary, write_files
+from experiments.wandb_observer import WandbObserver
+from trainers.atlas import AtlasRun
+from trainers.config import METHODS, RunConfig, load_config
+from trainers.settings_file import SettingsError, merge, parse_overrides
+from trainers.store import RunStore, StoreError
+
+EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run or resume; returns the exit code (0 done, 1 failed, 2 asked wrongly, 130 interrupted)."""
+    options = _parser().parse_args(arguments)
+    console = Console()
+    errors = Console(stderr=True, soft_wrap=True)
+    try:
+        config, folder = _resolve(options)
+        return _run(config, folder, console)
+    except (SettingsError, ModelMissing) as error:
+        errors.print(f"[bold red]Error:[/bold red] {error}", highlight=False)
+        return EXIT_USAGE
+    except (StoreError, ConfinementError) as error:
+        errors.print(f"[bold red]Error:[/bold red] {error}", highlight=False)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m experiments.run", description=__doc__)
+    parser.add_argument("--config", type=Path, help="configuration file (YAML); default: every default")
+    parser.add_argument("--folder", type=Path, help="run folder; default: runs/ENV-METHOD-START-sSEED")
+    parser.add_argument("--resume", action="store_true", help="continue the run in --folder")
+    parser.add_argument("--resume-if-exists", action="store_true", help="continue it if there is one, else begin")
+    parser.add_argument("--method", choices=sorted(METHODS), help="what learns, and how")
+    parser.add_argument("--env", help="environment id")
+    parser.add_argument("--seed", type=int, help="seed of everything")
+    parser.add_argument("--model", help="embedded, a Hugging Face id or a local folder")
+    parser.add_argument("--rounds", type=int, help="exploration rounds")
+    parser.add_argument("override", nargs="*", metavar="KEY=VALUE", help="any other setting, e.g. phase.beta=0.2")
+    return parser
+
+
+def _resolve(options: argparse.Namespace) -> tuple[RunConfig, Path]:
+    asked = {
+        name: value
+        for name in ("method", "env", "seed", "model", "rounds")
+        if (value := getattr(options, name)) is not None
+    }
+    asked = merge(asked, parse_overrides(options.override))
+    if options.folder is not None and (options.folder / "config.yaml").exists():
+        return _resume(options, asked)
+    if options.resume:
+        raise SettingsError("--resume needs --folder with a run in it (a config.yaml)")
+    config = load_config(options.config, asked)
+    return config, options.folder or Path("runs") / config.name
+
+
+def _resume(options: argparse.Namespace, asked: dict[str, Any]) -> tuple[RunConfig, Path]:
+    folder = options.folder
+    if not (options.resume or options.resume_if_exists):
+        raise SettingsError(f"{folder} holds a run already: add --resume to continue it, or name another --folder")
+    stored = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+    config = load_config(folder / "config.yaml", {})
+    if asked and load_config(None, merge(stored, asked)) != config:
+        raise SettingsError(f"{folder} was begun with other settings; a run keeps its own. Name another --folder")
+    return config, folder
+
+
+def _run(config: RunConfig, folder: Path, console: Console) -> int:
+    console.print(f"[bold]{config.name}[/bold] in {folder}: {config.rounds} rounds, {config.phases} phases")
+    with RunStore(folder) as store:
+        view = LiveView(config.rounds, config.phases, config.exploration.groups, console)
+        tracker = WandbObserver(store, config, warn=lambda text: console.print(f"[yellow]{text}[/yellow]"))
+        try:
+            with view, AtlasRun(config, store, (view, tracker)) as run:
+                summary = run.run()
+        except KeyboardInterrupt:
+            console.print(
+                "\nStopped; nothing that was stored is lost. Continue with:\n"
+                f"  {Path(sys.executable).name} -m experiments.run --folder {folder} --resume"
+            )
+            tracker.close()
+            return EXIT_INTERRUPTED
+        files = write_files(store, summary)
+        tracker.attach(files)
+        print_summary(store, summary, console)
+        tracker.close()
+        console.print(f"\nIn {folder}: run.sqlite, config.yaml, " + ", ".join(path.name for path in files))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

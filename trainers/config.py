@@ -1,0 +1,127 @@
+"""A run's whole configuration, and what each method's name stands for.
+
+A method is nothing but settings: `METHODS` lists them, a configuration names one, and every single value can be
+set apart from it (that is how the ablations are made). Values given explicitly win over the method's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from agents.generation import Sampling
+from agents.policy import LoraSettings
+from trainers.exploration import ExplorationSettings
+from trainers.gate import GateSettings
+from trainers.pairs import PairSettings
+from trainers.phase import PhaseSettings
+from trainers.probe import ProbeSettings
+from trainers.settings_file import SettingsError, build, merge, plain
+from trainers.tracking import Mode
+
+METHODS: Mapping[str, Mapping[str, Any]] = {
+    # ATLAS: the reference moves through the gate, each phase goes on from the last policy.
+    "atlas": {"tuning": True, "phase": {"reference": "gated", "initialisation": "previous"}},
+    # The paper's ablation: a moving reference without supporters or gate.
+    "evodpo": {"tuning": True, "phase": {"reference": "every_phase", "initialisation": "previous"}},
+    # EvoTune (Surina et al., 2025): fixed reference, every phase begins at the base model.
+    "evotune": {"tuning": True, "phase": {"reference": "fixed", "initialisation": "base"}},
+    # Evolutionary search with the untuned model.
+    "search": {"tuning": False},
+}
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides a run."""
+
+    env: str = "ATLAS-Bandit-v0"
+    """Environment id."""
+    env_args: Mapping[str, Any] = field(default_factory=dict)
+    """Keyword arguments of the environment's task, for example `replicas: 5`."""
+    start: str = "named"
+    """Starting program: `named` (constants on lines of their own), `inlined` or `scratch`."""
+    method: str = "atlas"
+    """One of `METHODS`."""
+    tuning: bool = True
+    """Whether there are fine-tuning phases at all."""
+    seed: int = 0
+    """Seed of every random stream of the run."""
+    model: str = "embedded"
+    """The research agent's model: `embedded`, a Hugging Face id or a local folder."""
+    style: str = "edit_line"
+    """Proposal style: `edit_line`, `complete` or `rewrite`."""
+    rounds: int = 24
+    """Exploration rounds."""
+    phase_every: int = 8
+    """Rounds between two fine-tuning phases (paper: 20). No phase follows the last round."""
+    improvement_margin: float = 0.002
+    """A candidate is called improving if it beats its parent by more than this, in units of score."""
+    workers: int = 2
+    """Evaluator processes."""
+    torch_threads: int = 2
+    """Threads of generation and tuning."""
+    held_out_seeds: int = 16
+    """Held-out replicas that confirm the initial and the best program."""
+    tracking: Mode = "auto"
+    """W&B: `online`, `offline`, `off`, or `auto` (online with a key in the environment, else offline)."""
+    exploration: ExplorationSettings = ExplorationSettings()
+    """Layout of a round."""
+    sampling: Sampling = Sampling()
+    """How tokens are drawn."""
+    pairs: PairSettings = PairSettings()
+    """How preference pairs are built."""
+    phase: PhaseSettings = PhaseSettings()
+    """A fine-tuning phase."""
+    gate: GateSettings = GateSettings()
+    """Eqs. 4 and 5."""
+    lora: LoraSettings = LoraSettings()
+    """The adapters."""
+    probe: ProbeSettings = ProbeSettings()
+    """What is sampled before and after each phase."""
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}")
+        for name in ("rounds", "phase_every", "workers", "torch_threads", "held_out_seeds"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+
+    @property
+    def phases(self) -> int:
+        """Number of fine-tuning phases that are planned."""
+        return (self.rounds - 1) // self.phase_every if self.tuning else 0
+
+    @property
+    def name(self) -> str:
+        """A folder name that tells runs apart."""
+        return f"{self.env.removeprefix('ATLAS-').lower()}-{self.method}-{self.start}-s{self.seed}"
+
+
+def load_config(path: Path | None, overrides: Mapping[str, Any]) -> RunConfig:
+    """A configuration from the method's settings, a file laid on them, and overrides on top.
+
+    Raises:
+        SettingsError: the file is missing or not YAML, or a setting is unknown or unusable.
+    """
+    values: dict[str, Any] = {}
+    if path is not None:
+        try:
+            values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        except OSError as error:
+            raise SettingsError(f"the configuration {path} cannot be read: {error.strerror}") from error
+        except yaml.YAMLError as error:
+            raise SettingsError(f"{path} is not YAML: {error}") from error
+    values = merge(values, overrides)
+    method = METHODS.get(values.get("method", RunConfig.method), {})
+    return build(RunConfig, merge(method, values))
+
+
+def save_config(config: RunConfig, path: Path) -> None:
+    """Write the whole configuration, defaults included, so that a later default cannot change a run."""
+    text = yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)

@@ -1,0 +1,299 @@
+"""The run store: one SQLite file that holds everything a run decided, written before it is acted on.
+
+A run is a folder; `run.sqlite` in it is the only truth about its progress. Every step of the loop either
+finds its result here (a resumed run) or makes it and stores it in one transaction (a fresh one), so that a
+process killed at any moment loses at most the step it was in, and never counts a step twice. Ids are
+arithmetic (see `candidate_id`), not handed out by the database: a repeated insert meets the row it repeats.
+
+WAL journal, `synchronous=FULL`: a committed row survives a power cut. A lock file keeps a second process out.
+"""
+
+import fcntl
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from agents.candidate import CandidateRecord
+
+SCHEMA_VERSION = 1
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS prompts (
+    round INTEGER, island INTEGER, prompt TEXT NOT NULL, PRIMARY KEY (round, island)
+);
+CREATE TABLE IF NOT EXISTS candidates (
+    id INTEGER PRIMARY KEY, round INTEGER NOT NULL, island INTEGER NOT NULL, origin TEXT NOT NULL,
+    style TEXT NOT NULL, hole TEXT NOT NULL, parent_id INTEGER, completion TEXT NOT NULL, program TEXT NOT NULL,
+    program_key TEXT, status TEXT NOT NULL, score REAL, detail TEXT NOT NULL, metrics TEXT NOT NULL,
+    parent_score REAL, is_copy INTEGER NOT NULL, duplicate_of INTEGER, prompted INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS candidates_by_round ON candidates (round, island);
+CREATE INDEX IF NOT EXISTS candidates_by_key ON candidates (program_key);
+CREATE TABLE IF NOT EXISTS units (
+    round INTEGER, grp INTEGER, summary TEXT NOT NULL, PRIMARY KEY (round, grp)
+);
+CREATE TABLE IF NOT EXISTS phases (
+    phase INTEGER PRIMARY KEY, round INTEGER NOT NULL, promoted INTEGER NOT NULL, result TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS pairs (
+    phase INTEGER, idx INTEGER, kind TEXT NOT NULL, chosen_id INTEGER NOT NULL, rejected_id INTEGER NOT NULL,
+    margin REAL NOT NULL, hole TEXT NOT NULL, prompt TEXT NOT NULL, chosen TEXT NOT NULL, rejected TEXT NOT NULL,
+    PRIMARY KEY (phase, idx)
+);
+CREATE TABLE IF NOT EXISTS probes (
+    phase INTEGER, moment TEXT, result TEXT NOT NULL, PRIMARY KEY (phase, moment)
+);
+CREATE TABLE IF NOT EXISTS held_out (program_key TEXT PRIMARY KEY, result TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS supporter_calls (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, round INTEGER, phase INTEGER, role TEXT NOT NULL, call TEXT NOT NULL
+);
+"""
+
+_CANDIDATE_COLUMNS = (
+    "id", "round", "island", "origin", "style", "hole", "parent_id", "completion", "program", "program_key",
+    "status", "score", "detail", "metrics", "parent_score", "is_copy", "duplicate_of", "prompted",
+)  # fmt: skip
+
+
+class StoreError(RuntimeError):
+    """The run folder cannot be used as asked; the message names the way out."""
+
+
+class RunStore:
+    """A run's database and its folder.
+
+    Args:
+        folder: the run's folder; made if it is missing.
+
+    Raises:
+        StoreError: another process holds the run, the file is not a run store, or it is of another version.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = self._acquire_lock()
+        try:
+            self._db = sqlite3.connect(self.folder / "run.sqlite", isolation_level=None)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.executescript(SCHEMA)
+        except sqlite3.DatabaseError as error:
+            self._lock.close()
+            raise StoreError(
+                f"{self.folder / 'run.sqlite'} cannot be read as a run store ({error}); move the folder away "
+                "or name another one with --folder."
+            ) from error
+        self._check_version()
+
+    def _acquire_lock(self):
+        lock = open(self.folder / ".lock", "w")  # noqa: SIM115 (held open for the store's life)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            raise StoreError(f"Another process is using {self.folder}; wait for it or stop it first.") from None
+        return lock
+
+    def _check_version(self) -> None:
+        version = self.get_meta("schema_version")
+        if version is None:
+            self.set_meta("schema_version", SCHEMA_VERSION)
+        elif version != SCHEMA_VERSION:
+            raise StoreError(
+                f"{self.folder} was written with store version {version}, this is version {SCHEMA_VERSION}; "
+                "resume it with the release that wrote it."
+            )
+
+    def close(self) -> None:
+        """Close the database and let go of the folder."""
+        self._db.close()
+        self._lock.close()
+
+    def __enter__(self) -> "RunStore":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of the block's writes, or none of them.
+
+        Raises:
+            StoreError: the write failed (a full disk, say); the store is as it was before the block.
+        """
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield
+            self._db.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            self._rollback()
+            raise StoreError(
+                f"Writing to {self.folder} failed ({error}). Nothing stored so far is lost: free some space "
+                "and run the same command with --resume."
+            ) from error
+        except BaseException:
+            self._rollback()
+            raise
+
+    def _rollback(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+    # -- meta
+
+    def set_meta(self, key: str, value: Any) -> None:
+        """Store a small JSON value under a key."""
+        with self.transaction():
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(value)))
+
+    def get_meta(self, key: str, default: Any = None) -> Any:
+        """The value stored under a key, or the default."""
+        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return default if row is None else json.loads(row[0])
+
+    # -- exploration
+
+    def add_unit(
+        self, round_: int, group: int, candidates: Iterable[CandidateRecord], summary: Mapping[str, Any]
+    ) -> None:
+        """Store the candidates of one group of islands in one round, all or none."""
+        records = list(candidates)
+        with self.transaction():
+            self._insert_prompts(records)
+            self._db.executemany(_INSERT_CANDIDATE, [_candidate_row(record) for record in records])
+            self._db.execute("INSERT INTO units VALUES (?, ?, ?)", (round_, group, json.dumps(summary)))
+
+    def _insert_prompts(self, records: list[CandidateRecord]) -> None:
+        # One prompt per island and round, stored once however many completions share it.
+        rows = {(r.round, r.island): r.prompt for r in records if r.prompt}
+        self._db.executemany(
+            "INSERT OR IGNORE INTO prompts VALUES (?, ?, ?)", [(*key, prompt) for key, prompt in rows.items()]
+        )
+
+    def unit_summary(self, round_: int, group: int) -> dict[str, Any] | None:
+        """What was recorded of a unit, or None if it is still to be done."""
+        row = self._db.execute("SELECT summary FROM units WHERE round = ? AND grp = ?", (round_, group)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def unit_candidates(self, round_: int, islands: Iterable[int]) -> list[CandidateRecord]:
+        """The candidates of some islands in one round, by id."""
+        wanted = set(islands)
+        return [c for c in self.candidates("WHERE c.round = ?", (round_,)) if c.island in wanted]
+
+    def candidates(self, where: str = "", args: tuple = ()) -> Iterator[CandidateRecord]:
+        """Candidates by id; `where` is an SQL condition over `c` (candidates)."""
+        columns = ", ".join(f"c.{name}" for name in _CANDIDATE_COLUMNS)
+        query = (
+            f"SELECT {columns}, p.prompt FROM candidates c "
+            f"LEFT JOIN prompts p ON c.prompted AND p.round = c.round AND p.island = c.island {where} ORDER BY c.id"
+        )
+        for row in self._db.execute(query, args):
+            yield _candidate_from_row(row)
+
+    def candidate(self, candidate_id: int) -> CandidateRecord:
+        """One candidate by id.
+
+        Raises:
+            KeyError: there is none of that id.
+        """
+        for record in self.candidates("WHERE c.id = ?", (candidate_id,)):
+            return record
+        raise KeyError(candidate_id)
+
+    def count(self, table: str) -> int:
+        """Number of rows of a table."""
+        return self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+
+    def unit_summaries(self) -> list[dict[str, Any]]:
+        """Every finished unit's summary, in order of round and group."""
+        return [json.loads(row[0]) for row in self._db.execute("SELECT summary FROM units ORDER BY round, grp")]
+
+    # -- tuning
+
+    def add_phase(
+        self, phase: int, round_: int, promoted: bool, result: Mapping[str, Any], pairs: Iterable[Any]
+    ) -> None:
+        """Store a finished fine-tuning phase together with its pairs."""
+        rows = [
+            (phase, i, p.kind, p.chosen_id, p.rejected_id, p.margin, p.hole, p.prompt, p.chosen, p.rejected)
+            for i, p in enumerate(pairs)
+        ]
+        with self.transaction():
+            self._db.executemany(f"INSERT INTO pairs VALUES ({', '.join('?' * 10)})", rows)
+            self._db.execute(
+                "INSERT INTO phases VALUES (?, ?, ?, ?)", (phase, round_, int(promoted), json.dumps(result))
+            )
+
+    def phases(self) -> list[dict[str, Any]]:
+        """Every finished phase's result, in order."""
+        return [json.loads(row[0]) for row in self._db.execute("SELECT result FROM phases ORDER BY phase")]
+
+    def pairs(self) -> Iterator[sqlite3.Row]:
+        """Every stored preference pair as (phase, idx, kind, chosen_id, rejected_id, margin, hole, ...)."""
+        yield from self._db.execute("SELECT * FROM pairs ORDER BY phase, idx")
+
+    def add_probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
+        """Store a probe's result ("before" or "after" a phase)."""
+        with self.transaction():
+            self._db.execute("INSERT INTO probes VALUES (?, ?, ?)", (phase, moment, json.dumps(result)))
+
+    def probe(self, phase: int, moment: str) -> dict[str, Any] | None:
+        """A stored probe's result, or None."""
+        row = self._db.execute(
+            "SELECT result FROM probes WHERE phase = ? AND moment = ?", (phase, moment)
+        ).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    # -- confirmation and supporters
+
+    def add_held_out(self, program_key: str, result: Mapping[str, Any]) -> None:
+        """Store a program's confirmation on held-out seeds."""
+        with self.transaction():
+            self._db.execute("INSERT OR REPLACE INTO held_out VALUES (?, ?)", (program_key, json.dumps(result)))
+
+    def held_out(self, program_key: str) -> dict[str, Any] | None:
+        """A program's stored confirmation, or None."""
+        row = self._db.execute("SELECT result FROM held_out WHERE program_key = ?", (program_key,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def add_supporter_call(self, role: str, call: Mapping[str, Any], *, round_: int, phase: int | None) -> None:
+        """Store one call of a supporter, answered or skipped."""
+        with self.transaction():
+            self._db.execute(
+                "INSERT INTO supporter_calls (round, phase, role, call) VALUES (?, ?, ?, ?)",
+                (round_, phase, role, json.dumps(call)),
+            )
+
+    def supporter_calls(self) -> list[dict[str, Any]]:
+        """Every stored supporter call, in order."""
+        rows = self._db.execute("SELECT round, phase, role, call FROM supporter_calls ORDER BY id")
+        return [{"round": r, "phase": p, "role": role, **json.loads(call)} for r, p, role, call in rows]
+
+
+_INSERT_CANDIDATE = (
+    f"INSERT INTO candidates ({', '.join(_CANDIDATE_COLUMNS)}) VALUES ({', '.join('?' * len(_CANDIDATE_COLUMNS))})"
+)
+
+
+def _candidate_row(record: CandidateRecord) -> tuple:
+    values = asdict(record)
+    values["metrics"] = json.dumps(dict(record.metrics))
+    values["is_copy"] = int(record.is_copy)
+    values["prompted"] = int(bool(record.prompt))
+    return tuple(values[name] for name in _CANDIDATE_COLUMNS)
+
+
+def _candidate_from_row(row: tuple) -> CandidateRecord:
+    values = dict(zip((*_CANDIDATE_COLUMNS, "prompt"), row, strict=True))
+    values["prompt"] = values["prompt"] or ""
+    values["metrics"] = json.loads(values["metrics"])
+    values["is_copy"] = bool(values["is_copy"])
+    del values["prompted"]
+    return CandidateRecord(**values)
