@@ -1,0 +1,41 @@
+"""The texts that an environment hands to whoever writes programs: what went wrong, what to improve, what is best.
+
+Everything here that came from a candidate (its error message) was sanitised and shortened by the evaluator.
+"""
+
+from atlas_gym.evaluation.result import Evaluation, Limits, Status
+
+_ADVICE = {
+    Status.INVALID: "The program could not be loaded.",
+    Status.ERROR: "The program raised an error.",
+    Status.TIMEOUT: "The program was stopped: it took too long. Do less work per call.",
+    Status.MEMORY: "The program was stopped: it used too much memory.",
+    Status.VIOLATION: "The program was stopped: it tried what a candidate may not do (files, network, processes).",
+    Status.CRASHED: "The program's process ended before the evaluation did.",
+}
+
+
+def limits_text(limits: Limits) -> str:
+    """State the limits of one evaluation in a line."""
+    return (
+        f"{limits.wall_s:g} s of wall-clock time, {limits.cpu_s:g} s of CPU time and {limits.memory_mb} MB of memory "
+        f"for the whole evaluation; {limits.source_chars} characters of source."
+    )
+
+
+def feedback_text(evaluation: Evaluation, limits: Limits) -> str:
+    """Say how a program did: its score and where it lost, or why it failed and what the limits are."""
+    if evaluation.ok:
+        normalized = evaluation.metrics["normalized_score"]
+        headline = f"Status: ok. Score {evaluation.score:.4f} (normalized {normalized:.3f})."
+        return f"{headline}\n{evaluation.diagnosis}".rstrip()
+    lines = [f"Status: {evaluation.status}. {_ADVICE[evaluation.status]}"]
+    if evaluation.detail:
+        lines.append(evaluation.detail)
+    lines.append(f"Limits: {limits_text(limits)}")
+    return "\n".join(lines)
+
+
+def code_block(program: str) -> str:
+    """Fence a program for a prompt."""
+    return f"```python\n{program.rstrip()}\n```"

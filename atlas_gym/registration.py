@@ -1,0 +1,61 @@
+"""The environments of this package: their Gymnasium ids and where their parts live.
+
+Everything is named by strings and imported on use, so that `import atlas_gym` loads neither torch nor an evaluator.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+
+if TYPE_CHECKING:
+    from atlas_gym.problem import Problem
+
+
+@dataclass(frozen=True)
+class Registered:
+    """One environment: every part as `module:name`."""
+
+    env_id: str
+    """Gymnasium id."""
+    environment: str
+    """The `gymnasium.Env`."""
+    vector_environment: str
+    """The `gymnasium.vector.VectorEnv` that evaluates a batch on a pool."""
+    problem: str
+    """The `Problem` that both are built on."""
+
+
+REGISTERED = (
+    Registered(
+        "ATLAS-Bandit-v0",
+        environment="atlas_gym.bandit.env:BanditEnv",
+        vector_environment="atlas_gym.bandit.env:BanditVectorEnv",
+        problem="atlas_gym.bandit.problem:BanditProblem",
+    ),
+    Registered(
+        "ATLAS-Burgers-v0",
+        environment="atlas_gym.burgers.env:BurgersEnv",
+        vector_environment="atlas_gym.burgers.env:BurgersVectorEnv",
+        problem="atlas_gym.burgers.problem:BurgersProblem",
+    ),
+)
+
+
+def register_environments() -> None:
+    """Make the ids known to `gymnasium.make`; a second call does nothing."""
+    for entry in REGISTERED:
+        if entry.env_id not in gymnasium.registry:
+            gymnasium.register(
+                id=entry.env_id, entry_point=entry.environment, vector_entry_point=entry.vector_environment
+            )
+
+
+def load_problem(env_id: str, **params: Any) -> "Problem":
+    """Build the problem behind an id from the environment's own keywords (`preset`, constants)."""
+    for entry in REGISTERED:
+        if entry.env_id == env_id:
+            module, name = entry.problem.split(":")
+            return getattr(import_module(module), name).from_keywords(**params)
+    raise ValueError(f"no environment {env_id!r}; there are {', '.join(entry.env_id for entry in REGISTERED)}")

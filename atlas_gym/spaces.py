@@ -1,0 +1,69 @@
+"""The space of program texts.
+
+Gymnasium's own `Text` checks every character against an alphabet (3 ms for 64k characters), samples gibberish and
+prints its whole alphabet. `Source` bounds the length alone, accepts any Unicode, samples from a pool of valid
+programs and prints in one line.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import numpy as np
+from gymnasium.error import CustomSpaceError
+from gymnasium.spaces import Text
+from gymnasium.vector.utils import create_shared_memory
+
+#: Used only where Gymnasium asks a text space for characters: masked sampling and flattening.
+_CHARSET = frozenset(map(chr, range(32, 127))) | {"\n", "\t"}
+
+
+class Source(Text):
+    """Texts of at most `max_length` characters.
+
+    Args:
+        max_length: The greatest number of characters, inclusive.
+        pool: Texts that `sample` draws from; without any it draws printable gibberish, as `Text` does.
+        seed: Seed of the sampling.
+
+    Example:
+        >>> space = Source(100, pool=["def policy(context, history, t):\\n    return 0\\n"], seed=1)
+        >>> space
+        Source(max_length=100)
+        >>> space.sample() in space, "θ = 1" in space, "x" * 101 in space
+        (True, True, False)
+    """
+
+    def __init__(self, max_length: int, *, pool: Iterable[str] = (), seed: int | np.random.Generator | None = None):
+        super().__init__(max_length, min_length=0, charset=_CHARSET, seed=seed)
+        self.pool = tuple(pool)
+        for text in self.pool:
+            if not self.contains(text):
+                raise ValueError(f"a text of the pool has {len(text)} characters, more than max_length={max_length}")
+
+    def contains(self, x: Any) -> bool:
+        return isinstance(x, str) and len(x) <= self.max_length
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        """Draw a text of the pool; a mask or probability asks for `Text.sample`, which draws characters."""
+        if mask is None and probability is None and self.pool:
+            return self.pool[self.np_random.integers(len(self.pool))]
+        return super().sample(mask, probability)
+
+    def __repr__(self) -> str:
+        return f"Source(max_length={self.max_length})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Source) and (self.max_length, self.pool) == (other.max_length, other.pool)
+
+    def __hash__(self) -> int:
+        return hash((Source, self.max_length, self.pool))
+
+
+@create_shared_memory.register(Source)
+def _refuse_shared_memory(space: Source, n: int = 1, ctx: Any = None) -> NoReturn:
+    """Gymnasium 1.x returns stale texts from shared memory, silently: refuse, and say what to do instead."""
+    raise CustomSpaceError(
+        "AsyncVectorEnv returns stale program texts from shared memory: pass shared_memory=False "
+        "(gym.make_vec(..., vectorization_mode='async', vector_kwargs={'shared_memory': False})), "
+        "or leave vectorization_mode out to evaluate the batch on a pool of workers"
+    )
