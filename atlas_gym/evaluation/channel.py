@@ -1,0 +1,128 @@
+"""The trusted side's end of the conversation with a worker.
+
+A task's `judge` speaks through a `Channel`: it sends bytes and asks for answers of a size that it fixes
+itself. There is no time-out here: a worker that stalls is killed by the fork server's watchdog, which ends
+the pipe and with it every blocked call. The hot path is one `os.write` and one `os.read` per exchange.
+"""
+
+import os
+from typing import TYPE_CHECKING, TypeAlias
+
+from atlas_gym.evaluation.result import Status
+from atlas_gym.evaluation.wire import DATA, ERROR, ERROR_HEAD, ERROR_KINDS, write_all
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Buffer: TypeAlias = "bytes | bytearray | memoryview | np.ndarray"
+
+__all__ = ["CandidateError", "Channel", "ChannelClosed", "sanitise"]
+
+
+class CandidateError(Exception):
+    """The program failed: its worker said so, or a task found its answer unacceptable.
+
+    A task raises it as `CandidateError("the policy chose arm 7 of 5")`; the evaluation ends with `status`.
+    """
+
+    def __init__(self, text: str, status: Status = Status.ERROR) -> None:
+        super().__init__(text)
+        self.text = text
+        self.status = status
+
+
+class ChannelClosed(Exception):
+    """The worker is gone, or closed its end; why is found out from its exit status."""
+
+
+def sanitise(text: str, limit: int) -> str:
+    """`text` with everything unprintable but newlines replaced and at most `limit` characters kept.
+
+    What a program says ends up in prompts, logs and terminals, so control sequences must not survive.
+    """
+    kept = "".join(c if c.isprintable() or c == "\n" else "?" for c in text[:limit])
+    return kept.strip()
+
+
+class Channel:
+    """Fixed-size messages to and from one worker over two pipes that the channel owns."""
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
+        self._read_fd = read_fd
+        self._write_fd = write_fd
+
+    def send(self, data: Buffer) -> None:
+        """Send `data`, bytes or a C-contiguous array. Raises `ChannelClosed` if the worker is gone."""
+        view = memoryview(data)  # type: ignore[arg-type]  # arrays have the buffer protocol
+        try:
+            sent = os.write(self._write_fd, view)
+            if sent != view.nbytes:
+                write_all(self._write_fd, view.cast("B")[sent:])
+        except BrokenPipeError:
+            raise ChannelClosed from None
+
+    def receive(self, n: int) -> bytes:
+        """The next message's payload of exactly `n` bytes.
+
+        Raises `CandidateError` if the worker reports a failure or breaks the format, `ChannelClosed` at
+        the end of the pipe.
+        """
+        message = os.read(self._read_fd, n + 1)
+        if len(message) == n + 1 and message[0] == DATA:
+            return message[1:]
+        return self._receive_slowly(message, n)
+
+    def exchange(self, data: Buffer, n: int) -> bytes:
+        """`send(data)`, then `receive(n)`: one step of a conversation in lockstep."""
+        self.send(data)
+        message = os.read(self._read_fd, n + 1)
+        if len(message) == n + 1 and message[0] == DATA:
+            return message[1:]
+        return self._receive_slowly(message, n)
+
+    def unread(self) -> bool:
+        """Whether the worker has said more than it was asked for."""
+        os.set_blocking(self._read_fd, False)
+        try:
+            return bool(os.read(self._read_fd, 1))
+        except BlockingIOError:
+            return False
+        finally:
+            os.set_blocking(self._read_fd, True)
+
+    def read_exactly(self, n: int) -> bytes:
+        """`n` raw bytes. Raises `ChannelClosed` at the end of the pipe."""
+        return self._complete(b"", n)
+
+    def close(self) -> None:
+        """Close both pipe ends; a second call does nothing."""
+        for fd in (self._read_fd, self._write_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._read_fd = self._write_fd = -1
+
+    def _complete(self, head: bytes, n: int) -> bytes:
+        parts, missing = [head], n - len(head)
+        while missing > 0:
+            part = os.read(self._read_fd, missing)
+            if not part:
+                raise ChannelClosed
+            parts.append(part)
+            missing -= len(part)
+        return b"".join(parts)
+
+    def _receive_slowly(self, head: bytes, n: int) -> bytes:
+        if not head:
+            raise ChannelClosed
+        if head[0] == DATA:
+            return self._complete(head, n + 1)[1:]
+        if head[0] == ERROR:
+            raise self._reported_failure(head[1:])
+        raise CandidateError("the channel was written to by the program", Status.VIOLATION)
+
+    def _reported_failure(self, head: bytes) -> CandidateError:
+        head = self._complete(head, max(len(head), ERROR_HEAD.size))
+        kind, length = ERROR_HEAD.unpack_from(head)
+        text = self._complete(head, max(len(head), ERROR_HEAD.size + length))
+        status = Status(ERROR_KINDS[kind]) if kind < len(ERROR_KINDS) else Status.VIOLATION
+        return CandidateError(text[ERROR_HEAD.size :].decode("utf-8", "replace"), status)

@@ -1,0 +1,226 @@
+"""Evaluators that run in this process: confined, and unconfined for those who ask for it by name.
+
+One evaluation at a time per evaluator. Fork servers, one per driver, start at first use; afterwards the
+next worker is always forked ahead. During the conversation this thread and the worker share one core,
+where a step costs a sixth of what it costs across cores.
+"""
+
+import contextlib
+import ctypes
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol, Self
+
+from atlas_gym.evaluation.channel import CandidateError, ChannelClosed, sanitise
+from atlas_gym.evaluation.confinement import ALL_LAYERS
+from atlas_gym.evaluation.remedies import explain
+from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status
+from atlas_gym.evaluation.task import Task
+from atlas_gym.evaluation.verdict import Failure, failure_from_exit
+from atlas_gym.evaluation.workers import (
+    ConfinementError,
+    ForkServer,
+    ForkServerGone,
+    Worker,
+    WorkerNotReady,
+)
+
+DEFAULT_MINIMUM = ("rlimits", "seccomp", "landlock")
+"""The layers without which a confined evaluator refuses to work."""
+_GRACE_S = 0.25
+"""A worker whose pipe has ended is normally dying; one that only closed it is killed after this long."""
+
+
+class Evaluator(Protocol):
+    """Turns a program and a task into an `Evaluation`, whatever the program does."""
+
+    def evaluate(self, program: str, task: Task) -> Evaluation:
+        """Run `program` on `task`. Never raises because of the program."""
+
+    def close(self) -> None:
+        """Let go of every process; a second call does nothing."""
+
+
+class _ForkingEvaluator:
+    """What confined and unconfined evaluation share: fork servers, workers, verdicts."""
+
+    def __init__(self, layers: Sequence[str], minimum_layers: Sequence[str]) -> None:
+        self._layers = tuple(layers)
+        self._minimum = tuple(minimum_layers)
+        self._adopt()
+
+    def evaluate(self, program: str, task: Task) -> Evaluation:
+        """Run `program` on `task`; what the program does decides only the evaluation's status and score.
+
+        Raises `EvaluatorError` if no worker can be had, `ConfinementError` if confinement falls short of
+        the minimum, and whatever the task's own `judge` raises by mistake.
+        """
+        if self._owner != os.getpid():
+            self._adopt()  # a copy made by fork must not speak through its original's sockets
+        source, unfit = _encode(program, task.limits)
+        if unfit:
+            return Evaluation(Status.INVALID, None, unfit)
+        with self._lock:
+            for last_attempt in (False, True):
+                server = self._server(task)
+                try:
+                    return self._evaluate_on(server, source, task)
+                except (ForkServerGone, WorkerNotReady) as lost:
+                    self._discard(server)
+                    if last_attempt and isinstance(lost, WorkerNotReady):
+                        raise
+        return Evaluation(Status.CRASHED, None, "the fork server died twice while it ran")
+
+    def start(self, task: Task) -> tuple[str, ...]:
+        """Have everything ready for `task` and say which layers its programs will be under."""
+        with self._lock:
+            server = self._server(task)
+            server.prepare()
+            return server.layers
+
+    def close(self) -> None:
+        """End the fork servers and their workers; the next evaluation would start new ones."""
+        with self._lock:
+            for server in self._servers.values():
+                server.close()
+            self._servers.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _adopt(self) -> None:
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+        self._servers: dict[tuple[str, bool], ForkServer] = {}
+
+    def _server(self, task: Task) -> ForkServer:
+        key = (task.driver, task.torch)
+        if key not in self._servers:
+            server = ForkServer(*key, layers=self._layers)
+            lacking = [layer for layer in self._minimum if layer not in server.layers]
+            if lacking:
+                server.close()
+                raise ConfinementError(explain(lacking, server.missing))
+            self._servers[key] = server
+        return self._servers[key]
+
+    def _discard(self, server: ForkServer) -> None:
+        server.close()
+        self._servers = {key: kept for key, kept in self._servers.items() if kept is not server}
+
+    def _evaluate_on(self, server: ForkServer, source: bytes, task: Task) -> Evaluation:
+        worker, began = server.take(), time.perf_counter()
+        try:
+            outcome = _converse(worker, source, task)
+        except BaseException:
+            worker.end()
+            raise
+        wall_s = time.perf_counter() - began
+        ended = worker.end(grace_s=0.0 if outcome else _GRACE_S)
+        server.prepare()
+        outcome = outcome or failure_from_exit(ended, task.limits, server.resident_bytes)
+        return replace(
+            _evaluation(outcome, task.limits),
+            wall_s=wall_s,
+            cpu_s=ended.cpu_s,
+            peak_memory_mb=ended.peak_bytes / 2**20,
+            layers=server.layers,
+        )
+
+
+class ConfinedEvaluator(_ForkingEvaluator):
+    """Programs run under every confinement layer that Linux gives; fewer than the minimum is an error.
+
+    Example:
+        with ConfinedEvaluator() as evaluator:
+            evaluation = evaluator.evaluate(program, task)
+    """
+
+    def __init__(self, minimum_layers: Sequence[str] = DEFAULT_MINIMUM) -> None:
+        """Raises `ConfinementError` on other systems than Linux, `ValueError` for an unknown layer."""
+        unknown = set(minimum_layers) - set(ALL_LAYERS)
+        if unknown:
+            raise ValueError(f"unknown layers {sorted(unknown)}; there are {', '.join(ALL_LAYERS)}")
+        if sys.platform != "linux" and minimum_layers:
+            reasons = dict.fromkeys(minimum_layers, "this is not Linux")
+            raise ConfinementError(explain(minimum_layers, reasons))
+        super().__init__(ALL_LAYERS, minimum_layers)
+
+
+class UnconfinedEvaluator(_ForkingEvaluator):
+    """Programs run in a process of their own with nothing but resource limits around them.
+
+    They can read and write files, use the network and start processes: for programs you trust, or inside a
+    confinement of your own. Hidden state still stays in the trusted process.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(("rlimits",), ())
+
+
+def _encode(program: str, limits: Limits) -> tuple[bytes, str]:
+    """The program in UTF-8, or why it cannot be one."""
+    if not isinstance(program, str):
+        return b"", f"a program is text, not {type(program).__name__}"
+    if len(program) > limits.source_chars:
+        return b"", f"it has {len(program)} characters; {limits.source_chars} are allowed"
+    try:
+        return program.encode(), ""
+    except UnicodeEncodeError:
+        return b"", "it is not valid Unicode"
+
+
+def _converse(worker: Worker, source: bytes, task: Task) -> Judgement | Failure | None:
+    """Let the task judge the worker's program; None if the worker ended in the middle of it."""
+    # Threads that a torch task starts would inherit the pinning and keep it.
+    with contextlib.nullcontext(-1) if task.torch else _one_core() as core:
+        try:
+            worker.start(source, task.function, task.limits, core)
+            judgement = task.judge(worker.channel)
+        except CandidateError as error:
+            return Failure(error.status, error.text)
+        except ChannelClosed:
+            return None
+    if not math.isfinite(judgement.score):
+        return Failure(Status.ERROR, "its score is not a finite number")
+    if worker.channel.unread():
+        return Failure(Status.VIOLATION, "it wrote to the channel itself")
+    return judgement
+
+
+def _evaluation(outcome: Judgement | Failure, limits: Limits) -> Evaluation:
+    if isinstance(outcome, Failure):
+        return Evaluation(outcome.status, None, sanitise(outcome.detail, limits.error_chars))
+    return Evaluation(
+        Status.OK,
+        float(outcome.score),
+        metrics=outcome.metrics,
+        diagnosis=outcome.diagnosis,
+        traces=outcome.traces,
+    )
+
+
+@contextlib.contextmanager
+def _one_core() -> Iterator[int]:
+    """Keep this thread on the core it is on, for as long as the block lasts; -1 where that cannot be done."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield -1
+        return
+    allowed = os.sched_getaffinity(0)
+    core = ctypes.CDLL(None).sched_getcpu()
+    if core not in allowed:
+        yield -1
+        return
+    os.sched_setaffinity(0, {core})
+    try:
+        yield core
+    finally:
+        os.sched_setaffinity(0, allowed)

@@ -1,0 +1,97 @@
+"""What an evaluation is bounded by and what comes out of it.
+
+`Judgement` is what a task makes of a program that played by the rules; only trusted code builds one.
+`Evaluation` is what an evaluator returns for *every* program: exactly one `Status`, a score only when
+that status is `ok`, and what the run cost.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+
+class Status(StrEnum):
+    """How an evaluation ended. Every evaluation ends in exactly one of these."""
+
+    OK = "ok"
+    """The program played to the end; its score counts."""
+    INVALID = "invalid"
+    """It does not parse, is too long, or does not define the entry function."""
+    ERROR = "error"
+    """It raised an exception or returned something that is not an answer; `detail` holds the message."""
+    TIMEOUT = "timeout"
+    """It used up its wall-clock or its CPU time."""
+    MEMORY = "memory"
+    """It asked for more memory than its budget."""
+    VIOLATION = "violation"
+    """It tried something that the confinement forbids, or spoke out of turn on the channel."""
+    CRASHED = "crashed"
+    """Its process ended without an answer: a crash of the interpreter, or an exit."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one evaluation may use. The clock starts when the program is handed to its worker."""
+
+    wall_s: float = 10.0
+    """Seconds of wall-clock time, the trusted side's own work included (> 0)."""
+    cpu_s: float = 10.0
+    """Seconds of CPU time of the worker (> 0); the kernel counts whole seconds, so this is rounded up."""
+    memory_mb: int = 512
+    """Address space in MiB that the program may take beyond the interpreter with its libraries (> 0)."""
+    source_chars: int = 65536
+    """Longest accepted program, in characters (> 0)."""
+    error_chars: int = 1500
+    """Longest error text that is kept, in characters (> 0)."""
+
+    def __post_init__(self) -> None:
+        for name in ("wall_s", "cpu_s", "memory_mb", "source_chars", "error_chars"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a task's trusted side makes of a program that played to the end."""
+
+    score: float
+    """Finite; higher is better."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Further figures by name, for tables and `info`."""
+    diagnosis: str = ""
+    """One or two sentences for the feedback text: where the score was lost."""
+    traces: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Arrays for plots and analysis, by name."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The outcome of one program on one task."""
+
+    status: Status
+    """How it ended."""
+    score: float | None
+    """The task's score, higher is better; None unless `status` is ok."""
+    detail: str = ""
+    """What went wrong, printable and bounded; empty if nothing did."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """The judgement's metrics; empty unless ok."""
+    diagnosis: str = ""
+    """The judgement's diagnosis; empty unless ok."""
+    wall_s: float = 0.0
+    """Seconds from handing over the program to the verdict."""
+    cpu_s: float = 0.0
+    """Seconds of CPU time of the worker, as the kernel counted them."""
+    peak_memory_mb: float = 0.0
+    """Largest resident size of the worker in MiB, the interpreter with its libraries included."""
+    layers: tuple[str, ...] = ()
+    """The confinement layers the worker was really under."""
+    traces: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """The judgement's traces; empty unless ok."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the score counts."""
+        return self.status is Status.OK

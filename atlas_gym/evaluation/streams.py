@@ -1,0 +1,91 @@
+"""Random streams that a program cannot recompute from the seed.
+
+Environments promise that `reset(seed=s)` gives the same problem again. If a problem were drawn from
+`default_rng(s)`, a program that knows the seed and this package's source could redraw the hidden
+parameters inside its worker. So every hidden stream is derived by HMAC-SHA256 from its labels *under a
+secret*: reproducible for whoever has the secret, noise for whoever has not.
+
+The secret is, in this order: the argument `secret`; the environment variable ATLAS_GYM_SECRET; a file in
+the user's state directory ($XDG_STATE_HOME/atlas-gym/secret, readable by the user only), made at first
+use. Workers get neither the variable nor, being confined, the file. The word "public" as secret gives
+streams that are the same on every machine, and guessable: use it to reproduce figures, not to score
+programs you do not trust.
+"""
+
+import hashlib
+import hmac
+import os
+import secrets
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+SECRET_VARIABLE = "ATLAS_GYM_SECRET"
+PUBLIC = "public"
+
+__all__ = ["PUBLIC", "SECRET_VARIABLE", "hidden_stream", "secret_path"]
+
+
+def hidden_stream(*labels: str | int, secret: str | None = None) -> np.random.Generator:
+    """The random stream named by `labels`, e.g. `hidden_stream("bandit", "train", seed, replica, "noise")`.
+
+    Different labels give independent streams; 1 and "1" differ, and so do ("ab",) and ("a", "b").
+    Raises `ValueError` without labels and `TypeError` for a label that is neither text nor a whole number.
+    """
+    if not labels:
+        raise ValueError("a hidden stream needs at least one label")
+    message = b"".join(_encode(label) for label in labels)
+    key = secret.encode() if secret is not None else _secret()
+    digest = hmac.new(key, message, hashlib.sha256).digest()
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(int.from_bytes(digest, "big"))))
+
+
+def secret_path() -> Path:
+    """Where the machine's secret lies if no variable names one."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "atlas-gym" / "secret"
+
+
+def _encode(label: str | int) -> bytes:
+    """Type and length go before the text, so that no two lists of labels have the same encoding."""
+    if isinstance(label, str):
+        kind, text = b"s", label.encode()
+    elif isinstance(label, int | np.integer) and not isinstance(label, bool):
+        kind, text = b"i", str(int(label)).encode()
+    else:
+        raise TypeError(f"labels are text or whole numbers, got {label!r}")
+    return kind + len(text).to_bytes(8, "big") + text
+
+
+def _secret() -> bytes:
+    from_environment = os.environ.get(SECRET_VARIABLE)
+    return from_environment.encode() if from_environment else _secret_from_file(secret_path())
+
+
+@cache
+def _secret_from_file(path: Path) -> bytes:
+    try:
+        if not path.exists():
+            _create_secret(path)
+        return path.read_bytes()
+    except OSError as error:
+        raise RuntimeError(
+            f"cannot keep the secret of the hidden streams in {path} ({error.strerror}); "
+            f"set {SECRET_VARIABLE} to a text of your own"
+        ) from error
+
+
+def _create_secret(path: Path) -> None:
+    """Written under a temporary name first, so that other processes see a whole secret or none."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor, name = tempfile.mkstemp(dir=path.parent)  # mkstemp gives mode 0600
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(32))
+        os.link(name, path)
+    except FileExistsError:
+        pass  # another process was first; its secret counts
+    finally:
+        os.unlink(name)
