@@ -12,9 +12,8 @@ import gymnasium as gym
 import numpy as np
 
 from atlas_gym.episode import Episode, EpisodeSettings
-from atlas_gym.evaluation.evaluator import ConfinedEvaluator, Evaluator
+from atlas_gym.evaluation.evaluator import ConfinedEvaluator, Evaluator, UnconfinedEvaluator
 from atlas_gym.evaluation.result import Evaluation
-from atlas_gym.evaluation.unconfined import UnconfinedEvaluator
 from atlas_gym.problem import Problem
 from atlas_gym.spaces import Source
 

@@ -19,7 +19,6 @@ from gymnasium.vector.utils import batch_space
 from atlas_gym.cascade import Cascade, evaluate_all, evaluate_in_stages
 from atlas_gym.environment import program_space, prompt_space, task_seed_for
 from atlas_gym.episode import Episode, EpisodeSettings
-from atlas_gym.evaluation.evaluator import ConfinedEvaluator, EvaluatorPool
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.problem import Problem
 
@@ -61,7 +60,7 @@ class ProgramVectorEnv(VectorEnv):
         self.settings = EpisodeSettings(turns, split, start, task_seed)
         self.confinement = confinement
         self.render_mode = render_mode
-        self._pool: EvaluatorPool | None = None
+        self._pool: Any = None
         self._generators: list[np.random.Generator] = []
         self._episodes = [Episode(self.problem, self.settings, task_seed=0) for _ in range(num_envs)]
         self._ended = list(self._episodes)

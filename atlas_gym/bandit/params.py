@@ -66,7 +66,7 @@ PRESETS = {
     # and θ of length 1 cannot give (uniform play: −0.52); these constants do. See docs/environments.md.
     "paper": BanditParams(contexts="gaussian", variation_budget=600.0, noise=0.7),
     "noisy": BanditParams(noise=0.5),
-    "rotation": BanditParams(drift="rotation"),
+    "rotation": BanditParams(drift="rotation", variation_budget=100.0),
     "jumps": BanditParams(drift="jumps", variation_budget=40.0),
     "stationary": BanditParams(drift="none", variation_budget=0.0),
 }

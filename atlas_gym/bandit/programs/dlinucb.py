@@ -8,11 +8,11 @@ and a fresh one is made when none is good enough.
 import numpy as np
 
 lam = 0.5
-alpha = 0.3
-window = 10
-noise_bound = 0.3
-good = 0.1
-bad = 0.3
+alpha = 0.5
+window = 12
+noise_bound = 0.45
+good = 0.05
+bad = 0.1
 slack = 0.1
 most = 8
 models = []

@@ -1,9 +1,9 @@
-"""Restart-UCB (Zhao et al. 2020): LinUCB that forgets everything every 20 steps, λ 0.5, α 0.1 (tuned)."""
+"""Restart-UCB (Zhao et al. 2020): LinUCB that forgets everything every 40 steps, λ 0.3, α 0.1 (tuned)."""
 
 import numpy as np
 
-period = 20
-lam = 0.5
+period = 40
+lam = 0.3
 alpha = 0.1
 state = {}
 
