@@ -1,0 +1,39 @@
+"""The three supporters: frozen advisers of the self-evolving research agent (paper, section 2.1).
+
+Each role has two forms behind one interface, ``consult(request) -> Consultation(advice, call)``:
+
+* rules (``*_rules``): the embedded default, deterministic under the run's seed;
+* a language model (``*_llm``) behind any OpenAI-compatible endpoint.
+
+The request and the advice are frozen dataclasses (``exploration``, ``strategist``, ``inspector``). Advice is
+validated and bounded by the same code for both forms, and the call's record is stored before advice is acted
+on. A consultation never raises for anything a server does and never outlasts its deadline.
+"""
+
+from agents.supporters.call import Consultation, SupporterCall
+from agents.supporters.exploration import ExplorationAdvice, ExplorationRequest, Failure, Patch, Suggestion
+from agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange, Regression
+from agents.supporters.settings import RoleSettings, Supporters, SupporterSettings, build_supporters
+from agents.supporters.strategist import GateOutcome, StrategyAdvice, Telemetry, TuningControls
+
+__all__ = [
+    "Consultation",
+    "ExplorationAdvice",
+    "ExplorationRequest",
+    "Failure",
+    "GateOutcome",
+    "Inspection",
+    "InspectorVerdict",
+    "MetricChange",
+    "Patch",
+    "Regression",
+    "RoleSettings",
+    "StrategyAdvice",
+    "Suggestion",
+    "SupporterCall",
+    "SupporterSettings",
+    "Supporters",
+    "Telemetry",
+    "TuningControls",
+    "build_supporters",
+]

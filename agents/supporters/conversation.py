@@ -1,0 +1,188 @@
+"""What the three language-model supporters have in common: ask, validate, ask again, record, skip.
+
+A consultation makes up to ``attempts`` requests within one deadline. It ends in advice or in a record that
+says why there is none; it raises for nothing that a server or its reply can do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+from agents.seeding import torch_seed
+from agents.supporters.budget import Budget, CallLimits
+from agents.supporters.call import Consultation, Key, Role, SupporterCall
+from agents.supporters.endpoint import ChatReply, Endpoint, EndpointError, Message, chat
+from agents.supporters.replies import ReplyError
+from agents.supporters.text import clean, one_line
+
+
+class Summarised(Protocol):
+    """Advice that can say itself in one line."""
+
+    def summary(self) -> str:
+        """The advice in one line, for the record."""
+        ...
+
+
+Advice = TypeVar("Advice", bound=Summarised)
+
+_REFUSED_REPLY_CHARS = 2_000
+"""Of a reply that could not be used, this much is kept in the record."""
+
+_CHARS_PER_TOKEN = 4
+"""Rough estimate for servers that do not report usage."""
+
+
+@dataclass
+class _Progress:
+    """What the attempts of one consultation have used and met so far."""
+
+    attempts: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    reply: str = ""
+    problems: tuple[str, ...] = ()
+
+    def note(self, problem: str) -> None:
+        self.problems = (*self.problems, problem)
+
+
+class Conversation:
+    """A role's line to its model, with its budget."""
+
+    def __init__(self, role: Role, endpoint: Endpoint, limits: CallLimits, seed: int) -> None:
+        self.role = role
+        self.endpoint = endpoint
+        self.budget = Budget(limits)
+        self._seed = seed
+
+    def resume(self, calls: Iterable[SupporterCall]) -> None:
+        """Account for the calls that an earlier process of this run made."""
+        for call in calls:
+            if call.role == self.role and call.form == "llm":
+                self.budget.record(call)
+
+    def ask(
+        self,
+        key: Key,
+        messages: tuple[Message, ...],
+        schema: Mapping[str, Any],
+        interpret: Callable[[str], Advice],
+        neutral: Advice,
+    ) -> Consultation[Advice]:
+        """Advice from ``interpret``, which raises :class:`ReplyError` for a reply that is of no use."""
+        began = time.monotonic()
+        progress = _Progress()
+        advice = None
+        refusal = self.budget.refusal()
+        if refusal:
+            progress.note(refusal)
+        else:
+            advice = self._attempts(key, messages, schema, interpret, progress, began)
+        call = self._record(key, messages, progress, advice is not None, time.monotonic() - began)
+        if advice is not None:
+            call = replace(call, outcome=one_line(advice.summary(), 1_000))
+        self.budget.record(call)
+        return Consultation(neutral if advice is None else advice, call)
+
+    def _attempts(
+        self,
+        key: Key,
+        messages: tuple[Message, ...],
+        schema: Mapping[str, Any],
+        interpret: Callable[[str], Advice],
+        progress: _Progress,
+        began: float,
+    ) -> Advice | None:
+        limits, deadline = self.budget.limits, began + self.budget.deadline()
+        for attempt in range(limits.attempts):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                progress.note("no time left for another attempt")
+                return None
+            asked = messages if attempt == 0 else _with_reminder(messages, progress.problems[-1])
+            progress.attempts += 1
+            try:
+                reply = self._request(key, attempt, asked, schema, left, progress)
+                return interpret(_accepted_text(reply, limits, progress))
+            except (EndpointError, ReplyError) as error:
+                progress.note(str(error))
+            if attempt + 1 < limits.attempts:
+                time.sleep(max(0.0, min(limits.pause_s * 2**attempt, deadline - time.monotonic())))
+        return None
+
+    def _request(
+        self,
+        key: Key,
+        attempt: int,
+        messages: tuple[Message, ...],
+        schema: Mapping[str, Any],
+        left: float,
+        progress: _Progress,
+    ) -> ChatReply:
+        estimate = sum(len(message.content) for message in messages) // _CHARS_PER_TOKEN
+        seed = torch_seed(self._seed, "supporter", self.role, *key, attempt) % 2**31  # servers take 31 bits
+        try:
+            reply = chat(
+                self.endpoint, messages, seed=seed, schema=schema, deadline_s=left,
+                max_bytes=self.budget.limits.reply_bytes,
+            )  # fmt: skip
+        except EndpointError as error:
+            progress.prompt_tokens += estimate if error.reached else 0
+            if error.format_refused:
+                self.endpoint = replace(self.endpoint, response_format="none")
+            raise
+        # A server's claims are capped: it may not talk its own budget, or the tables, into nonsense.
+        progress.prompt_tokens += _claimed(reply.prompt_tokens, estimate, 4 * estimate + 1_000)
+        progress.completion_tokens += _claimed(
+            reply.completion_tokens, len(reply.text) // _CHARS_PER_TOKEN, 4 * self.endpoint.max_tokens
+        )
+        return reply
+
+    def _record(
+        self, key: Key, messages: tuple[Message, ...], progress: _Progress, answered: bool, seconds: float
+    ) -> SupporterCall:
+        sent = progress.attempts > 0
+        return SupporterCall(
+            role=self.role,
+            form="llm",
+            model=self.endpoint.model,
+            key=key,
+            status="ok" if answered else "skipped",
+            reason="; ".join(progress.problems),
+            prompt_hash=_prompt_hash(messages) if sent else "",
+            prompt_chars=sum(len(message.content) for message in messages) if sent else 0,
+            reply=progress.reply if answered else clean(progress.reply, _REFUSED_REPLY_CHARS),
+            reply_chars=len(progress.reply),
+            attempts=progress.attempts,
+            prompt_tokens=progress.prompt_tokens,
+            completion_tokens=progress.completion_tokens,
+            seconds=seconds,
+        )
+
+
+def _accepted_text(reply: ChatReply, limits: CallLimits, progress: _Progress) -> str:
+    progress.reply = reply.text
+    if len(reply.text) > limits.reply_chars:
+        raise ReplyError(f"the reply is longer than {limits.reply_chars} characters")
+    return reply.text
+
+
+def _with_reminder(messages: tuple[Message, ...], problem: str) -> tuple[Message, ...]:
+    """The same messages, with a closing line that says what was wrong with the last reply."""
+    last = messages[-1]
+    reminder = f"\n\nAn earlier reply could not be used: {problem}. Reply with the JSON object alone."
+    return (*messages[:-1], replace(last, content=last.content + reminder))
+
+
+def _prompt_hash(messages: tuple[Message, ...]) -> str:
+    text = "\x1e".join(f"{message.role}\x1f{message.content}" for message in messages)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _claimed(claim: int | None, estimate: int, most: int) -> int:
+    return estimate if claim is None else min(claim, most)

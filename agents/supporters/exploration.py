@@ -1,0 +1,180 @@
+"""The exploration supporter: reads one of the agent's programs and says what to try next.
+
+Its advice has three parts: a critique (text that goes into the agent's next prompt), suggestions for the
+program's own hyperparameters, and patches (new candidate programs). Both forms, rules and language model, end
+in the same gate, :func:`admit_patches`: a patch parses, defines the entry function, differs from everything
+tried and is a bounded edit of the agent's program. Suggestions are bounded to a factor of the value that
+stands in the program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agents.supporters.call import Consultation, Key, SupporterCall
+from agents.supporters.edits import EditBound
+from agents.supporters.text import is_plain, one_line
+from atlas_gym.program import program_key, syntax_error
+
+CRITIQUE_CHARS = 800
+"""Longest critique, characters."""
+
+REASON_CHARS = 200
+"""Longest reason of a suggestion or patch, characters."""
+
+SUGGESTION_FACTOR = 10.0
+"""A suggested value lies within this factor of the current one, either way."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A recent candidate that failed, told to the supporter."""
+
+    status: str
+    """Status of the evaluation: invalid, error, timeout, memory, violation or crashed."""
+    detail: str
+    """What went wrong, as the evaluator reported it."""
+    changed: str = ""
+    """The line or lines that the candidate had changed; may be empty."""
+
+
+@dataclass(frozen=True)
+class ExplorationRequest:
+    """What the exploration supporter is told. Everything in it may be text that a candidate wrote."""
+
+    key: Key
+    """Name of the consultation, for example ``("round", 3, "island", 1)``."""
+    function: str
+    """Entry function that a program must define."""
+    program: str
+    """The agent's program that is to be criticised and patched."""
+    score: float | None
+    """Its score, higher is better; None if it failed."""
+    description: str = ""
+    """Task statement."""
+    diagnosis: str = ""
+    """What the environment says about where the score was lost."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Measurements of the program, for example one value per loss term."""
+    failures: tuple[Failure, ...] = ()
+    """Recent failures of the same island, newest last."""
+    tried: frozenset[str] = frozenset()
+    """Program keys that need not be proposed again."""
+    max_patches: int = 3
+    """Patches wanted at most."""
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """Another value for a constant of the program."""
+
+    name: str
+    """The constant's name in the program."""
+    current: float
+    """Its value now."""
+    value: float
+    """Its suggested value, within :data:`SUGGESTION_FACTOR` of the current one."""
+    reason: str = ""
+    """Why."""
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A new candidate program, a bounded edit of the agent's."""
+
+    program: str
+    """Complete program text."""
+    program_key: str
+    """Hash of its normalised syntax tree."""
+    kind: str
+    """What was changed: the rule's name, or ``edit`` or ``suggestion`` for a language model."""
+    reason: str = ""
+    """Why."""
+
+
+@dataclass(frozen=True)
+class ExplorationAdvice:
+    """What the exploration supporter says. The empty advice is neutral."""
+
+    critique: str = ""
+    """A few plain sentences for the agent's next prompt."""
+    suggestions: tuple[Suggestion, ...] = ()
+    """Other values for the program's constants."""
+    patches: tuple[Patch, ...] = ()
+    """New candidate programs."""
+
+    def summary(self) -> str:
+        """The advice in one line, for the record."""
+        changes = ", ".join(f"{s.name} {s.current:g} -> {s.value:g}" for s in self.suggestions)
+        patches = "; ".join(f"{p.kind} {p.program_key[:12]}" for p in self.patches)
+        return f"suggestions: {changes or 'none'} | patches: {patches or 'none'} | critique: {self.critique}"
+
+
+class ExplorationSupporter(Protocol):
+    """Either form of the exploration supporter."""
+
+    def consult(self, request: ExplorationRequest) -> Consultation[ExplorationAdvice]:
+        """Advice on one program; neutral advice if the call was skipped. Never raises for a bad reply."""
+        ...
+
+    def resume(self, calls: Iterable[SupporterCall]) -> None:
+        """Take up the budget where an earlier process of this run left it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A patch before it is checked."""
+
+    program: str
+    """Complete program text."""
+    kind: str
+    """What was changed."""
+    reason: str
+    """Why."""
+
+
+def admit_patches(
+    request: ExplorationRequest, drafts: Iterable[Draft], bound: EditBound
+) -> tuple[Patch, ...]:
+    """The drafts that are new, runnable and bounded edits of the agent's program, in order, at most as many
+    as asked for."""
+    seen = set(request.tried)
+    parent_key = program_key(request.program)
+    if parent_key is not None:
+        seen.add(parent_key)
+    admitted: list[Patch] = []
+    for draft in drafts:
+        if len(admitted) >= request.max_patches:
+            break
+        patch = _admit(request, draft, bound)
+        if patch is not None and patch.program_key not in seen:
+            seen.add(patch.program_key)
+            admitted.append(patch)
+    return tuple(admitted)
+
+
+def bounded_value(current: float, proposed: float) -> float | None:
+    """``proposed`` moved within :data:`SUGGESTION_FACTOR` of ``current``, sign and integer type kept; None if
+    that leaves no other value."""
+    if not math.isfinite(proposed) or current == 0 or proposed * current <= 0:
+        return None
+    low, high = sorted((current / SUGGESTION_FACTOR, current * SUGGESTION_FACTOR))
+    value = min(max(proposed, low), high)
+    if isinstance(current, int):
+        value = int(math.copysign(max(1, round(abs(value))), current))
+    return None if value == current else value
+
+
+def _admit(request: ExplorationRequest, draft: Draft, bound: EditBound) -> Patch | None:
+    if not is_plain(draft.program) or not bound.allows(request.program, draft.program):
+        return None
+    if syntax_error(draft.program, request.function) is not None:
+        return None
+    key = program_key(draft.program)
+    return (
+        None if key is None else Patch(draft.program, key, draft.kind, one_line(draft.reason, REASON_CHARS))
+    )

@@ -1,0 +1,132 @@
+"""The exploration supporter as a language model behind an OpenAI-compatible endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from agents.supporters.call import Consultation, SupporterCall
+from agents.supporters.code import Code, Constant, constants
+from agents.supporters.conversation import Conversation
+from agents.supporters.edits import EditBound
+from agents.supporters.exploration import (
+    CRITIQUE_CHARS,
+    REASON_CHARS,
+    Draft,
+    ExplorationAdvice,
+    ExplorationRequest,
+    Suggestion,
+    admit_patches,
+    bounded_value,
+)
+from agents.supporters.findings import short
+from agents.supporters.prompts import Data, PromptTemplate
+from agents.supporters.replies import parse_reply
+from agents.supporters.schemas import (
+    ExplorationReply,
+    PatchReply,
+    SuggestionReply,
+    json_schema,
+    schema_text,
+)
+from agents.supporters.text import one_line
+
+_MOST_ITEMS = 8
+"""Suggestions and patches of one reply that are looked at."""
+
+_FAILURES_SHOWN = 5
+
+
+class LLMExplorationSupporter:
+    """A model that reads a program and replies with critique, suggestions and patches."""
+
+    def __init__(self, conversation: Conversation, template: PromptTemplate, bound: EditBound | None = None):
+        self._conversation = conversation
+        self._template = template
+        self._bound = bound or EditBound()
+
+    def consult(self, request: ExplorationRequest) -> Consultation[ExplorationAdvice]:
+        """Advice on one program; neutral if no usable reply came in time."""
+        messages = self._template.fill(prompt_values(request, self._bound))
+        return self._conversation.ask(
+            request.key,
+            messages,
+            json_schema(ExplorationReply),
+            lambda text: interpret(request, text, self._bound),
+            ExplorationAdvice(),
+        )
+
+    def resume(self, calls: Iterable[SupporterCall]) -> None:
+        """Take up the budget where an earlier process of this run left it."""
+        self._conversation.resume(calls)
+
+
+def prompt_values(request: ExplorationRequest, bound: EditBound) -> dict[str, str | Data]:
+    """What the template's placeholders stand for."""
+    failures = "\n".join(
+        f"- {failure.status}: {one_line(failure.detail, 300)} {one_line(failure.changed, 200)}".rstrip()
+        for failure in request.failures[-_FAILURES_SHOWN:]
+    )
+    metrics = "\n".join(f"- {name}: {value:.6g}" for name, value in list(request.metrics.items())[:20])
+    return {
+        "function": request.function,
+        "description": Data(request.description, 3_000),
+        "program": Data(request.program, 12_000),
+        "score": "none: it failed" if request.score is None else f"{request.score:.6g}",
+        "diagnosis": Data(request.diagnosis, 1_000),
+        "metrics": Data(metrics, 1_500),
+        "failures": Data(failures, 2_500),
+        "max_patches": str(request.max_patches),
+        "max_lines": str(bound.allowed_lines(request.program)),
+        "schema": schema_text(ExplorationReply),
+    }
+
+
+def interpret(request: ExplorationRequest, text: str, bound: EditBound) -> ExplorationAdvice:
+    """The advice that a reply amounts to; raises ReplyError if it is no reply at all.
+
+    Single items that cannot be used (an edit whose text is not found, a constant that does not exist) are
+    left out.
+    """
+    reply = parse_reply(text, ExplorationReply)
+    code = Code.parse(request.program, request.function)
+    accepted = list(_suggestions(code, reply.suggestions[:_MOST_ITEMS]))
+    drafts = [*_edited(request.program, reply.patches[:_MOST_ITEMS]), *_with_values(code, accepted)]
+    return ExplorationAdvice(
+        one_line(reply.critique, CRITIQUE_CHARS),
+        tuple(suggestion for _, suggestion in accepted),
+        admit_patches(request, drafts, bound),
+    )
+
+
+def _edited(program: str, patches: list[PatchReply]) -> Iterator[Draft]:
+    for patch in patches:
+        edited: str | None = program
+        for edit in patch.edits[:_MOST_ITEMS]:
+            found_once = edited is not None and bool(edit.find.strip()) and edited.count(edit.find) == 1
+            edited = edited.replace(edit.find, edit.replace) if edited is not None and found_once else None
+        if edited is not None:
+            yield Draft(edited, "edit", patch.reason)
+
+
+def _suggestions(code: Code | None, replies: list[SuggestionReply]) -> Iterator[tuple[Constant, Suggestion]]:
+    named = {constant.name: constant for constant in constants(code) if constant.named} if code else {}
+    for reply in replies:
+        constant = named.get(reply.name)
+        value = bounded_value(constant.value, reply.value) if constant else None
+        if constant is not None and value is not None:
+            reason = one_line(reply.reason, REASON_CHARS)
+            yield constant, Suggestion(constant.name, constant.value, value, reason)
+
+
+def _with_values(code: Code | None, accepted: list[tuple[Constant, Suggestion]]) -> Iterator[Draft]:
+    """The program with each suggested value, and with all of them."""
+    if code is None:
+        return
+    splices = [code.replace(constant.node, short(suggestion.value)) for constant, suggestion in accepted]
+    together = code.apply(tuple(splices)) if len(splices) > 1 else None
+    if together is not None:
+        yield Draft(together, "suggestion", "; ".join(suggestion.reason for _, suggestion in accepted))
+    for splice, (_, suggestion) in zip(splices, accepted, strict=True):
+        program = code.apply((splice,))
+        if program is not None:
+            yield Draft(program, "suggestion", suggestion.reason)

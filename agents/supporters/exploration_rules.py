@@ -1,0 +1,128 @@
+"""The exploration supporter in its rule-based form: static analysis and targeted perturbations.
+
+It is what it says: a list of rules over the syntax tree, no model. It varies and patches what the agent
+wrote; it holds no program of its own that it could insert. The rules stand in ``checks_general`` and
+``checks_loss``; recent failures and the environment's measurements raise the priority of the rules that
+answer them. The same request under the same seed gives the same advice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+
+from agents.seeding import stream
+from agents.supporters import checks_general, checks_loss
+from agents.supporters.call import Consultation, SupporterCall
+from agents.supporters.code import Code
+from agents.supporters.edits import EditBound
+from agents.supporters.exploration import (
+    CRITIQUE_CHARS,
+    Draft,
+    ExplorationAdvice,
+    ExplorationRequest,
+    Suggestion,
+    admit_patches,
+)
+from agents.supporters.findings import Case, Finding, Fix
+from agents.supporters.text import one_line
+
+CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
+    checks_general.check_constants,
+    checks_general.check_forgetting,
+    checks_general.check_products,
+    checks_general.check_history,
+    checks_general.check_singular,
+    checks_general.check_ridge,
+    checks_general.check_roots,
+    checks_general.check_quotients,
+    checks_general.check_arguments,
+    checks_general.check_exploration,
+    checks_loss.check_terms,
+    checks_loss.check_unused,
+    checks_loss.check_squares,
+    checks_loss.check_schedule,
+)
+
+LONGEST_PROGRAM = 20_000
+"""Programs above this many characters are left alone."""
+
+_CRITIQUE_SENTENCES = 4
+
+_COMBINED = 0.3
+"""Probability that a patch makes two changes at once."""
+
+
+class RuleExplorationSupporter:
+    """Rules that read a program, say what is weak about it and vary it."""
+
+    def __init__(self, seed: int, bound: EditBound | None = None) -> None:
+        self._seed = seed
+        self._bound = bound or EditBound()
+
+    def consult(self, request: ExplorationRequest) -> Consultation[ExplorationAdvice]:
+        """Advice on one program; neutral if it does not parse."""
+        began = time.monotonic()
+        code = (
+            Code.parse(request.program, request.function) if len(request.program) <= LONGEST_PROGRAM else None
+        )
+        advice = ExplorationAdvice() if code is None else self._advise(code, request)
+        call = SupporterCall(
+            role="exploration",
+            form="rules",
+            model="",
+            key=request.key,
+            status="skipped" if code is None else "ok",
+            reason="" if code else "the program does not parse, lacks the entry function or is too long",
+            seconds=time.monotonic() - began,
+            outcome=one_line(advice.summary(), 1_000),
+        )
+        return Consultation(advice, call)
+
+    def resume(self, calls: Iterable[SupporterCall]) -> None:
+        """Nothing to take up: rules have no budget."""
+
+    def _advise(self, code: Code, request: ExplorationRequest) -> ExplorationAdvice:
+        case = Case(code, request, stream(self._seed, "supporter", "exploration", *request.key))
+        findings = list(chain.from_iterable(check(case) for check in CHECKS))
+        order = _draw_order(case, [(finding, fix) for finding in findings for fix in finding.fixes])
+        patches = admit_patches(request, _drafts(case, order), self._bound)
+        suggestions = [
+            Suggestion(fix.name, fix.current, fix.value, finding.message)
+            for finding, fix in order
+            if fix.name
+        ]
+        return ExplorationAdvice(
+            _critique(request, findings), tuple(suggestions[: request.max_patches]), patches
+        )
+
+
+def _draw_order(case: Case, options: list[tuple[Finding, Fix]]) -> list[tuple[Finding, Fix]]:
+    """The options in random order, weighted by priority, without replacement (Efraimidis and Spirakis)."""
+    keys = [case.rng.exponential() * len(finding.fixes) / finding.priority for finding, _ in options]
+    return [option for _, option in sorted(zip(keys, options, strict=True), key=lambda pair: pair[0])]
+
+
+def _drafts(case: Case, order: list[tuple[Finding, Fix]]) -> Iterator[Draft]:
+    for index, (finding, fix) in enumerate(order):
+        if index + 1 < len(order) and case.rng.random() < _COMBINED:
+            other_finding, other = order[index + 1]
+            program = case.code.apply((*fix.splices, *other.splices))
+            if program is not None:
+                kind = f"{finding.kind}+{other_finding.kind}"
+                yield Draft(program, kind, f"{fix.reason}; {other.reason}")
+        program = case.code.apply(fix.splices)
+        if program is not None:
+            yield Draft(program, finding.kind, fix.reason)
+
+
+def _critique(request: ExplorationRequest, findings: list[Finding]) -> str:
+    ranked = sorted(findings, key=lambda finding: -finding.priority)
+    sentences = list(dict.fromkeys(finding.message for finding in ranked))[:_CRITIQUE_SENTENCES]
+    if request.failures:
+        counts = Counter(failure.status for failure in request.failures).most_common()
+        listed = ", ".join(f"{count} {status}" for status, count in counts)
+        sentences.insert(0, f"Recent failures: {listed}.")
+    return one_line(" ".join(sentences), CRITIQUE_CHARS)

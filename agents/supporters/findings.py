@@ -1,0 +1,70 @@
+"""What a rule says about a program, and the material it works on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from agents.supporters.code import Code, Splice
+from agents.supporters.exploration import ExplorationRequest
+
+
+@dataclass(frozen=True)
+class Case:
+    """One program under examination."""
+
+    code: Code
+    """The parsed program."""
+    request: ExplorationRequest
+    """What the supporter was told."""
+    rng: np.random.Generator
+    """The consultation's random stream."""
+
+    def failed_with(self, *words: str) -> bool:
+        """Whether a recent failure's status or text mentions one of the words."""
+        texts = [f"{failure.status} {failure.detail}".lower() for failure in self.request.failures]
+        return any(word in text for word in words for text in texts)
+
+    def factor(self, low: float, high: float) -> float:
+        """A random factor, uniform in its logarithm, never within 10 % of 1."""
+        while True:
+            factor = math.exp(self.rng.uniform(math.log(low), math.log(high)))
+            if abs(factor - 1) >= 0.1:
+                return factor
+
+
+@dataclass(frozen=True)
+class Fix:
+    """One way to act on a finding."""
+
+    splices: tuple[Splice, ...]
+    """The edits."""
+    reason: str
+    """What they are to achieve."""
+    name: str = ""
+    """The constant that is changed, if it is no more than that."""
+    current: float = 0.0
+    """Its value now."""
+    value: float = 0.0
+    """Its new value."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something a rule noticed."""
+
+    kind: str
+    """The rule's name."""
+    message: str
+    """One sentence for the critique."""
+    priority: float
+    """Relative probability that its fixes are tried, > 0."""
+    fixes: tuple[Fix, ...] = ()
+    """Ways to act on it; none if only the agent can."""
+
+
+def short(value: float) -> str:
+    """Source text of a number with two significant digits, an integer if ``value`` is one."""
+    return str(value) if isinstance(value, int) else repr(float(f"{value:.2g}"))

@@ -1,0 +1,122 @@
+"""The policy inspector: sees what the gate saw and may object to a promotion, never cause one.
+
+The rule of Eq. 5 decides first. The inspector is handed its verdict together with the numbers behind it and a
+comparison of further measurements (validity, distinct programs, single loss terms) of candidate and
+reference. Its own verdict *is* the rule's, minus a veto: acceptance is computed from the two and cannot be
+set, so no reply can turn a refusal into a promotion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from agents.supporters.call import Consultation, Key, SupporterCall
+
+REASON_CHARS = 400
+"""Longest reason, characters."""
+
+
+@dataclass(frozen=True)
+class MetricChange:
+    """One further measurement of the candidate policy beside the reference."""
+
+    name: str
+    """What was measured, for example ``initial_condition_mse`` or ``valid_share``."""
+    reference: float
+    """The reference's value."""
+    candidate: float
+    """The candidate's value."""
+    higher_is_better: bool = False
+    """False for errors and losses, True for shares and scores."""
+
+    def regression(self, floor: float = 1e-6) -> float:
+        """Factor by which the candidate is worse; 1 if it is not, infinite if it is not a number.
+
+        Meant for measurements that are not negative. Values below ``floor`` count as ``floor``: among tiny
+        errors a large ratio means nothing.
+        """
+        if not math.isfinite(self.candidate):
+            return math.inf
+        reference = self.reference if math.isfinite(self.reference) else self.candidate
+        better, worse = reference, self.candidate
+        if self.higher_is_better:
+            better, worse = worse, better
+        return max(1.0, max(worse, floor) / max(better, floor))
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What the inspector is told about one proposed promotion."""
+
+    key: Key
+    """Name of the consultation, for example ``("phase", 4)``."""
+    rule_accepts: bool
+    """The gate's own decision by Eq. 5."""
+    gain: float
+    """Ŝ(candidate) − Ŝ(reference)."""
+    kl: float
+    """KL per token from candidate to reference, nats (Eq. 3)."""
+    min_gain: float
+    """ε_s of Eq. 5."""
+    max_kl: float
+    """δ_H of Eq. 5, nats per token."""
+    gain_error: float | None = None
+    """Standard error of the gain; None if it was not estimated."""
+    samples: int = 0
+    """Completions that each of the two scores rests on."""
+    metrics: tuple[MetricChange, ...] = ()
+    """Further measurements."""
+    recent: tuple[bool, ...] = ()
+    """Whether each of the last phases ended in a promotion, oldest first."""
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A measurement that got worse, named for the record."""
+
+    metric: str
+    """Name of the measurement."""
+    factor: float
+    """By how much it is worse, as a ratio of at least 1."""
+    note: str = ""
+    """What the inspector says about it."""
+
+
+@dataclass(frozen=True)
+class InspectorVerdict:
+    """The gate's decision after inspection. Without a veto it is neutral: the rule's decision stands."""
+
+    rule_accepts: bool
+    """The decision by Eq. 5."""
+    veto: bool = False
+    """Whether the inspector objects."""
+    reasons: tuple[str, ...] = ()
+    """Why, one sentence each."""
+    regressions: tuple[Regression, ...] = ()
+    """Measurements that got worse, whether or not they were a reason to object."""
+
+    @property
+    def accept(self) -> bool:
+        """Whether the reference is promoted."""
+        return self.rule_accepts and not self.veto
+
+    def summary(self) -> str:
+        """The verdict in one line, for the record."""
+        worse = ", ".join(f"{r.metric} ×{r.factor:.3g}" for r in self.regressions)
+        decision = "accept" if self.accept else "veto" if self.rule_accepts else "refused by the rule"
+        return f"{decision} | regressions: {worse or 'none'} | {'; '.join(self.reasons)}"
+
+
+class PolicyInspector(Protocol):
+    """Either form of the inspector."""
+
+    def consult(self, request: Inspection) -> Consultation[InspectorVerdict]:
+        """The decision; the rule's own if the call was skipped. Never raises for a bad reply."""
+        ...
+
+    def resume(self, calls: Iterable[SupporterCall]) -> None:
+        """Take up the budget where an earlier process of this run left it."""
+        ...

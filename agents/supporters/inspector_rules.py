@@ -1,0 +1,81 @@
+"""The policy inspector in its rule-based form.
+
+It objects when a measurement got much worse behind a better score (the paper's case: the residual fell while
+the initial condition's error rose, the trivial solution), when a quantity is not a number, and by option when
+the gain is within its noise. Everything that got noticeably worse is named, objection or not.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agents.supporters.call import Consultation, SupporterCall
+from agents.supporters.inspector import Inspection, InspectorVerdict, Regression
+from agents.supporters.text import one_line
+
+
+@dataclass(frozen=True)
+class InspectorSettings:
+    """When the rule-based inspector speaks up."""
+
+    name_factor: float = 1.5
+    """A measurement that is worse by this factor is named."""
+    veto_factor: float = 3.0
+    """A measurement that is worse by this factor is a reason to object."""
+    floor: float = 1e-6
+    """Errors below this count as equal to it."""
+    noise: float = 0.0
+    """Object if the gain is below this many of its standard errors; 0 never does. Both the tolerance ε_s and
+    this guard against promotions by luck: using both at full strength freezes the gate."""
+
+    def __post_init__(self) -> None:
+        if not 1 < self.name_factor <= self.veto_factor or self.floor <= 0 or self.noise < 0:
+            raise ValueError("1 < name_factor <= veto_factor, floor > 0 and noise >= 0 are needed")
+
+
+class RulePolicyInspector:
+    """Names regressions and objects to the bad ones."""
+
+    def __init__(self, settings: InspectorSettings | None = None) -> None:
+        self._settings = settings or InspectorSettings()
+
+    def consult(self, request: Inspection) -> Consultation[InspectorVerdict]:
+        """The rule's decision, or a veto."""
+        began = time.monotonic()
+        verdict = self._inspect(request)
+        call = SupporterCall(
+            role="inspector",
+            form="rules",
+            model="",
+            key=request.key,
+            status="ok",
+            seconds=time.monotonic() - began,
+            outcome=one_line(verdict.summary(), 1_000),
+        )
+        return Consultation(verdict, call)
+
+    def resume(self, calls: Iterable[SupporterCall]) -> None:
+        """Nothing to take up: rules have no budget."""
+
+    def _inspect(self, request: Inspection) -> InspectorVerdict:
+        regressions = named_regressions(request, self._settings.name_factor, self._settings.floor)
+        reasons = [
+            f"Regression: {regression.metric} is worse by a factor of {regression.factor:.3g}."
+            for regression in regressions
+            if regression.factor >= self._settings.veto_factor
+        ]
+        if not (math.isfinite(request.gain) and math.isfinite(request.kl)):
+            reasons.append("The gain or the KL is not a finite number.")
+        error = request.gain_error
+        if error is not None and self._settings.noise > 0 and request.gain < self._settings.noise * error:
+            reasons.append(f"The gain is below {self._settings.noise:g} standard errors.")
+        return InspectorVerdict(request.rule_accepts, bool(reasons), tuple(reasons), regressions)
+
+
+def named_regressions(request: Inspection, factor: float, floor: float) -> tuple[Regression, ...]:
+    """Measurements that are worse by at least ``factor``, the worst first."""
+    found = [Regression(metric.name, metric.regression(floor)) for metric in request.metrics]
+    return tuple(sorted((r for r in found if r.factor >= factor), key=lambda r: -r.factor))

@@ -1,0 +1,91 @@
+"""Prompt templates: readable files, one per role and task, with the data put in where a ``$name`` stands.
+
+A template is a Markdown file of two parts, the system message and the user message, each under its own marker
+line. Programs, error texts and everything else that a candidate could have written is *data*: it is cleaned,
+cut, and put between marker lines that carry a tag. The tag is a hash of the data itself, so no text can
+contain the line that would end it. This keeps an honest model from confusing data with instructions; it is
+not what safety rests on. Safety rests on the reply: whatever it says is validated and bounded, and it can
+change nothing but that one consultation's advice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from agents.supporters.endpoint import Message
+from agents.supporters.text import clean
+
+_SYSTEM, _USER = "--- system ---", "--- user ---"
+
+_BY_TASK = {"ATLAS-Bandit-v0": "exploration_bandit", "ATLAS-Burgers-v0": "exploration_burgers"}
+
+
+@dataclass(frozen=True)
+class Data:
+    """Text of unknown origin for a template: delimited, cleaned and cut when it is put in."""
+
+    text: str
+    """The text."""
+    limit: int = 4_000
+    """Characters that are kept."""
+
+
+@dataclass(frozen=True)
+class PromptTemplate:
+    """The two messages of a role's prompt, with placeholders."""
+
+    system: str
+    """System message."""
+    user: str
+    """User message."""
+
+    @classmethod
+    def parse(cls, text: str) -> PromptTemplate:
+        """Template of a file's text; raises ValueError if a marker line is missing."""
+        before, system_found, rest = text.partition(_SYSTEM)
+        system, user_found, user = rest.partition(_USER)
+        if not (system_found and user_found) or before.strip():
+            raise ValueError(f"a prompt template has the lines {_SYSTEM!r} and {_USER!r}, in this order")
+        return cls(system.strip(), user.strip())
+
+    def fill(self, values: Mapping[str, str | Data]) -> tuple[Message, ...]:
+        """The messages; raises KeyError for a placeholder without a value."""
+        texts = {
+            name: value if isinstance(value, str) else delimited(value) for name, value in values.items()
+        }
+        # One pass each: a `$name` within the data is not looked at again.
+        return (
+            Message("system", Template(self.system).substitute(texts)),
+            Message("user", Template(self.user).substitute(texts)),
+        )
+
+
+def delimited(data: Data) -> str:
+    """The data between two lines that it cannot contain."""
+    text = clean(data.text, data.limit).strip("\n") or "(nothing)"
+    tag = hashlib.sha256(text.encode()).hexdigest()[:12]
+    return f"<data {tag}>\n{text}\n</data {tag}>"
+
+
+def load_template(name: str) -> PromptTemplate:
+    """The template called ``name`` of this package, or the file of that path if it ends in ``.md``."""
+    if name.endswith(".md"):
+        return PromptTemplate.parse(Path(name).read_text(encoding="utf-8"))
+    return _shipped(name)
+
+
+def exploration_template(env_id: str) -> str:
+    """Name of the exploration supporter's template for an environment."""
+    return _BY_TASK.get(env_id, "exploration_default")
+
+
+@cache
+def _shipped(name: str) -> PromptTemplate:
+    path = files("agents.supporters").joinpath("prompts", f"{name}.md")
+    return PromptTemplate.parse(path.read_text(encoding="utf-8"))

@@ -1,0 +1,180 @@
+"""The fine-tuning strategist: reads a phase's telemetry and adjusts the next phase's settings.
+
+It can move four controls: β, the score threshold of the pairs, epochs and learning rate. Whatever it proposes
+is bounded here: per phase by a factor, and always by a declared range. A change that would leave the range
+ends at its edge; a value the user set outside the range stays until the strategist moves it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agents.supporters.call import Consultation, Key, SupporterCall
+
+REASON_CHARS = 400
+"""Longest reason, characters."""
+
+
+@dataclass(frozen=True)
+class TuningControls:
+    """The settings of a fine-tuning phase that a strategist may change."""
+
+    beta: float = 0.1
+    """DPO's β: strength of the preference margin, > 0."""
+    score_threshold: float = 0.3
+    """Quantile of the passed candidates' scores below which none is a chosen completion, in [0, 1]."""
+    epochs: int = 1
+    """Passes over the phase's pairs."""
+    learning_rate: float = 2e-4
+    """Peak learning rate."""
+
+
+CONTROL_NAMES = ("beta", "score_threshold", "epochs", "learning_rate")
+
+
+@dataclass(frozen=True)
+class ControlRange:
+    """What one control may become."""
+
+    low: float
+    """Smallest value."""
+    high: float
+    """Largest value."""
+    factor: float
+    """Largest change in one phase: the new value lies between current/factor and current·factor."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low <= self.high or self.factor < 1:
+            raise ValueError("a range needs 0 < low <= high and a factor of at least 1")
+
+    def bounded(self, current: float, proposed: float) -> float:
+        """``proposed`` moved into reach of ``current``; ``current`` itself if it is not a finite number."""
+        if not math.isfinite(proposed) or proposed == current:
+            return current
+        low = max(min(self.low, current), current / self.factor)
+        high = min(max(self.high, current), current * self.factor)
+        return min(max(proposed, low), high)
+
+
+@dataclass(frozen=True)
+class ControlBounds:
+    """Ranges of the four controls."""
+
+    beta: ControlRange = ControlRange(0.02, 1.0, 1.5)
+    """EvoTune's default is 0.4, the embedded set-up's 0.1; the paper's logs move between 0.5 and 0.7."""
+    score_threshold: ControlRange = ControlRange(0.05, 0.8, 1.5)
+    """EvoTune takes the 30th percentile."""
+    epochs: ControlRange = ControlRange(1, 4, 2.0)
+    """Three epochs already narrowed the distinct programs (measured with the embedded model)."""
+    learning_rate: ControlRange = ControlRange(1e-6, 1e-3, 2.0)
+    """The embedded set-up uses 2e-4, EvoTune 1e-5 for larger models."""
+
+
+@dataclass(frozen=True)
+class GateOutcome:
+    """One earlier decision of the gate."""
+
+    promoted: bool
+    """Whether the reference was replaced."""
+    gain: float
+    """Ŝ(candidate) − Ŝ(reference)."""
+    kl: float
+    """KL per token to the reference, nats."""
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """What the strategist is told about the phase that is about to run and those before it."""
+
+    key: Key
+    """Name of the consultation, for example ``("phase", 4)``."""
+    controls: TuningControls
+    """The settings now."""
+    pairs: int
+    """Preference pairs at hand."""
+    passed: int
+    """Candidates of the last rounds that ran and were scored."""
+    failed: int
+    """Candidates of the last rounds that failed."""
+    score_quantiles: tuple[float, float, float, float, float]
+    """Minimum, lower quartile, median, upper quartile and maximum of the passed candidates' scores."""
+    initial_score: float
+    """Score of the program the search began with."""
+    best_scores: tuple[float, ...] = ()
+    """Best score at the end of each phase so far, oldest first."""
+    distinct_share: float | None = None
+    """Distinct programs as a share of the samples since the last phase, in [0, 1]."""
+    entropy: float | None = None
+    """Mean entropy of the policy's next token while sampling, nats; None if it was not measured."""
+    losses: tuple[float, ...] = ()
+    """Training losses of the last phase, in order."""
+    gate: tuple[GateOutcome, ...] = ()
+    """Decisions of the gate, oldest first."""
+    min_gain: float = 0.0
+    """ε_s of Eq. 5."""
+    max_kl: float = math.inf
+    """δ_H of Eq. 5, nats per token."""
+
+
+@dataclass(frozen=True)
+class StrategyAdvice:
+    """What the strategist says, bounded. With ``controls`` unchanged it is neutral."""
+
+    controls: TuningControls
+    """The settings for the next phase."""
+    changed: tuple[str, ...] = ()
+    """Names of the controls that differ from before."""
+    reason: str = ""
+    """Why."""
+
+    def summary(self) -> str:
+        """The advice in one line, for the record."""
+        values = ", ".join(f"{name} = {getattr(self.controls, name):g}" for name in self.changed)
+        return f"{values or 'no change'} | {self.reason}"
+
+
+class FineTuningStrategist(Protocol):
+    """Either form of the strategist."""
+
+    def consult(self, request: Telemetry) -> Consultation[StrategyAdvice]:
+        """Settings for the next phase; unchanged ones if the call was skipped. Never raises for a bad
+        reply."""
+        ...
+
+    def resume(self, calls: Iterable[SupporterCall]) -> None:
+        """Take up the budget where an earlier process of this run left it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Wanted values, before they are bounded."""
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    """By control name; others keep their value."""
+    reason: str = ""
+    """Why."""
+
+
+def bounded_advice(controls: TuningControls, proposal: Proposal, bounds: ControlBounds) -> StrategyAdvice:
+    """The proposal as far as the bounds allow it."""
+    beta = bounds.beta.bounded(controls.beta, proposal.values.get("beta", controls.beta))
+    threshold = bounds.score_threshold.bounded(
+        controls.score_threshold, proposal.values.get("score_threshold", controls.score_threshold)
+    )
+    wanted_epochs = proposal.values.get("epochs", controls.epochs)
+    rate = bounds.learning_rate.bounded(
+        controls.learning_rate, proposal.values.get("learning_rate", controls.learning_rate)
+    )
+    after = TuningControls(beta, threshold, _whole_epochs(controls.epochs, wanted_epochs, bounds), rate)
+    changed = tuple(name for name in CONTROL_NAMES if getattr(after, name) != getattr(controls, name))
+    return StrategyAdvice(after, changed, proposal.reason)
+
+
+def _whole_epochs(current: int, wanted: float, bounds: ControlBounds) -> int:
+    """Rounded towards the current value, so that rounding never leaves the bounds."""
+    bounded = bounds.epochs.bounded(current, wanted)
+    return math.floor(bounded) if bounded > current else math.ceil(bounded)

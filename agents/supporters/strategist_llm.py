@@ -1,0 +1,102 @@
+"""The fine-tuning strategist as a language model behind an OpenAI-compatible endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agents.supporters.call import Consultation, SupporterCall
+from agents.supporters.conversation import Conversation
+from agents.supporters.prompts import PromptTemplate
+from agents.supporters.replies import parse_reply
+from agents.supporters.schemas import StrategyReply, json_schema, schema_text
+from agents.supporters.strategist import (
+    CONTROL_NAMES,
+    REASON_CHARS,
+    ControlBounds,
+    Proposal,
+    StrategyAdvice,
+    Telemetry,
+    bounded_advice,
+)
+from agents.supporters.text import one_line
+
+_SHOWN = 8
+"""Entries of a history that are shown, the latest ones."""
+
+
+class LLMFineTuningStrategist:
+    """A model that reads the telemetry and replies with new settings."""
+
+    def __init__(
+        self, conversation: Conversation, template: PromptTemplate, bounds: ControlBounds | None = None
+    ) -> None:
+        self._conversation = conversation
+        self._template = template
+        self._bounds = bounds or ControlBounds()
+
+    def consult(self, request: Telemetry) -> Consultation[StrategyAdvice]:
+        """Settings for the next phase; unchanged ones if no usable reply came in time."""
+        return self._conversation.ask(
+            request.key,
+            self._template.fill(prompt_values(request, self._bounds)),
+            json_schema(StrategyReply),
+            lambda text: interpret(request, text, self._bounds),
+            StrategyAdvice(request.controls),
+        )
+
+    def resume(self, calls: Iterable[SupporterCall]) -> None:
+        """Take up the budget where an earlier process of this run left it."""
+        self._conversation.resume(calls)
+
+
+def prompt_values(telemetry: Telemetry, bounds: ControlBounds) -> dict[str, str]:
+    """What the template's placeholders stand for: numbers only, so nothing needs delimiting."""
+    return {
+        "controls": "\n".join(_control_line(telemetry, bounds, name) for name in CONTROL_NAMES),
+        "pairs": str(telemetry.pairs),
+        "passed": str(telemetry.passed),
+        "failed": str(telemetry.failed),
+        "quantiles": _numbers(telemetry.score_quantiles),
+        "initial_score": f"{telemetry.initial_score:.5g}",
+        "best_scores": _numbers(telemetry.best_scores[-_SHOWN:]),
+        "distinct_share": _optional(telemetry.distinct_share),
+        "entropy": _optional(telemetry.entropy),
+        "losses": _numbers(_thinned(telemetry.losses)),
+        "gate": "\n".join(
+            f"- {'promoted' if outcome.promoted else 'refused'}: gain {outcome.gain:.4g}, KL {outcome.kl:.4g}"
+            for outcome in telemetry.gate[-_SHOWN:]
+        )
+        or "- no decisions yet",
+        "min_gain": f"{telemetry.min_gain:.4g}",
+        "max_kl": f"{telemetry.max_kl:.4g}",
+        "schema": schema_text(StrategyReply),
+    }
+
+
+def interpret(telemetry: Telemetry, text: str, bounds: ControlBounds) -> StrategyAdvice:
+    """The bounded advice that a reply amounts to; raises ReplyError if it is no reply."""
+    reply = parse_reply(text, StrategyReply)
+    wanted = {name: getattr(reply, name) for name in CONTROL_NAMES if getattr(reply, name) is not None}
+    proposal = Proposal(wanted, one_line(reply.reason, REASON_CHARS))
+    return bounded_advice(telemetry.controls, proposal, bounds)
+
+
+def _control_line(telemetry: Telemetry, bounds: ControlBounds, name: str) -> str:
+    current, limits = getattr(telemetry.controls, name), getattr(bounds, name)
+    return (
+        f"- {name}: {current:.4g} (from {limits.low:g} to {limits.high:g}, "
+        f"at most a factor of {limits.factor:g} per phase)"
+    )
+
+
+def _thinned(values: tuple[float, ...]) -> tuple[float, ...]:
+    step = max(1, -(-len(values) // _SHOWN))
+    return values[::step]
+
+
+def _numbers(values: tuple[float, ...]) -> str:
+    return ", ".join(f"{value:.5g}" for value in values) or "none yet"
+
+
+def _optional(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.3g}"

@@ -1,0 +1,156 @@
+"""The fine-tuning strategist in its rule-based form.
+
+The table :data:`RULES` is all of it: each line says when it fires, what it multiplies and why.
+
+Rules that fire together multiply; the bounds of :mod:`agents.supporters.strategist` have the last word.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from agents.supporters.call import Consultation, SupporterCall
+from agents.supporters.strategist import (
+    REASON_CHARS,
+    ControlBounds,
+    GateOutcome,
+    Proposal,
+    StrategyAdvice,
+    Telemetry,
+    bounded_advice,
+)
+from agents.supporters.text import one_line
+
+
+@dataclass(frozen=True)
+class StrategyRule:
+    """One line of the table."""
+
+    name: str
+    """Its name in the reason."""
+    applies: Callable[[Telemetry], bool]
+    """Whether it fires."""
+    why: str
+    """What for."""
+    beta: float = 1.0
+    """Factor on β."""
+    score_threshold: float = 1.0
+    """Factor on the score threshold."""
+    learning_rate: float = 1.0
+    """Factor on the learning rate."""
+    epochs: int = 0
+    """Epochs added."""
+
+
+def _repetitive(telemetry: Telemetry) -> bool:
+    few_kinds = telemetry.distinct_share is not None and telemetry.distinct_share < 0.35
+    return few_kinds or (telemetry.entropy is not None and telemetry.entropy < 0.3)
+
+
+def _refused_twice(telemetry: Telemetry, fits: Callable[[GateOutcome], bool]) -> bool:
+    last = telemetry.gate[-2:]
+    return len(last) == 2 and all(not outcome.promoted and fits(outcome) for outcome in last)
+
+
+def _too_far(telemetry: Telemetry) -> bool:
+    return _refused_twice(telemetry, lambda outcome: outcome.kl > telemetry.max_kl)
+
+
+def _too_little(telemetry: Telemetry) -> bool:
+    return _refused_twice(telemetry, lambda outcome: outcome.kl < telemetry.max_kl / 4)
+
+
+def _memorised(telemetry: Telemetry) -> bool:
+    return bool(telemetry.losses) and telemetry.losses[-1] < 0.15
+
+
+def _flat(telemetry: Telemetry) -> bool:
+    losses = telemetry.losses
+    if len(losses) < 4:
+        return False
+    quarter = len(losses) // 4
+    first, last = sum(losses[:quarter]) / quarter, sum(losses[-quarter:]) / quarter
+    return last > 0.98 * first
+
+
+def _plateau(telemetry: Telemetry) -> bool:
+    best = telemetry.best_scores[-4:]
+    return len(best) == 4 and best[-1] <= best[0] and telemetry.pairs >= 64
+
+
+RULES: tuple[StrategyRule, ...] = (
+    StrategyRule(
+        "few pairs", lambda t: t.pairs < 24, "admit more chosen completions before anything else",
+        score_threshold=1 / 1.25,
+    ),
+    StrategyRule(
+        "many pairs", lambda t: t.pairs > 256, "there are enough to be choosy",
+        score_threshold=1.25,
+    ),
+    StrategyRule(
+        "repetition", _repetitive, "tuning narrows: stay closer to the reference, admit more kinds",
+        beta=1.25, score_threshold=1 / 1.25, epochs=-1,
+    ),
+    StrategyRule(
+        "too far", _too_far, "two refusals in a row with a KL above the budget: smaller steps",
+        beta=1.4, learning_rate=1 / 1.5, epochs=-1,
+    ),
+    StrategyRule(
+        "too little", _too_little, "two refusals in a row with most of the KL budget unused: larger steps",
+        beta=1 / 1.25, learning_rate=1.4,
+    ),
+    StrategyRule(
+        "memorised", _memorised, "the last loss says the pairs are learnt by heart",
+        epochs=-1,
+    ),
+    StrategyRule(
+        "not learning", _flat, "the loss hardly fell over the last phase",
+        learning_rate=1.4,
+    ),
+    StrategyRule(
+        "plateau", _plateau, "no better best score in three phases: learn from the top only",
+        score_threshold=1.15,
+    ),
+)  # fmt: skip
+
+
+class RuleFineTuningStrategist:
+    """The table above, applied."""
+
+    def __init__(self, bounds: ControlBounds | None = None) -> None:
+        self._bounds = bounds or ControlBounds()
+
+    def consult(self, request: Telemetry) -> Consultation[StrategyAdvice]:
+        """Bounded settings for the next phase."""
+        began = time.monotonic()
+        advice = bounded_advice(request.controls, propose(request), self._bounds)
+        call = SupporterCall(
+            role="strategist",
+            form="rules",
+            model="",
+            key=request.key,
+            status="ok",
+            seconds=time.monotonic() - began,
+            outcome=one_line(advice.summary(), 1_000),
+        )
+        return Consultation(advice, call)
+
+    def resume(self, calls: Iterable[SupporterCall]) -> None:
+        """Nothing to take up: rules have no budget."""
+
+
+def propose(telemetry: Telemetry) -> Proposal:
+    """What the rules that fire want together, unbounded."""
+    controls = telemetry.controls
+    beta, threshold, epochs, rate = (
+        controls.beta, controls.score_threshold, controls.epochs, controls.learning_rate,
+    )  # fmt: skip
+    fired = [rule for rule in RULES if rule.applies(telemetry)]
+    for rule in fired:
+        beta, threshold = beta * rule.beta, threshold * rule.score_threshold
+        epochs, rate = epochs + rule.epochs, rate * rule.learning_rate
+    values = {"beta": beta, "score_threshold": threshold, "epochs": epochs, "learning_rate": rate}
+    reason = "; ".join(f"{rule.name}: {rule.why}" for rule in fired) or "nothing stands out"
+    return Proposal(values, one_line(reason, REASON_CHARS))
