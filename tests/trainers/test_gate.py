@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainers.gate import GateSettings, choose_candidate, gate_decision, gate_warnings, passes_gate
@@ -18,6 +18,7 @@ def test_equation_4_trades_score_against_divergence():
     assert choose_candidate(scores, kls, GateSettings(kl_penalty=10.0)) == 0
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.lists(st.tuples(numbers, st.floats(0, 3)), min_size=3, max_size=3), min_size=1, max_size=6)
 )
