@@ -1,7 +1,8 @@
 """Evaluation of programs whose authors have every reason to cheat."""
 
 from atlas_gym.evaluation.channel import CandidateError, Channel, ChannelClosed
-from atlas_gym.evaluation.evaluator import ConfinedEvaluator, Evaluator, UnconfinedEvaluator
+from atlas_gym.evaluation.evaluator import ConfinedEvaluator, Evaluator, UnconfinedEvaluator, make_evaluator
+from atlas_gym.evaluation.pool import EvaluatorPool
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status
 from atlas_gym.evaluation.streams import hidden_stream
 from atlas_gym.evaluation.task import Task
@@ -16,10 +17,12 @@ __all__ = [
     "Evaluation",
     "Evaluator",
     "EvaluatorError",
+    "EvaluatorPool",
     "Judgement",
     "Limits",
     "Status",
     "Task",
     "UnconfinedEvaluator",
     "hidden_stream",
+    "make_evaluator",
 ]

@@ -146,9 +146,7 @@ class ConfinedEvaluator(_ForkingEvaluator):
 
     def __init__(self, minimum_layers: Sequence[str] = DEFAULT_MINIMUM) -> None:
         """Raises `ConfinementError` on other systems than Linux, `ValueError` for an unknown layer."""
-        unknown = set(minimum_layers) - set(ALL_LAYERS)
-        if unknown:
-            raise ValueError(f"unknown layers {sorted(unknown)}; there are {', '.join(ALL_LAYERS)}")
+        check_confinement(minimum_layers)
         if sys.platform != "linux" and minimum_layers:
             reasons = dict.fromkeys(minimum_layers, "this is not Linux")
             raise ConfinementError(explain(minimum_layers, reasons))
@@ -164,6 +162,29 @@ class UnconfinedEvaluator(_ForkingEvaluator):
 
     def __init__(self) -> None:
         super().__init__(("rlimits",), ())
+
+
+def make_evaluator(confinement: str | Sequence[str]) -> Evaluator:
+    """An evaluator by the keyword that environments and pools take.
+
+    `default`: the layers that Linux gives without root; `unconfined`: none; or the names of the layers that
+    must hold. Raises as the evaluators do.
+    """
+    check_confinement(confinement)
+    if confinement == "unconfined":
+        return UnconfinedEvaluator()
+    return ConfinedEvaluator() if isinstance(confinement, str) else ConfinedEvaluator(confinement)
+
+
+def check_confinement(confinement: str | Sequence[str]) -> None:
+    """Raise `ValueError` unless `confinement` is something that `make_evaluator` understands."""
+    if isinstance(confinement, str):
+        if confinement not in ("default", "unconfined"):
+            raise ValueError(
+                f"confinement is 'default', 'unconfined' or names of layers, got {confinement!r}"
+            )
+    elif unknown := set(confinement) - set(ALL_LAYERS):
+        raise ValueError(f"unknown layers {sorted(unknown)}; there are {', '.join(ALL_LAYERS)}")
 
 
 def _encode(program: str, limits: Limits) -> tuple[bytes, str]:

@@ -4,7 +4,7 @@ Started by `boot.py`. It reads a JSON configuration from the control socket, imp
 the driver, confines itself, and then serves three requests: fork a worker on two pipe ends, start a
 worker's clock, kill a worker. It reports every worker's end. It is also the watchdog: a worker whose time
 is up is killed here, by its parent, so the process id cannot have been reused. It never sees a program, a
-seed or a score. When the control socket closes, it kills its workers and ends.
+seed or a score. When the control socket closes, or the trusted process dies, it kills its workers and ends.
 """
 
 import contextlib
@@ -53,8 +53,11 @@ class _Worker:
 class ForkServer:
     """The serving loop over one control socket."""
 
-    def __init__(self, control: socket.socket, serve: Callable[..., None], confinement: Any) -> None:
+    def __init__(
+        self, control: socket.socket, parent: int, serve: Callable[..., None], confinement: Confinement
+    ) -> None:
         self._control = control
+        self._parent = _watch(parent)
         self._serve = serve
         self._confinement = confinement
         self._workers: dict[int, _Worker] = {}
@@ -69,11 +72,13 @@ class ForkServer:
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(self._wake_read, select.POLLIN)
+        if self._parent is not None:
+            poll.register(self._parent, select.POLLIN)
         while True:
             for descriptor, _ in poll.poll(self._milliseconds_to_deadline()):
                 if descriptor == self._wake_read:
                     self._report_ended()
-                elif not self._handle_request():
+                elif descriptor == self._parent or not self._handle_request():
                     self._kill_all()
                     return
             self._kill_overdue()
@@ -187,7 +192,15 @@ def _prepare(control: socket.socket, config: dict[str, Any]) -> tuple[ForkServer
     gc.freeze()  # the workers' collections leave these objects alone, so their pages stay shared
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_UNIT
     greeting = {"layers": held, "missing": confinement.missing, "resident_bytes": resident}
-    return ForkServer(control, serve, confinement), greeting
+    return ForkServer(control, config["parent"], serve, confinement), greeting
+
+
+def _watch(pid: int) -> int | None:
+    """A descriptor that becomes readable when process `pid` dies; None where there is no such thing.
+
+    Needed where the trusted process has forked: its copies hold the control socket open beyond its death.
+    """
+    return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
 
 
 def _import_all(driver: str, driver_file: Path, with_torch: bool) -> Callable[..., None]:

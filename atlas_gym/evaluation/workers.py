@@ -1,5 +1,6 @@
 """The trusted side's handles on a fork server and on its workers."""
 
+import contextlib
 import json
 import os
 import select
@@ -170,7 +171,8 @@ class ForkServer:
         spec = find_spec(driver)
         if spec is None or spec.origin is None:
             raise EvaluatorError(f"there is no driver module {driver}")
-        config = {"driver": driver, "driver_file": spec.origin, "torch": torch, "layers": list(layers)}
+        config: dict[str, Any] = {"parent": os.getpid()}
+        config |= {"driver": driver, "driver_file": spec.origin, "torch": torch, "layers": list(layers)}
         config |= {"path": [p for p in sys.path if p and os.path.isdir(p)], "read_roots": read_roots()}
         text = json.dumps(config).encode()
         self._control.sendall(wire.LENGTH.pack(len(text)) + text)
@@ -211,9 +213,12 @@ def _start() -> tuple[subprocess.Popen[bytes], socket.socket]:
 
 def _stop(process: subprocess.Popen[bytes], control: socket.socket, owner: int) -> None:
     """Closing the socket ends the fork server and its workers. In a forked copy of the owner: only let go."""
-    control.close()
     if os.getpid() != owner:
+        control.close()
         return
+    with contextlib.suppress(OSError):
+        control.shutdown(socket.SHUT_RDWR)  # reaches through copies that forks of this process may hold
+    control.close()
     try:
         process.wait(timeout=5.0)
     except subprocess.TimeoutExpired:
