@@ -1,0 +1,103 @@
+"""Builds the compiled kernel where a C++ compiler exists, once per machine.
+
+The library is tuned to the machine it is built on (`-march=native`), so it is named by everything that
+determines it: sources, options, width and the CPU's features. It is looked for beside this file, where an
+installation from source puts it, and then in the user's cache; if neither has it, it is built into the cache
+(half a second). A wheel carried to another machine simply does not match and is built anew there.
+
+This module uses the standard library only, because the installation runs it before any dependency is there.
+"""
+
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+SOURCES = ("kernel.cpp", "vectors.hpp")
+_OPTIONS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC")
+
+
+class BuildError(RuntimeError):
+    """The kernel cannot be built here; the message says why."""
+
+
+def find_or_build(width: int) -> Path:
+    """The kernel's shared library for networks of a width, built if need be.
+
+    Raises:
+        BuildError: If there is no compiler, it fails, or the cache cannot be written.
+    """
+    for folder in (FOLDER, cache_folder()):
+        library = folder / library_name(width)
+        if library.exists():
+            return library
+    return build(width, cache_folder())
+
+
+def build(width: int, folder: Path) -> Path:
+    """Compile into `folder`. Concurrent builds are harmless: each completes its own file, then renames it."""
+    target = folder / library_name(width)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=folder, suffix=".part")
+    except OSError as error:
+        raise BuildError(f"cannot write to {folder}: {error.strerror}") from error
+    os.close(descriptor)
+    temporary = Path(name)
+    try:
+        _compile(width, temporary)
+        temporary.chmod(0o755)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target
+
+
+def cache_folder() -> Path:
+    """$XDG_CACHE_HOME/atlas-gym, by default ~/.cache/atlas-gym."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "atlas-gym"
+
+
+def library_name(width: int) -> str:
+    """Name of the library: a digest of all that determines it."""
+    digest = hashlib.sha256(repr((_OPTIONS, width, platform.machine(), _cpu_features())).encode())
+    for source in SOURCES:
+        digest.update((FOLDER / source).read_bytes())
+    return f"kernel-{digest.hexdigest()[:16]}.so"
+
+
+def _compile(width: int, output: Path) -> None:
+    command = [*_compiler(), *_OPTIONS, f"-DWIDTH={width}", "-o", str(output), str(FOLDER / SOURCES[0])]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BuildError(f"the compiler could not be run: {error}") from error
+    if done.returncode != 0:
+        raise BuildError(f"the compiler failed: {done.stderr.strip()[:500]}")
+
+
+def _compiler() -> list[str]:
+    """$CXX, else the first of the usual names."""
+    if os.environ.get("CXX"):
+        return shlex.split(os.environ["CXX"])
+    for name in ("c++", "g++", "clang++"):
+        if shutil.which(name):
+            return [name]
+    raise BuildError("no C++ compiler (c++, g++, clang++ or $CXX) was found")
+
+
+def _cpu_features() -> str:
+    """The features that -march=native looks at, as the kernel lists them."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("flags", "Features")):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass  # not Linux: the processor's name has to do
+    return platform.processor()

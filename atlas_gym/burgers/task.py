@@ -1,0 +1,87 @@
+"""The trusted side of a Burgers evaluation: trains networks with the program's loss and compares them with
+the truth.
+
+Each replica has its own initial network, collocation and test points, drawn from hidden streams that depend
+on the task's seed only, so that programs are compared on common random numbers.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from atlas_gym.burgers.backend import make_step
+from atlas_gym.burgers.conversation import Conversation, Losses
+from atlas_gym.burgers.network import draw_parameters, values
+from atlas_gym.burgers.params import BurgersParams
+from atlas_gym.burgers.points import Points, draw_points
+from atlas_gym.burgers.reference import GRID_T, GRID_X, reference
+from atlas_gym.burgers.scoring import Outcome, judgement
+from atlas_gym.burgers.training import Training, ask, train
+from atlas_gym.evaluation.channel import Channel
+from atlas_gym.evaluation.result import Judgement, Limits
+from atlas_gym.evaluation.streams import hidden_stream
+
+DEFAULT_LIMITS = Limits(wall_s=60.0, cpu_s=30.0, memory_mb=1024)
+"""Some 2 s with the compiled kernel and 15 s without, on an idle core of 2024; the rest is for busy
+machines."""
+
+
+@dataclass(frozen=True)
+class BurgersTask:
+    """One PINN problem to score loss functions on: plain data, the hidden state is drawn where it is
+    judged."""
+
+    params: BurgersParams
+    """The constants."""
+    seed: int
+    """Which of the split's tasks."""
+    split: str = "train"
+    """Family of seeds: `train` or `held_out`."""
+    limits: Limits = field(default=DEFAULT_LIMITS)
+    """Of one evaluation, all replicas together."""
+
+    function = "pinn_loss_strategy"
+    driver = "atlas_gym.burgers.driver"
+    torch = True
+
+    def judge(self, channel: Channel) -> Judgement:
+        """Train with the program's loss and score the networks."""
+        return self.judgement(Conversation(channel, self.params))
+
+    def judgement(self, losses: Losses) -> Judgement:
+        """Train with these losses and score the networks.
+
+        Raises:
+            CandidateError: If a loss, its gradient or a network is no longer finite.
+        """
+        trainings = [self.training(replica) for replica in range(self.params.replicas)]
+        history = train(self.params, trainings, losses)
+        held_out = [self.held_out_points(replica) for replica in range(self.params.replicas)]
+        losses.begin(held_out)
+        outcomes = [
+            self._outcome(replica, training.theta, points, losses)
+            for replica, (training, points) in enumerate(zip(trainings, held_out, strict=True))
+        ]
+        return judgement(outcomes, history, reference(self.params.viscosity), self.params.metric)
+
+    def training(self, replica: int) -> Training:
+        """A replica at its beginning: its initial network and its points."""
+        p = self.params
+        theta = draw_parameters(p.hidden_width, p.hidden_layers, self._stream(replica, "network"))
+        return Training(p, draw_points(p, self._stream(replica, "points")), theta)
+
+    def held_out_points(self, replica: int) -> Points:
+        """A replica's test points, as many as it is trained on."""
+        return draw_points(self.params, self._stream(replica, "held-out points"))
+
+    def _outcome(self, replica: int, theta: np.ndarray, points: Points, losses: Losses) -> Outcome:
+        p = self.params
+        vectors = make_step(p, points).forward(theta)
+        own_loss, _ = ask(losses, replica, p.steps - 1, vectors)
+        residuals, edge = np.split(vectors[: p.n_residual + points.n_edge], [p.n_residual])
+        terms = [np.mean(v**2) for v in (residuals, edge[: p.n_initial], edge[p.n_initial :])]
+        u = values(theta, p.hidden_width, p.hidden_layers, GRID_X, GRID_T)
+        return Outcome(u, np.array(terms), own_loss)
+
+    def _stream(self, replica: int, purpose: str) -> np.random.Generator:
+        return hidden_stream("burgers", self.split, self.seed, replica, purpose)
