@@ -1,19 +1,16 @@
 """Evaluating a batch in two stages: everything on a short task, only the promising part on the full one.
 
-A program that stops at the short stage keeps its short score as an estimate, but is never scored above the worst of
-those that were evaluated in full, so that the cheap stage cannot make a winner.
+A program that stops at the short stage keeps its short score as an estimate, but is never scored above the
+worst of those that were evaluated in full, so that the cheap stage cannot make a winner.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from atlas_gym.evaluation.pool import EvaluatorPool
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.evaluation.task import Task
-
-if TYPE_CHECKING:
-    from atlas_gym.evaluation.pool import EvaluatorPool
 
 
 @dataclass(frozen=True)
@@ -28,14 +25,18 @@ class Cascade:
             raise ValueError(f"keep is {self.keep}; it is a share in (0, 1]")
 
 
-def evaluate_all(pool: "EvaluatorPool", programs: Sequence[str], tasks: Sequence[Task]) -> list[Evaluation]:
+def evaluate_all(pool: EvaluatorPool, programs: Sequence[str], tasks: Sequence[Task]) -> list[Evaluation]:
     """Evaluate programs[i] on tasks[i], all at once; results in the same order."""
     futures = [pool.submit(program, task) for program, task in zip(programs, tasks, strict=True)]
     return [future.result() for future in futures]
 
 
 def evaluate_in_stages(
-    pool: "EvaluatorPool", programs: Sequence[str], short_tasks: Sequence[Task], tasks: Sequence[Task], cascade: Cascade
+    pool: EvaluatorPool,
+    programs: Sequence[str],
+    short_tasks: Sequence[Task],
+    tasks: Sequence[Task],
+    cascade: Cascade,
 ) -> tuple[list[Evaluation], list[bool]]:
     """Evaluate on the short tasks, then the best on the full ones; also say which went on."""
     evaluations = evaluate_all(pool, programs, short_tasks)

@@ -1,8 +1,8 @@
 """The environment that all of this package's environments are: a program in, its score out.
 
-A subclass only documents itself and names the `Problem` that it poses. The evaluator (a fork server with confined
-workers) is started at the first step and belongs to this object alone: copies and pickles of an environment start
-their own.
+A subclass only documents itself and names the `Problem` that it poses. The evaluator (a fork server with
+confined workers) is started at the first step and belongs to this object alone: copies and pickles of an
+environment start their own.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 
 from atlas_gym.episode import Episode, EpisodeSettings
-from atlas_gym.evaluation.evaluator import ConfinedEvaluator, Evaluator, UnconfinedEvaluator
+from atlas_gym.evaluation.evaluator import Evaluator, check_confinement, make_evaluator
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.problem import Problem
 from atlas_gym.spaces import Source
@@ -21,24 +21,8 @@ from atlas_gym.spaces import Source
 _TEXT_BESIDE_INCUMBENT = 32768
 
 
-def make_evaluator(confinement: str | Sequence[str]) -> Evaluator:
-    """Build an evaluator from an environment's `confinement` keyword.
-
-    Args:
-        confinement: `default` for the layers that Linux gives without root; `unconfined` for none; or the names of
-            the layers that must be achieved (`python -m atlas_gym doctor` lists them).
-    """
-    if confinement == "default":
-        return ConfinedEvaluator()
-    if confinement == "unconfined":
-        return UnconfinedEvaluator()
-    if isinstance(confinement, str):
-        raise ValueError(f"confinement is {confinement!r}; it must be 'default', 'unconfined' or a tuple of layers")
-    return ConfinedEvaluator(minimum_layers=tuple(confinement))
-
-
 def program_space(problem: Problem, limits_chars: int) -> Source:
-    """The action space of a problem: texts up to the evaluator's limit, samples from the programs known to work."""
+    """The action space of a problem: texts up to the evaluator's limit, samples from programs that work."""
     pool = [*problem.spec.starts.values(), *(expert.program for expert in problem.experts().values())]
     return Source(limits_chars, pool=pool)
 
@@ -49,7 +33,7 @@ def prompt_space(action_space: Source) -> Source:
 
 
 def task_seed_for(settings: EpisodeSettings, seed: int | None, rng: np.random.Generator) -> int:
-    """The task of a new episode: the fixed one, else the seed given to reset, else the next of the random stream."""
+    """The task of a new episode: the fixed one, else the seed given to reset, else a random one."""
     if settings.task_seed is not None:
         return settings.task_seed
     return int(rng.integers(2**48)) if seed is None else seed
@@ -63,14 +47,15 @@ class ProgramEnv(gym.Env[str, str]):
         split: `train` or `held_out`.
         start: The program shown before any has been scored: `named`, `inlined` or `scratch`.
         task_seed: Pose this task in every episode, whatever the seed given to `reset`.
-        confinement: See `make_evaluator`.
+        confinement: `default` for the layers that Linux gives without root, `unconfined` for none, or the
+            names of the layers that must be achieved (`python -m atlas_gym doctor` lists them).
         render_mode: `ansi`, `rgb_array` or None.
         constants: The problem's own keywords: a `preset` and what differs from it.
     """
 
     problem_type: type[Problem]
     """The problem that a subclass poses."""
-    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's own convention
+    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 1}  # noqa: RUF012 - as Gymnasium has it
 
     def __init__(
         self,
@@ -85,6 +70,7 @@ class ProgramEnv(gym.Env[str, str]):
     ):
         self.problem = self.problem_type.from_keywords(**constants)
         self.settings = EpisodeSettings(turns, split, start, task_seed)
+        check_confinement(confinement)
         self.confinement = confinement
         self.render_mode = render_mode
         self._evaluator: Evaluator | None = None
@@ -96,7 +82,7 @@ class ProgramEnv(gym.Env[str, str]):
 
     @property
     def last_evaluation(self) -> Evaluation | None:
-        """Everything about the last program, including what `info` leaves out: times, memory, layers, traces."""
+        """All about the last program, also what `info` leaves out: times, memory, layers, traces."""
         return self._episode.last
 
     def reset(
@@ -105,8 +91,9 @@ class ProgramEnv(gym.Env[str, str]):
         """Pose a new task.
 
         Args:
-            seed: Poses exactly `atlas_gym.make_task(..., seed=seed)`; without it, the next task of the current stream.
-            options: `incumbent` is a program that is evaluated now and shown as the best so far (ValueError if it
+            seed: Poses exactly `atlas_gym.make_task(..., seed=seed)`; without it, the next task of the
+            current stream. options: `incumbent` is a program that is evaluated now and shown as the best so
+            far (ValueError if it
                 fails).
         """
         super().reset(seed=seed)

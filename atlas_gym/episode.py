@@ -1,4 +1,4 @@
-"""One episode, apart from Gymnasium and from the evaluator: the task, the turns, the incumbent and their texts.
+"""One episode, apart from Gymnasium and from the evaluator: task, turns, incumbent and their texts.
 
 The single and the vector environment both play episodes through this class, so that they cannot differ.
 """
@@ -67,7 +67,9 @@ class Episode:
         """The task, the incumbent or a program to start from, and the feedback on the last program."""
         parts = [self.problem.spec.description.rstrip(), f"Limits: {limits_text(self.task.limits)}"]
         if self.incumbent is not None:
-            parts.append(f"Best program so far, score {self.incumbent_score:.4f}:\n{code_block(self.incumbent)}")
+            parts.append(
+                f"Best program so far, score {self.incumbent_score:.4f}:\n{code_block(self.incumbent)}"
+            )
         else:
             start = self.problem.spec.starts[self.settings.start]
             parts.append(f"No program has been scored yet. A valid one to start from:\n{code_block(start)}")

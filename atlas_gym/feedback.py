@@ -1,4 +1,4 @@
-"""The texts that an environment hands to whoever writes programs: what went wrong, what to improve, what is best.
+"""The texts for whoever writes programs: what went wrong, where the score was lost, what the limits are.
 
 Everything here that came from a candidate (its error message) was sanitised and shortened by the evaluator.
 """
@@ -10,7 +10,7 @@ _ADVICE = {
     Status.ERROR: "The program raised an error.",
     Status.TIMEOUT: "The program was stopped: it took too long. Do less work per call.",
     Status.MEMORY: "The program was stopped: it used too much memory.",
-    Status.VIOLATION: "The program was stopped: it tried what a candidate may not do (files, network, processes).",
+    Status.VIOLATION: "The program was stopped: it tried what is forbidden (files, network, processes).",
     Status.CRASHED: "The program's process ended before the evaluation did.",
 }
 
@@ -18,8 +18,8 @@ _ADVICE = {
 def limits_text(limits: Limits) -> str:
     """State the limits of one evaluation in a line."""
     return (
-        f"{limits.wall_s:g} s of wall-clock time, {limits.cpu_s:g} s of CPU time and {limits.memory_mb} MB of memory "
-        f"for the whole evaluation; {limits.source_chars} characters of source."
+        f"{limits.wall_s:g} s of wall-clock time, {limits.cpu_s:g} s of CPU time and {limits.memory_mb} MB "
+        f"of memory for the whole evaluation; {limits.source_chars} characters of source."
     )
 
 

@@ -1,7 +1,7 @@
 """What distinguishes one environment from another, so that everything else is written once.
 
-A `Problem` is a frozen dataclass of parameters. The single environment, the vector environment, the command line
-and the gallery are all built on it; none of them knows what a bandit or a PINN is.
+A `Problem` is a frozen dataclass of parameters. The single environment, the vector environment, the command
+line and the gallery are all built on it; none of them knows what a bandit or a PINN is.
 """
 
 from abc import ABC, abstractmethod
@@ -41,7 +41,7 @@ class Problem(ABC):
     @classmethod
     @abstractmethod
     def from_keywords(cls, *, preset: str = "default", **constants: Any) -> Self:
-        """Build the problem from a preset and the constants that differ from it; TypeError for an unknown one."""
+        """Build the problem from a preset and what differs from it; TypeError for an unknown keyword."""
 
     @property
     @abstractmethod
@@ -54,11 +54,11 @@ class Problem(ABC):
 
     @abstractmethod
     def short_task(self, seed: int, split: str) -> Task:
-        """A much cheaper task whose score predicts that of `task(seed, split)`: the first stage of a cascade."""
+        """A much cheaper task that predicts the score on `task(seed, split)`: a cascade's first stage."""
 
     @abstractmethod
     def experts(self) -> Mapping[str, Expert]:
-        """Programs written by hand, by name, in the order of the gallery; `initial` is the one to compare with."""
+        """Programs written by hand, by name, in the order of the gallery."""
 
     @property
     @abstractmethod

@@ -1,6 +1,7 @@
 """The environments of this package: their Gymnasium ids and where their parts live.
 
-Everything is named by strings and imported on use, so that `import atlas_gym` loads neither torch nor an evaluator.
+Everything is named by strings and imported on use, so that `import atlas_gym` loads neither torch nor an
+evaluator.
 """
 
 from dataclasses import dataclass
@@ -58,4 +59,5 @@ def load_problem(env_id: str, **params: Any) -> "Problem":
         if entry.env_id == env_id:
             module, name = entry.problem.split(":")
             return getattr(import_module(module), name).from_keywords(**params)
-    raise ValueError(f"no environment {env_id!r}; there are {', '.join(entry.env_id for entry in REGISTERED)}")
+    known = ", ".join(entry.env_id for entry in REGISTERED)
+    raise ValueError(f"no environment {env_id!r}; there are {known}")

@@ -1,8 +1,8 @@
 """The space of program texts.
 
-Gymnasium's own `Text` checks every character against an alphabet (3 ms for 64k characters), samples gibberish and
-prints its whole alphabet. `Source` bounds the length alone, accepts any Unicode, samples from a pool of valid
-programs and prints in one line.
+Gymnasium's own `Text` checks every character against an alphabet (3 ms for 64k characters), samples
+gibberish and prints its whole alphabet. `Source` bounds the length alone, accepts any Unicode, samples from
+a pool of valid programs and prints in one line.
 """
 
 from collections.abc import Iterable
@@ -33,12 +33,16 @@ class Source(Text):
         (True, True, False)
     """
 
-    def __init__(self, max_length: int, *, pool: Iterable[str] = (), seed: int | np.random.Generator | None = None):
+    def __init__(
+        self, max_length: int, *, pool: Iterable[str] = (), seed: int | np.random.Generator | None = None
+    ):
         super().__init__(max_length, min_length=0, charset=_CHARSET, seed=seed)
         self.pool = tuple(pool)
-        for text in self.pool:
-            if not self.contains(text):
-                raise ValueError(f"a text of the pool has {len(text)} characters, more than max_length={max_length}")
+        longest = max(map(len, self.pool), default=0)
+        if longest > max_length:
+            raise ValueError(
+                f"a text of the pool has {longest} characters, more than max_length={max_length}"
+            )
 
     def contains(self, x: Any) -> bool:
         return isinstance(x, str) and len(x) <= self.max_length

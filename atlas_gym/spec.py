@@ -1,7 +1,7 @@
 """What a learner that writes text needs to know of an environment, without Gymnasium in between.
 
-`task_spec` describes an environment's programs, `make_task` gives the task that an evaluator scores them on. Both are
-cheap: they import neither torch nor the hidden state.
+`task_spec` describes an environment's programs, `make_task` gives the task that an evaluator scores them on.
+Both are cheap: they import neither torch nor the hidden state.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class TaskSpec:
     description: str
     """The task in words, for a prompt."""
     starts: Mapping[str, str]
-    """Whole programs to start a search from: `named` (constants on lines of their own), `inlined`, `scratch`."""
+    """Whole programs to start from: `named` (constants on lines of their own), `inlined`, `scratch`."""
     worst_score: float
     """Reward of a program that failed; below every score that a program can reach."""
 

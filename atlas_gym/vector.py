@@ -1,9 +1,9 @@
 """Many programs at a time: a vector environment whose batch runs on a pool of evaluators.
 
-Gymnasium's own vectorizers run one environment per copy. Here one object holds the episodes and one pool does all the
-evaluations, results in the order of the actions: a program that hangs occupies one worker until its own limit, and
-the others go on. Episodes reset in the step that ends them (SAME_STEP): the usual NEXT_STEP would throw away every
-second program of a one-step episode.
+Gymnasium's own vectorizers run one environment per copy. Here one object holds the episodes and one pool
+does all the evaluations, results in the order of the actions: a program that hangs occupies one worker until
+its own limit, and the others go on. Episodes reset in the step that ends them (SAME_STEP): the usual
+NEXT_STEP would throw away every second program of a one-step episode.
 """
 
 import os
@@ -19,6 +19,7 @@ from gymnasium.vector.utils import batch_space
 from atlas_gym.cascade import Cascade, evaluate_all, evaluate_in_stages
 from atlas_gym.environment import program_space, prompt_space, task_seed_for
 from atlas_gym.episode import Episode, EpisodeSettings
+from atlas_gym.evaluation.pool import EvaluatorPool
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.problem import Problem
 
@@ -60,7 +61,7 @@ class ProgramVectorEnv(VectorEnv):
         self.settings = EpisodeSettings(turns, split, start, task_seed)
         self.confinement = confinement
         self.render_mode = render_mode
-        self._pool: Any = None
+        self._pool: EvaluatorPool | None = None
         self._generators: list[np.random.Generator] = []
         self._episodes = [Episode(self.problem, self.settings, task_seed=0) for _ in range(num_envs)]
         self._ended = list(self._episodes)
@@ -98,7 +99,7 @@ class ProgramVectorEnv(VectorEnv):
     def step(
         self, actions: Sequence[str]
     ) -> tuple[Texts, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Evaluate one program per episode; what ended is reported in `final_obs` and `final_info` and begins anew."""
+        """Evaluate one program per episode; what ends is in `final_obs` and `final_info`, and begins anew."""
         if not self._generators:
             raise gym.error.ResetNeeded("call reset() before the first step()")
         if len(actions) != self.num_envs:
@@ -149,7 +150,7 @@ class ProgramVectorEnv(VectorEnv):
 
     def _evaluate(self, programs: Sequence[str]) -> tuple[list[Evaluation], list[bool]]:
         if self._pool is None:
-            self._pool = make_pool(self.workers, self.confinement)
+            self._pool = EvaluatorPool(self.workers, confinement=self.confinement)
         tasks = [episode.task for episode in self._episodes]
         if self.cascade is None:
             return evaluate_all(self._pool, programs, tasks), [True] * self.num_envs

@@ -1,10 +1,11 @@
 """The same simulation as a plain function call, without worker, channel or limits.
 
-Only for programs you trust: the hidden state is in the same process as the program. Tests compare the confined
-evaluation with it, bit for bit, and the benchmark measures what confinement costs.
+Only for programs you trust: the hidden state is in the same process as the program. Tests compare the
+confined evaluation with it, bit for bit, and the benchmark measures what confinement costs.
 """
 
 import random
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,6 @@ def _play(policies: list[Policy], task: BanditTask) -> np.ndarray:
 
 
 def _load(program: str, function: str) -> Policy:
-    namespace = {"__name__": "candidate", "np": np}
+    namespace: dict[str, Any] = {"__name__": "candidate", "np": np}
     exec(compile(program, "<program>", "exec"), namespace)
     return namespace[function]

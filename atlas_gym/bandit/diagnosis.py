@@ -16,11 +16,12 @@ def diagnose(regret: np.ndarray, instances: Instances, params: BanditParams) -> 
         params: The constants.
     """
     share, chance = float((regret == 0).mean()), 1 / params.arms
+    uniform = instances.uniform_regret.mean()
     sentences = [
         _quarters(regret.mean(axis=1)),
-        f"It played the best arm in {share:.0%} of the steps (chance: {chance:.0%}) and lost "
-        f"{regret.mean() / instances.uniform_regret.mean():.0%} of the regret of random play; full information "
-        f"would lose {instances.informed_regret.mean() / instances.uniform_regret.mean():.0%}.",
+        f"It played the best arm in {share:.0%} of the steps (chance: {chance:.0%}).",
+        f"It lost {regret.mean() / uniform:.0%} of the regret of random play; full information would lose "
+        f"{instances.informed_regret.mean() / uniform:.0%}.",
         _drift(params),
     ]
     return " ".join(sentences)
@@ -38,6 +39,7 @@ def _drift(params: BanditParams) -> str:
     if speed == 0:
         return "The hidden parameter does not move."
     if params.drift == "jumps":
-        return f"The hidden parameter jumps by {params.jump_length:g}, on average every {params.jump_length / speed:.0f} steps."
+        every = params.jump_length / speed
+        return f"The hidden parameter jumps by {params.jump_length:g}, on average every {every:.0f} steps."
     degrees = np.degrees(chord_angle(speed))
     return f"The hidden parameter moves by {speed:.3g} per step, {degrees:.0f} degrees of its unit sphere."

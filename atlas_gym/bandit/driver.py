@@ -1,8 +1,9 @@
 """The candidate's side of a bandit evaluation: plays all replicas in lockstep inside the worker.
 
-Per step one message comes in (the rewards of the last step and the contexts of this one, for all replicas) and one
-byte per replica goes out. Nothing here is trusted: a program could replace any of it, and would gain the right to
-send other arms. What is checked here is checked to give an honest mistake a useful message; the other side counts.
+Per step one message comes in (the rewards of the last step and the contexts of this one, for all replicas)
+and one byte per replica goes out. Nothing here is trusted: a program could replace any of it, and would gain
+the right to send other arms. What is checked here is checked to give an honest mistake a useful message; the
+other side counts.
 """
 
 import operator
@@ -31,13 +32,13 @@ def serve(load: Callable[[], Policy], pipe: Any) -> None:
     pipe.send(LOADED)
     book = HistoryBook(replicas, horizon, dimension)
     size = 8 * replicas * (1 + arms * dimension)
+    contexts, chosen = np.zeros((replicas, arms, dimension)), [0] * replicas
     for t in range(horizon):
         message = np.frombuffer(pipe.receive(size))
-        contexts = message[replicas:].reshape(replicas, arms, dimension)
         if t:
-            book.record(previous, chosen, message[:replicas])
+            book.record(contexts, chosen, message[:replicas])
+        contexts = message[replicas:].reshape(replicas, arms, dimension)
         chosen = choose(policies, contexts, book.histories, t)
-        previous = contexts
         pipe.send(bytes(chosen))
 
 
@@ -48,7 +49,10 @@ def seed_globals(seed: int) -> None:
 
 
 def choose(policies: list[Policy], contexts: np.ndarray, histories: list[History], t: int) -> list[int]:
-    """Ask every replica's program for its arm; contexts (R, K, d) are copied, as programs may write into theirs."""
+    """Ask every replica's program for its arm.
+
+    Contexts (R, K, d) are copied first: a program may write into its own.
+    """
     arms = contexts.shape[1]
     chosen = []
     for policy, context, history in zip(policies, contexts.copy(), histories, strict=True):
@@ -65,7 +69,10 @@ _EXPECTED = "return an integer from 0 to {}, e.g. int(np.argmax(scores))"
 
 
 def as_arm(value: Any, arms: int, t: int) -> int:
-    """Turn what a policy returned into an int: NumPy integers and arrays of one integer count, all else raises."""
+    """Turn what a policy returned into an int, or say what is wrong with it.
+
+    NumPy integers and arrays of one integer count; truth values and floats, NaN among them, do not.
+    """
     expected = _EXPECTED.format(arms - 1)
     if value is None:
         raise TypeError(f"policy returned None at step {t} (is a return statement missing?); {expected}")

@@ -1,8 +1,8 @@
 """What a program knows of the past: the paper's sequence of (x, arm, reward), and the same as arrays.
 
-Looping over tuples in Python costs seven times what array operations do, so a program is offered both. Nothing is
-copied per step: the arrays are views of one buffer that the driver fills. They are read-only, so that a program
-which writes into them is told so in that line instead of failing mysteriously later.
+Looping over tuples in Python costs seven times what array operations do, so a program is offered both.
+Nothing is copied per step: the arrays are views of one buffer that the driver fills. They are read-only, so
+that a program which writes into them is told so in that line instead of failing mysteriously later.
 """
 
 from collections.abc import Iterator, Sequence
@@ -85,7 +85,9 @@ class HistoryBook:
         self._rewards = np.zeros((replicas, horizon))
         self._rows = np.arange(replicas)
         self._length = 0
-        columns = zip(_read_only(self._contexts), _read_only(self._arms), _read_only(self._rewards), strict=True)
+        columns = zip(
+            _read_only(self._contexts), _read_only(self._arms), _read_only(self._rewards), strict=True
+        )
         self.histories = [History(*column, length=0) for column in columns]
 
     def record(self, contexts: np.ndarray, arms: list[int], rewards: np.ndarray) -> None:

@@ -1,9 +1,10 @@
 """The hidden side of a bandit task: every context, every expected and every noisy reward, drawn in advance.
 
-Contexts and rewards do not depend on what is played, so a task's randomness is drawn once per process and shared by
-all programs: common random numbers, which separate programs with a tenth of the seeds. Streams are labelled by split,
-seed, replica and purpose under the secret of `evaluation.streams`; labels of two splits differ, so the splits cannot
-overlap, and the constants (σ, V, …) are no label, so that presets are compared on the same draws too.
+Contexts and rewards do not depend on what is played, so a task's randomness is drawn once per process and
+shared by all programs: common random numbers, which separate programs with a tenth of the seeds. Streams are
+labelled by split, seed, replica and purpose under the secret of `evaluation.streams`; labels of two splits
+differ, so the splits cannot overlap, and the constants (σ, V, …) are no label, so that presets are compared
+on the same draws too.
 """
 
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ import numpy as np
 from atlas_gym.bandit.params import BanditParams
 from atlas_gym.bandit.process import theta_paths
 from atlas_gym.evaluation.streams import hidden_stream
+
+DISPLACEMENT_LAG = 50
+"""Steps over which pictures show the drift."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,9 @@ class Instances:
     def informed_regret(self) -> np.ndarray:
         """(T, R), expected regret under full information: told θ_{t−1}, play the arm that is best for it.
 
-        No program does better against a random walk, whose θ_t is distributed symmetrically around θ_{t−1}; a program
-        that foresees a rotation may. In the first step there is nothing to be told and play is uniform.
+        No program does better against a random walk, whose θ_t is distributed symmetrically around θ_{t−1};
+        a program that foresees a rotation may. In the first step there is nothing to be told and play is
+        uniform.
         """
         predicted = np.einsum("trkd,trd->trk", self.contexts[1:], self.theta[:-1])
         arms = predicted.argmax(axis=-1)[..., None]
@@ -55,10 +60,10 @@ class Instances:
         return np.concatenate([self.uniform_regret[:1], informed])
 
     @cached_property
-    def variation(self) -> np.ndarray:
-        """(T,), length of θ's path up to each step, mean over replicas."""
-        moved = np.linalg.norm(np.diff(self.theta, axis=0), axis=-1).mean(axis=-1)
-        return np.concatenate([[0.0], np.cumsum(moved)])
+    def displacement(self) -> np.ndarray:
+        """(T,), distance of θ from where it was DISPLACEMENT_LAG steps before, mean over replicas."""
+        before = np.maximum(np.arange(len(self.theta)) - DISPLACEMENT_LAG, 0)
+        return np.linalg.norm(self.theta - self.theta[before], axis=-1).mean(axis=-1)
 
 
 @lru_cache(maxsize=32)

@@ -36,7 +36,9 @@ class BanditProblem(Problem):
     initial = STARTS["named"]
 
     @classmethod
-    def from_keywords(cls, *, preset: str = "default", limits: Limits | None = None, **constants: Any) -> Self:
+    def from_keywords(
+        cls, *, preset: str = "default", limits: Limits | None = None, **constants: Any
+    ) -> Self:
         """Build the problem from a preset and the constants that differ from it (see `BanditParams`)."""
         return cls(BanditParams.from_keywords(preset, **constants), limits or Limits())
 

@@ -1,8 +1,9 @@
 """How the hidden parameter θ moves on the unit sphere.
 
-Eq. 17 is θ_{t+1} = (θ_t + δ_t) / ‖θ_t + δ_t‖. With δ_t tangent to the sphere at θ_t and of length tan φ, the step is
-the rotation θ_{t+1} = cos φ · θ_t + sin φ · v_t, v_t = δ_t/‖δ_t‖, and its length (the chord) is 2 sin(φ/2) whatever the
-direction. So φ = 2 asin(V / 2T) spends exactly V/T of the variation budget in every step.
+Eq. 17 is θ_{t+1} = (θ_t + δ_t) / ‖θ_t + δ_t‖. With δ_t tangent to the sphere at θ_t and of length tan φ, the
+step is the rotation θ_{t+1} = cos φ · θ_t + sin φ · v_t, v_t = δ_t/‖δ_t‖, and its length (the chord) is 2
+sin(φ/2) whatever the direction. So φ = 2 asin(V / 2T) spends exactly V/T of the variation budget in every
+step.
 """
 
 import numpy as np

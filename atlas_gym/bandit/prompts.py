@@ -8,20 +8,20 @@ SIGNATURE = "def policy(context, history, t):"
 _TEMPLATE = """\
 Write a Python function `policy` that plays a drifting linear contextual bandit with low regret.
 
-In every step t = 0 … {last} you see {arms} context vectors and choose one, the arm. The reward of an arm with context x is \
-⟨θ_t, x⟩ plus noise, where the hidden vector θ_t has length 1 and {drift}. Only the reward of the chosen arm is \
-revealed. The score is the negative mean expected regret per step, averaged over {replicas} independent bandits: \
-higher is better, 0 is perfect, uniformly random play is the bottom of the scale.
+In every step t = 0 … {last} you see {arms} context vectors and choose one, the arm. The reward of an arm with
+context x is ⟨θ_t, x⟩ plus noise, where the hidden vector θ_t has length 1 and {drift}.
+Only the reward of the chosen arm is revealed. The score is the negative mean expected regret per step, over
+{replicas} independent bandits: higher is better, 0 is perfect, random play is the bottom.
 
 {signature}
     context: float64 array of shape ({arms}, {dimension}), {contexts}.
-    history: the rounds played so far, a sequence of (x, arm, reward), oldest first. The same as read-only arrays, which \
-are much faster than a loop: history.contexts (n, {dimension}), history.arms (n,), history.rewards (n,).
+    history: the rounds played so far, a sequence of (x, arm, reward), oldest first. As read-only arrays, much
+        faster than a loop: history.contexts (n, {dimension}), history.arms (n,), history.rewards (n,).
     t: index of the step, equal to len(history).
     Returns the index of the arm, an integer from 0 to {last_arm}.
 
-NumPy is available as np. Module-level variables keep their values between the steps of one bandit and start afresh \
-for each. No files, network or processes."""
+NumPy is available as np. Module-level variables keep their values between the steps of one bandit and start
+afresh for each. No files, network or processes."""
 
 _DRIFT = {
     "random_walk": "drifts a little in every step, in a random direction",

@@ -1,7 +1,8 @@
 """The trusted side of a bandit evaluation: deals contexts and rewards, counts the regret.
 
-The score is the negative mean regret (NMR), −(1/RT) Σ [max_a ⟨θ_t, x_a⟩ − ⟨θ_t, x_chosen⟩], in expected rewards: the
-noise that a program was dealt does not count. Replicas advance together, so a step costs one exchange.
+The score is the negative mean regret (NMR), −(1/RT) Σ [max_a ⟨θ_t, x_a⟩ − ⟨θ_t, x_chosen⟩], in expected
+rewards: the noise that a program was dealt does not count. Replicas advance together, so a step costs one
+exchange.
 """
 
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ class BanditTask:
 
     @property
     def program_seed(self) -> int:
-        """Seed of the global random generators in the worker; public, unlike the streams of the bandit itself."""
+        """Seed of the global random generators in the worker; public, unlike the bandit's own streams."""
         return self.seed % 2**32
 
     def instances(self) -> Instances:
@@ -66,7 +67,7 @@ class BanditTask:
             "regret": np.cumsum(regret.mean(axis=1)),
             "uniform_regret": np.cumsum(instances.uniform_regret.mean(axis=1)),
             "informed_regret": np.cumsum(instances.informed_regret.mean(axis=1)),
-            "variation": instances.variation,
+            "displacement": instances.displacement,
             "replica_scores": -regret.mean(axis=0),
         }
         return Judgement(score, metrics, diagnose(regret, instances, self.params), traces)
@@ -92,7 +93,7 @@ class BanditTask:
 
 
 WORST_GAUSSIAN = -10.0
-"""Scores under Gaussian contexts, whose regret has no bound, are cut off here; contexts of length 1 cannot go below −2."""
+"""Where scores under Gaussian contexts, whose regret has no bound, are cut off."""
 
 
 def score_of(regret: np.ndarray, params: BanditParams) -> float:

@@ -1,7 +1,7 @@
 """Bandit programs written by hand, one file each; every file is a candidate as it stands.
 
-The first line of a file's docstring is its title in the gallery. Constants are tuned, where it says so, for the
-default preset (σ 0.2, V 400).
+The first line of a file's docstring is its title in the gallery. Constants are tuned, where it says so, for
+the default preset (σ 0.2, V 400).
 """
 
 import ast
@@ -45,8 +45,9 @@ def without_docstring(name: str) -> str:
 @cache
 def experts() -> MappingProxyType[str, Expert]:
     """All programs by name."""
-    found = {}
-    for name in NAMES:
-        title = ast.get_docstring(ast.parse(source(name))).splitlines()[0].rstrip(".")
-        found[name] = Expert(name, title, source(name))
-    return MappingProxyType(found)
+    return MappingProxyType({name: Expert(name, _title(name), source(name)) for name in NAMES})
+
+
+def _title(name: str) -> str:
+    docstring = ast.get_docstring(ast.parse(source(name))) or name
+    return docstring.splitlines()[0].rstrip(".")

@@ -1,7 +1,7 @@
 """D-LinUCB (Russac et al. 2019): exponential forgetting γ 0.8, λ 0.1, α 0.1 (tuned), two matrices.
 
-V weights a round of age s by γ^s, W by γ^2s; the bonus is the length of x under V⁻¹ W V⁻¹, the covariance of the
-weighted estimate. The ridge λ is not forgotten.
+V weights a round of age s by γ^s, W by γ^2s; the bonus is the length of x under V⁻¹ W V⁻¹, the covariance of
+the weighted estimate. The ridge λ is not forgotten.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ state = {}
 
 
 def policy(context, history, t):
-    K, d = context.shape
+    d = context.shape[1]
     if t == 0:
         state["V"] = lam * np.eye(d)
         state["W"] = lam * np.eye(d)

@@ -1,8 +1,8 @@
 """dLinUCB (Wu et al. 2018): a set of LinUCB models, replaced when their predictions go wrong.
 
-The master plays the model whose recent error rate has the lowest confidence bound. A model errs where the reward lies
-outside its confidence interval, and learns only from rounds where it does not; one that errs too often is dropped,
-and a fresh one is made when none is good enough.
+The master plays the model whose recent error rate has the lowest confidence bound. A model errs where the
+reward lies outside its confidence interval, and learns only from rounds where it does not; one that errs too
+often is dropped, and a fresh one is made when none is good enough.
 """
 
 import numpy as np

@@ -1,7 +1,8 @@
 """Kalman tracker: θ as a random walk of 0.2 per step, observed with noise 0.2; plays greedily.
 
-A step of length s on the unit sphere is a rotation by φ = 2 asin(s/2) in a random direction. To second moments it is
-θ' = cos φ · θ + w with cov(w) = (1 − cos² φ)/d · I, a linear system that the Kalman filter tracks.
+A step of length s on the unit sphere is a rotation by φ = 2 asin(s/2) in a random direction. To second
+moments it is θ' = cos φ · θ + w with cov(w) = (1 − cos² φ)/d · I, a linear system that the Kalman filter
+tracks.
 """
 
 import numpy as np
@@ -12,7 +13,7 @@ state = {}
 
 
 def policy(context, history, t):
-    K, d = context.shape
+    d = context.shape[1]
     if t == 0:
         state["mean"] = np.zeros(d)
         state["P"] = np.eye(d) / d

@@ -1,6 +1,7 @@
 """Linear Thompson sampling on all of the past (Agrawal and Goyal 2013), λ 1, scale 0.2.
 
-Plays the best arm for a θ drawn from the posterior N(θ̂, scale² A⁻¹); with scale = σ and λ = σ² that is exact.
+Plays the best arm for a θ drawn from the posterior N(θ̂, scale² A⁻¹); with scale = σ and λ = σ² that is
+exact.
 """
 
 import numpy as np
@@ -11,7 +12,7 @@ state = {}
 
 
 def policy(context, history, t):
-    K, d = context.shape
+    d = context.shape[1]
     if t == 0:
         state["A"] = lam * np.eye(d)
         state["b"] = np.zeros(d)

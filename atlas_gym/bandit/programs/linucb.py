@@ -11,7 +11,7 @@ state = {}
 
 
 def policy(context, history, t):
-    K, d = context.shape
+    d = context.shape[1]
     if t == 0:
         state["A"] = lam * np.eye(d)
         state["b"] = np.zeros(d)

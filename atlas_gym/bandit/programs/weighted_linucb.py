@@ -12,7 +12,7 @@ state = {}
 
 
 def policy(context, history, t):
-    K, d = context.shape
+    d = context.shape[1]
     if t == 0:
         state["V"] = lam * np.eye(d)
         state["b"] = np.zeros(d)
