@@ -5,11 +5,13 @@ finds its result here (a resumed run) or makes it and stores it in one transacti
 process killed at any moment loses at most the step it was in, and never counts a step twice. Ids are
 arithmetic (see `candidate_id`), not handed out by the database: a repeated insert meets the row it repeats.
 
-WAL journal, `synchronous=FULL`: a committed row survives a power cut. A lock file keeps a second process out.
+WAL journal, `synchronous=FULL`: a committed row survives a power cut. A lock file keeps a second writer out;
+readers (the report of a run under way) need no lock and block nobody.
 """
 
 import fcntl
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -91,6 +93,28 @@ class RunStore:
             ) from error
         self._check_version()
 
+    @classmethod
+    def open_readonly(cls, folder: Path) -> "RunStore":
+        """A store to look at, of a finished run or of one under way.
+
+        No lock is taken and nothing can be written. It shows one moment of the run for as long as it is open:
+        what is committed later is seen by a store that is opened later.
+
+        Raises:
+            StoreError: there is no run store in the folder, or it is of another version.
+        """
+        store = cls.__new__(cls)
+        store.folder, store._lock = Path(folder), None
+        path = store.folder / "run.sqlite"
+        if not path.is_file():
+            raise StoreError(f"{folder} holds no run: there is no run.sqlite in it.")
+        try:
+            store._db = _connect_readonly(path)
+            store._check_version()
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"{path} cannot be read as a run store ({error}).") from error
+        return store
+
     def _acquire_lock(self):
         lock = open(self.folder / ".lock", "w")  # noqa: SIM115 (held open for the store's life)
         try:
@@ -113,7 +137,8 @@ class RunStore:
     def close(self) -> None:
         """Close the database and let go of the folder."""
         self._db.close()
-        self._lock.close()
+        if self._lock is not None:
+            self._lock.close()
 
     def __enter__(self) -> "RunStore":
         return self
@@ -211,6 +236,14 @@ class RunStore:
         """Number of rows of a table."""
         return self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
 
+    def candidate_counts(self) -> dict[str, Any]:
+        """Sampled candidates, different programs among them, and the share that was valid (seeds left out)."""
+        total, valid, different = self._db.execute(
+            "SELECT count(*), coalesce(sum(status = 'ok'), 0), coalesce(sum(duplicate_of IS NULL), 0) "
+            "FROM candidates WHERE origin != 'seed'"
+        ).fetchone()
+        return {"candidates": total, "evaluated": different, "valid_share": valid / total if total else 0.0}
+
     def unit_summaries(self) -> list[dict[str, Any]]:
         """Every finished unit's summary, in order of round and group."""
         return [json.loads(row[0]) for row in self._db.execute("SELECT summary FROM units ORDER BY round, grp")]
@@ -275,6 +308,16 @@ class RunStore:
         """Every stored supporter call, in order."""
         rows = self._db.execute("SELECT round, phase, role, call FROM supporter_calls ORDER BY id")
         return [{"round": r, "phase": p, "role": role, **json.loads(call)} for r, p, role, call in rows]
+
+
+def _connect_readonly(path: Path) -> sqlite3.Connection:
+    """A connection inside one read transaction."""
+    # Where the WAL can have no index (read-only media) the file is read as it is: nobody can be writing it.
+    indexed = os.access(path.parent, os.W_OK) or path.with_name(path.name + "-shm").exists()
+    options = "mode=ro" if indexed else "mode=ro&immutable=1"
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?{options}", uri=True, isolation_level=None)
+    db.execute("BEGIN")
+    return db
 
 
 _INSERT_CANDIDATE = (

@@ -105,3 +105,28 @@ def test_a_full_disk_loses_nothing_and_says_so(store):
     assert list(store.candidates()) == [RECORD]
     store.add_unit(2, 0, [big], {})
     assert store.count("candidates") == 2
+
+
+def test_a_reader_sees_one_moment_of_a_run_that_goes_on(store):
+    store.add_unit(1, 0, [RECORD], {"samples": 1})
+    with RunStore.open_readonly(store.folder) as reader:
+        assert list(reader.candidates()) == [RECORD]
+        store.add_unit(1, 1, [replace(RECORD, id=70)], {"samples": 1})
+        assert reader.count("candidates") == 1
+        assert reader.unit_summaries() == [{"samples": 1}]
+    with RunStore.open_readonly(store.folder) as reader:
+        assert reader.count("candidates") == 2
+
+
+def test_a_reader_cannot_write(store):
+    with RunStore.open_readonly(store.folder) as reader, pytest.raises(sqlite3.OperationalError):
+        reader._db.execute("DELETE FROM candidates")
+
+
+def test_a_reader_needs_a_run(tmp_path):
+    with pytest.raises(StoreError, match="holds no run"):
+        RunStore.open_readonly(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "run.sqlite").write_bytes(b"not a database" * 200)
+    with pytest.raises(StoreError, match="cannot be read as a run store"):
+        RunStore.open_readonly(tmp_path)
