@@ -8,6 +8,7 @@ grow. Nothing outlives the call: no connection pool that a restarted server coul
 
 The API key comes from the environment at the moment of the call. It is sent in one header, redirects are not
 followed, and neither the server's words nor an exception's message enter a reason: both can quote the key.
+For the same reason the HTTP library's own log (it quotes status lines and headers) is shut for these calls.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import logging
 import os
 import ssl
 import threading
@@ -24,11 +26,18 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 
 from agents.supporters.text import clean
 
 ResponseFormat = Literal["json_schema", "json_object", "none"]
+
+_THREAD = "supporter-call"
+
+_HTTP_LOGGERS = (
+    "httpx2",
+    *(f"httpcore2.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")),
+)
 
 _ABANDON_S = 0.5
 """Time beyond the deadline that the caller grants the cancellation."""
@@ -178,6 +187,7 @@ def _body(
 
 def _exchange(request: _Request) -> tuple[int, bytes]:
     """Run the request on a thread with its own event loop; the caller waits no longer than the deadline."""
+    _shut_http_log()
     outcome: Future[tuple[int, bytes]] = Future()
 
     def work() -> None:
@@ -186,14 +196,14 @@ def _exchange(request: _Request) -> tuple[int, bytes]:
         except BaseException as error:  # noqa: BLE001 - handed to the waiting caller, whatever it is
             outcome.set_exception(error)
 
-    threading.Thread(target=work, name="supporter-call", daemon=True).start()
+    threading.Thread(target=work, name=_THREAD, daemon=True).start()
     try:
         return outcome.result(timeout=request.deadline_s + _ABANDON_S)
     except EndpointError:
         raise
     except TimeoutError:
         raise EndpointError(f"no complete reply within {request.deadline_s:.3g} s") from None
-    except httpx.ConnectError:
+    except httpx2.ConnectError:
         raise EndpointError("the server cannot be reached", reached=False) from None
     except Exception as error:  # noqa: BLE001 - a supporter's server must never end a run, whatever it provokes
         raise EndpointError(f"the exchange failed ({type(error).__name__})") from None
@@ -202,7 +212,7 @@ def _exchange(request: _Request) -> tuple[int, bytes]:
 async def _send(request: _Request) -> tuple[int, bytes]:
     async with (
         asyncio.timeout(request.deadline_s),
-        httpx.AsyncClient(verify=_tls(), timeout=None, follow_redirects=False) as client,
+        httpx2.AsyncClient(verify=_tls(), timeout=None, follow_redirects=False) as client,
         client.stream("POST", request.url, headers=request.headers, content=request.body) as response,
     ):
         if response.status_code != 200:  # an error's body is of no use: it may quote the key
@@ -218,8 +228,14 @@ async def _send(request: _Request) -> tuple[int, bytes]:
 
 
 @functools.cache
+def _shut_http_log() -> None:
+    for name in _HTTP_LOGGERS:
+        logging.getLogger(name).addFilter(lambda record: record.threadName != _THREAD)
+
+
+@functools.cache
 def _tls() -> ssl.SSLContext:
-    return httpx.create_ssl_context()
+    return httpx2.create_ssl_context()
 
 
 def _read_reply(body: bytes, key: str) -> ChatReply:

@@ -1,0 +1,25 @@
+"""Supporters that talk to a scripted server, with short deadlines."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agents.supporters import RoleSettings, SupporterSettings, build_supporters
+from agents.supporters.budget import CallLimits
+from agents.supporters.endpoint import Endpoint
+
+QUICK = CallLimits(deadline_s=20.0, attempts=1, pause_s=0.0, reply_bytes=100_000, rest_after=0)
+
+
+@pytest.fixture
+def supporter() -> Callable[..., Any]:
+    """Makes one role in its language-model form: `supporter(role, base_url, limits=…, **endpoint)`."""
+
+    def make(role: str, base_url: str, limits: CallLimits = QUICK, seed: int = 0, **endpoint: Any) -> Any:
+        settings = RoleSettings("llm", Endpoint(base_url, "test-model", **endpoint), limits)
+        everything = replace(SupporterSettings(), **{role: settings})
+        return getattr(build_supporters(everything, "ATLAS-Bandit-v0", seed), role)
+
+    return make

@@ -1,0 +1,106 @@
+"""One request of each kind, and what a neutral answer to it is."""
+
+from agents.supporters import (
+    ExplorationAdvice,
+    ExplorationRequest,
+    Failure,
+    GateOutcome,
+    Inspection,
+    InspectorVerdict,
+    MetricChange,
+    StrategyAdvice,
+    Telemetry,
+    TuningControls,
+)
+
+BANDIT = """import numpy as np
+
+
+def policy(context, history, t):
+    K, d = context.shape
+    window = 50
+    lam = 1.0
+    alpha = 1.0
+    X = history.contexts[-window:]
+    y = history.rewards[-window:]
+    A = lam * np.eye(d) + X.T @ X
+    b = X.T @ y
+    theta = np.linalg.solve(A, b)
+    bonus = np.sqrt(np.sum(context @ np.linalg.inv(A) * context, axis=1))
+    scores = context @ theta + alpha * bonus
+    return int(np.argmax(scores))
+"""
+
+BANDIT_LOOP = """def policy(context, history, t):
+    K, d = context.shape
+    A = np.eye(d)
+    b = np.zeros(d)
+    for x, arm, reward in history:
+        A += np.outer(x, x)
+        b += reward * x
+    scores = context @ np.linalg.solve(A, b)
+    return int(np.argmax(scores))
+"""
+
+BURGERS = """import torch
+
+
+def pinn_loss_strategy(residuals, ic_err, bc_err, extras):
+    w_ic = 1.0
+    loss_pde = torch.mean(residuals ** 2)
+    loss_ic = torch.mean(ic_err ** 2)
+    loss_bc = torch.mean(bc_err ** 2)
+    return loss_pde + w_ic * loss_ic + loss_bc
+"""
+
+EXPLORATION = ExplorationRequest(
+    key=("round", 3, "island", 1),
+    function="policy",
+    program=BANDIT,
+    score=-0.16,
+    description="A drifting linear contextual bandit.",
+    diagnosis="Regret grows late.",
+    metrics={"best_arm_share": 0.5},
+    failures=(Failure("error", "name 'thta' is not defined", "theta = thta"),),
+)
+
+TELEMETRY = Telemetry(
+    key=("phase", 2),
+    controls=TuningControls(),
+    pairs=64,
+    passed=200,
+    failed=100,
+    score_quantiles=(-0.5, -0.3, -0.2, -0.17, -0.1),
+    initial_score=-0.16,
+    best_scores=(-0.15, -0.12),
+    distinct_share=0.6,
+    entropy=1.2,
+    losses=(0.69, 0.6, 0.5, 0.45),
+    gate=(GateOutcome(True, 0.02, 0.08),),
+    min_gain=0.005,
+    max_kl=0.2,
+)
+
+INSPECTION = Inspection(
+    key=("phase", 2),
+    rule_accepts=True,
+    gain=0.02,
+    kl=0.1,
+    min_gain=0.005,
+    max_kl=0.2,
+    gain_error=0.008,
+    samples=96,
+    metrics=(
+        MetricChange("valid_share", 0.5, 0.6, higher_is_better=True),
+        MetricChange("ic_mse", 0.01, 0.012),
+    ),
+    recent=(True, False),
+)
+
+NEUTRAL = {
+    "exploration": ExplorationAdvice(),
+    "strategist": StrategyAdvice(TELEMETRY.controls),
+    "inspector": InspectorVerdict(rule_accepts=True),
+}
+
+REQUESTS = {"exploration": EXPLORATION, "strategist": TELEMETRY, "inspector": INSPECTION}

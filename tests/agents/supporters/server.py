@@ -1,0 +1,178 @@
+"""A chat server on the loopback address that behaves as badly as a test tells it to."""
+
+import contextlib
+import json
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+Write = Callable[[bytes], None]
+
+
+@dataclass
+class Received:
+    """One request as the server saw it."""
+
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+
+@dataclass
+class ScriptedServer:
+    """Answers the n-th request with the n-th behaviour, the last one from then on."""
+
+    base_url: str
+    script: list[Callable[["Received", Write], None]]
+    requests: list[Received] = field(default_factory=list)
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def behaviour(self, received: Received) -> Callable[["Received", Write], None]:
+        self.requests.append(received)
+        return self.script[min(len(self.requests), len(self.script)) - 1]
+
+
+@contextlib.contextmanager
+def serve(*script: Callable[[Received, Write], None]) -> Iterator[ScriptedServer]:
+    """A server with this script, for the time of a `with` block."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            received = _read_request(self.rfile)
+            if received is None:
+                return
+
+            def write(data: bytes) -> None:
+                if scripted.stopping.is_set():
+                    raise ConnectionAbortedError
+                self.wfile.write(data)
+
+            with contextlib.suppress(OSError):
+                scripted.behaviour(received)(received, write)
+
+    class Server(socketserver.ThreadingTCPServer):
+        allow_reuse_address = True
+        daemon_threads = True
+        block_on_close = False
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        scripted = ScriptedServer(f"http://127.0.0.1:{server.server_address[1]}/v1", list(script))
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        try:
+            yield scripted
+        finally:
+            scripted.stopping.set()
+            server.shutdown()
+            thread.join()
+
+
+def _read_request(stream: Any) -> Received | None:
+    headers: dict[str, str] = {}
+    stream.readline()
+    while line := stream.readline().strip():
+        name, _, value = line.decode().partition(":")
+        headers[name.lower()] = value.strip()
+    body = stream.read(int(headers.get("content-length", 0)))
+    return Received(headers, json.loads(body)) if body else None
+
+
+def respond(body: bytes, status: str = "200 OK", headers: str = "") -> Callable[[Received, Write], None]:
+    """A complete, well-formed HTTP response."""
+
+    def behave(_: Received, write: Write) -> None:
+        head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
+        write(head.encode() + body)
+
+    return behave
+
+
+def envelope(content: Any, usage: Any = None) -> bytes:
+    """A chat completion with this content."""
+    message = {"role": "assistant", "content": content}
+    reply = {"object": "chat.completion", "choices": [{"index": 0, "message": message}], "usage": usage}
+    return json.dumps(reply).encode()
+
+
+def say(content: Any, usage: Any = None) -> Callable[[Received, Write], None]:
+    """A chat completion with this content, sent properly."""
+    return respond(envelope(content, usage))
+
+
+_START = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+def ten_megabytes(_: Received, write: Write) -> None:
+    body = envelope("x" * 10_000_000)
+    write(_START + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+
+def ten_megabytes_unannounced(_: Received, write: Write) -> None:
+    write(_START + b"Connection: close\r\n\r\n" + envelope("x" * 10_000_000))
+
+
+def endless(_: Received, write: Write) -> None:
+    write(_START + b"Connection: close\r\n\r\n")
+    while True:
+        write(b" " * 65536)
+
+
+def endless_chunks(_: Received, write: Write) -> None:
+    write(_START + b"Transfer-Encoding: chunked\r\n\r\n")
+    while True:
+        write(b"1\r\n \r\n")
+        time.sleep(0.01)
+
+
+def endless_continue(_: Received, write: Write) -> None:
+    while True:
+        write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+
+
+def endless_headers(_: Received, write: Write) -> None:
+    write(_START)
+    while True:
+        write(b"X-More: " + b"x" * 1000 + b"\r\n")
+
+
+def drip_headers(_: Received, write: Write) -> None:
+    while True:
+        for byte in b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * 5000:
+            write(bytes([byte]))
+            time.sleep(0.02)
+
+
+def drip_body(_: Received, write: Write) -> None:
+    body = envelope('{"critique": "slow"}')
+    write(_START + f"Content-Length: {len(body)}\r\n\r\n".encode())
+    for byte in body:
+        write(bytes([byte]))
+        time.sleep(0.2)
+
+
+def silence(_: Received, write: Write) -> None:
+    while True:
+        time.sleep(0.05)
+        write(b"")
+
+
+def closes_midway(_: Received, write: Write) -> None:
+    write(_START + b"Content-Length: 5000\r\n\r\n" + b'{"choices": [{"message"')
+
+
+def closes_at_once(_: Received, write: Write) -> None:
+    return
+
+
+def not_http(_: Received, write: Write) -> None:
+    write(b"220 mail.example ESMTP\r\n\xff\xfe\x00")
+
+
+def echo_key(received: Received, write: Write) -> None:
+    """Quotes the caller's key in an otherwise perfect reply."""
+    secret = received.headers.get("authorization", "")
+    say(json.dumps({"critique": f"your header was {secret}", "reason": secret, "decision": "accept"}))(
+        received, write
+    )
