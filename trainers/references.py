@@ -5,8 +5,8 @@ A rule answers one question with one number, the weight w of the update
     reference ← w · policy + (1 − w) · reference
 
 with w = 1 a promotion (an exact copy) and w = 0 no change at all. For a language model the update acts on
-the adapter's tensors, in the regret study on the table of log-probabilities; the rules are the same objects in
-both.
+the adapter's tensors, in the regret study on the table of log-probabilities; the rules are the same objects
+in both.
 
 The reference rule and the *initialisation* of the next phase are independent settings (a common confusion:
 a trainer that re-initialises from the base model in every phase differs from a warm-started one whatever
