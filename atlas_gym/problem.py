@@ -35,6 +35,8 @@ class Problem(ABC):
 
     metric_names: tuple[str, ...] = ()
     """Names in `Judgement.metrics`, the same for every evaluation; one of them is `normalized_score`."""
+    gallery_metrics: tuple[str, ...] = ("normalized_score",)
+    """The metrics that the gallery shows beside the score."""
     presets: tuple[str, ...] = ("default",)
     """Named sets of parameters, the default first."""
 
@@ -64,6 +66,10 @@ class Problem(ABC):
     @abstractmethod
     def initial(self) -> str:
         """Name of the expert that improvements are counted from."""
+
+    def reference_scores(self, seed: int, split: str) -> Mapping[str, float]:
+        """Scores on the task that are no program's, such as the ends of the scale, by name; here none."""
+        return {}
 
     @abstractmethod
     def text(self, evaluation: Evaluation | None) -> str:

@@ -1,6 +1,6 @@
 """The constants of the bandit environment."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 Contexts = Literal["unit", "gaussian"]
@@ -57,6 +57,9 @@ class BanditParams:
         if preset not in PRESETS:
             raise ValueError(f"no preset {preset!r}; there are {', '.join(PRESETS)}")
         base = PRESETS[preset]
+        known = [field.name for field in fields(cls)]
+        if unknown := constants.keys() - set(known):
+            raise TypeError(f"no constant {', '.join(sorted(unknown))}; there are {', '.join(known)}")
         if "horizon" in constants and "variation_budget" not in constants:
             constants["variation_budget"] = base.variation_budget * constants["horizon"] / base.horizon
         return replace(base, **constants)

@@ -12,6 +12,7 @@ from atlas_gym.bandit.prompts import PREAMBLE, SIGNATURE, description
 from atlas_gym.bandit.rendering import draw_image, draw_text
 from atlas_gym.bandit.task import WORST_GAUSSIAN, BanditTask
 from atlas_gym.evaluation.result import Evaluation, Limits
+from atlas_gym.expert_files import without_docstring
 from atlas_gym.problem import Expert, Problem, check_seed_and_split
 from atlas_gym.spec import TaskSpec
 
@@ -50,7 +51,7 @@ class BanditProblem(Problem):
             signature=SIGNATURE,
             preamble=PREAMBLE,
             description=description(self.params),
-            starts={start: programs.without_docstring(name) for start, name in STARTS.items()},
+            starts={start: without_docstring(programs.__name__, name) for start, name in STARTS.items()},
             # Below every score: regret per step is at most 2 between contexts of length 1, or cut off.
             worst_score=-3.0 if self.params.contexts == "unit" else WORST_GAUSSIAN - 1.0,
         )
@@ -67,6 +68,13 @@ class BanditProblem(Problem):
 
     def experts(self) -> Mapping[str, Expert]:
         return programs.experts()
+
+    def reference_scores(self, seed: int, split: str) -> Mapping[str, float]:
+        instances = self.task(seed, split).instances()
+        return {
+            "uniform play, expected": -float(instances.uniform_regret.mean()),
+            "full information (told θ of the last step)": -float(instances.informed_regret.mean()),
+        }
 
     def text(self, evaluation: Evaluation | None) -> str:
         return draw_text(evaluation)

@@ -1,0 +1,7 @@
+"""Entry point of `python -m atlas_gym`."""
+
+import sys
+
+from atlas_gym.cli import main
+
+sys.exit(main())

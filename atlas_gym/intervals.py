@@ -1,0 +1,60 @@
+"""Means over seeds with their 95 % confidence intervals.
+
+Student's t throughout: scores of different seeds are independent and their number is small.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean and how far it may be off."""
+
+    mean: float
+    """The estimate."""
+    half_width: float
+    """Half the length of the 95 % confidence interval; NaN where there is one value only."""
+
+    @property
+    def low(self) -> float:
+        """Lower end."""
+        return self.mean - self.half_width
+
+    @property
+    def high(self) -> float:
+        """Upper end."""
+        return self.mean + self.half_width
+
+
+def mean_interval(values: Sequence[float]) -> Interval:
+    """The mean of independent values; ValueError without any."""
+    if len(values) == 0:
+        raise ValueError("the mean of no values")
+    return Interval(float(np.mean(values)), _half_width(np.asarray(values)))
+
+
+def improvement_interval(scores: Sequence[float], baseline: Sequence[float]) -> Interval:
+    """By what share the mean of negative scores is closer to 0 than the baseline's, both on the same seeds.
+
+    1 − Σ scores / Σ baseline, its error from the linearised ratio: pairing removes what both share of a seed.
+    """
+    numerator, denominator = np.asarray(scores), np.asarray(baseline)
+    if len(numerator) != len(denominator):
+        raise ValueError(f"{len(numerator)} scores, but {len(denominator)} of the baseline")
+    ratio = numerator.mean() / denominator.mean()
+    residuals = (numerator - ratio * denominator) / denominator.mean()
+    return Interval(1.0 - float(ratio), _half_width(residuals))
+
+
+def _half_width(values: np.ndarray) -> float:
+    n = len(values)
+    if n < 2:
+        return float("nan")
+    quantile = stdtrit(n - 1, 0.5 + CONFIDENCE / 2)
+    return float(quantile * values.std(ddof=1) / np.sqrt(n))
