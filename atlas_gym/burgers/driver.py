@@ -101,3 +101,16 @@ def _gradients(loss: torch.Tensor, errors: list[torch.Tensor]) -> list[np.ndarra
         np.zeros(len(vector)) if gradient is None else gradient.numpy()
         for gradient, vector in zip(gradients, errors, strict=True)
     ]
+
+
+def _warm_up() -> None:
+    """Run what torch initialises lazily once, in the fork server, so that not every worker has to.
+
+    Only in builds without CUDA: in the others a backward pass may start threads, which a fork would lose.
+    """
+    if not torch.backends.cuda.is_built():
+        message = bytearray(8 * 5)
+        answer(lambda residuals, ic_err, bc_err, extras: torch.mean(residuals**2), message, [1, 1, 1], {})
+
+
+_warm_up()

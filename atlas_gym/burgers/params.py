@@ -1,11 +1,25 @@
 """The constants of the Burgers task."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Self
 
 from atlas_gym.burgers.viscosity import SCHEDULES, Viscosity
 
 METRICS = ("relative_l2", "residual", "nvl")
+
+PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "default": {},
+        "paper": {"metric": "nvl"},
+        "constant": {"schedule": "constant"},
+        "linear": {"schedule": "linear"},
+    }
+)
+"""Named sets of constants. `paper` differs by its metric only: the paper does not give its other
+constants."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +76,12 @@ class BurgersParams:
         for name in ("nu0", "nu1", "learning_rate"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be positive and finite")
+
+    @classmethod
+    def from_keywords(cls, preset: str = "default", **constants: Any) -> Self:
+        """A preset with some constants replaced; TypeError for an unknown constant."""
+        _check_choice("preset", preset, tuple(PRESETS))
+        return cls(**{**PRESETS[preset], **constants})
 
     @property
     def viscosity(self) -> Viscosity:

@@ -1,4 +1,5 @@
-"""Causal weights (Wang, Sankaran and Perdikaris 2022): late times count once early ones are solved; ε 1, 20 bins."""
+"""Causal weights (Wang, Sankaran and Perdikaris 2022): late times count once early ones are solved; ε 1, 20
+bins."""
 
 import torch
 

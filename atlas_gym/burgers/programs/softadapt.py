@@ -1,6 +1,7 @@
 """SoftAdapt (Heydari et al. 2019): weights by the softmax of each term's rate of change, β 0.1.
 
-The normalised, loss-weighted variant, averaged over the last steps; a term that falls slowly gets more weight.
+The normalised, loss-weighted variant, averaged over the last steps; a term that falls slowly gets more
+weight.
 """
 
 import torch
