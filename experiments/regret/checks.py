@@ -55,9 +55,9 @@ class Tally:
 
 
 def violated(sides: Sides) -> np.ndarray:
-    """Where the left side exceeds the right one by more than rounding."""
+    """Where the left side exceeds the right one by more than rounding, or either is not a number."""
     left, right = sides
-    return np.asarray(left > right * (1 + 1e-9) + 1e-9)
+    return ~np.asarray(left <= right * (1 + 1e-9) + 1e-9)
 
 
 def merged(tallies: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:

@@ -33,6 +33,7 @@ STYLE = {
     "grid.alpha": 0.25,
     "legend.frameon": False,
     "legend.fontsize": 7.5,
+    "legend.handlelength": 3.0,
     "lines.linewidth": 1.6,
     "lines.markersize": 4,
 }

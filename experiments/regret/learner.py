@@ -40,7 +40,7 @@ class Window:
 
     def length(self, horizon: int) -> int:
         """Rounds W in the window."""
-        return int(self.offset + self.scale * horizon**self.exponent)
+        return round(self.offset + self.scale * horizon**self.exponent)
 
     def phase_length(self, horizon: int) -> int:
         """Rounds per phase, at least 1."""

@@ -77,7 +77,7 @@ def run_study(plan: Plan, jobs: int, progress: Callable[[str, int], object]) -> 
         broken=done["broken"],
         margins=margins_along(plan.seeds, plan.horizons),
         floor_prices=floor_prices(plan.seeds),
-        timings=measure_speedup(2000, plan.seeds),
+        timings=measure_speedup(plan.speedup_horizon, plan.seeds),
         seconds=time.monotonic() - began,
         jobs=jobs,
     )
