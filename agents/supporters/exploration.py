@@ -160,12 +160,13 @@ def admit_patches(
 def bounded_value(current: float, proposed: float) -> float | None:
     """``proposed`` moved within :data:`SUGGESTION_FACTOR` of ``current``, sign and integer type kept; None if
     that leaves no other value."""
-    if not math.isfinite(proposed) or current == 0 or proposed * current <= 0:
+    if not math.isfinite(proposed) or proposed * current <= 0:
         return None
-    low, high = sorted((current / SUGGESTION_FACTOR, current * SUGGESTION_FACTOR))
-    value = min(max(proposed, low), high)
+    low, high = abs(current) / SUGGESTION_FACTOR, abs(current) * SUGGESTION_FACTOR
+    size: float = min(max(abs(proposed), low), high)
     if isinstance(current, int):
-        value = int(math.copysign(max(1, round(abs(value))), current))
+        size = min(max(round(size), math.ceil(low)), math.floor(high))
+    value = size if current > 0 else -size
     return None if value == current else value
 
 

@@ -1,0 +1,126 @@
+"""What a language model's exploration reply may and may not do to a program."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.supporters.edits import EditBound
+from agents.supporters.exploration import SUGGESTION_FACTOR, bounded_value
+from agents.supporters.exploration_llm import interpret
+from agents.supporters.replies import ReplyError
+from atlas_gym.program import program_key, syntax_error
+from atlas_gym.spec import task_spec
+from tests.agents.supporters.samples import BANDIT, EXPLORATION
+
+
+def reply(**fields) -> str:
+    return json.dumps({"critique": "too slow"} | fields)
+
+
+def patch(*edits: tuple[str, str], reason: str = "why") -> dict:
+    return {"edits": [{"find": find, "replace": text} for find, text in edits], "reason": reason}
+
+
+def programs(**fields) -> list[str]:
+    return [p.program for p in interpret(EXPLORATION, reply(**fields), EditBound()).patches]
+
+
+def test_edits_become_patches():
+    edited = programs(patches=[patch(("window = 50", "window = 20"), ("lam = 1.0", "lam = 0.1"))])
+    assert edited == [BANDIT.replace("window = 50", "window = 20").replace("lam = 1.0", "lam = 0.1")]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        patch(("not in there", "x")),
+        patch(("theta", "x")),  # stands more than once
+        patch(("", "x")),
+        patch(("    ", "x")),
+        patch(("window = 50", "window = 50")),  # changes nothing
+        patch(("window = 50", "window = 50  # fifty")),  # nothing but a comment
+        patch(("window = 50", "window = (")),
+        patch(("def policy(", "def other(")),
+        patch(("window = 50", "window = 5\u202e0")),
+        patch(("window = 50", "window = 5\ud8000")),
+        patch(("window = 50", "window = 50; " + "k = 1; " * 100)),
+        patch(("window = 50", "window = 20"), ("not in there", "x")),
+        patch(),
+    ],
+)
+def test_unusable_edits_are_left_out(wrong):
+    good = patch(("alpha = 1.0", "alpha = 0.3"))
+    assert programs(patches=[wrong, good]) == [BANDIT.replace("alpha = 1.0", "alpha = 0.3")]
+
+
+def test_a_whole_expert_program_is_no_patch():
+    body = BANDIT[BANDIT.index("    K, d") :]
+    expert = "    return _kalman(context, history, t)\n"
+    assert (
+        programs(
+            patches=[patch((body, expert)), patch((BANDIT, task_spec("ATLAS-Bandit-v0").starts["scratch"]))]
+        )
+        == []
+    )
+
+
+def test_suggestions_are_bounded_and_become_patches():
+    wanted = [
+        {"name": "window", "value": 20, "reason": "drift"},
+        {"name": "lam", "value": 1e9},
+        {"name": "lamda", "value": 1},
+        {"name": "alpha", "value": -1},
+        {"name": "alpha", "value": 1.0},
+    ]
+    advice = interpret(EXPLORATION, reply(suggestions=wanted), EditBound())
+    assert [(s.name, s.value) for s in advice.suggestions] == [("window", 20), ("lam", 10.0)]
+    assert [p.kind for p in advice.patches] == ["suggestion"] * 3
+    assert "window = 20" in advice.patches[0].program
+    assert "lam = 10.0" in advice.patches[0].program
+
+
+def test_no_more_patches_than_asked_for():
+    many = [patch(("window = 50", f"window = {n}")) for n in range(1, 9)]
+    request = replace(EXPLORATION, max_patches=2)
+    assert len(interpret(request, reply(patches=many), EditBound()).patches) == 2
+
+
+def test_tried_programs_are_left_out():
+    child = BANDIT.replace("window = 50", "window = 20")
+    request = replace(EXPLORATION, tried=frozenset([program_key(child) or ""]))
+    assert (
+        interpret(request, reply(patches=[patch(("window = 50", "window = 20"))]), EditBound()).patches == ()
+    )
+
+
+def test_program_that_does_not_parse_can_still_be_edited():
+    broken = BANDIT.replace("window = 50", "window = (50")
+    request = replace(EXPLORATION, program=broken, score=None)
+    advice = interpret(request, reply(patches=[patch(("(50", "50"))]), EditBound())
+    assert [p.program for p in advice.patches] == [BANDIT]
+
+
+def test_critique_is_required_and_cut():
+    assert len(interpret(EXPLORATION, reply(critique="long " * 1000), EditBound()).critique) <= 800
+    with pytest.raises(ReplyError, match="critique"):
+        interpret(EXPLORATION, '{"patches": []}', EditBound())
+
+
+@given(st.lists(st.tuples(st.sampled_from(BANDIT.splitlines()), st.text(max_size=80)), max_size=5))
+def test_whatever_the_edits_patches_are_bounded_and_parse(edits):
+    for program in programs(patches=[patch(*edits)]):
+        assert syntax_error(program, "policy") is None
+        assert EditBound().allows(BANDIT, program)
+
+
+@given(st.integers(1, 10**6) | st.floats(1e-9, 1e9), st.floats(), st.sampled_from([1, -1]))
+def test_bounded_value(size, proposed, sign):
+    current = sign * size
+    value = bounded_value(current, proposed)
+    if value is not None:
+        assert value != current
+        assert type(value) is type(current)
+        assert 1 / SUGGESTION_FACTOR * (1 - 1e-12) <= value / current <= SUGGESTION_FACTOR * (1 + 1e-12)

@@ -1,0 +1,171 @@
+"""The rule-based exploration supporter: bounded, deterministic, and honest about being rules."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.supporters import ExplorationAdvice, ExplorationRequest, Failure
+from agents.supporters.edits import EditBound, line_distance, new_characters
+from agents.supporters.exploration import SUGGESTION_FACTOR
+from agents.supporters.exploration_rules import LONGEST_PROGRAM, RuleExplorationSupporter
+from atlas_gym.program import program_key, syntax_error
+from atlas_gym.spec import task_spec
+from tests.agents.supporters.samples import BANDIT, BANDIT_LOOP, BURGERS, EXPLORATION
+
+
+def ask(program: str, *, function: str = "policy", seed: int = 0, **fields) -> ExplorationAdvice:
+    request = ExplorationRequest(("round", 1, "island", 0), function, program, -0.2, **fields)
+    return RuleExplorationSupporter(seed).consult(request).advice
+
+
+PROGRAMS = [("policy", BANDIT), ("policy", BANDIT_LOOP), ("pinn_loss_strategy", BURGERS)]
+PROGRAMS += [("policy", text) for text in task_spec("ATLAS-Bandit-v0").starts.values()]
+
+
+@pytest.mark.parametrize(("function", "program"), PROGRAMS)
+@pytest.mark.parametrize("seed", range(5))
+def test_every_patch_is_a_new_runnable_bounded_edit(function, program, seed):
+    bound = EditBound()
+    patches = ask(program, function=function, seed=seed, max_patches=20).patches
+    keys = {patch.program_key for patch in patches}
+    assert len(keys) == len(patches)
+    assert program_key(program) not in keys
+    for patch in patches:
+        assert syntax_error(patch.program, function) is None
+        assert line_distance(program, patch.program, bound.lines) <= bound.lines
+        assert new_characters(program, patch.program) <= bound.characters
+        assert patch.reason
+
+
+@pytest.mark.parametrize(("function", "program"), PROGRAMS[:3])
+def test_patches_reach_beyond_the_constants(function, program):
+    kinds = {kind for seed in range(8) for patch in ask(program, function=function, seed=seed).patches
+             for kind in patch.kind.split("+")}  # fmt: skip
+    assert len(kinds) >= 3
+
+
+def test_a_smaller_bound_admits_less():
+    request = replace(EXPLORATION, max_patches=50)
+    wide = RuleExplorationSupporter(0, EditBound(lines=6)).consult(request).advice.patches
+    narrow = RuleExplorationSupporter(0, EditBound(lines=1)).consult(request).advice.patches
+    assert 0 < len(narrow) < len(wide)
+    assert all(line_distance(request.program, patch.program, 1) == 1 for patch in narrow)
+
+
+def test_same_seed_same_advice_and_no_global_randomness():
+    random.seed(1)
+    first = ask(BANDIT)
+    random.seed(2)
+    assert ask(BANDIT) == first
+    assert ask(BANDIT, seed=1) != first
+    other_round = replace(EXPLORATION, key=("round", 4, "island", 1))
+    supporter = RuleExplorationSupporter(0)
+    assert supporter.consult(EXPLORATION).advice == supporter.consult(EXPLORATION).advice
+    assert supporter.consult(other_round).advice != supporter.consult(EXPLORATION).advice
+
+
+def test_what_was_tried_is_not_proposed_again():
+    before = ask(BANDIT, max_patches=10).patches
+    after = ask(BANDIT, max_patches=10, tried=frozenset(patch.program_key for patch in before)).patches
+    assert not {patch.program_key for patch in before} & {patch.program_key for patch in after}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_suggestions_stay_within_their_factor(seed):
+    for suggestion in ask(BANDIT, seed=seed, max_patches=10).suggestions:
+        assert 1 / SUGGESTION_FACTOR <= suggestion.value / suggestion.current <= SUGGESTION_FACTOR
+        assert suggestion.value != suggestion.current
+        assert isinstance(suggestion.value, int) or suggestion.name != "window"
+
+
+def test_windows_of_one_length_change_together():
+    program = BANDIT.replace("    window = 50\n", "").replace("-window:", "-50:")
+    windows = [
+        p for seed in range(10) for p in ask(program, seed=seed, max_patches=9).patches if p.kind == "window"
+    ]
+    assert windows
+    assert all("-50:" not in patch.program for patch in windows)
+
+
+CRITIQUES = {
+    "unread": (
+        "def policy(context, history, t):\n    return int(np.argmax(context @ np.ones(5)))",
+        "never read",
+    ),
+    "greedy": (BANDIT_LOOP, "greedy"),
+    "history": (BANDIT_LOOP, "walks through all of history"),
+    "forgetting": (BANDIT_LOOP, "equal weight"),
+    "products": (BANDIT, "count alike"),
+    "window": (BANDIT, "window = 50"),
+    "singular": (BANDIT.replace("lam * np.eye(d) + ", ""), "keeps regular"),
+}
+
+
+@pytest.mark.parametrize("name", CRITIQUES)
+def test_critique_names_the_weakness(name):
+    program, words = CRITIQUES[name]
+    assert words in ask(program).critique
+
+
+def test_loss_rules():
+    program = """def pinn_loss_strategy(residuals, ic_err, bc_err, extras):
+    return torch.mean(residuals ** 2) + torch.mean(ic_err ** 2)
+"""
+    function = "pinn_loss_strategy"
+    metrics = {"residual_mse": 0.1, "initial_mse": 3.0}
+    advice = ask(program, function=function, metrics=metrics, max_patches=30)
+    assert "bc_err is not in the loss" in advice.critique
+    assert "The initial term stayed the largest" in advice.critique
+    programs = "\n".join(patch.program for patch in advice.patches)
+    for part in (
+        "torch.mean(bc_err ** 2)",
+        'extras["u_x"].abs()',
+        "torch.sqrt(1 + ",
+        'extras["epoch"]',
+        ".std()",
+    ):
+        assert part in programs
+
+
+def test_failures_are_counted_and_raise_the_rules_that_answer_them():
+    def kinds(*failures: Failure) -> list[str]:
+        patches = (p for seed in range(20) for p in ask(BANDIT, seed=seed, failures=failures).patches)
+        return [kind for patch in patches for kind in patch.kind.split("+")]
+
+    singular = Failure("error", "LinAlgError: Singular matrix")
+    assert "root" not in kinds()
+    assert "root" in kinds(Failure("error", "invalid value encountered: nan"))
+    more = kinds(singular).count("regularisation")
+    assert more > kinds().count("regularisation")
+    assert (
+        "Recent failures: 2 error, 1 timeout."
+        in ask(BANDIT, failures=(singular, singular, Failure("timeout", ""))).critique
+    )
+
+
+@pytest.mark.parametrize(
+    "program", ["", "def policy(", "x = 1", "\x00", "(" * 5000, "#" * (LONGEST_PROGRAM + 1)]
+)
+def test_unusable_program_is_skipped(program):
+    answer = RuleExplorationSupporter(0).consult(replace(EXPLORATION, program=program))
+    assert answer.advice == ExplorationAdvice()
+    assert answer.call.status == "skipped"
+    assert answer.call.reason
+
+
+_PIECES = st.sampled_from(
+    BANDIT.splitlines() + BANDIT_LOOP.splitlines() + BURGERS.splitlines()
+    + ["    for x in history: s += x", "    é = 3", "    return a / b + np.sqrt(c)", "class A: k = 7"]
+)  # fmt: skip
+
+
+@given(st.lists(_PIECES, max_size=12), st.integers(0, 50))
+@settings(max_examples=150)
+def test_any_program_is_answered_within_the_bounds(lines, seed):
+    program = "def policy(context, history, t):\n    pass\n" + "\n".join(lines)
+    for patch in ask(program, seed=seed).patches:
+        assert syntax_error(patch.program, "policy") is None
+        assert EditBound().allows(program, patch.program)

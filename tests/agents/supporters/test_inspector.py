@@ -1,0 +1,150 @@
+"""The inspector can refuse what the rule accepts, and never the other way round."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.supporters import Inspection, InspectorVerdict, MetricChange
+from agents.supporters.inspector_llm import interpret, prompt_values
+from agents.supporters.inspector_rules import InspectorSettings, RulePolicyInspector
+from agents.supporters.replies import ReplyError
+from tests.agents.supporters.samples import INSPECTION
+
+_METRICS = st.lists(
+    st.builds(MetricChange, st.sampled_from(["a", "b"]), st.floats(), st.floats(), st.booleans()), max_size=4
+).map(tuple)
+
+_INSPECTIONS = st.builds(
+    Inspection,
+    key=st.just(("phase", 1)),
+    rule_accepts=st.booleans(),
+    gain=st.floats(),
+    kl=st.floats(),
+    min_gain=st.floats(0, 1),
+    max_kl=st.floats(0, 1),
+    gain_error=st.none() | st.floats(),
+    metrics=_METRICS,
+)
+
+_REPLIES = st.fixed_dictionaries(
+    {"decision": st.sampled_from(["accept", "veto", "ACCEPT", "promote", 1])},
+    optional={
+        "reasons": st.lists(st.text(max_size=20), max_size=3),
+        "accept": st.booleans(),
+        "rule_accepts": st.just(True),
+        "veto": st.just(False),
+        "regressions": st.lists(st.fixed_dictionaries({"metric": st.sampled_from(["a", "z"])}), max_size=3),
+    },
+)
+
+
+@given(_INSPECTIONS, _REPLIES)
+def test_no_reply_accepts_what_the_rule_refuses(inspection, reply):
+    try:
+        verdict = interpret(inspection, json.dumps(reply))
+    except ReplyError:
+        assert reply["decision"] not in ("accept", "veto")
+        return
+    assert verdict.accept == (inspection.rule_accepts and reply["decision"] == "accept")
+    assert {regression.metric for regression in verdict.regressions} <= {m.name for m in inspection.metrics}
+
+
+@given(_INSPECTIONS, st.text())
+def test_no_text_accepts_what_the_rule_refuses(inspection, text):
+    try:
+        verdict = interpret(inspection, text)
+    except ReplyError:
+        return
+    assert inspection.rule_accepts or not verdict.accept
+
+
+@given(_INSPECTIONS, st.floats(0, 5))
+def test_rules_only_take_away(inspection, noise):
+    answer = RulePolicyInspector(InspectorSettings(noise=noise)).consult(inspection)
+    assert inspection.rule_accepts or not answer.advice.accept
+    assert answer.advice.veto == bool(answer.advice.reasons)
+    json.dumps(answer.call.as_dict())
+
+
+def test_acceptance_cannot_be_set():
+    with pytest.raises(TypeError):
+        InspectorVerdict(rule_accepts=False, accept=True)
+    with pytest.raises(AttributeError):
+        InspectorVerdict(rule_accepts=False).accept = True
+
+
+def with_metrics(*metrics: MetricChange) -> Inspection:
+    return replace(INSPECTION, metrics=metrics)
+
+
+def test_spike_of_one_loss_term_is_vetoed_and_named():
+    """The paper's case: the residual falls, the initial condition's error rises (the trivial solution)."""
+    verdict = (
+        RulePolicyInspector()
+        .consult(with_metrics(MetricChange("residual_mse", 0.4, 0.001), MetricChange("ic_mse", 0.01, 0.45)))
+        .advice
+    )
+    assert not verdict.accept
+    assert verdict.reasons == ("Regression: ic_mse is worse by a factor of 45.",)
+    assert [(r.metric, r.factor) for r in verdict.regressions] == [("ic_mse", pytest.approx(45))]
+
+
+def test_small_regression_is_named_but_no_reason():
+    verdict = RulePolicyInspector().consult(with_metrics(MetricChange("ic_mse", 0.1, 0.2))).advice
+    assert verdict.accept
+    assert [r.metric for r in verdict.regressions] == ["ic_mse"]
+
+
+def test_collapse_of_a_share_is_vetoed():
+    metric = MetricChange("distinct_share", 0.6, 0.1, higher_is_better=True)
+    assert not RulePolicyInspector().consult(with_metrics(metric)).advice.accept
+
+
+def test_ratios_among_tiny_errors_mean_nothing():
+    assert RulePolicyInspector().consult(with_metrics(MetricChange("ic_mse", 1e-15, 1e-8))).advice.accept
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_is_not_a_number_is_vetoed(value):
+    inspector = RulePolicyInspector()
+    assert not inspector.consult(with_metrics(MetricChange("ic_mse", 0.1, value))).advice.accept
+    assert not inspector.consult(replace(INSPECTION, gain=value)).advice.accept
+    assert not inspector.consult(replace(INSPECTION, kl=value)).advice.accept
+
+
+def test_gain_within_its_noise_is_vetoed_by_option():
+    inspection = replace(INSPECTION, gain=0.01, gain_error=0.02)
+    assert RulePolicyInspector().consult(inspection).advice.accept
+    assert not RulePolicyInspector(InspectorSettings(noise=1.0)).consult(inspection).advice.accept
+
+
+def test_model_may_veto_with_reasons():
+    reply = {"decision": "veto", "reasons": ["IC spike"], "regressions": [{"metric": "ic_mse", "note": "up"}]}
+    verdict = interpret(INSPECTION, json.dumps(reply))
+    assert not verdict.accept
+    assert verdict.reasons == ("IC spike",)
+    assert [(r.metric, r.note, r.factor) for r in verdict.regressions] == [
+        ("ic_mse", "up", pytest.approx(1.2))
+    ]
+
+
+def test_prompt_holds_the_quantities_of_eq_5():
+    values = prompt_values(INSPECTION)
+    assert values["gain"] == "0.02 (standard error 0.008)"
+    assert (values["kl"], values["max_kl"], values["min_gain"], values["rule"]) == (
+        "0.1",
+        "0.2",
+        "0.005",
+        "accepts",
+    )
+    assert values["recent"] == "promoted, kept"
+
+
+def test_settings_refuse_nonsense():
+    for wrong in ({"name_factor": 1.0}, {"veto_factor": 1.2}, {"floor": 0.0}, {"noise": -1.0}):
+        with pytest.raises(ValueError):
+            InspectorSettings(**wrong)

@@ -1,0 +1,148 @@
+"""The strategist's bounds, for any proposal, and each rule of its rule-based form."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.supporters import GateOutcome, TuningControls
+from agents.supporters.replies import ReplyError
+from agents.supporters.strategist import CONTROL_NAMES, ControlBounds, ControlRange, Proposal, bounded_advice
+from agents.supporters.strategist_llm import interpret, prompt_values
+from agents.supporters.strategist_rules import RULES, RuleFineTuningStrategist, propose
+from tests.agents.supporters.samples import TELEMETRY
+
+_CONTROLS = st.builds(
+    TuningControls,
+    beta=st.floats(1e-4, 10),
+    score_threshold=st.floats(0, 1),
+    epochs=st.integers(1, 20),
+    learning_rate=st.floats(1e-9, 1),
+)
+
+_NUMBER = st.floats() | st.integers(-(10**6), 10**6).map(float)
+
+
+def assert_within(before: TuningControls, after: TuningControls, bounds: ControlBounds) -> None:
+    for name in CONTROL_NAMES:
+        old, new, limits = getattr(before, name), getattr(after, name), getattr(bounds, name)
+        assert math.isfinite(new)
+        assert min(limits.low, old) <= new <= max(limits.high, old)
+        if old > 0:
+            assert old / limits.factor * (1 - 1e-12) <= new <= old * limits.factor * (1 + 1e-12)
+    assert isinstance(after.epochs, int)
+
+
+@given(_CONTROLS, st.dictionaries(st.sampled_from(CONTROL_NAMES), _NUMBER))
+def test_any_proposal_is_bounded(controls, values):
+    bounds = ControlBounds()
+    advice = bounded_advice(controls, Proposal(values, "r"), bounds)
+    assert_within(controls, advice.controls, bounds)
+    differ = {name for name in CONTROL_NAMES if getattr(advice.controls, name) != getattr(controls, name)}
+    assert set(advice.changed) == differ <= set(values)
+
+
+@given(_CONTROLS, _NUMBER, _NUMBER, _NUMBER, _NUMBER)
+def test_any_reply_is_bounded(controls, beta, threshold, epochs, rate):
+    values = dict(zip(CONTROL_NAMES, (beta, threshold, epochs, rate), strict=True))
+    telemetry = replace(TELEMETRY, controls=controls)
+    try:
+        advice = interpret(telemetry, json.dumps({"reason": "r"} | values), ControlBounds())
+    except ReplyError:
+        assert not all(math.isfinite(value) for value in values.values())
+    else:
+        assert_within(controls, advice.controls, ControlBounds())
+
+
+def test_value_outside_the_range_stays_until_it_is_moved_and_never_moves_away():
+    limits = ControlRange(0.1, 1.0, 2.0)
+    assert limits.bounded(8.0, 8.0) == 8.0
+    assert limits.bounded(8.0, 100.0) == 8.0
+    assert limits.bounded(8.0, 0.5) == 4.0
+    assert limits.bounded(0.5, math.nan) == 0.5
+
+
+def test_range_refuses_nonsense():
+    for wrong in ((0, 1, 2), (2, 1, 2), (1, 2, 0.5)):
+        with pytest.raises(ValueError):
+            ControlRange(*wrong)
+
+
+def test_neutral_reply_changes_nothing():
+    advice = interpret(TELEMETRY, '{"reason": "all is well", "beta": null}', ControlBounds())
+    assert advice.controls == TELEMETRY.controls
+    assert advice.changed == ()
+
+
+REFUSED_FAR = (GateOutcome(False, 0.1, 0.5), GateOutcome(False, 0.1, 0.6))
+REFUSED_NEAR = (GateOutcome(False, 0.0, 0.01), GateOutcome(False, 0.001, 0.02))
+
+FIRES = {
+    "few pairs": {"pairs": 10},
+    "many pairs": {"pairs": 500},
+    "repetition": {"distinct_share": 0.1},
+    "too far": {"gate": REFUSED_FAR},
+    "too little": {"gate": REFUSED_NEAR},
+    "memorised": {"losses": (0.69, 0.4, 0.2, 0.1)},
+    "not learning": {"losses": (0.693, 0.69, 0.694, 0.692)},
+    "plateau": {"best_scores": (-0.1, -0.1, -0.1, -0.1)},
+}
+
+EFFECTS = {
+    "few pairs": {"score_threshold": -1},
+    "many pairs": {"score_threshold": 1},
+    "repetition": {"beta": 1, "score_threshold": -1, "epochs": -1},
+    "too far": {"beta": 1, "learning_rate": -1, "epochs": -1},
+    "too little": {"beta": -1, "learning_rate": 1},
+    "memorised": {"epochs": -1},
+    "not learning": {"learning_rate": 1},
+    "plateau": {"score_threshold": 1},
+}
+
+CALM = replace(TELEMETRY, controls=TuningControls(epochs=2))
+
+
+def test_every_rule_has_its_case():
+    assert [rule.name for rule in RULES] == list(FIRES) == list(EFFECTS)
+
+
+def test_nothing_stands_out():
+    answer = RuleFineTuningStrategist().consult(CALM)
+    assert answer.advice.changed == ()
+    assert answer.advice.reason == "nothing stands out"
+
+
+@pytest.mark.parametrize("name", FIRES)
+def test_rule_fires_alone_and_moves_what_it_says(name):
+    telemetry = replace(CALM, **FIRES[name])
+    assert [rule.name for rule in RULES if rule.applies(telemetry)] == [name]
+    answer = RuleFineTuningStrategist().consult(telemetry)
+    moved = {
+        control: 1 if getattr(answer.advice.controls, control) > getattr(CALM.controls, control) else -1
+        for control in answer.advice.changed
+    }
+    assert moved == EFFECTS[name]
+    assert answer.advice.reason.startswith(name)
+    assert name in answer.call.outcome
+
+
+def test_low_entropy_counts_as_repetition():
+    assert "repetition" in propose(replace(CALM, entropy=0.1)).reason
+
+
+def test_rules_add_up_within_the_bounds():
+    telemetry = replace(CALM, gate=REFUSED_FAR, distinct_share=0.1, losses=(0.6, 0.3, 0.2, 0.1))
+    after = RuleFineTuningStrategist().consult(telemetry).advice.controls
+    assert_within(telemetry.controls, after, ControlBounds())
+    assert after.beta == pytest.approx(telemetry.controls.beta * 1.5)  # 1.25 · 1.4, bounded
+    assert after.epochs == 1
+
+
+def test_prompt_shows_unmeasured_values_as_such():
+    values = prompt_values(replace(TELEMETRY, entropy=None, gate=(), losses=()), ControlBounds())
+    assert (values["entropy"], values["losses"]) == ("not measured", "none yet")
+    assert "no decisions yet" in values["gate"]
+    assert values["controls"].count("at most a factor") == 4
