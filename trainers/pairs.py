@@ -118,6 +118,8 @@ class PairSettings:
     percentile). 0 turns the threshold off."""
     per_prompt: int = 4
     """Pairs of one prompt, at most. Packing makes further pairs of a prompt nearly free."""
+    prompts: int = 20
+    """Distinct prompts, at most: they are what a packed phase spends its time on, not the pairs."""
     per_hole: int = 16
     """Pairs whose edit is at the same hole, at most."""
     per_text: int = 6
@@ -127,7 +129,7 @@ class PairSettings:
     def __post_init__(self) -> None:
         if self.builder not in get_args(Builder):
             raise ValueError(f"builder must be one of {', '.join(get_args(Builder))}, not {self.builder!r}")
-        for name in ("count", "per_prompt", "per_hole", "per_text"):
+        for name in ("count", "per_prompt", "prompts", "per_hole", "per_text"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if not self.margin >= 0.0:
@@ -252,6 +254,7 @@ class _Usage:
         limits = self._settings
         return (
             self._prompts[pair.prompt] < limits.per_prompt
+            and (pair.prompt in self._prompts or len(self._prompts) < limits.prompts)
             and self._holes[pair.hole] < limits.per_hole
             and self._chosen[pair.chosen.strip()] < limits.per_text
             and self._rejected[pair.rejected.strip()] < limits.per_text

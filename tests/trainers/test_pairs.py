@@ -44,6 +44,7 @@ settings_strategy = st.builds(
     margin=st.sampled_from([0.0, 0.002, 0.04]),
     chosen_quantile=st.sampled_from([0.0, 0.3, 0.9]),
     per_prompt=st.integers(1, 5),
+    prompts=st.integers(1, 8),
     per_hole=st.integers(1, 20),
     per_text=st.integers(1, 8),
 )
@@ -79,6 +80,7 @@ def test_every_pair_keeps_the_rules(buffer, pair_settings, seed):
 def test_counts_and_caps_hold_and_no_pair_comes_twice(buffer, pair_settings, seed):
     pairs = build_pairs(buffer, pair_settings, np.random.default_rng(seed))
     assert len(pairs) <= pair_settings.count
+    assert len({pair.prompt for pair in pairs}) <= pair_settings.prompts
     for key, cap in (
         (lambda p: p.prompt, pair_settings.per_prompt),
         (lambda p: p.hole, pair_settings.per_hole),
@@ -106,7 +108,14 @@ BUFFER = [
 
 
 def kinds(builder, **changes):
-    options = {"count": 100, "per_prompt": 100, "per_hole": 100, "per_text": 100, "chosen_quantile": 0.0}
+    options = {
+        "count": 100,
+        "per_prompt": 100,
+        "prompts": 100,
+        "per_hole": 100,
+        "per_text": 100,
+        "chosen_quantile": 0.0,
+    }
     pair_settings = PairSettings(builder=builder, **{**options, **changes})
     return {(p.kind, p.chosen_id, p.rejected_id) for p in build_pairs(BUFFER, pair_settings, rng())}
 
