@@ -28,11 +28,11 @@ class Losses(Protocol):
 class Conversation:
     """Losses from the driver in a worker."""
 
-    def __init__(self, channel: Channel, params: BurgersParams):
+    def __init__(self, channel: Channel, params: BurgersParams, program_seed: int):
         self._channel = channel
         counts = (params.replicas, params.n_residual, params.n_initial, params.n_boundary, params.steps)
         self._answer_bytes = 8 * (1 + params.n_residual + params.n_initial + params.n_boundary)
-        channel.send(HEADER.pack(*counts))
+        channel.send(HEADER.pack(*counts, program_seed))
         if channel.receive(len(LOADED)) != LOADED:
             raise CandidateError("the program answered before it was asked")
 

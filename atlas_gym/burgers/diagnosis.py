@@ -23,8 +23,9 @@ def diagnose(metrics: Mapping[str, float], errors: np.ndarray, history: np.ndarr
     largest = max(_TERMS, key=lambda name: metrics[name])
     terms = ", ".join(f"{label} {metrics[name]:.2g}" for name, label in _TERMS.items())
     squares = np.mean(errors**2, axis=0)
-    shock = squares[:, np.abs(GRID_X) < _SHOCK].sum() / squares.sum()
-    by_third = np.array([part.sum() for part in np.array_split(squares, 3)]) / squares.sum()
+    total = max(squares.sum(), np.finfo(float).tiny)
+    shock = squares[:, np.abs(GRID_X) < _SHOCK].sum() / total
+    by_third = np.array([part.sum() for part in np.array_split(squares, 3)]) / total
     first, last = history[0].mean(), history[-1].mean()
     sentences = (
         f"Relative L2 error {metrics['relative_l2']:.4f} (0 is exact, 1 is u = 0).",

@@ -6,6 +6,7 @@ Nothing here is trusted: a program that replaces any of it can send another grad
 write a loss. What is checked here gives honest mistakes a useful message.
 """
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -20,12 +21,20 @@ _USE = "return a scalar tensor computed from residuals, ic_err and bc_err, such 
 
 def serve(load: Callable[[], Strategy], pipe: Any) -> None:
     """Load the program once per replica, answer every training epoch, then once at the held-out points."""
-    replicas, *sizes, epochs = HEADER.unpack(pipe.receive(HEADER.size))
+    replicas, *sizes, epochs, seed = HEADER.unpack(pipe.receive(HEADER.size))
     torch.set_default_dtype(torch.float64)
+    seed_globals(seed)
     strategies = [load() for _ in range(replicas)]
     pipe.send(LOADED)
     _serve_epochs(strategies, pipe, sizes, epochs, range(epochs))
     _serve_epochs(strategies, pipe, sizes, epochs, [epochs - 1])
+
+
+def seed_globals(seed: int) -> None:
+    """Seed the generators that programs may use, so that the same program scores the same every time."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
 
 
 def _serve_epochs(
@@ -87,14 +96,8 @@ def check_loss(loss: Any) -> None:
 
 def _gradients(loss: torch.Tensor, errors: list[torch.Tensor]) -> list[np.ndarray]:
     """The gradient with respect to each vector of errors, zeros where the loss does not depend on it."""
-    try:
-        gradients = torch.autograd.grad(loss.sum(), errors, allow_unused=True)
-    except RuntimeError as error:
-        if "second time" not in str(error):
-            raise
-        raise RuntimeError(
-            "the loss depends on tensors of an earlier epoch; keep state with .detach()"
-        ) from None
+    # Towards these vectors only: state that a program keeps from earlier epochs counts as constant.
+    gradients = torch.autograd.grad(loss.sum(), errors, allow_unused=True)
     if all(gradient is None for gradient in gradients):
         raise ValueError(f"the loss does not depend on residuals, ic_err or bc_err; {_USE}")
     return [

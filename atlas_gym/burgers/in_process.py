@@ -4,13 +4,15 @@ Only for programs you trust: the hidden state is in the same process. Tests comp
 with it, and the benchmark measures what the split costs.
 """
 
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 
-from atlas_gym.burgers.driver import Strategy, answer
+from atlas_gym.burgers.driver import Strategy, answer, seed_globals
 from atlas_gym.burgers.params import BurgersParams
 from atlas_gym.burgers.points import Points
 from atlas_gym.burgers.task import BurgersTask
@@ -38,8 +40,9 @@ class LocalLosses:
 
 def judge_in_process(program: str, task: BurgersTask) -> Judgement:
     """Score a trusted program on a task in this process; errors of the program pass through."""
-    strategies = [_load(program, task.function) for _ in range(task.params.replicas)]
-    return _in_double(lambda: task.judgement(LocalLosses(strategies, task.params)))
+    with _as_in_a_worker(task.program_seed):
+        strategies = [_load(program, task.function) for _ in range(task.params.replicas)]
+        return task.judgement(LocalLosses(strategies, task.params))
 
 
 def train_in_process(
@@ -47,17 +50,24 @@ def train_in_process(
 ) -> np.ndarray:
     """Train one network from theta with a loss function; the loss of every step."""
     training = Training(params, points, theta)
-    return _in_double(lambda: train(params, [training], LocalLosses([strategy], params))[:, 0])
+    with _as_in_a_worker(seed=0):
+        return train(params, [training], LocalLosses([strategy], params))[:, 0]
 
 
-def _in_double(run: Callable[[], Any]) -> Any:
-    """Programs may rely on float64 as the default type, as the driver sets it in a worker."""
-    before = torch.get_default_dtype()
+@contextmanager
+def _as_in_a_worker(seed: int) -> Iterator[None]:
+    """Give the program the default type and the random numbers that the driver gives it, then restore
+    both."""
+    kept = torch.get_default_dtype(), torch.get_rng_state(), random.getstate(), np.random.get_state()
     torch.set_default_dtype(torch.float64)
+    seed_globals(seed)
     try:
-        return run()
+        yield
     finally:
-        torch.set_default_dtype(before)
+        torch.set_default_dtype(kept[0])
+        torch.set_rng_state(kept[1])
+        random.setstate(kept[2])
+        np.random.set_state(kept[3])
 
 
 def _load(program: str, function: str) -> Strategy:

@@ -22,8 +22,8 @@ for {steps} epochs on the loss that your function returns, in float64. {goal}
     Returns a scalar tensor that depends on residuals, ic_err and bc_err.
 
 PyTorch is available as torch and torch.nn.functional as F. The function is called once per epoch.
-Module-level variables keep their values between the epochs of one training and start afresh for each; keep
-tensors in them with .detach(). No files, network or processes."""
+Module-level variables keep their values between the epochs of one training and start afresh for each. No
+files, network or processes."""
 
 _DRIFT = {
     "geometric": "drifts from {nu0:.3g} at t = 0 to {nu1:.3g} at t = 1, geometrically",

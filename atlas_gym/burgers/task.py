@@ -44,9 +44,14 @@ class BurgersTask:
     driver = "atlas_gym.burgers.driver"
     torch = True
 
+    @property
+    def program_seed(self) -> int:
+        """Seed of the program's own random generators; public, unlike the streams of networks and points."""
+        return self.seed % 2**32
+
     def judge(self, channel: Channel) -> Judgement:
         """Train with the program's loss and score the networks."""
-        return self.judgement(Conversation(channel, self.params))
+        return self.judgement(Conversation(channel, self.params, self.program_seed))
 
     def judgement(self, losses: Losses) -> Judgement:
         """Train with these losses and score the networks.

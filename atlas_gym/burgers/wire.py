@@ -11,7 +11,7 @@ All numbers but the header's are float64 in the machine's byte order: both ends 
 
 import struct
 
-HEADER = struct.Struct("<5I")
-"""Replicas, collocation points, initial points, boundary points, epochs."""
+HEADER = struct.Struct("<6I")
+"""Replicas, collocation, initial and boundary points, epochs, seed of the global random generators."""
 LOADED = b"\1"
 """Sent once the program is loaded in every replica."""
