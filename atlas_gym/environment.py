@@ -1,8 +1,8 @@
 """The environment that all of this package's environments are: a program in, its score out.
 
 A subclass only documents itself and names the `Problem` that it poses. The evaluator (a fork server with
-confined workers) is started at the first step and belongs to this object alone: copies and pickles of an
-environment start their own.
+confined workers) is started at the first step; environments of one process share it, and the last one to be
+closed ends it. Copies and pickles of an environment work and take their own share.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,9 @@ import gymnasium as gym
 import numpy as np
 
 from atlas_gym.episode import Episode, EpisodeSettings
-from atlas_gym.evaluation.evaluator import Evaluator, check_confinement, make_evaluator
+from atlas_gym.evaluation.evaluator import check_confinement
 from atlas_gym.evaluation.result import Evaluation
+from atlas_gym.lease import Lease
 from atlas_gym.problem import Problem
 from atlas_gym.spaces import Source
 
@@ -73,7 +74,7 @@ class ProgramEnv(gym.Env[str, str]):
         check_confinement(confinement)
         self.confinement = confinement
         self.render_mode = render_mode
-        self._evaluator: Evaluator | None = None
+        self._lease: Lease | None = None
         self._needs_reset = True
         # Building an episode checks split and start now rather than at the first reset.
         self._episode = Episode(self.problem, self.settings, task_seed=0)
@@ -122,15 +123,15 @@ class ProgramEnv(gym.Env[str, str]):
         return None
 
     def close(self) -> None:
-        """Stop the evaluator's processes; a later step starts them again."""
-        if self._evaluator is not None:
-            self._evaluator.close()
-            self._evaluator = None
+        """Give up the evaluator, whose processes end unless another environment uses them."""
+        if self._lease is not None:
+            self._lease.close()
+            self._lease = None
 
     def _evaluate(self, program: str) -> Evaluation:
-        if self._evaluator is None:
-            self._evaluator = make_evaluator(self.confinement)
-        return self._evaluator.evaluate(program, self._episode.task)
+        if self._lease is None:
+            self._lease = Lease(self.confinement)
+        return self._lease.evaluate(program, self._episode.task)
 
     def _install_incumbent(self, program: str) -> None:
         evaluation = self._evaluate(program)
@@ -139,5 +140,5 @@ class ProgramEnv(gym.Env[str, str]):
         self._episode.offer(program, evaluation)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Processes cannot be copied or pickled; the copy starts its own at its first step.
-        return {**self.__dict__, "_evaluator": None}
+        # Processes cannot be copied or pickled; the copy takes a lease of its own at its first step.
+        return {**self.__dict__, "_lease": None}

@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+
+from atlas_gym.intervals import improvement_interval, mean_interval
+
+
+def test_the_interval_is_students():
+    """Three values 1, 2, 3: standard error 1/√3, t quantile of two degrees of freedom 4.3027."""
+    interval = mean_interval([1.0, 2.0, 3.0])
+    assert interval.mean == 2.0
+    assert interval.half_width == pytest.approx(4.302652729911275 / np.sqrt(3))
+    assert (interval.low + interval.high) / 2 == pytest.approx(2.0)
+
+
+def test_one_value_has_no_interval_and_none_no_mean():
+    assert np.isnan(mean_interval([1.0]).half_width)
+    with pytest.raises(ValueError, match="no values"):
+        mean_interval([])
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say():
+    rng = np.random.default_rng(0)
+    covered = [
+        abs(interval.mean) <= interval.half_width
+        for interval in map(mean_interval, rng.normal(size=(2000, 6)))
+    ]
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.015)
+
+
+def test_a_proportional_improvement_is_certain():
+    baseline = [-0.2, -0.3, -0.25]
+    interval = improvement_interval([0.5 * score for score in baseline], baseline)
+    assert interval.mean == pytest.approx(0.5)
+    assert interval.half_width == pytest.approx(0.0, abs=1e-12)
+
+
+def test_improvement_intervals_cover_the_truth():
+    rng = np.random.default_rng(1)
+    hits = []
+    for _ in range(1000):
+        shared = rng.normal(size=12)
+        baseline = -1.0 + 0.05 * shared + 0.02 * rng.normal(size=12)
+        scores = -0.6 + 0.03 * shared + 0.02 * rng.normal(size=12)
+        interval = improvement_interval(scores, baseline)
+        hits.append(interval.low <= 0.4 <= interval.high)
+    assert np.mean(hits) == pytest.approx(0.95, abs=0.025)
+
+
+def test_unpaired_scores_are_refused():
+    with pytest.raises(ValueError, match="2 scores, but 1"):
+        improvement_interval([-1.0, -1.0], [-1.0])
