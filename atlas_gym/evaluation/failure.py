@@ -80,4 +80,11 @@ def _describe(error: BaseException, source: str) -> str:
     linecache.cache[PROGRAM_FILE] = (len(source), None, lines, PROGRAM_FILE)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == PROGRAM_FILE]
     where = f"line {frames[-1].lineno}, in {frames[-1].name}: {frames[-1].line}\n" if frames else ""
-    return where + "".join(traceback.format_exception_only(error)).strip()
+    return f"{where}{_type_name(type(error))}: {error}".removesuffix(": ")
+
+
+def _type_name(kind: type[BaseException]) -> str:
+    """As tracebacks name it, e.g. `ValueError` or `numpy.linalg.LinAlgError`."""
+    if kind.__module__ in ("builtins", "__main__", PROGRAM_NAME):
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"

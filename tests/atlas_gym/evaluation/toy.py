@@ -1,8 +1,10 @@
-"""A task small enough to see through: each step gives a hint, the hidden number is three times the hint."""
+"""A task small enough to see through: the hidden number is three times the hint, give or take a little."""
 
 import math
 import struct
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from atlas_gym.evaluation import CandidateError, Channel, Judgement, Limits, hidden_stream
 
@@ -22,16 +24,34 @@ class ToyTask:
     driver: str = "tests.atlas_gym.evaluation.toy_driver"
     torch: bool = False
 
+    def numbers(self) -> tuple[np.ndarray, np.ndarray]:
+        """Hints and hidden numbers, (steps, replicas) each."""
+        stream = hidden_stream("toy", self.seed, secret="test")
+        hints = stream.random((self.steps, self.replicas))
+        return hints, 3.0 * hints + 0.1 * stream.standard_normal(hints.shape)
+
     def judge(self, channel: Channel) -> Judgement:
-        hints = hidden_stream("toy", self.seed, secret="test").random((self.steps, self.replicas))
+        hints, hidden = self.numbers()
         channel.send(struct.pack("<II", self.replicas, self.steps))
         channel.receive(0)
         distance = 0.0
-        for row in hints:
+        for row, wanted in zip(hints, hidden, strict=True):
             answer = channel.exchange(row, 8 * self.replicas)
-            for guess, hint in zip(struct.unpack(f"<{self.replicas}d", answer), row, strict=True):
+            for guess, number in zip(struct.unpack(f"<{self.replicas}d", answer), wanted, strict=True):
                 if not math.isfinite(guess):
                     raise CandidateError("the guess is not finite")
-                distance += abs(guess - 3.0 * hint)
+                distance += abs(guess - number)
         metrics = {"steps": float(self.steps)}
         return Judgement(-distance / hints.size, metrics, "well guessed", {"hints": hints})
+
+
+def play_bare(program: str, task: ToyTask) -> float:
+    """The same game by plain calls in one process, as evaluators without confinement play it."""
+    namespace: dict = {}
+    exec(compile(program, "<program>", "exec"), namespace)
+    hints, hidden = task.numbers()
+    distance = 0.0
+    for t in range(task.steps):
+        for hint, number in zip(hints[t], hidden[t], strict=True):
+            distance += abs(float(namespace["guess"](hint, t)) - number)
+    return -distance / hints.size

@@ -1,0 +1,71 @@
+"""Runs the whole catalogue in one environment, confined, several attacks at a time."""
+
+import queue
+import threading
+from dataclasses import dataclass, field
+
+from atlas_gym.evaluation import ConfinedEvaluator, Evaluation
+from tests.hostile.attack import Attack, Seat
+from tests.hostile.catalogue import ATTACKS
+from tests.hostile.scene import Scene
+
+LANES = 4
+"""Many attacks only wait for their limit, so more lanes than cores."""
+
+
+@dataclass
+class Outcome:
+    """What came of one attack."""
+
+    evaluation: Evaluation
+    """As the evaluator reported it."""
+    harm: list[str]
+    """What it achieved; should be empty."""
+
+
+@dataclass
+class Record:
+    """What came of all attacks in one environment."""
+
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    """By the attack's name."""
+    honest: list[Evaluation] = field(default_factory=list)
+    """The honest program's evaluations, before, between and after."""
+    errors: list[BaseException] = field(default_factory=list)
+    """What the evaluator itself raised; should be empty."""
+
+
+def attacks_on(seat: Seat) -> tuple[Attack, ...]:
+    """The general catalogue and what is meant for this environment."""
+    return (*ATTACKS, *seat.attacks)
+
+
+def run(seat: Seat, lanes: int = LANES) -> Record:
+    """Evaluate every attack; each lane has its own evaluator and scene."""
+    record, waiting = Record(), queue.SimpleQueue[Attack]()
+    for attack in attacks_on(seat):
+        waiting.put(attack)
+    threads = [threading.Thread(target=_lane, args=(seat, waiting, record)) for _ in range(lanes)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return record
+
+
+def _lane(seat: Seat, waiting: "queue.SimpleQueue[Attack]", record: Record) -> None:
+    try:
+        with ConfinedEvaluator() as evaluator, Scene() as scene:
+            record.honest.append(evaluator.evaluate(seat.honest, seat.task))
+            ceiling = (record.honest[-1].score or 0.0) + seat.margin
+            while True:
+                try:
+                    attack = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                evaluation = evaluator.evaluate(seat.program(attack, scene), seat.task)
+                harm = scene.harm(evaluation, ceiling, seat.task.limits.wall_s)
+                record.outcomes[attack.name] = Outcome(evaluation, harm)
+                record.honest.append(evaluator.evaluate(seat.honest, seat.task))
+    except BaseException as error:  # noqa: BLE001 - reported by the test
+        record.errors.append(error)

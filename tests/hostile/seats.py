@@ -1,0 +1,81 @@
+"""A seat for every registered environment, and one for the toy task of the evaluator's own tests."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import gymnasium
+
+import atlas_gym
+from atlas_gym.bandit.bare import play_bare
+from atlas_gym.evaluation import Limits
+from tests.atlas_gym.evaluation import toy
+from tests.hostile.attack import Seat
+from tests.hostile.catalogue import pinn
+
+LIMITS = Limits(wall_s=2.0, cpu_s=5.0, memory_mb=256)
+
+TOY = Seat(
+    env_id="toy",
+    task=toy.ToyTask(steps=10, limits=LIMITS),
+    function="guess",
+    signature="hint, t",
+    answer="0.0",
+    honest=toy.HONEST,
+    play_bare=toy.play_bare,
+    steal="""
+    hints, hidden = names.get('hints'), names.get('hidden')
+    if isinstance(hidden, np.ndarray):
+        return float(hidden[arguments[1], abs(hints[arguments[1]] - arguments[0]).argmin()])
+    """.strip(),
+)
+
+
+def bandit() -> Seat:
+    """ATLAS-Bandit-v0, five replicas of 60 rounds."""
+    spec = atlas_gym.task_spec("ATLAS-Bandit-v0")
+    task = replace(atlas_gym.make_task("ATLAS-Bandit-v0", seed=3, horizon=60, replicas=5), limits=LIMITS)
+    return Seat(
+        env_id="ATLAS-Bandit-v0",
+        task=task,
+        function="policy",
+        signature="context, history, t",
+        answer="0",
+        honest=spec.starts["named"],
+        play_bare=play_bare,
+        steal="""
+    instances = names.get('instances')
+    regret = getattr(instances, 'regret', None)
+    return None if regret is None else int(regret[arguments[2], 0].argmin())
+    """.strip(),
+    )
+
+
+def burgers() -> Seat:
+    """ATLAS-Burgers-v0, two replicas of a few steps with a small network."""
+    spec = atlas_gym.task_spec("ATLAS-Burgers-v0")
+    small = {"steps": 5, "n_residual": 50, "n_initial": 10, "n_boundary": 10, "hidden_width": 8}
+    task = atlas_gym.make_task("ATLAS-Burgers-v0", seed=3, replicas=2, hidden_layers=2, **small)
+    return Seat(
+        env_id="ATLAS-Burgers-v0",
+        task=replace(task, limits=LIMITS),
+        function="pinn_loss_strategy",
+        signature="residuals, ic_err, bc_err, extras",
+        answer="residuals.pow(2).mean() + ic_err.pow(2).mean() + bc_err.pow(2).mean()",
+        honest=spec.starts["named"],
+        prelude="import torch",
+        # Any gradient is a legitimate loss; five steps of a lucky one may be worth a little.
+        margin=0.1,
+        attacks=pinn.ATTACKS,
+    )
+
+
+SEATS: dict[str, Callable[[], Seat]] = {
+    "toy": lambda: TOY,
+    "ATLAS-Bandit-v0": bandit,
+    "ATLAS-Burgers-v0": burgers,
+}
+
+
+def registered_ids() -> list[str]:
+    """Every environment of this package that Gymnasium knows."""
+    return sorted(name for name in gymnasium.registry if name.startswith("ATLAS-"))

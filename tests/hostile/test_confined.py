@@ -1,0 +1,49 @@
+"""Every attack in every registered environment, confined: none succeeds, each ends in a status in time."""
+
+import functools
+
+import pytest
+
+from tests.hostile import arena, scene
+from tests.hostile.seats import SEATS, registered_ids
+
+PAIRS = [(env_id, attack) for env_id in registered_ids() for attack in arena.attacks_on(SEATS[env_id]())]
+
+
+@functools.cache
+def record_of(env_id: str) -> arena.Record:
+    return arena.run(SEATS[env_id]())
+
+
+@pytest.mark.parametrize(("env_id", "attack"), PAIRS, ids=[f"{env_id}: {a.name}" for env_id, a in PAIRS])
+def test_attack_comes_to_nothing(env_id, attack):
+    outcome = record_of(env_id).outcomes[attack.name]
+    assert outcome.harm == [], outcome.evaluation
+    assert outcome.evaluation.status in attack.statuses, outcome.evaluation
+    assert (outcome.evaluation.score is None) == (not outcome.evaluation.ok)
+
+
+@pytest.mark.parametrize("env_id", registered_ids())
+def test_evaluator_and_honest_program_are_unharmed(env_id):
+    record = record_of(env_id)
+    assert record.errors == []
+    assert {evaluation.status.value for evaluation in record.honest} == {"ok"}
+    assert len({evaluation.score for evaluation in record.honest}) == 1
+    assert scene.orphans() == []
+
+
+def test_catalogue_has_every_kind_of_attack():
+    categories = {attack.category for _, attack in PAIRS}
+    assert len({attack.name for _, attack in PAIRS}) >= 60
+    assert categories == {
+        "hidden state and forged scores",
+        "evil answers and objects",
+        "forging the channel",
+        "lockstep replicas",
+        "processes and signals",
+        "memory and time",
+        "output and messages",
+        "files",
+        "network",
+        "hostile losses",
+    }
