@@ -1,0 +1,42 @@
+// What a run came to, in four figures, and what it was asked to do.
+
+function overview(run) {
+  const {initial, best} = run;
+  const head = el("p", {class: "lead"}, run.confirmed
+    ? `Complete: ${run.rounds} rounds.`
+    : `In progress: round ${run.rounds} of ${run.plannedRounds}; the best program is not confirmed yet.`);
+  if (!initial) return section("overview", run.name, null, el("p", {class: "lead"}, "Nothing is stored yet."));
+  return section("overview", run.name, null, head,
+    run.confirmed ? null : el("progress", {max: run.plannedRounds, value: run.rounds, "aria-label": "rounds done"}),
+    el("dl", {class: "figures"},
+      figure("Best score, training seeds", number(best.score), `from ${number(initial.score)}: ${gain(initial.score, best.score)}`),
+      figure("Best score, held-out seeds", number(best.heldOut), best.heldOut === null
+        ? "confirmed when the run ends"
+        : `from ${number(initial.heldOut)}: ${gain(initial.heldOut, best.heldOut)}; ±\u00a0${number(standardError(best.heldOutScores))}`),
+      figure("Different programs", run.evaluated.toLocaleString("en"),
+        `of ${run.size.toLocaleString("en")} candidates; ${percent(validShare(run))} ran`),
+      figure("Promotions", `${run.tuned.filter((p) => p.decision.promote).length} of ${run.tuned.length}`,
+        run.phases.length > run.tuned.length ? `${run.phases.length - run.tuned.length} more phases skipped` : "fine-tuning phases")),
+    el("details", {}, el("summary", {}, "Configuration"),
+      el("dl", {class: "config"}, run.config.map(([key, value]) => [el("dt", {}, key), el("dd", {}, value)]))));
+}
+
+function figure(name, value, note) {
+  return el("div", {}, el("dt", {}, name), el("dd", {class: "value"}, value), el("dd", {class: "note"}, note));
+}
+
+// Scores are negative losses: the share of the start's loss that is gone.
+function gain(initial, final) {
+  return initial ? `${percent(1 - final / initial, 1)} better` : "–";
+}
+
+function validShare(run) {
+  const ok = run.candidates.names.indexOf("ok");
+  return run.candidates.status.filter((status) => status === ok).length / run.size;
+}
+
+function standardError(values) {
+  if (values.length < 2) return null;
+  const mean = values.reduce((a, b) => a + b) / values.length;
+  return Math.sqrt(values.reduce((sum, v) => sum + (v - mean) ** 2, 0) / (values.length - 1) / values.length);
+}

@@ -1,0 +1,112 @@
+"""Several runs against each other: runs that differ in nothing but their seed become one curve with a
+band."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from experiments.report.data import RunData, best_curve
+
+# Settings that say where and how fast a run went, not what it did.
+_IRRELEVANT = ("seed", "workers", "torch_threads", "tracking")
+_GRID = 200
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one configuration."""
+
+    label: str
+    """What tells the group from the others: its method first, then the settings that differ."""
+    runs: tuple[RunData, ...]
+    """The runs, one per seed."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """Best score so far of a group of runs, against different programs evaluated."""
+
+    label: str
+    """The group's label."""
+    runs: int
+    """Number of runs."""
+    evaluations: tuple[int, ...]
+    """Abscissa, up to the shortest run of the group."""
+    mean: tuple[float, ...]
+    """Mean over the runs."""
+    low: tuple[float, ...]
+    """Lower edge; empty with a single run."""
+    high: tuple[float, ...]
+    """Upper edge; empty with a single run."""
+    meaning: str
+    """What the edges are, in words."""
+
+
+def group_runs(runs: Sequence[RunData]) -> list[Group]:
+    """Runs by configuration, in order of first appearance."""
+    flat = [flatten(run.config) for run in runs]
+    members: dict[tuple, list[RunData]] = {}
+    for run, settings in zip(runs, flat, strict=True):
+        identity = tuple((k, repr(v)) for k, v in sorted(settings.items()) if k not in _IRRELEVANT)
+        members.setdefault(identity, []).append(run)
+    labels = _labels([flatten(group[0].config) for group in members.values()])
+    return [Group(label, tuple(group)) for label, group in zip(labels, members.values(), strict=True)]
+
+
+def band(group: Group) -> Band | None:
+    """The group's curve; None if one of its runs has no scored program yet."""
+    curves = [best_curve(run) for run in group.runs]
+    if not all(curves):
+        return None
+    end = min(curve[-1][0] for curve in curves)
+    grid = np.unique(np.linspace(1, end, min(_GRID, end)).astype(int))
+    values = np.array([_step(curve, grid) for curve in curves])
+    mean, n = values.mean(axis=0), len(curves)
+    if n == 1:
+        low = high = np.array([])
+        meaning = "a single run"
+    elif n == 2:
+        low, high, meaning = values.min(axis=0), values.max(axis=0), "range of two runs"
+    else:
+        half = stats.t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n)
+        low, high, meaning = mean - half, mean + half, f"95 % confidence interval of the mean of {n} runs"
+    return Band(
+        group.label,
+        n,
+        tuple(grid.tolist()),
+        tuple(mean.tolist()),
+        tuple(low.tolist()),
+        tuple(high.tolist()),
+        meaning,
+    )
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by dotted name."""
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _step(curve: list[tuple[int, float]], grid: np.ndarray) -> np.ndarray:
+    at, scores = np.array([x for x, _ in curve]), np.array([y for _, y in curve])
+    return scores[np.maximum(np.searchsorted(at, grid, side="right") - 1, 0)]
+
+
+def _labels(configs: list[dict[str, Any]]) -> list[str]:
+    """The method's name, with those settings that differ between groups of the same method."""
+    labels = []
+    for config in configs:
+        method = config.get("method", "run")
+        same = [other for other in configs if other.get("method", "run") == method]
+        keys = sorted({key for other in same for key in other} - {"method", *_IRRELEVANT})
+        varying = [key for key in keys if len({repr(other.get(key)) for other in same}) > 1]
+        labels.append(", ".join([str(method), *(f"{key}={config.get(key)}" for key in varying[:4])]))
+    return labels

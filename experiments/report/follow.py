@@ -1,0 +1,148 @@
+"""The report of runs under way, served on this machine only.
+
+The page is the one that would be written to disk; a script more asks for `data.json` every few seconds.
+Runs are read without their lock, and only read again when their files have changed. The server listens on
+the loopback address and answers only requests that name it (`Host`), so that no page on the internet can
+read a run through a name that it points here.
+"""
+
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from experiments.report.comparison import group_runs
+from experiments.report.data import RunData
+from experiments.report.page import render_page
+from experiments.report.pictures import Picture, draw_pictures
+from experiments.report.write import build_report, page_title, read_runs
+
+LOOPBACK = "127.0.0.1"
+
+
+class LiveReport:
+    """The current report of some runs.
+
+    Args:
+        folders: the run folders.
+        pictures: whether to draw the environment's pictures, anew whenever a better program is found.
+
+    Raises:
+        StoreError: a folder holds no run.
+    """
+
+    def __init__(self, folders: Sequence[Path], pictures: bool = True):
+        self._folders = [Path(folder) for folder in folders]
+        self._pictures = pictures
+        self._drawn: dict[str, tuple[str | None, list[Picture]]] = {}
+        self._lock = threading.Lock()
+        self._stamp: tuple = ()
+        self._payload: dict[str, Any] = {}
+        self._title = ""
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the runs again if they have changed."""
+        with self._lock:
+            stamp = tuple(_stamp(folder) for folder in self._folders)
+            if stamp == self._stamp:
+                return
+            runs = read_runs(self._folders)
+            drawn = {run.name: self._pictures_of(run) for run in runs} if self._pictures else {}
+            self._payload, self._title = build_report(group_runs(runs), drawn), page_title(runs)
+            self._stamp = stamp
+
+    def page(self) -> bytes:
+        """The page with the current data."""
+        self.refresh()
+        return render_page(self._payload, self._title, follow=True).encode("utf-8")
+
+    def data(self) -> tuple[bytes, str]:
+        """The current data and its version."""
+        self.refresh()
+        body = json.dumps(self._payload, allow_nan=False).encode("utf-8")
+        return body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+    def _pictures_of(self, run: RunData) -> list[Picture]:
+        key = run.best.program_key if run.best else None
+        known = self._drawn.get(run.name)
+        if known is None or known[0] != key:
+            self._drawn[run.name] = known = (key, draw_pictures(run))
+        return known[1]
+
+
+def serve(folders: Sequence[Path], port: int, pictures: bool = True) -> None:
+    """Serve until interrupted.
+
+    Raises:
+        StoreError: a folder holds no run.
+    """
+    with make_server(LiveReport(folders, pictures), port) as server:
+        print(
+            f"http://{LOOPBACK}:{server.server_port}/ follows {len(folders)} run(s); Ctrl-C stops it.",
+            flush=True,
+        )
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print()
+
+
+def make_server(report: LiveReport, port: int) -> ThreadingHTTPServer:
+    """A server bound to the loopback address; port 0 takes a free one."""
+    server = ThreadingHTTPServer((LOOPBACK, port), _Handler)
+    server.daemon_threads = True
+    server.report = report  # type: ignore[attr-defined]
+    return server
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Two addresses: the page and its data."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        report: LiveReport = self.server.report  # type: ignore[attr-defined]
+        port = self.server.server_address[1]
+        if self.headers.get("Host") not in (f"{LOOPBACK}:{port}", f"localhost:{port}"):
+            self._answer(403, b"", "text/plain")
+        elif self.path == "/":
+            self._answer(200, report.page(), "text/html; charset=utf-8")
+        elif self.path == "/data.json":
+            body, version = report.data()
+            if self.headers.get("If-None-Match") == version:
+                self._answer(304, b"", "application/json", version)
+            else:
+                self._answer(200, body, "application/json", version)
+        else:
+            self._answer(404, b"", "text/plain")
+
+    def _answer(self, status: int, body: bytes, kind: str, version: str | None = None) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("X-Frame-Options", "DENY")
+        self.send_header("Cache-Control", "no-store")
+        if version is not None:
+            self.send_header("ETag", version)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests every few seconds are not worth a line."""
+
+
+def _stamp(folder: Path) -> tuple:
+    files = (folder / "run.sqlite", folder / "run.sqlite-wal", folder / "config.yaml")
+    return tuple((s.st_mtime_ns, s.st_size) if (s := _stat(path)) else None for path in files)
+
+
+def _stat(path: Path) -> Any:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,160 @@
+"""A report as plain data: what `page` embeds and the page's script draws.
+
+Candidates are columns rather than records (names are not repeated five thousand times), strings that
+recur are numbers into a list, programs are numbers into a `TextTable`.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from agents.candidate import CandidateRecord
+from experiments.report.comparison import Group, band, flatten
+from experiments.report.coverage import coverage
+from experiments.report.data import RunData
+from experiments.report.pictures import Picture
+from experiments.report.tables import Table, strategist_changes
+from experiments.report.texts import TextTable
+
+Json = dict[str, Any]
+
+_DETAIL_CHARS = 4000
+_CALL_FIELDS = ("round", "phase", "role", "form", "model", "status", "reason", "outcome", "reply", "seconds")
+
+
+def build_payload(
+    groups: Sequence[Group], tables: Sequence[Table], pictures: Mapping[str, Sequence[Picture]]
+) -> Json:
+    """Everything the page shows.
+
+    Args:
+        groups: the runs, grouped.
+        tables: the tables below the charts.
+        pictures: the environment's pictures by run name.
+    """
+    runs = [(group, run) for group in groups for run in group.runs]
+    return finite({
+        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "runs": [_run(run, group.label, pictures.get(run.name, ())) for group, run in runs],
+        "bands": [asdict(curve) for group in groups if (curve := band(group)) is not None],
+        "tables": [asdict(table) for table in tables],
+    })  # fmt: skip
+
+
+def finite(value: Any) -> Any:
+    """The same data with None for what JSON has no number for."""
+    if isinstance(value, Mapping):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def _run(run: RunData, label: str, pictures: Sequence[Picture]) -> Json:
+    texts = TextTable()
+    candidates = _candidates(run, texts)
+    return {
+        "name": run.name,
+        "label": label,
+        "config": [[key, str(value)] for key, value in flatten(run.config).items()],
+        "env": run.setting("env", ""),
+        "method": run.setting("method", ""),
+        "seed": run.setting("seed"),
+        "rounds": run.rounds,
+        "plannedRounds": run.setting("rounds", run.rounds),
+        "confirmed": run.confirmed,
+        "initial": _scored(run, run.initial),
+        "best": _scored(run, run.best),
+        "candidates": candidates,
+        "programs": texts.as_dict(),
+        "phases": [_phase(run, phase) for phase in run.phases],
+        "supporters": [_call(call) for call in run.supporter_calls],
+        "units": _rounds(run),
+        "coverage": coverage(run),
+        "pictures": [asdict(picture) for picture in pictures],
+    }
+
+
+def _scored(run: RunData, record: CandidateRecord | None) -> Json | None:
+    if record is None:
+        return None
+    scores = run.held_out_scores(record)
+    return {
+        "id": record.id,
+        "score": record.score,
+        "origin": record.origin,
+        "heldOut": sum(scores) / len(scores) if scores else None,
+        "heldOutScores": scores,
+    }
+
+
+def _candidates(run: RunData, texts: TextTable) -> Json:
+    names: dict[str, int] = {}
+    index = {record.id: i for i, record in enumerate(run.candidates)}
+    metrics = sorted({name for record in run.candidates for name in record.metrics})
+
+    def name(text: str) -> int:
+        return names.setdefault(text[:_DETAIL_CHARS], len(names))
+
+    columns: Json = {
+        "id": [r.id for r in run.candidates],
+        "round": [r.round for r in run.candidates],
+        "island": [r.island for r in run.candidates],
+        "origin": [name(r.origin) for r in run.candidates],
+        "style": [name(r.style) for r in run.candidates],
+        "hole": [name(r.hole) for r in run.candidates],
+        "status": [name(r.status) for r in run.candidates],
+        "detail": [name(r.detail) for r in run.candidates],
+        "parent": [index.get(r.parent_id, -1) if r.parent_id is not None else -1 for r in run.candidates],
+        "duplicate": [
+            index.get(r.duplicate_of, -1) if r.duplicate_of is not None else -1 for r in run.candidates
+        ],
+        "copy": [int(r.is_copy) for r in run.candidates],
+        "score": [_short(r.score) for r in run.candidates],
+        "program": [texts.add(r.program) for r in run.candidates],
+        "completion": [texts.add(r.completion) for r in run.candidates],
+        "metricNames": metrics,
+        "metrics": [
+            [_short(r.metrics.get(m)) for m in metrics] if r.metrics and r.duplicate_of is None else None
+            for r in run.candidates
+        ],
+    }
+    return columns | {"names": list(names)}
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
+
+
+def _phase(run: RunData, phase: Mapping[str, Any]) -> Json:
+    moments = {moment: run.probes.get((phase["phase"], moment)) for moment in ("before", "after")}
+    return {**phase, "probes": moments}
+
+
+def _call(call: Mapping[str, Any]) -> Json:
+    shown = {field: call.get(field) for field in _CALL_FIELDS}
+    for field in ("reply", "outcome", "reason"):
+        shown[field] = str(shown[field] or "")[:_DETAIL_CHARS]
+    return {**shown, "changed": strategist_changes(call)}
+
+
+def _rounds(run: RunData) -> Json:
+    """Per round: samples, valid, new, distinct, tokens, seconds and statuses, summed over the groups
+    of islands."""
+    keys = ("samples", "valid", "new", "improving", "distinct", "tokens", "generation_s", "evaluation_wait_s")
+    rounds: dict[int, Json] = {}
+    for unit in run.units:
+        if unit["round"] == 0:
+            continue
+        total = rounds.setdefault(
+            unit["round"], {"round": unit["round"], "statuses": {}, **dict.fromkeys(keys, 0)}
+        )
+        for key in keys:
+            total[key] += unit.get(key) or 0
+        for status, count in unit.get("statuses", {}).items():
+            total["statuses"][status] = total["statuses"].get(status, 0) + count
+    return {"keys": list(keys), "rounds": [rounds[number] for number in sorted(rounds)]}

@@ -1,0 +1,176 @@
+"""Run folders that look like real ones, made through the run store's own API in a second.
+
+A small search is played: islands edit the constants of a real bandit program, a formula scores them, some fail,
+phases promote or not, supporters speak. Among the candidates is one whose text attacks the page that shows it.
+"""
+
+import math
+import random
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from agents.candidate import CandidateRecord
+from atlas_gym import task_spec
+from atlas_gym.program import program_key
+from trainers.gate import GateSettings, gate_decision
+from trainers.store import RunStore
+
+ATTACK = "</script><img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+HOSTILE_DETAIL = f"ValueError: {ATTACK}"
+_CONSTANTS = {"window": (50, 11), "lam": (1.0, 0.2), "alpha": (1.0, 0.4)}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Size and identity of a synthetic run."""
+
+    method: str = "atlas"
+    env: str = "ATLAS-Bandit-v0"
+    seed: int = 0
+    rounds: int = 12
+    planned_rounds: int = 12
+    islands: int = 3
+    samples: int = 4
+    phase_every: int = 4
+
+
+@dataclass
+class _Search:
+    layout: Layout
+    rng: random.Random
+    start: str
+    parents: dict[int, CandidateRecord] = field(default_factory=dict)
+    first: dict[str, CandidateRecord] = field(default_factory=dict)
+
+
+def make_run(folder: Path, layout: Layout = Layout(), finished: bool = True) -> Path:
+    """Write a run folder; returns it."""
+    search = _Search(layout, random.Random(layout.seed), task_spec("ATLAS-Bandit-v0").starts["named"])
+    with RunStore(folder) as store:
+        write_config(folder, layout)
+        store.set_meta("run_id", f"synthetic-{layout.seed}")
+        seeds = [_seed(search, island) for island in range(layout.islands)]
+        store.add_unit(0, 0, seeds, {"round": 0, "group": 0})
+        for round_ in range(1, layout.rounds + 1):
+            add_round(store, search, round_)
+            phase, rest = divmod(round_, layout.phase_every)
+            if rest == 0 and round_ < layout.planned_rounds:
+                add_phase(store, search, phase, round_)
+        if finished:
+            _confirm(store)
+    return folder
+
+
+def write_config(folder: Path, layout: Layout) -> None:
+    """The settings that a report reads of a run."""
+    config = {
+        "env": layout.env, "env_args": {}, "start": "named", "method": layout.method, "seed": layout.seed,
+        "rounds": layout.planned_rounds, "phase_every": layout.phase_every, "held_out_seeds": 4,
+        "exploration": {"islands": layout.islands, "samples": layout.samples, "groups": 1},
+        "phase": {"reference": "gated", "initialisation": "previous", "beta": 0.1},
+    }  # fmt: skip
+    (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+
+
+def add_round(store: RunStore, search: _Search, round_: int) -> None:
+    """One round of all islands as a single unit."""
+    records = [
+        _sample(search, round_, island, sample)
+        for island in range(search.layout.islands)
+        for sample in range(search.layout.samples)
+    ]
+    statuses: dict[str, int] = {}
+    for record in records:
+        statuses[record.status] = statuses.get(record.status, 0) + 1
+    valid = [r for r in records if r.passed]
+    store.add_unit(round_, 0, records, {
+        "round": round_, "group": 0, "samples": len(records), "valid": len(valid),
+        "new": sum(not r.is_copy for r in valid), "improving": sum((r.gain or 0) > 0.002 for r in valid),
+        "distinct": len({r.program_key for r in valid if r.duplicate_of is None}), "statuses": statuses,
+        "best": max((r.score for r in valid), default=None), "tokens": 9 * len(records), "generation_s": 1.5,
+        "evaluation_wait_s": 0.25,
+    })  # fmt: skip
+    for record in valid:
+        if record.score > search.parents[record.island].score:
+            search.parents[record.island] = record
+
+
+def add_phase(store: RunStore, search: _Search, phase: int, round_: int) -> None:
+    """A phase with its probes, its gate decision and what the supporters said about it."""
+    decision = gate_decision(search.rng.gauss(0.01, 0.02), search.rng.uniform(0.03, 0.6), GateSettings())
+    for moment, lift in (("before", 0.0), ("after", 0.15)):
+        store.add_probe(phase, moment, {
+            "valid": {"value": 0.45 + lift, "error": 0.03}, "new": {"value": 0.35 + lift, "error": 0.03},
+            "improving": {"value": 0.04, "error": 0.02}, "distinct": 12,
+        })  # fmt: skip
+    for role, outcome, status in (
+        ("strategist", "beta = 0.15, epochs = 2 | losses have settled", "ok"),
+        ("inspector", f"accepted | {ATTACK}", "ok"),
+        ("exploration", "", "skipped"),
+    ):
+        call = {"role": role, "form": "rules", "model": "", "key": ["phase", phase], "status": status,
+                "reason": "deadline" if status == "skipped" else "", "outcome": outcome, "reply": ATTACK,
+                "seconds": 0.01}  # fmt: skip
+        store.add_supporter_call(role, call, round_=round_, phase=phase)
+    result = {"phase": phase, "round": round_, "pairs": 64, "loss": 0.61, "margin": 0.2, "accuracy": 0.7,
+              "seconds": 41.0, "decision": vars(decision), "warnings": []}  # fmt: skip
+    store.add_phase(phase, round_, decision.promote, result, [])
+
+
+def _seed(search: _Search, island: int) -> CandidateRecord:
+    record = CandidateRecord(
+        id=island * search.layout.samples, round=0, island=island, origin="seed", style="", hole="", parent_id=None,
+        prompt="", completion="", program=search.start, program_key=program_key(search.start), status="ok",
+        score=_score(search.start), metrics={"normalized_score": 0.6}, duplicate_of=0 if island else None,
+    )  # fmt: skip
+    search.parents[island] = record
+    search.first.setdefault(record.program_key or "", record)
+    return record
+
+
+def _sample(search: _Search, round_: int, island: int, sample: int) -> CandidateRecord:
+    rng, parent = search.rng, search.parents[island]
+    hole = rng.choice(list(_CONSTANTS))
+    completion, status, detail = f" {_draw(rng, hole)}\n", "ok", ""
+    if rng.random() < 0.25:
+        completion, status, detail = " undefined\n", "error", "NameError: name 'undefined' is not defined"
+    if (round_, island, sample) == (1, 0, 0):
+        completion, status, detail = f" '''{ATTACK}''' # \u202e\u2028\n", "error", HOSTILE_DETAIL
+    program = re.sub(rf"{hole} =.*\n", lambda _: f"{hole} ={completion}", parent.program)
+    key = program_key(program)
+    earlier = search.first.get(key or "")
+    record = CandidateRecord(
+        id=(round_ * search.layout.islands + island) * search.layout.samples + sample, round=round_, island=island,
+        origin="supporter" if rng.random() < 0.05 else "agent", style="edit_line", hole=f"{hole} =",
+        parent_id=parent.id, prompt=f"prompt of {round_}/{island}", completion=completion, program=program,
+        program_key=key, status=status, score=_score(program) if status == "ok" else None, detail=detail,
+        metrics={"normalized_score": rng.random()} if status == "ok" else {}, parent_score=parent.score,
+        is_copy=key == parent.program_key, duplicate_of=earlier.id if earlier else None,
+    )  # fmt: skip
+    if key:
+        search.first.setdefault(key, record)
+    return record
+
+
+def _draw(rng: random.Random, hole: str) -> str:
+    value = _CONSTANTS[hole][0] * math.exp(rng.gauss(-0.7, 1.0))
+    return str(max(1, round(value))) if hole == "window" else f"{value:.3f}"
+
+
+def _score(program: str) -> float:
+    distance = 0.0
+    for name, (_, best) in _CONSTANTS.items():
+        found = re.search(rf"\b{name} = ([\d.]+)", program)
+        distance += abs(math.log(float(found.group(1)) / best)) if found else 1.0
+    return -0.08 - 0.03 * distance
+
+
+def _confirm(store: RunStore) -> None:
+    first = next(store.candidates())
+    best = max(store.candidates("WHERE c.score IS NOT NULL"), key=lambda r: (r.score, -r.id))
+    for record in (first, best):
+        scores = [record.score - 0.002 + 0.003 * i for i in range(4)]
+        store.add_held_out(record.program_key, {"scores": scores, "failed": []})
