@@ -37,11 +37,17 @@ def draw(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
 
 
 def copy_probabilities(
-    probabilities: torch.Tensor, tokens: torch.Tensor, parent: Sequence[int], line_end: torch.Tensor
+    probabilities: torch.Tensor, tokens: torch.Tensor, parent: Sequence[int], line_end: torch.Tensor | None
 ) -> torch.Tensor:
-    """p_0 ... p_J from the truncated distributions (J + 1, k) at the parent's J tokens and at its end."""
+    """p_0 ... p_J from the truncated distributions (J + 1, k) at the parent's J tokens and at its end.
+
+    ``line_end`` marks the tokens (vocabulary,) that end a line; without it only p_0 ... p_{J-1} are returned,
+    and the deviation lies within the parent's text.
+    """
     goal = torch.tensor([*parent, -1], device=tokens.device).unsqueeze(-1)
     copies = tokens == goal
+    if line_end is None:
+        return (probabilities * copies).sum(-1)[:-1]
     copies[-1] = line_end[tokens[-1]]
     return (probabilities * copies).sum(-1)
 

@@ -3,7 +3,7 @@
 A backend gets *requests* (one prompt, n samples) and answers with *completions*. Two kinds of end are known:
 the end of a line, for edits of one line, and the end of the function that the prompt has begun. With
 ``avoid`` set, a backend that can does *non-copy decoding*: it samples from the model's distribution
-conditioned on the line not being ``avoid``, the parent's own text at that place. A small model copies its
+conditioned on the text not being ``avoid``, the parent's own at that place. A small model copies its
 parent nearly always; conditioned, every sample is an edit.
 
 Randomness comes only from each request's seed, never from global state.
@@ -11,11 +11,25 @@ Randomness comes only from each request's seed, never from global state.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 Stop = Literal["line", "function"]
+
+# A function's body ends before the first line that is not indented (a new statement, a closing code fence).
+_BODY_END = re.compile(r"\n(?=\S)")
+
+
+def cut(text: str, stop: Stop) -> tuple[str, bool]:
+    """``text`` up to its end, the last newline included, and whether it has reached that end."""
+    if stop == "line":
+        end = text.find("\n") + 1
+    else:
+        found = _BODY_END.search(text)
+        end = found.end() if found else 0
+    return (text[:end], True) if end else (text, False)
 
 
 @dataclass(frozen=True)
@@ -57,18 +71,19 @@ class GenerationRequest:
     n: int
     """Number of samples."""
     avoid: str | None = None
-    """Text the completion must differ from (the parent's rest of the line), or None. Needs
-    ``stop="line"``."""
+    """Text the completion must differ from (the parent's own at this place), or None."""
     stop: Stop = "line"
     """Where a completion ends."""
     seed: int = 0
     """Seed of this request's own random stream."""
+    written: tuple[str, ...] | None = None
+    """Completions that were made without a model, at least ``n``; a backend only hands them over."""
 
     def __post_init__(self) -> None:
         if self.n < 1:
             raise ValueError("a request asks for at least one sample")
-        if self.avoid is not None and self.stop != "line":
-            raise ValueError("non-copy decoding is defined for single lines only")
+        if self.written is not None and len(self.written) < self.n:
+            raise ValueError("fewer completions were written than are asked for")
 
 
 @dataclass(frozen=True)

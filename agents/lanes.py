@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -13,11 +12,8 @@ import torch
 from transformers import DynamicCache
 
 from agents import decoding
-from agents.generation import Sampling, Stop
+from agents.generation import Sampling, Stop, cut
 from agents.vocabulary import Vocabulary
-
-# A function's body ends before the first line that is not indented (a new statement, a closing code fence).
-_BODY_END = re.compile(r"\n(?=\S)")
 
 
 @dataclass(eq=False)
@@ -59,11 +55,7 @@ class Lane:
         """Completion up to its end, and whether that end has been reached."""
         kept = (self.parent or [])[: self.followed]
         text = tokenizer.decode(kept + self.drawn, skip_special_tokens=True)
-        if self.stop == "line":
-            line, newline, _ = text.partition("\n")
-            return line + newline, bool(newline)
-        end = _BODY_END.search(text)
-        return (text[: end.end()], True) if end else (text, False)
+        return cut(text, self.stop)
 
 
 class LaneBatch:
@@ -183,12 +175,14 @@ class LaneBatch:
     def _draw_first(self, group: list[Lane], logits: torch.Tensor) -> None:
         """First tokens of one request's lanes from the logits (J + 1, vocabulary) along the parent's line."""
         parent = group[0].parent
-        if parent is None:
+        if parent is None or (not parent and group[0].stop == "function"):
             self._draw(group, logits[:1].expand(len(group), -1))
             return
         logits = logits[: len(parent) + 1]
         probabilities, tokens = decoding.truncate(logits, self.sampling.temperature, self.sampling.top_k)
-        copying = decoding.copy_probabilities(probabilities, tokens, parent, self.vocabulary.line_end)
+        # A line may go on where the parent's ends. A function may not: what follows its last line is idle.
+        line_end = self.vocabulary.line_end if group[0].stop == "line" else None
+        copying = decoding.copy_probabilities(probabilities, tokens, parent, line_end)
         weights = decoding.deviation_weights(copying, self.sampling.uniform_deviation)
         chances = torch.tensor([lane.uniforms[0] for lane in group], device=weights.device)
         followed = decoding.draw(weights.expand(len(group), -1), chances).tolist()

@@ -13,7 +13,7 @@ learned positions); recurrent models and flash attention are not supported.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,18 +77,25 @@ class TransformersGenerator:
 
     def stream(self, requests: Sequence[GenerationRequest], on_completion: OnCompletion) -> None:
         """Generate and hand over each completion as it ends."""
-        prompts = [encode_prompt(self.tokenizer, request.prompt) for request in requests]
+        for index, request in enumerate(requests):
+            for sample, text in enumerate((request.written or ())[: request.n]):
+                on_completion(index, sample, Completion(text, tokens=0))
+        prompts = {
+            index: encode_prompt(self.tokenizer, request.prompt)
+            for index, request in enumerate(requests)
+            if request.written is None
+        }
         for chunk in self._chunks(requests, prompts):
             lanes = [self._lanes(index, requests[index], prompts[index]) for index in chunk]
             with torch.inference_mode(), grouped_attention(self.model):
                 self._run(LaneBatch(self.model, self._vocabulary, self.sampling, lanes), on_completion)
 
     def _chunks(
-        self, requests: Sequence[GenerationRequest], prompts: Sequence[Sequence[int]]
+        self, requests: Sequence[GenerationRequest], prompts: Mapping[int, Sequence[int]]
     ) -> Iterator[list[int]]:
         """Indices of requests to be decoded together: alike in their end and length, within the lane
         limit."""
-        order = sorted(range(len(requests)), key=lambda i: (requests[i].stop, len(prompts[i]), i))
+        order = sorted(prompts, key=lambda i: (requests[i].stop, len(prompts[i]), i))
         chunk: list[int] = []
         for index in order:
             lanes = sum(requests[i].n for i in chunk) + requests[index].n

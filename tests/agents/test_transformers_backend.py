@@ -21,6 +21,8 @@ REQUESTS = [
     GenerationRequest("a\n", 2, avoid="", seed=4),
     GenerationRequest("bb", 3, stop="function", seed=5),
     GenerationRequest("abc\na", 2, stop="function", seed=6),
+    GenerationRequest("ab", 4, avoid="c\n\nab", stop="function", seed=7),
+    GenerationRequest("abca", 2, avoid="", stop="function", seed=8),
 ]
 
 
@@ -50,11 +52,14 @@ def one_by_one(backend, request, sample):
 
     prompt, kept, drawn = encode_prompt(tokenizer, request.prompt), [], []
     for index in range(limit):
-        if request.avoid is not None and index == 0:
+        if index == 0 and request.avoid is not None and (line or request.avoid):
             parent = tokenizer(request.avoid, add_special_tokens=False)["input_ids"]
             steps = [distribution(prompt + parent[:place]) for place in range(len(parent) + 1)]
             copying = copy_probabilities(
-                torch.stack([s[0] for s in steps]), torch.stack([s[1] for s in steps]), parent, ends
+                torch.stack([s[0] for s in steps]),
+                torch.stack([s[1] for s in steps]),
+                parent,
+                ends if line else None,
             )
             weights = deviation_weights(copying, sampling.uniform_deviation)
             place = int(draw(weights.unsqueeze(0), numbers[:1]))
@@ -231,6 +236,14 @@ def test_grouped_attention_is_the_stock_attention():
     assert model.config._attn_implementation == "sdpa"
 
 
+def test_texts_that_need_no_model_are_handed_over_as_they_are():
+    requests = [GenerationRequest("", 2, written=("1", "2", "3")), GenerationRequest("ab", 1, seed=1)]
+    found = generator().generate(requests)
+    assert texts(found)[0] == ["1", "2"]
+    assert found[0][0].tokens == 0
+    assert texts(found)[1] == texts(generator().generate(requests[1:]))[0]
+
+
 def test_prompts_begin_like_the_tokenizers_own_texts():
     tokenizer = character_tokenizer()
     assert encode_prompt(tokenizer, "ab") == [0, 1]
@@ -249,4 +262,4 @@ def test_requests_that_make_no_sense_are_refused():
     with pytest.raises(ValueError):
         GenerationRequest("a", 0)
     with pytest.raises(ValueError):
-        GenerationRequest("a", 1, avoid="b", stop="function")
+        GenerationRequest("a", 2, written=("b",))
