@@ -1,0 +1,106 @@
+"""Style ``numeric``: change one number of the parent, without any model.
+
+A constant is multiplied by a factor drawn log-uniformly. This is no research agent's work and is recorded
+under its own name; it is there to leave constants to cheap search (so that a model's samples go to
+structure), and as the ablation that shows how much of a gain is nothing but tuned constants.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from agents.candidate import CandidateRecord
+from agents.proposals.base import Hole, Proposal, Showing
+from agents.proposals.source import Source
+
+_LAYOUT_KEYWORDS = ("axis", "dim", "ndim", "keepdims", "dtype", "copy")
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """Perturbs one numeric constant."""
+
+    function: str
+    """Name of the entry function."""
+    spread: float = 4.0
+    """Largest factor by which a constant grows or shrinks, > 1."""
+
+    name = "numeric"
+
+    def holes(self, program: str) -> list[Hole]:
+        """One hole per number that is not an index or an axis."""
+        source = Source.parse(program, self.function)
+        if source is None:
+            return []
+        return [_hole(source, node) for node in sorted(_numbers(source), key=_place)]
+
+    def propose(self, parent: CandidateRecord, hole: Hole, showing: Showing) -> Proposal:
+        """No prompt; the completion is the new number."""
+        source = Source.of(parent.program, self.function)
+        line = source.lines[hole.line]
+        (old,) = [n for n in _numbers(source) if _hole(source, n) == hole]
+        end = source.column(hole.line, old.end_col_offset or old.col_offset)
+        return Proposal(
+            style=self.name,
+            parent_id=parent.id,
+            hole=hole.label,
+            prompt="",
+            avoid=line[hole.column : end],
+            stop="line",
+            head="".join(f"{kept}\n" for kept in source.lines[: hole.line]) + line[: hole.column],
+            tail=line[end:] + "\n" + "".join(f"{later}\n" for later in source.lines[hole.line + 1 :]),
+        )
+
+    def write(self, proposal: Proposal, n: int, rng: np.random.Generator) -> tuple[str, ...]:
+        """``n`` numbers, none of them the parent's."""
+        old = ast.literal_eval(proposal.avoid or "0")
+        return tuple(_perturbed(old, self.spread, rng) for _ in range(n))
+
+
+def _place(node: ast.Constant) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _hole(source: Source, node: ast.Constant) -> Hole:
+    line = node.lineno - 1
+    column = source.column(line, node.col_offset)
+    return Hole(" ".join(source.lines[line][:column].split()), line, column)
+
+
+def _numbers(source: Source) -> Iterator[ast.Constant]:
+    """Numbers in the function's body, except where one names a place (an index, an axis)."""
+    pending: list[ast.AST] = list(source.function.body)
+    while pending:  # not recursive: a long sum is a deep tree
+        node = pending.pop()
+        if isinstance(node, ast.Constant):
+            value = node.value
+            if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e12:
+                yield node
+        elif isinstance(node, ast.Subscript):
+            pending.append(node.value)
+            if isinstance(node.slice, ast.Slice):
+                pending.append(node.slice)
+        elif not isinstance(node, ast.JoinedStr) and not _names_a_layout(node):
+            pending += ast.iter_child_nodes(node)
+
+
+def _names_a_layout(node: ast.AST) -> bool:
+    return isinstance(node, ast.keyword) and node.arg in _LAYOUT_KEYWORDS
+
+
+def _perturbed(old: int | float, spread: float, rng: np.random.Generator) -> str:
+    if old == 0:
+        return f"{10 ** rng.uniform(-2, 0):.3g}" if isinstance(old, float) else str(rng.integers(1, 4))
+    new = old * math.exp(rng.uniform(-math.log(spread), math.log(spread)))
+    if isinstance(old, int):
+        rounded = round(new)
+        return str(rounded if rounded != old else old + (1 if new >= old else -1))
+    text = f"{new:.3g}"
+    if float(text) == old:
+        text = f"{old * spread:.3g}"
+    return text if any(mark in text for mark in ".en") else f"{text}.0"

@@ -1,0 +1,91 @@
+"""Style ``rewrite``: the model writes the whole function.
+
+Instruct models get the task and the parent as a chat message, and the beginning of the answer (a code fence
+and the function's signature), so that what follows can only be the function's body. Base models get the
+versions so far and continue them. Models of a billion parameters and more want this style; much smaller ones
+hardly ever get it right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from agents.candidate import CandidateRecord
+from agents.proposals.base import Hole, Proposal, Showing, versions
+from agents.proposals.source import Source
+from atlas_gym.spec import TaskSpec
+
+Chat = Callable[[str], str]
+"""Turns a user's message into the prompt of a chat model, up to where its answer begins."""
+
+
+def chat_of(tokenizer: Any) -> Chat | None:
+    """The tokenizer's chat template as a function, None if it has none (a base model)."""
+    if not tokenizer.chat_template:
+        return None
+
+    def apply(message: str) -> str:
+        turns = [{"role": "user", "content": message}]
+        return str(tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
+
+    return apply
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """Asks for a whole new function."""
+
+    spec: TaskSpec
+    """The task."""
+    chat: Chat | None = None
+    """Chat template; None for a base model."""
+
+    name = "rewrite"
+
+    def holes(self, program: str) -> list[Hole]:
+        """The whole function."""
+        source = Source.parse(program, self.spec.function)
+        return [] if source is None else [Hole("whole function", source.first, 0)]
+
+    def propose(self, parent: CandidateRecord, hole: Hole, showing: Showing) -> Proposal:
+        """Prompt: a chat message and the answer's beginning, or the versions so far and ``f_v2``'s
+        signature."""
+        source = Source.of(parent.program, self.spec.function)
+        head = "".join(f"{part}\n\n\n" for part in [source.before] if part) + self.spec.signature
+        if self.chat is None:
+            signature = self.spec.signature.replace(self.spec.function, f"{self.spec.function}_v2", 1)
+            prompt = versions(source, showing) + signature
+        else:
+            prompt = self.chat(self._message(parent, showing)) + f"```python\n{head}"
+        return Proposal(
+            style=self.name,
+            parent_id=parent.id,
+            hole=hole.label,
+            prompt=prompt,
+            avoid=None,
+            stop="function",
+            head=head,
+            tail="\n",
+        )
+
+    def write(self, proposal: Proposal, n: int, rng: np.random.Generator) -> None:
+        """Needs a model."""
+
+    def _message(self, parent: CandidateRecord, showing: Showing) -> str:
+        parts = [self.spec.description]
+        if showing.notes:
+            parts.append("\n".join(f"- {' '.join(note.split())}" for note in showing.notes))
+        if showing.worse is not None:
+            parts.append(_scored(showing.worse))
+        parts.append(_scored(parent))
+        parts.append("Write a better program. Reply with only the new program in a ```python block.")
+        return "\n\n".join(parts)
+
+
+def _scored(record: CandidateRecord) -> str:
+    score = "" if record.score is None else f" (score {record.score:.4f})"
+    return f"A program{score}:\n```python\n{record.program.rstrip()}\n```"

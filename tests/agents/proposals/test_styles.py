@@ -1,0 +1,169 @@
+"""What holds for every style and every program."""
+
+import ast
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from agents.proposals import Complete, EditLine, Numeric, Rewrite, Showing
+from agents.proposals.source import Source
+from agents.seeding import stream
+from atlas_gym.program import program_key
+from atlas_gym.spec import TaskSpec
+from tests.agents.proposals.programs import BROKEN, ODD, ORDINARY, any_program, candidate, damaged
+
+SPEC = TaskSpec(
+    env_id="X-v0",
+    function="policy",
+    signature="def policy(context, history, t):",
+    preamble="import numpy as np\n",
+    description="Choose arms.",
+    starts={},
+    worst_score=-2.0,
+)
+EDITING = [EditLine("policy"), Complete("policy"), Numeric("policy")]
+STYLES = [*EDITING, Rewrite(SPEC)]
+
+
+@pytest.mark.parametrize("style", STYLES, ids=lambda style: style.name)
+@given(st.one_of(any_program, damaged(), st.sampled_from(BROKEN), st.text()))
+def test_no_text_is_too_odd(style, program):
+    for hole in style.holes(program):
+        proposal = style.propose(candidate(program), hole, Showing())
+        assert proposal.assemble("1").endswith("\n")
+        assert not proposal.prompt.endswith("\n")
+
+
+@pytest.mark.parametrize("style", EDITING, ids=lambda style: style.name)
+@given(any_program)
+def test_the_parents_own_text_reproduces_the_parent(style, program):
+    for hole in style.holes(program):
+        proposal = style.propose(candidate(program), hole, Showing())
+        again = proposal.assemble(proposal.avoid)
+        assert program_key(again) == program_key(program)
+        comment = Source.of(program, "policy").comments.get(hole.line)
+        if style.name != "edit_line" or comment is None:
+            assert [line.rstrip() for line in again.split("\n")] == [
+                line.rstrip() for line in program.split("\n")
+            ]
+
+
+@given(any_program)
+def test_line_holes_begin_right_after_the_sign_of_a_statement(program):
+    source = Source.parse(program, "policy")
+    assume(source is not None)
+    text_lines = {
+        line
+        for node in ast.walk(ast.parse(program))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.end_lineno > node.lineno
+        for line in range(node.lineno - 1, node.end_lineno)
+    }
+    for hole in EditLine("policy").holes(program):
+        before = source.lines[hole.line][: hole.column]
+        assert before.endswith(("=", "return", "in"))
+        assert source.first < hole.line <= source.last
+        assert hole.line not in text_lines
+        assert hole.column <= source.comments.get(hole.line, hole.column)
+        changed = EditLine("policy").propose(candidate(program), hole, Showing()).assemble(" other_name")
+        if "in" not in before[-2:]:
+            assert program_key(changed) not in (None, program_key(program))
+
+
+@given(any_program)
+def test_number_holes_are_numbers(program):
+    style = Numeric("policy")
+    for hole in style.holes(program):
+        proposal = style.propose(candidate(program), hole, Showing())
+        old = ast.literal_eval(proposal.avoid)
+        for text in style.write(proposal, 5, stream(1, hole.label)):
+            new = ast.literal_eval(text)
+            assert type(new) is type(old)
+            assert new != old
+            assert old == 0 or old / 4 - 1 <= new <= old * 4 + 1
+            assert program_key(proposal.assemble(text)) not in (None, program_key(program))
+
+
+def test_holes_of_an_ordinary_program():
+    labels = [hole.label for hole in EditLine("policy").holes(ORDINARY)]
+    assert labels == [
+        "window =",
+        "lam =",
+        "total =",
+        "for x, arm, reward in",
+        "total +=",
+        "scores =",
+        "return",
+    ]
+    assert [hole.label for hole in Numeric("policy").holes(ORDINARY)] == ["window =", "lam =", "total ="]
+    labels = [hole.label for hole in Complete("policy").holes(ORDINARY)]
+    assert labels[:4] == ["after K, d =", "after window =", "after lam =", "after total ="]
+    assert labels[4:] == ["after for x, arm, reward in history[-window:]:"]
+
+
+def test_numbers_inside_expressions_are_holes_but_indices_are_not():
+    program = "def policy(c, h, t):\n    x = h[-50:] + c[1]\n    return x[0, 2:3] + 2.5 * f(axis=1)\n"
+    holes = Numeric("policy").holes(program)
+    assert [hole.label for hole in holes] == ["x = h[-", "return x[0, 2:3] +"]
+
+
+def test_every_odd_program_that_defines_the_function_is_understood():
+    understood = [program for program in ODD if EditLine("policy").holes(program)]
+    assert len(understood) >= 10
+
+
+def test_a_line_prompt_shows_the_versions_and_ends_at_the_hole():
+    style = EditLine("policy")
+    hole = style.holes(ORDINARY)[1]
+    worse = candidate(ORDINARY.replace("50", "99"), id_=3, score=-0.9)
+    showing = Showing(
+        worse=worse, notes=["noise\n0.2"], variants=[(-0.25, "    lam = 3.0"), (-0.125, "lam = 2")]
+    )
+    proposal = style.propose(candidate(ORDINARY), hole, showing)
+    assert proposal.prompt.startswith("import numpy as np\n\n\n# noise 0.2\n\n\ndef policy_v0(")
+    assert proposal.prompt.count("window = 99") == 1
+    assert proposal.prompt.endswith(
+        "    window = 50\n    # score -0.250: lam = 3.0\n    # score -0.125: lam = 2\n    lam ="
+    )
+    assert (
+        "# policy_v2 changes one line of policy_v1\ndef policy_v2(context, history, t):\n" in proposal.prompt
+    )
+    assert proposal.avoid == " 1.0"
+    assert proposal.assemble(" 2.0\n    junk = 1\n") == ORDINARY.replace("lam = 1.0", "lam = 2.0")
+    assert (proposal.parent_id, proposal.hole, proposal.style) == (7, "lam =", "edit_line")
+
+
+def test_completing_keeps_the_beginning_and_what_follows_the_function():
+    program = ORDINARY + "\n\nLATER = 1\n"
+    style = Complete("policy")
+    hole = next(hole for hole in style.holes(program) if hole.label == "after lam =")
+    proposal = style.propose(candidate(program), hole, Showing())
+    assert proposal.prompt.endswith("    window = 50\n    lam = 1.0")
+    made = proposal.assemble("\n    return 0\n```\nThat is it.")
+    assert made.endswith("    lam = 1.0\n    return 0\n\n\nLATER = 1\n")
+
+
+def test_rewriting_asks_instruct_models_in_a_chat_and_base_models_by_versions():
+    parent = candidate(ORDINARY)
+    base = Rewrite(SPEC)
+    proposal = base.propose(parent, base.holes(ORDINARY)[0], Showing())
+    assert proposal.prompt.endswith("\n\n\ndef policy_v2(context, history, t):")
+    chat = Rewrite(SPEC, lambda message: f"<user>{message}<answer>")
+    proposal = chat.propose(
+        parent, base.holes(ORDINARY)[0], Showing(worse=candidate("x", score=-0.9), notes=["n"])
+    )
+    assert proposal.prompt.endswith(
+        "<answer>```python\nimport numpy as np\n\n\ndef policy(context, history, t):"
+    )
+    assert all(
+        part in proposal.prompt for part in ("Choose arms.", "score -0.5000", "score -0.9000", "- n\n")
+    )
+    made = proposal.assemble("\n    return 1\n```\nDone.")
+    assert made == "import numpy as np\n\n\ndef policy(context, history, t):\n    return 1\n"
+
+
+@pytest.mark.parametrize("style", EDITING, ids=lambda style: style.name)
+def test_a_parent_without_the_function_is_refused(style):
+    hole = style.holes(ORDINARY)[0]
+    with pytest.raises(ValueError, match="does not define policy"):
+        style.propose(candidate("x = 1\n"), hole, Showing())
