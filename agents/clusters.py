@@ -1,0 +1,136 @@
+"""Clusters of programs: what counts as the same idea, and a selection that covers many of them.
+
+Two programs are compared by their *shape* (paths of node types in the syntax tree; names of called functions
+count, other names and the values of constants do not) and by their *behaviour* (score and metrics, compared
+relative to their size). The first program that is far from all earlier leaders becomes the leader of a new
+cluster; later ones join the nearest leader. Leaders never move, so assigning is a fold over the records in
+their order.
+
+Why this: the distances need no scale of the task and no training, a cluster is explained by showing its
+leader, and the result is easily tested. A program that differs in a constant only joins its cluster unless it
+behaves quite differently.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class ClusterSettings:
+    """When two programs count as different ideas."""
+
+    radius: float = 0.12
+    """Distance from a leader, in [0, 1], beyond which a program starts a cluster of its own."""
+    behaviour: float = 0.5
+    """Weight of behaviour against shape in the distance, in [0, 1]."""
+    depth: int = 3
+    """Length of the paths that a shape is made of, nodes."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What two programs are compared by."""
+
+    shape: Mapping[tuple[str, ...], int]
+    """How often each path of node types occurs."""
+    behaviour: Mapping[str, float]
+    """Score and metrics."""
+
+
+def signature(program: str, score: float, metrics: Mapping[str, float], depth: int = 3) -> Signature:
+    """Signature of a program that parses."""
+    paths: Counter[tuple[str, ...]] = Counter()
+    pending: list[tuple[ast.AST, tuple[str, ...]]] = [(ast.parse(program), ())]
+    while pending:  # not recursive: a long sum is a deep tree
+        node, above = pending.pop()
+        path = (*above, _kind(node))[-depth:]
+        paths[path] += 1
+        pending += [
+            (child, path) for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr_context)
+        ]
+    finite = {name: value for name, value in metrics.items() if math.isfinite(value)}
+    return Signature(paths, finite | {"score": score})
+
+
+def distance(one: Signature, other: Signature, settings: ClusterSettings) -> float:
+    """In [0, 1]; 0 for programs of equal shape and behaviour."""
+    behaviour = _behaviour_distance(one.behaviour, other.behaviour)
+    return settings.behaviour * behaviour + (1 - settings.behaviour) * _shape_distance(one.shape, other.shape)
+
+
+def _shape_distance(one: Mapping[tuple[str, ...], int], other: Mapping[tuple[str, ...], int]) -> float:
+    """One minus the weighted Jaccard similarity."""
+    paths = one.keys() | other.keys()
+    shared = sum(min(one.get(path, 0), other.get(path, 0)) for path in paths)
+    return 1 - shared / max(sum(max(one.get(path, 0), other.get(path, 0)) for path in paths), 1)
+
+
+def _behaviour_distance(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """Mean relative difference (Canberra) over the measurements both have."""
+    names = sorted(one.keys() & other.keys())
+    terms = [
+        abs(one[name] - other[name]) / (abs(one[name]) + abs(other[name]))
+        for name in names
+        if one[name] != other[name]
+    ]
+    return sum(terms) / max(len(names), 1)
+
+
+def _kind(node: ast.AST) -> str:
+    if isinstance(node, ast.Attribute):
+        return f".{node.attr}"
+    return type(node).__name__
+
+
+@dataclass
+class Clusters:
+    """Clusters of the programs added so far."""
+
+    settings: ClusterSettings = field(default_factory=ClusterSettings)
+    """When two programs count as different ideas."""
+    leaders: list[Signature] = field(default_factory=list)
+    """First program of each cluster."""
+    sizes: list[int] = field(default_factory=list)
+    """Programs in each cluster."""
+
+    def add(self, program: Signature) -> int:
+        """Assign one program; returns its cluster's index."""
+        gaps = [distance(leader, program, self.settings) for leader in self.leaders]
+        nearest = min(range(len(gaps)), key=gaps.__getitem__, default=None)
+        if nearest is None or gaps[nearest] > self.settings.radius:
+            self.leaders.append(program)
+            self.sizes.append(0)
+            nearest = len(self.leaders) - 1
+        self.sizes[nearest] += 1
+        return nearest
+
+    @property
+    def effective(self) -> float:
+        """Effective number of clusters: exp of the entropy of their sizes. Near 1, one mode has taken
+        over."""
+        total = sum(self.sizes)
+        return math.exp(-sum(size / total * math.log(size / total) for size in self.sizes)) if total else 0.0
+
+
+def covering_top(items: Sequence[Item], k: int, cluster_of: Callable[[Item], int]) -> list[Item]:
+    """The k best of ``items`` (best first), where a further cluster counts more than another of a known one.
+
+    The best of each cluster come first, then the second best of each, and so on; within such a tier the order
+    of ``items`` decides.
+    """
+    rank: Counter[int] = Counter()
+    tiers: list[tuple[int, int, Item]] = []
+    for position, item in enumerate(items):
+        cluster = cluster_of(item)
+        tiers.append((rank[cluster], position, item))
+        rank[cluster] += 1
+    chosen = sorted(tiers, key=lambda entry: entry[:2])[:k]
+    return [item for _, _, item in sorted(chosen, key=lambda entry: entry[1])]

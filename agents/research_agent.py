@@ -1,0 +1,229 @@
+"""The research agent: what to ask the language model next, on every island.
+
+The agent folds the run's records into its islands and its tallies of what paid, and plans proposals from
+them: per island and round one parent (by score), one worse program to show beside it, one style, one hole. It
+neither generates nor evaluates; the loop does, with ``plan`` and ``record``::
+
+    for plan in agent.plan(round, islands, n):        # plan.request goes to a generator
+        program = plan.proposal.assemble(completion)  # ... is evaluated, becomes a CandidateRecord
+    agent.record(record)                              # in an order that is the same in every run
+
+A plan depends on the seed, its labels and the records folded so far, nothing else. Migration and resets
+happen in ``record``, when an island's first record of a round arrives, so replaying stored records alone
+restores the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from agents.candidate import CandidateRecord
+from agents.generation import GenerationRequest
+from agents.islands import Island, IslandSettings
+from agents.proposals import Complete, EditLine, Hole, Numeric, Proposal, Rewrite, Showing, Style
+from agents.proposals.rewrite import Chat
+from agents.seeding import stream, torch_seed
+from agents.yields import Yields
+from atlas_gym.spec import TaskSpec
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """How the research agent proposes."""
+
+    styles: Mapping[str, float] = field(default_factory=lambda: {"edit_line": 1.0})
+    """Proposal styles and how often each is used, relative to each other: ``edit_line``, ``complete``,
+    ``rewrite``, ``numeric`` (no model)."""
+    adaptive_styles: bool = False
+    """Whether styles that yield improvements are used more often."""
+    min_gain: float = 0.002
+    """A candidate counts as an improvement if it beats its parent by more, in units of the task's score."""
+    islands: IslandSettings = field(default_factory=IslandSettings)
+    """How each island keeps and draws programs."""
+    shared_yields: bool = True
+    """Whether islands share what they learn about holes and styles."""
+    migrate_every: int = 5
+    """Every so many rounds an island receives its neighbour's best program (a ring); 0 keeps islands
+    apart."""
+    reset_every: int = 0
+    """Every so many rounds the weaker half of the islands starts again from a stronger one's best; 0 for
+    never."""
+    variants: int = 0
+    """How many scored versions of the line at hand ``edit_line`` shows in its prompt."""
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.styles) - {"edit_line", "complete", "rewrite", "numeric"})
+        if unknown:
+            raise ValueError(f"unknown proposal style {unknown[0]!r}")
+        if not any(weight > 0 for weight in self.styles.values()) or min(self.styles.values()) < 0:
+            raise ValueError("styles need weights of at least 0, one of them positive")
+
+
+@dataclass(frozen=True)
+class IslandPlan:
+    """What one island asks for in one round."""
+
+    island: int
+    """Index of the island."""
+    proposal: Proposal
+    """How a completion becomes a program."""
+    request: GenerationRequest
+    """What the generator is asked."""
+    parent_score: float
+    """Score of the parent."""
+    parent_key: str | None
+    """The parent's normalised syntax tree, by which a copy is recognised."""
+
+
+class ResearchAgent:
+    """Islands, styles and tallies of one run."""
+
+    def __init__(
+        self, spec: TaskSpec, settings: AgentSettings | None = None, *, seed: int, chat: Chat | None = None
+    ):
+        """``chat`` applies an instruct model's chat template (see
+        :func:`agents.proposals.rewrite.chat_of`)."""
+        self.spec = spec
+        self.settings = settings or AgentSettings()
+        self.seed = seed
+        self.islands: dict[int, Island] = {}
+        self.best: CandidateRecord | None = None
+        """The best candidate folded so far."""
+        self._styles = _styles(spec, chat, self.settings.styles)
+        self._hole_yields: dict[int, Yields] = {}
+        self._style_yields: dict[int, Yields] = {}
+
+    @property
+    def best_score(self) -> float | None:
+        """Score of the best candidate folded so far."""
+        return None if self.best is None else self.best.score
+
+    def record(self, record: CandidateRecord) -> None:
+        """Fold one evaluated candidate into its island and the tallies."""
+        island = self.islands.setdefault(record.island, Island(record.island, self.settings.islands))
+        if record.round > island.round:
+            self._begin_round(island, record.round)
+        island.add(record)
+        if record.origin == "agent":
+            improved = self.improves(record)
+            self._holes_of(record.island).add((record.style, record.hole), improved)
+            self._styles_of(record.island).add(record.style, improved)
+        if record.score is not None and (self.best_score is None or record.score > self.best_score):
+            self.best = record
+
+    def improves(self, record: CandidateRecord) -> bool:
+        """Whether a record is a new program that beats its parent by the smallest gain that counts."""
+        new = not record.is_copy and record.duplicate_of is None
+        return new and record.gain is not None and record.gain > self.settings.min_gain
+
+    def plan(
+        self,
+        round: int,
+        islands: Iterable[int],
+        n: int,
+        *,
+        purpose: str = "round",
+        notes: Sequence[str] = (),
+    ) -> list[IslandPlan]:
+        """One proposal of ``n`` samples per island.
+
+        Args:
+            round: Exploration round, a label of the random streams.
+            islands: Which islands are to propose.
+            n: Samples per proposal.
+            purpose: A further label of the random streams: other purposes get other proposals.
+            notes: Facts shown in every prompt, one line each.
+        """
+        return [self._plan(self.islands[index], round, n, purpose, notes) for index in islands]
+
+    def _plan(self, island: Island, round: int, n: int, purpose: str, notes: Sequence[str]) -> IslandPlan:
+        rng = stream(self.seed, purpose, round, island.index)
+        parent = island.choose_parent(rng)
+        worse = island.choose_worse(parent, rng)
+        style, hole = self._choose(island, parent, rng)
+        variants = self._variants(island, style, hole) if style.name == EditLine.name else ()
+        proposal = style.propose(parent, hole, Showing(worse, notes, variants))
+        request = GenerationRequest(
+            prompt=proposal.prompt,
+            n=n,
+            avoid=proposal.avoid,
+            stop=proposal.stop,
+            seed=torch_seed(self.seed, purpose, "tokens", round, island.index),
+            written=style.write(proposal, n, rng),
+        )
+        if parent.score is None:
+            raise ValueError(f"candidate {parent.id} has no score")
+        return IslandPlan(island.index, proposal, request, parent.score, parent.program_key)
+
+    def _choose(
+        self, island: Island, parent: CandidateRecord, rng: np.random.Generator
+    ) -> tuple[Style, Hole]:
+        """A style, and one of the holes it finds in the parent."""
+        options = [(style, style.holes(parent.program)) for style in self._styles]
+        options = [(style, holes) for style, holes in options if holes]
+        if not options:
+            raise ValueError(f"no style finds anything to rewrite in candidate {parent.id}")
+        prior = [self.settings.styles[style.name] for style, _ in options]
+        tally = self._styles_of(island.index) if self.settings.adaptive_styles else Yields()
+        style, holes = options[tally.choose([style.name for style, _ in options], rng, prior)]
+        labels = [(style.name, hole.label) for hole in holes]
+        return style, holes[self._holes_of(island.index).choose(labels, rng)]
+
+    def _variants(self, island: Island, style: Style, hole: Hole) -> list[tuple[float, str]]:
+        """How the island's programs fill this hole: the best score of each text, worst first."""
+        best: dict[str, float] = {}
+        for record in island.population:
+            for other in style.holes(record.program):
+                if other.label == hole.label and record.score is not None:
+                    text = record.program.split("\n")[other.line]
+                    best[text] = max(record.score, best.get(text, record.score))
+        ranked = sorted((score, text) for text, score in best.items())
+        return ranked[len(ranked) - min(self.settings.variants, len(ranked)) :]
+
+    def _holes_of(self, island: int) -> Yields:
+        return self._hole_yields.setdefault(0 if self.settings.shared_yields else island, Yields())
+
+    def _styles_of(self, island: int) -> Yields:
+        return self._style_yields.setdefault(0 if self.settings.shared_yields else island, Yields())
+
+    def _begin_round(self, island: Island, round: int) -> None:
+        """What happens to an island between two rounds."""
+        if _passes(self.settings.reset_every, island.round, round):
+            self._reset_if_weak(island, round)
+        if _passes(self.settings.migrate_every, island.round, round):
+            ring = sorted(self.islands)
+            neighbour = self.islands[ring[ring.index(island.index) - 1]].best
+            if neighbour is not None:
+                island.add(neighbour)
+
+    def _reset_if_weak(self, island: Island, round: int) -> None:
+        """Start again from a stronger island's best if this island is in the weaker half."""
+        bests = [(-best.score, index) for index, best in self._bests() if best.score is not None]
+        strong = [index for _, index in sorted(bests)[: (len(bests) + 1) // 2]]
+        if island.index in strong or not strong:
+            return
+        rng = stream(self.seed, "reset", round, island.index)
+        chosen = self.islands[strong[int(rng.integers(len(strong)))]].best
+        if chosen is not None:
+            island.restart(chosen)
+
+    def _bests(self) -> list[tuple[int, CandidateRecord]]:
+        return [(index, island.best) for index, island in self.islands.items() if island.best is not None]
+
+
+def _styles(spec: TaskSpec, chat: Chat | None, wanted: Mapping[str, float]) -> list[Style]:
+    known: list[Style] = [
+        EditLine(spec.function),
+        Complete(spec.function),
+        Rewrite(spec, chat),
+        Numeric(spec.function),
+    ]
+    return [style for style in known if wanted.get(style.name, 0) > 0]
+
+
+def _passes(every: int, before: int, now: int) -> bool:
+    """Whether a multiple of ``every`` lies in (before, now]."""
+    return every > 0 and now // every > before // every

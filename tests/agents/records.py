@@ -1,0 +1,34 @@
+"""Candidate records for tests of whatever folds them."""
+
+import itertools
+
+from agents.candidate import CandidateRecord
+from atlas_gym.program import program_key
+from tests.agents.proposals.programs import ORDINARY
+
+_ids = itertools.count(1)
+
+
+def record(program=ORDINARY, score=-0.5, *, round=0, island=0, origin="agent", **changes):
+    """A candidate that passed, or failed if `score` is None."""
+    values = {
+        "id": next(_ids),
+        "round": round,
+        "island": island,
+        "origin": origin,
+        "style": "edit_line",
+        "hole": "window =",
+        "parent_id": None,
+        "prompt": "",
+        "completion": "",
+        "program": program,
+        "program_key": program_key(program),
+        "status": "ok" if score is not None else "error",
+        "score": score,
+    }
+    return CandidateRecord(**values | changes)
+
+
+def windowed(window, score, **changes):
+    """The ordinary program with another window."""
+    return record(ORDINARY.replace("50", str(window)), score, **changes)

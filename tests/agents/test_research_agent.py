@@ -1,0 +1,206 @@
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from agents.proposals.rewrite import chat_of
+from agents.research_agent import AgentSettings, ResearchAgent
+from tests.agents.proposals.programs import ORDINARY
+from tests.agents.proposals.test_styles import SPEC
+from tests.agents.records import record, windowed
+
+
+def agent(settings=None, *, seed=0, islands=3):
+    """An agent whose islands hold the ordinary program."""
+    made = ResearchAgent(SPEC, settings, seed=seed)
+    for island in range(islands):
+        made.record(windowed(50, -0.5, island=island, origin="seed", style="", hole=""))
+    return made
+
+
+def test_a_plan_is_an_edit_of_a_known_program():
+    made = agent()
+    plans = made.plan(1, range(3), 8)
+    assert [plan.island for plan in plans] == [0, 1, 2]
+    for plan in plans:
+        parent = made.islands[plan.island].best
+        assert plan.proposal.parent_id == parent.id
+        assert plan.parent_score == -0.5
+        assert plan.parent_key == parent.program_key
+        assert plan.request.n == 8
+        assert plan.request.prompt == plan.proposal.prompt
+        assert plan.request.avoid == plan.proposal.avoid
+        assert plan.proposal.assemble(plan.proposal.avoid) == ORDINARY
+
+
+def test_plans_depend_on_their_labels_and_the_records_only():
+    def prompts(plans):
+        return [(plan.request.prompt, plan.request.seed) for plan in plans]
+
+    one, two = agent(), agent()
+    expected = prompts(one.plan(4, range(3), 8))
+    two.plan(9, [2, 0], 3)  # planning changes nothing
+    assert prompts(two.plan(4, range(3), 8)) == expected
+    assert prompts(two.plan(4, [2], 8)) == expected[2:]
+    seeds = {
+        plan.request.seed
+        for made, round, purpose in itertools.product((one, agent(seed=1)), (4, 5), ("round", "probe"))
+        for plan in made.plan(round, range(3), 8, purpose=purpose)
+    }
+    assert len(seeds) == 2 * 2 * 2 * 3
+
+
+def test_holes_that_pay_are_chosen_more_often():
+    made = agent(islands=1)
+    for step in range(40):
+        made.record(windowed(100 + step, -0.4, hole="lam =", parent_score=-0.5, round=1))
+        for hole in ("window =", "scores =", "total ="):
+            made.record(windowed(500 + step, -0.6, hole=hole, parent_score=-0.5, round=1))
+    holes = [made.plan(round, [0], 1)[0].proposal.hole for round in range(150)]
+    assert holes.count("lam =") > 75
+    assert len(set(holes)) > 3
+
+
+def test_copies_duplicates_and_tiny_gains_are_no_improvements():
+    made = agent(AgentSettings(min_gain=0.01))
+    good = windowed(9, -0.4, parent_score=-0.5)
+    assert made.improves(good)
+    assert not made.improves(replace(good, is_copy=True))
+    assert not made.improves(replace(good, duplicate_of=3))
+    assert not made.improves(replace(good, parent_score=-0.405))
+    assert not made.improves(replace(good, parent_score=None))
+    assert not made.improves(record(score=None, parent_score=-0.5))
+
+
+def test_the_best_candidate_is_known():
+    made = agent()
+    assert ResearchAgent(SPEC, seed=0).best_score is None
+    made.record(windowed(9, -0.1, island=2))
+    made.record(windowed(8, -0.3, island=1))
+    made.record(record(score=None))
+    assert made.best_score == -0.1
+    assert made.best.island == 2
+
+
+def test_a_neighbours_best_arrives_with_the_rounds_first_record():
+    made = agent(AgentSettings(migrate_every=3))
+    made.record(windowed(9, -0.1, island=0, round=1))
+    made.record(windowed(8, -0.7, island=1, round=2))
+    assert made.islands[1].best.score == -0.5
+    made.record(windowed(7, -0.8, island=1, round=3))
+    assert made.islands[1].best.score == -0.1  # from island 0
+    made.record(windowed(6, -0.8, island=0, round=4))  # round 3 was passed over, its migration is not
+    assert {r.score for r in made.islands[0].buffer} == {-0.5, -0.1, -0.8}
+    apart = agent(AgentSettings(migrate_every=0))
+    apart.record(windowed(9, -0.1, island=0, round=1))
+    apart.record(windowed(7, -0.8, island=1, round=30))
+    assert apart.islands[1].best.score == -0.5
+
+
+def test_weak_islands_start_again_from_a_stronger_one():
+    made = agent(AgentSettings(migrate_every=0, reset_every=2), islands=4)
+    for island, score in enumerate((-0.1, -0.2, -0.3, -0.4)):
+        made.record(windowed(10 + island, score, island=island, round=1))
+    for island in range(4):
+        made.record(windowed(20 + island, -0.9, island=island, round=2))
+    scores = [sorted(r.score for r in made.islands[island].buffer) for island in range(4)]
+    assert scores[:2] == [[-0.9, -0.5, -0.1], [-0.9, -0.5, -0.2]]
+    assert all(found in ([-0.9, -0.1], [-0.9, -0.2]) for found in scores[2:])
+
+
+def test_an_agent_is_rebuilt_by_replaying_its_records():
+    settings = AgentSettings(
+        styles={"edit_line": 1, "complete": 1, "numeric": 1},
+        adaptive_styles=True,
+        migrate_every=2,
+        reset_every=3,
+        variants=2,
+    )
+    made, log = ResearchAgent(SPEC, settings, seed=0), []
+
+    def fold(*records):
+        for entry in records:
+            made.record(entry)
+            log.append(entry)
+
+    fold(*(windowed(50, -0.5, island=island, origin="seed") for island in range(3)))
+    for round in range(1, 9):
+        for sample, plan in enumerate(made.plan(round, range(3), 2)):
+            text = f" {round}" if plan.request.written is None else plan.request.written[0]
+            origins = {
+                "style": plan.proposal.style,
+                "hole": plan.proposal.hole,
+                "parent_score": plan.parent_score,
+            }
+            score = -0.5 + (round * 7 + sample * 3) % 11 / 100
+            fold(record(plan.proposal.assemble(text), score, round=round, island=plan.island, **origins))
+    again = ResearchAgent(SPEC, settings, seed=0)
+    for entry in log:
+        again.record(entry)
+    assert again.plan(9, range(3), 2) == made.plan(9, range(3), 2)
+    assert again.best == made.best
+    assert max(len(island.buffer) for island in again.islands.values()) > 4
+
+
+def test_styles_are_used_by_weight_and_adapt_if_wanted():
+    styles = {"edit_line": 1.0, "complete": 3.0, "rewrite": 0.0, "numeric": 1.0}
+    fixed, adaptive = (
+        agent(AgentSettings(styles=styles)),
+        agent(AgentSettings(styles=styles, adaptive_styles=True)),
+    )
+    for made in (fixed, adaptive):
+        for step in range(60):
+            made.record(windowed(100 + step, -0.4, style="edit_line", parent_score=-0.5))
+            made.record(windowed(300 + step, -0.6, style="complete", parent_score=-0.5))
+
+    def count(made, style):
+        return sum(made.plan(round, [0], 1)[0].proposal.style == style for round in range(120))
+
+    assert count(fixed, "complete") > 50
+    assert count(fixed, "rewrite") == 0
+    assert count(adaptive, "edit_line") > 60
+
+
+def test_the_numeric_style_writes_for_itself():
+    (plan,) = agent(AgentSettings(styles={"numeric": 1.0})).plan(1, [0], 5)
+    assert len(plan.request.written) == 5
+    assert plan.request.prompt == ""
+    assert plan.proposal.assemble(plan.request.written[0]) != ORDINARY
+
+
+def test_scored_versions_of_the_line_are_shown_if_wanted():
+    made = agent(AgentSettings(variants=2), islands=1)
+    for window, score in ((9, -0.4), (8, -0.3), (7, -0.6)):
+        made.record(windowed(window, score))
+    prompts = [plan.request.prompt for round in range(40) for plan in made.plan(round, [0], 1)]
+    shown = [prompt for prompt in prompts if prompt.endswith("    window =")]
+    assert shown
+    for prompt in shown:
+        assert "    # score -0.400: window = 9\n    # score -0.300: window = 8\n    window =" in prompt
+
+
+def test_notes_reach_every_prompt():
+    for plan in agent().plan(1, range(3), 1, notes=["noise 0.2"]):
+        assert "\n# noise 0.2\n" in plan.request.prompt
+
+
+def test_a_program_that_cannot_be_rewritten_is_refused_clearly():
+    made = ResearchAgent(SPEC, seed=0)
+    made.record(record("policy = lambda c, h, t: 0\n", -0.5))
+    with pytest.raises(ValueError, match="finds anything to rewrite"):
+        made.plan(1, [0], 1)
+
+
+@pytest.mark.parametrize(
+    "styles", [{}, {"telepathy": 1.0}, {"edit_line": 0.0}, {"edit_line": 1.0, "rewrite": -1.0}]
+)
+def test_styles_that_make_no_sense_are_refused(styles):
+    with pytest.raises(ValueError, match="style"):
+        AgentSettings(styles=styles)
+
+
+def test_base_models_have_no_chat_template():
+    class Tokenizer:
+        chat_template = None
+
+    assert chat_of(Tokenizer()) is None
