@@ -48,6 +48,8 @@ def _parser() -> argparse.ArgumentParser:
     examination = commands.add_parser("doctor", help="say which confinement layers this machine gives")
     examination.set_defaults(command=_doctor)
     page = commands.add_parser("gallery", help="score all expert programs and write the page")
+    ids = [entry.env_id for entry in REGISTERED]
+    page.add_argument("env_ids", nargs="*", default=ids, metavar="ENV_ID", help="default: all environments")
     page.add_argument("--seeds", type=int, default=16, help="held-out tasks per preset (default 16)")
     page.add_argument(
         "--workers", type=int, default=_cores(), help="evaluations at a time (default: all cores)"
@@ -165,6 +167,6 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _gallery(options: argparse.Namespace) -> int:
-    write_gallery(options.output, options.seeds, options.workers, options.presets)
+    write_gallery(options.output, options.env_ids, options.presets, options.seeds, options.workers)
     print(f"wrote {options.output}")
     return 0

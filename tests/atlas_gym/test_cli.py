@@ -2,11 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from atlas_gym.bandit.params import PRESETS
+from atlas_gym.bandit.params import PRESETS, BanditParams
 from atlas_gym.bandit.programs import experts
 from atlas_gym.cli import main
 from atlas_gym.evaluation import doctor
-from atlas_gym.gallery import gallery
 
 SMALL = ["--set", "horizon=60", "replicas=2"]
 
@@ -96,9 +95,16 @@ def test_the_doctors_verdict_is_the_exit_code(monkeypatch):
         assert main(["doctor"]) == verdict
 
 
-def test_the_gallery_has_a_row_per_program_and_the_ends_of_the_scale(monkeypatch):
+def gallery(*arguments):
+    options = ["--seeds", 2, "--workers", 1, *arguments]
+    assert main(["gallery", "ATLAS-Bandit-v0", *map(str, options)]) == 0
+
+
+def test_the_gallery_has_a_row_per_program_and_the_ends_of_the_scale(tmp_path, monkeypatch):
     monkeypatch.setitem(PRESETS, "stationary", replace(PRESETS["stationary"], horizon=400, replicas=2))
-    page = gallery(["ATLAS-Bandit-v0"], seeds=2, workers=1, presets=["stationary"])
+    path = tmp_path / "gallery.md"
+    gallery("--presets", "stationary", "--output", path)
+    page = path.read_text()
     rows = [line for line in page.splitlines() if line.startswith("| `")]
     assert [row.split("`")[1] for row in rows] == list(experts())
     assert all(row.count("|") == 6 for row in rows)
@@ -107,3 +113,16 @@ def test_the_gallery_has_a_row_per_program_and_the_ends_of_the_scale(monkeypatch
     best = next(row for row in rows if row.startswith("| `linucb`"))
     improvement = float(best.split("|")[5].split("%")[0])
     assert improvement > 10  # nothing drifts: remembering everything beats a sliding window
+
+
+def test_the_gallery_keeps_the_sections_that_were_not_asked_for(tmp_path, monkeypatch):
+    for preset in ("stationary", "jumps", "rotation"):
+        monkeypatch.setitem(PRESETS, preset, BanditParams.from_keywords(preset, horizon=20, replicas=1))
+    path, pages = tmp_path / "gallery.md", []
+    for presets in (["jumps"], ["stationary", "rotation"], ["rotation"]):
+        gallery("--presets", *presets, "--output", path)
+        pages.append(path.read_text())
+    assert pages[1] == pages[2]
+    sections = [part.split("`")[1] for part in pages[2].split("\n## ")[1:]]
+    assert sections == ["rotation", "jumps", "stationary"]
+    assert pages[0].split("\n## ")[1].strip() in pages[2]
