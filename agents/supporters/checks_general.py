@@ -164,11 +164,10 @@ def check_quotients(case: Case) -> Iterator[Finding]:
             yield _guard(case, "quotient", f"{case.code.text(node)[:60]} can divide by zero.", fix)
 
 
-def check_arguments(case: Case) -> Iterator[Finding]:
-    """Arguments that are never read."""
-    read = case.code.names(ast.Module(body=list(case.code.function.body), type_ignores=[]))
+def check_memory(case: Case) -> Iterator[Finding]:
+    """Past data that is handed in and never read."""
     for name in case.code.arguments:
-        if name not in read and name != "t":
+        if name == "history" and name not in case.code.names(case.code.function):
             yield Finding("unread", f"{name} is never read: nothing can be learnt from it.", 3.5)
 
 
@@ -208,7 +207,7 @@ def _other_value(case: Case, constant: Constant) -> float | None:
 
 def _past(case: Case) -> set[str]:
     """Arguments that may hold past data: all but what describes the present step."""
-    return set(case.code.arguments) - {"context", "t"}
+    return set(case.code.arguments) - {"context", "t", "extras"}
 
 
 def _guard(case: Case, kind: str, message: str, fix: Fix) -> Finding:

@@ -39,15 +39,15 @@ def check_terms(case: Case) -> Iterator[Finding]:
         return
     largest = _largest_family(case)
     for term in terms:
-        if term.weighted or not term.family:
+        if not term.family or (term.weighted and term.family != largest):
             continue
-        weight = short(case.factor(2, 50) if term.family != "residual" else case.factor(0.1, 10))
-        fix = Fix(
-            (case.code.wrap(term.node, f"{weight} * ", ""),), f"weigh the {term.family} term by {weight}"
-        )
+        low, high = (0.1, 10.0) if term.family == "residual" else (2.0, 50.0)
+        weight = short(case.factor(max(1.5, low) if term.family == largest else low, high))
+        splice = case.code.wrap(term.node, f"{weight} * ", "")
         message = f"The {term.family} term counts as much per unit as the others, whatever its scale."
         if term.family == largest:
-            message = f"The {term.family} term stayed the largest; it has no weight of its own."
+            message = f"The {term.family} term stayed the largest."
+        fix = Fix((splice,), f"weigh the {term.family} term by {weight}")
         yield Finding("balance", message, 4.0 if term.family == largest else 2.0, (fix,))
 
 
@@ -155,10 +155,8 @@ def _family(names: set[str]) -> str:
 
 
 def _largest_family(case: Case) -> str:
-    """Family of the largest of the reported loss terms; empty if fewer than two are reported."""
-    sizes: dict[str, float] = {}
-    for name, value in case.request.metrics.items():
-        family = _family({name})
-        if family:
-            sizes[family] = max(value, sizes.get(family, 0.0))
+    """Family of the largest loss term that the environment reports (``residual_term`` and the like); empty if
+    it reports fewer than two."""
+    sizes = {_family({name}): value for name, value in case.request.metrics.items() if name.endswith("_term")}
+    sizes.pop("", None)
     return max(sizes, key=lambda family: sizes[family]) if len(sizes) > 1 else ""

@@ -38,7 +38,7 @@ CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     checks_general.check_ridge,
     checks_general.check_roots,
     checks_general.check_quotients,
-    checks_general.check_arguments,
+    checks_general.check_memory,
     checks_general.check_exploration,
     checks_loss.check_terms,
     checks_loss.check_unused,

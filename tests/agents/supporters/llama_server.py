@@ -1,4 +1,4 @@
-"""A real OpenAI-compatible server: the embedded weights behind llama.cpp. `python llama_server.py GGUF PORT`."""
+"""A real OpenAI-compatible server: the embedded weights behind llama.cpp. Arguments: GGUF file, port."""
 
 import sys
 import threading

@@ -115,7 +115,7 @@ def test_loss_rules():
     return torch.mean(residuals ** 2) + torch.mean(ic_err ** 2)
 """
     function = "pinn_loss_strategy"
-    metrics = {"residual_mse": 0.1, "initial_mse": 3.0}
+    metrics = {"residual": 9.0, "residual_term": 0.1, "initial_term": 3.0}
     advice = ask(program, function=function, metrics=metrics, max_patches=30)
     assert "bc_err is not in the loss" in advice.critique
     assert "The initial term stayed the largest" in advice.critique
