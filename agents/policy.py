@@ -18,6 +18,7 @@ trains, which is
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -79,7 +80,9 @@ class Policy:
         memory."""
         self.tokenizer = tokenizer
         self.lora = lora or LoraSettings()
-        with _seeded(seed):
+        with _seeded(seed), warnings.catch_warnings():
+            # PEFT 0.21 asks transformers for a property by its old name.
+            warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
             self.model: PeftModel = get_peft_model(model, self.lora.to_peft(), adapter_name=POLICY)
         self.model.eval()
         self._layers = {

@@ -6,6 +6,10 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+# Matrices this small gain nothing from threads, and threads that wait for each other cost minutes on busy
+# cores.
+torch.set_num_threads(1)
+
 
 def byte_tokenizer() -> PreTrainedTokenizerFast:
     """One token per byte, and an end of sequence."""
