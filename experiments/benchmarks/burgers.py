@@ -1,0 +1,184 @@
+"""CPU time of a Burgers training: ours against nested autograd and DeepXDE, side by side in one run.
+
+    OMP_NUM_THREADS=1 python -m experiments.benchmarks.burgers --repeats 5
+
+Everybody trains the same network from the same weights on the same points in float64 with one thread, with
+the plain 1/1/1 loss. Ours is measured as users get it, the program in a confined worker (the CPU time of both
+processes, all overheads of the evaluation included, divided by the trainings in it), and within one process.
+Contenders take turns, and the ratio of every round is formed before the median, so that a busy machine
+disturbs all alike.
+
+DeepXDE is installed from PyPI into a folder that is thrown away afterwards, without its dependencies, of
+which numpy, scipy, matplotlib and scikit-learn must be here already (`pip install atlas-gym[learn,dev]`).
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import torch
+
+from atlas_gym.burgers.backend import kernel_available
+from atlas_gym.burgers.in_process import train_in_process
+from atlas_gym.burgers.network import draw_parameters
+from atlas_gym.burgers.params import BurgersParams
+from atlas_gym.burgers.points import Points, draw_points
+from atlas_gym.burgers.problem import STARTS, BurgersProblem
+from atlas_gym.burgers.task import BurgersTask
+from atlas_gym.evaluation import ConfinedEvaluator
+from experiments.benchmarks.nested_autograd import train_nested
+
+DEEPXDE = ("deepxde==1.15.0", "scikit-optimize==0.10.2", "pyaml==26.7.0")
+TRAJECTORY_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One training, the same for every contender."""
+
+    params: BurgersParams
+    points: Points
+    theta: np.ndarray
+
+
+def plain(residuals, ic_err, bc_err, extras):  # type: ignore[no-untyped-def]
+    """The loss of the comparison."""
+    return torch.mean(residuals**2) + torch.mean(ic_err**2) + torch.mean(bc_err**2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="CPU time of a Burgers training, side by side.")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds in which every contender runs once")
+    parser.add_argument("--steps", type=int, default=500, help="Adam steps per training")
+    parser.add_argument("--without-deepxde", action="store_true", help="leave DeepXDE out")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    setup = make_setup(arguments.steps)
+    with tempfile.TemporaryDirectory() as folder, ConfinedEvaluator() as evaluator:
+        deepxde = None if arguments.without_deepxde else install_deepxde(Path(folder))
+        print_trajectories(setup, deepxde)
+        print_times(time_all(contenders(setup, evaluator, deepxde), arguments.repeats), arguments.steps)
+
+
+def make_setup(steps: int) -> Setup:
+    """The default network and points."""
+    params = BurgersParams(steps=steps)
+    rng = np.random.default_rng(0)
+    points = draw_points(params, rng)
+    return Setup(params, points, draw_parameters(params.hidden_width, params.hidden_layers, rng))
+
+
+def contenders(
+    setup: Setup, evaluator: ConfinedEvaluator, deepxde: Path | None
+) -> dict[str, Callable[[], float]]:
+    """By name, functions that train once and return the CPU seconds of it."""
+
+    def cpu_of(train: Callable[..., object], params: BurgersParams) -> float:
+        began = time.process_time()
+        train(params, setup.points, setup.theta, plain)
+        return time.process_time() - began
+
+    found: dict[str, Callable[[], float]] = {
+        "nested autograd": lambda: cpu_of(train_nested, setup.params),
+        "atlas_gym, confined": lambda: cpu_confined(setup.params, evaluator),
+        "atlas_gym, in process": lambda: cpu_of(train_in_process, setup.params),
+        "atlas_gym, in process, torch backend": lambda: cpu_of(
+            train_in_process, replace(setup.params, backend="torch")
+        ),
+    }
+    if deepxde is not None:
+        found["DeepXDE"] = lambda: run_deepxde(setup, deepxde, "time")["cpu_s"]
+    return found
+
+
+def cpu_confined(params: BurgersParams, evaluator: ConfinedEvaluator) -> float:
+    """CPU seconds per training of a whole evaluation: this process and the worker."""
+    program = BurgersProblem().experts()[STARTS["inlined"]].program
+    began = time.process_time()
+    evaluation = evaluator.evaluate(program, BurgersTask(params, seed=0))
+    if not evaluation.ok:
+        raise RuntimeError(f"the benchmark's program failed: {evaluation.detail}")
+    return (time.process_time() - began + evaluation.cpu_s) / params.replicas
+
+
+def time_all(runs: dict[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
+    """CPU seconds of every contender in every round, after one round that does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for repeat in range(repeats + 1):
+        for name, run in runs.items():
+            spent = run()
+            if repeat:
+                seconds[name].append(spent)
+    return seconds
+
+
+def print_times(seconds: dict[str, list[float]], steps: int) -> None:
+    """A table with the speed of every contender relative to ours, confined."""
+    ours = seconds["atlas_gym, confined"]
+    print(f"compiled kernel: {'yes' if kernel_available() else 'no'}; steps per training: {steps}")
+    print(f"{'CPU time per training':40s} {'ms/step':>8s} {'times ours, confined (median, range)':>38s}")
+    for name, spent in seconds.items():
+        ratios = [theirs / mine for theirs, mine in zip(spent, ours, strict=True)]
+        spread = f"{median(ratios):.2f}  ({min(ratios):.2f} - {max(ratios):.2f})"
+        print(f"{name:40s} {1000 * median(spent) / steps:8.3f} {spread:>38s}")
+
+
+def print_trajectories(setup: Setup, deepxde: Path | None) -> None:
+    """How far the losses of the first steps are from those of nested autograd."""
+    short = replace(setup, params=replace(setup.params, steps=min(TRAJECTORY_STEPS, setup.params.steps)))
+    train = (short.points, short.theta, plain)
+    expected = np.array(train_nested(short.params, *train))
+    found = {"atlas_gym": train_in_process(short.params, *train)}
+    found["atlas_gym, torch backend"] = train_in_process(replace(short.params, backend="torch"), *train)
+    if deepxde is not None:
+        found["DeepXDE"] = np.array(run_deepxde(short, deepxde, "losses")["losses"])
+    for name, losses in found.items():
+        deviation = np.abs(losses / expected - 1.0).max()
+        print(f"{name}: losses of {short.params.steps} steps equal nested autograd's to {deviation:.1e}")
+
+
+def install_deepxde(folder: Path) -> Path | None:
+    """Install DeepXDE into a folder; None, with the reason printed, if that fails."""
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(folder),
+        *DEEPXDE,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        print(f"DeepXDE is left out, it could not be installed: {done.stderr.strip()[-300:]}")
+        return None
+    return folder
+
+
+def run_deepxde(setup: Setup, folder: Path, what: str) -> dict:
+    """Train in DeepXDE, in a process of its own."""
+    path, p = folder / "setup.npz", setup.params
+    constants = {"nu0": p.nu0, "nu1": p.nu1, "steps": p.steps, "learning_rate": p.learning_rate}
+    network = {"theta": setup.theta, "width": p.hidden_width, "layers": p.hidden_layers}
+    np.savez(path, **vars(setup.points), **constants, **network)
+    environment = {**os.environ, "PYTHONPATH": str(folder), "DDE_BACKEND": "pytorch"}
+    command = [sys.executable, "-m", "experiments.benchmarks.deepxde_training", str(path), what]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"DeepXDE failed: {done.stderr.strip()[-1000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    main()
