@@ -92,7 +92,7 @@ class ResearchAgent:
         self.islands: dict[int, Island] = {}
         self.best: CandidateRecord | None = None
         """The best candidate folded so far."""
-        self._styles = _styles(spec, chat, self.settings.styles)
+        self.styles = _styles(spec, chat, self.settings.styles)
         self._hole_yields: dict[int, Yields] = {}
         self._style_yields: dict[int, Yields] = {}
 
@@ -162,7 +162,7 @@ class ResearchAgent:
         self, island: Island, parent: CandidateRecord, rng: np.random.Generator
     ) -> tuple[Style, Hole]:
         """A style, and one of the holes it finds in the parent."""
-        options = [(style, style.holes(parent.program)) for style in self._styles]
+        options = [(style, style.holes(parent.program)) for style in self.styles]
         options = [(style, holes) for style, holes in options if holes]
         if not options:
             raise ValueError(f"no style finds anything to rewrite in candidate {parent.id}")

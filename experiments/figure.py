@@ -35,7 +35,7 @@ def draw_run(store: RunStore, path: Path, title: str) -> None:
     for phase in store.phases():
         if phase.get("skipped"):
             continue
-        promoted = phase["decision"]["promote"]
+        promoted = phase["promoted"]
         axes.axvline(phase["round"] + 0.5, color="tab:green" if promoted else "tab:red", linestyle="-" if promoted else ":")
         axes.annotate(
             f"phase {phase['phase']}\n{'promoted' if promoted else 'kept'}", (phase["round"] + 0.6, 0.02),

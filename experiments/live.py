@@ -84,10 +84,11 @@ class LiveView(Observer):
         if result.get("skipped"):
             self.console.print(f"  phase {result['phase']} skipped: {result['skipped']}")
             return
-        self._clock.phase_done(result.get("seconds", 0.0))
+        self._clock.phase_done(sum(result["seconds"].values()))
+        colour = "green" if result["promoted"] else "yellow"
         decision = result["decision"]
-        colour = "green" if decision["promote"] else "yellow"
-        self.console.print(f"  phase {result['phase']}: [{colour}]{decision['reason']}[/{colour}]")
+        reason = decision["reason"] if decision else f"reference weight {result['weight']:.2g} by its rule"
+        self.console.print(f"  phase {result['phase']}: [{colour}]{reason}[/{colour}]")
         for warning in result.get("warnings", ()):
             self.console.print(f"  [bold red]{warning}[/bold red]")
 

@@ -6,9 +6,14 @@ but the folder.
 """
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import Any
+
+# Evaluators share the cores with torch: OpenMP threads that spin while they wait would slow both down many times
+# over. The library reads this once, when torch is first imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import yaml
 from rich.console import Console

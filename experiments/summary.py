@@ -63,13 +63,14 @@ def _phase_table(store: RunStore, phases: list[dict[str, Any]]) -> Table:
     for heading in headings:
         table.add_column(heading, justify="right")
     for phase in phases:
-        number, decision = phase["phase"], phase["decision"]
+        number = phase["phase"]
         before, after = store.probe(number, "before"), store.probe(number, "after")
         shares = [_change(before, after, name) for name in ("valid", "new", "improving")]
         distinct = f"{before['distinct']} → {after['distinct']}" if before and after else "–"
         table.add_row(
-            f"{number} (round {phase['round']})", str(phase["pairs"]), *shares, distinct, f"{decision['kl']:.3f}",
-            f"{decision['gain']:+.3f}", "promoted" if decision["promote"] else "kept",
+            f"{number} (round {phase['round']})", str(phase["pairs"]), *shares, distinct, f"{phase['kl']:.3f}",
+            "–" if phase["gain"] is None else f"{phase['gain']:+.3f}±{phase['gain_error']:.3f}",
+            "promoted" if phase["promoted"] else "kept",
         )  # fmt: skip
     return table
 

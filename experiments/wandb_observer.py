@@ -41,15 +41,11 @@ class WandbObserver(Observer):
         """See `Observer`."""
         if not self._new("phase", result["phase"]) or result.get("skipped"):
             return
-        decision = result["decision"]
-        self._tracker.log(
-            {
-                "phase": result["phase"],
-                **{f"gate/{k}": decision[k] for k in ("gain", "kl", "min_gain", "max_kl")},
-                "gate/promoted": int(decision["promote"]),
-                **{f"phase/{k}": result[k] for k in ("pairs", "loss", "margin", "accuracy", "seconds") if k in result},
-            }
-        )
+        sides = result["decision"] or {}
+        row = {f"gate/{k}": sides[k] for k in ("gain", "kl", "min_gain", "max_kl") if k in sides}
+        row |= {f"phase/{k}": result[k] for k in ("pairs", "loss", "margin", "accuracy")}
+        row |= {f"phase/{what}_s": seconds for what, seconds in result["seconds"].items()}
+        self._tracker.log({"phase": result["phase"], "gate/promoted": int(result["promoted"]), **row})
 
     def attach(self, paths: list[Path]) -> None:
         """Attach the run's files as an artifact."""

@@ -13,6 +13,7 @@ import yaml
 
 from agents.generation import Sampling
 from agents.policy import LoraSettings
+from agents.research_agent import AgentSettings
 from trainers.exploration import ExplorationSettings
 from trainers.gate import GateSettings
 from trainers.pairs import PairSettings
@@ -51,14 +52,12 @@ class RunConfig:
     """Seed of every random stream of the run."""
     model: str = "embedded"
     """The research agent's model: `embedded`, a Hugging Face id or a local folder."""
-    style: str = "edit_line"
-    """Proposal style: `edit_line`, `complete` or `rewrite`."""
     rounds: int = 24
     """Exploration rounds."""
     phase_every: int = 8
     """Rounds between two fine-tuning phases (paper: 20). No phase follows the last round."""
-    improvement_margin: float = 0.002
-    """A candidate is called improving if it beats its parent by more than this, in units of score."""
+    skip_idle_phases: bool = True
+    """Skip a phase if the best score has not improved since the last one (paper, B.4)."""
     workers: int = 2
     """Evaluator processes."""
     torch_threads: int = 2
@@ -69,6 +68,8 @@ class RunConfig:
     """W&B: `online`, `offline`, `off`, or `auto` (online with a key in the environment, else offline)."""
     exploration: ExplorationSettings = ExplorationSettings()
     """Layout of a round."""
+    agent: AgentSettings = field(default_factory=AgentSettings)
+    """What the research agent asks for, and its islands."""
     sampling: Sampling = Sampling()
     """How tokens are drawn."""
     pairs: PairSettings = PairSettings()
@@ -77,6 +78,8 @@ class RunConfig:
     """A fine-tuning phase."""
     gate: GateSettings = GateSettings()
     """Eqs. 4 and 5."""
+    gate_samples: int = 8
+    """Fresh completions per gate prompt that Ŝ is the mean of."""
     lora: LoraSettings = LoraSettings()
     """The adapters."""
     probe: ProbeSettings = ProbeSettings()

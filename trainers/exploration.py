@@ -24,7 +24,7 @@ from agents.generation import Completion, Generator
 from agents.research_agent import IslandPlan, ResearchAgent
 from atlas_gym.evaluation import Evaluation, EvaluatorPool, Task
 from atlas_gym.program import program_key
-from trainers.measures import is_improving, is_new
+from trainers.measures import is_new
 from trainers.store import RunStore
 
 
@@ -190,7 +190,8 @@ class Explorer:
         started = time.monotonic()
         records = self._records(unit)
         summary = self._summary(unit, records, waited=time.monotonic() - started)
-        self.store.add_unit(unit.round, unit.group, records, summary)
+        proposals = {plan.island: plan.proposal for plan in unit.plans}
+        self.store.add_unit(unit.round, unit.group, records, summary, proposals)
         for record in records:
             self._fold(record)
         return summary
@@ -227,6 +228,12 @@ class Explorer:
             duplicate_of=earlier.id if earlier is not None else None,
         )  # fmt: skip
 
+    def _island_best(self, island: int, records: list[CandidateRecord]) -> float | None:
+        """The island's best score once these records are folded in."""
+        best = self.agent.islands[island].best
+        scores = [best.score] if best is not None and best.score is not None else []
+        return max(scores + [r.score for r in records if r.island == island and r.score is not None], default=None)
+
     def _summary(self, unit: _Unit, records: list[CandidateRecord], waited: float) -> dict[str, Any]:
         statuses: dict[str, int] = {}
         for record in records:
@@ -238,10 +245,11 @@ class Explorer:
             "samples": len(records),
             "valid": sum(r.passed for r in records),
             "new": sum(map(is_new, records)),
-            "improving": sum(map(is_improving, records)),
+            "improving": sum(map(self.agent.improves, records)),
             "distinct": len({r.program_key for r in records if is_new(r) and r.duplicate_of is None}),
             "statuses": statuses,
             "best": max(scores, default=None),
+            "island_best": {str(plan.island): self._island_best(plan.island, records) for plan in unit.plans},
             "tokens": sum(c.tokens for c in unit.completions.values()),
             "generation_s": round(unit.generation_s, 3),
             "evaluation_wait_s": round(waited, 3),

@@ -96,6 +96,8 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(hint):
         return value if isinstance(value, hint) else build(hint, value, f"{where}.")  # type: ignore[arg-type]
     if origin is typing.Literal:
+        if value is False and "off" in args:  # YAML reads a bare `off` as false
+            return "off"
         return _check(value in args, value, where, f"one of {', '.join(map(str, args))}")
     if origin is tuple:
         _check(isinstance(value, list | tuple), value, where, "a list")

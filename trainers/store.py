@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from agents.candidate import CandidateRecord
+from agents.proposals.base import Proposal
 
 SCHEMA_VERSION = 1
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS prompts (
-    round INTEGER, island INTEGER, prompt TEXT NOT NULL, PRIMARY KEY (round, island)
+    round INTEGER, island INTEGER, prompt TEXT NOT NULL, proposal TEXT NOT NULL, PRIMARY KEY (round, island)
 );
 CREATE TABLE IF NOT EXISTS candidates (
     id INTEGER PRIMARY KEY, round INTEGER NOT NULL, island INTEGER NOT NULL, origin TEXT NOT NULL,
@@ -186,21 +187,28 @@ class RunStore:
     # -- exploration
 
     def add_unit(
-        self, round_: int, group: int, candidates: Iterable[CandidateRecord], summary: Mapping[str, Any]
+        self,
+        round_: int,
+        group: int,
+        candidates: Iterable[CandidateRecord],
+        summary: Mapping[str, Any],
+        proposals: Mapping[int, Proposal] | None = None,
     ) -> None:
-        """Store the candidates of one group of islands in one round, all or none."""
+        """Store what one group of islands did in one round, all or nothing.
+
+        Args:
+            round_: the round.
+            group: the group.
+            candidates: its evaluated candidates.
+            summary: its numbers, as plain values.
+            proposals: what each island asked for; stored once however many completions share it.
+        """
         records = list(candidates)
+        prompts = [(round_, i, p.prompt, json.dumps(asdict(p) | {"prompt": ""})) for i, p in (proposals or {}).items()]
         with self.transaction():
-            self._insert_prompts(records)
+            self._db.executemany("INSERT INTO prompts VALUES (?, ?, ?, ?)", prompts)
             self._db.executemany(_INSERT_CANDIDATE, [_candidate_row(record) for record in records])
             self._db.execute("INSERT INTO units VALUES (?, ?, ?)", (round_, group, json.dumps(summary)))
-
-    def _insert_prompts(self, records: list[CandidateRecord]) -> None:
-        # One prompt per island and round, stored once however many completions share it.
-        rows = {(r.round, r.island): r.prompt for r in records if r.prompt}
-        self._db.executemany(
-            "INSERT OR IGNORE INTO prompts VALUES (?, ?, ?)", [(*key, prompt) for key, prompt in rows.items()]
-        )
 
     def unit_summary(self, round_: int, group: int) -> dict[str, Any] | None:
         """What was recorded of a unit, or None if it is still to be done."""
@@ -232,9 +240,23 @@ class RunStore:
             return record
         raise KeyError(candidate_id)
 
+    def proposals(self, first: int, last: int) -> list[tuple[int, int, Proposal]]:
+        """(round, island, proposal) of the rounds `first` to `last`, in that order."""
+        rows = self._db.execute(
+            "SELECT round, island, prompt, proposal FROM prompts WHERE round BETWEEN ? AND ? ORDER BY round, island",
+            (first, last),
+        )
+        return [(r, i, Proposal(**{**json.loads(text), "prompt": prompt})) for r, i, prompt, text in rows]
+
     def count(self, table: str) -> int:
         """Number of rows of a table."""
         return self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+
+    def best_score(self, first: int, last: int) -> float | None:
+        """The best score of the rounds `first` to `last`, None if nothing was scored in them."""
+        return self._db.execute(
+            "SELECT max(score) FROM candidates WHERE round BETWEEN ? AND ?", (first, last)
+        ).fetchone()[0]
 
     def candidate_counts(self) -> dict[str, Any]:
         """Sampled candidates, different programs among them, and the share that was valid (seeds left out)."""

@@ -10,12 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.candidate import CandidateRecord
+from agents.proposals.base import Proposal
 from trainers.store import RunStore, StoreError
 
 RECORD = CandidateRecord(
     id=7, round=1, island=2, origin="agent", style="edit_line", hole="window =", parent_id=0, prompt="prompt",
     completion=" 10\n", program="def f(): ...\n", program_key="abc", status="ok", score=-0.125, detail="",
     metrics={"normalized_score": 0.5}, parent_score=-0.25, is_copy=False, duplicate_of=None,
+)  # fmt: skip
+PROPOSAL = Proposal(
+    style="edit_line", parent_id=0, hole="window =", prompt="prompt", avoid=" 50", stop="line", head="a =", tail="\n"
 )  # fmt: skip
 
 
@@ -28,7 +32,9 @@ def store(tmp_path):
 def test_a_unit_comes_back_as_it_was(store):
     failed = replace(RECORD, id=8, status="error", score=None, detail="ValueError: x", program_key=None)
     supporter = replace(RECORD, id=9, origin="supporter", prompt="", completion="")
-    store.add_unit(1, 0, [RECORD, failed, supporter], {"samples": 3})
+    store.add_unit(1, 0, [RECORD, failed, supporter], {"samples": 3}, {2: PROPOSAL})
+    assert store.proposals(1, 1) == [(1, 2, PROPOSAL)]
+    assert store.proposals(2, 9) == []
     assert list(store.candidates()) == [RECORD, failed, supporter]
     assert store.unit_candidates(1, [2]) == [RECORD, failed, supporter]
     assert store.unit_candidates(1, [0]) == []
@@ -45,7 +51,7 @@ text = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 @settings(max_examples=40, deadline=None)
 @given(
     st.builds(
-        replace, st.just(RECORD), completion=text, program=text, detail=text, prompt=text.filter(bool), hole=text,
+        replace, st.just(RECORD), completion=text, program=text, detail=text, prompt=text, hole=text,
         score=st.none() | st.floats(allow_nan=False, allow_infinity=False), is_copy=st.booleans(),
         duplicate_of=st.none() | st.integers(0, 10**12),
         metrics=st.dictionaries(text, st.floats(allow_nan=False, allow_infinity=False), max_size=3),
@@ -53,7 +59,7 @@ text = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 )  # fmt: skip
 def test_any_record_survives_storage(tmp_path_factory, record):
     with RunStore(tmp_path_factory.mktemp("run")) as store:
-        store.add_unit(1, 0, [record], {})
+        store.add_unit(1, 0, [record], {}, {record.island: replace(PROPOSAL, prompt=record.prompt)})
         assert list(store.candidates()) == [record]
 
 
@@ -78,8 +84,8 @@ def test_a_second_process_is_kept_out(store):
 def test_killed_after_a_commit_nothing_is_lost(tmp_path):
     script = (
         "import os, signal; from trainers.store import RunStore\n"
-        "from tests.trainers.test_store import RECORD\n"
-        f"store = RunStore({str(tmp_path / 'run')!r}); store.add_unit(1, 0, [RECORD], {{}})\n"
+        "from tests.trainers.test_store import PROPOSAL, RECORD\n"
+        f"store = RunStore({str(tmp_path / 'run')!r}); store.add_unit(1, 0, [RECORD], {{}}, {{2: PROPOSAL}})\n"
         "store._db.execute('BEGIN'); store._db.execute(\"DELETE FROM candidates\")\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
@@ -95,7 +101,7 @@ def test_a_file_that_is_no_store_is_named(tmp_path):
 
 
 def test_a_full_disk_loses_nothing_and_says_so(store):
-    store.add_unit(1, 0, [RECORD], {})
+    store.add_unit(1, 0, [RECORD], {}, {2: PROPOSAL})
     pages = store._db.execute("PRAGMA page_count").fetchone()[0]
     store._db.execute(f"PRAGMA max_page_count={pages}")
     big = replace(RECORD, id=70, program="x" * 200_000)
@@ -108,7 +114,7 @@ def test_a_full_disk_loses_nothing_and_says_so(store):
 
 
 def test_a_reader_sees_one_moment_of_a_run_that_goes_on(store):
-    store.add_unit(1, 0, [RECORD], {"samples": 1})
+    store.add_unit(1, 0, [RECORD], {"samples": 1}, {2: PROPOSAL})
     with RunStore.open_readonly(store.folder) as reader:
         assert list(reader.candidates()) == [RECORD]
         store.add_unit(1, 1, [replace(RECORD, id=70)], {"samples": 1})

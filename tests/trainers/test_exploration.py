@@ -1,0 +1,137 @@
+"""Exploration with a model and an evaluator that are functions: exact order, exact ids, exact resumption."""
+
+import random
+from concurrent.futures import Future
+
+import pytest
+
+from agents.generation import Completion
+from agents.research_agent import AgentSettings, ResearchAgent
+from agents.seeding import stream
+from atlas_gym.evaluation import Evaluation, Status
+from atlas_gym.spec import TaskSpec
+from trainers.exploration import ExplorationSettings, Explorer, ProgramCache
+from trainers.store import RunStore
+
+START = "import math\n\n\ndef f(x):\n    a = 1\n    b = 2\n    return a * x + b\n"
+SPEC = TaskSpec("Toy-v0", "f", "def f(x):", "import math\n", "Make f large.", {"named": START}, -10.0)
+SETTINGS = ExplorationSettings(islands=3, samples=4, groups=2)
+ROUNDS = 6
+
+
+class Writer:
+    """Writes numbers; dies when it is told to, as a killed process would."""
+
+    def __init__(self, dies_after: int | None = None):
+        self.left = dies_after
+
+    def stream(self, requests, on_completion):
+        order = [(i, j) for i, request in enumerate(requests) for j in range(request.n)]
+        random.Random(0).shuffle(order)  # completions end in any order
+        for i, j in order:
+            if self.left is not None:
+                self.left -= 1
+                if self.left < 0:
+                    raise KeyboardInterrupt
+            rng = stream(requests[i].seed, "sample", j)
+            on_completion(i, j, Completion(f" {rng.choice(['3', '5', 'oops(', 'x', str(rng.integers(9))])}\n", 2))
+
+
+class Evaluator:
+    """Scores by running the program on one number, at once."""
+
+    def __init__(self):
+        self.programs = []
+
+    def submit(self, program, task):
+        self.programs.append(program)
+        status, score = Status.OK, None
+        try:
+            names: dict = {}
+            exec(program, names)
+            score = float(names["f"](2))
+        except SyntaxError:
+            status = Status.INVALID
+        future: Future = Future()
+        future.set_result(
+            Evaluation(status=status, score=score, detail="", metrics={"normalized_score": 0.0}, diagnosis="",
+                       wall_s=0.0, cpu_s=0.0, peak_memory_mb=0.0, layers=(), traces={})
+        )  # fmt: skip
+        return future
+
+
+def explore(folder, dies_after=None):
+    """One process's life: from whatever is stored to the last round; returns the evaluator."""
+    evaluator, writer = Evaluator(), Writer(dies_after)
+    with RunStore(folder) as store:
+        agent = ResearchAgent(SPEC, AgentSettings(migrate_every=2), seed=5)
+        explorer = Explorer(SETTINGS, agent, lambda: writer, ProgramCache(evaluator, None), store)
+        explorer.seed(START)
+        for _ in explorer.rounds(1, ROUNDS):
+            pass
+    return evaluator
+
+
+def stored(folder):
+    with RunStore(folder) as store:
+        return list(store.candidates())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    evaluator = explore(folder)
+    return stored(folder), evaluator
+
+
+def test_every_candidate_is_there_once(whole):
+    records, _ = whole
+    sampled = [r for r in records if r.origin == "agent"]
+    assert len(sampled) == ROUNDS * SETTINGS.islands * SETTINGS.samples
+    assert sorted(r.id for r in records) == [r.id for r in records]
+    assert {(r.round, r.island) for r in sampled} == {(r, i) for r in range(1, ROUNDS + 1) for i in range(3)}
+
+
+def test_a_program_is_evaluated_once_and_its_duplicates_say_so(whole):
+    records, evaluator = whole
+    parsed = [r.program for r in records if r.program_key]
+    assert len({r.program_key for r in records if r.program_key}) == len(
+        [p for p in evaluator.programs if p in set(parsed)]
+    )
+    first: dict[str, int] = {}
+    for record in records:
+        if record.program_key is None:
+            assert record.duplicate_of is None
+        elif record.duplicate_of is not None:
+            assert next(r for r in records if r.id == record.duplicate_of).score == record.score
+        else:
+            assert record.program_key not in first
+            first[record.program_key] = record.id
+
+
+def test_copies_are_recognised(whole):
+    records, _ = whole
+    by_id = {r.id: r for r in records}
+    for record in records:
+        if record.parent_id is not None and record.program_key is not None:
+            assert record.is_copy == (by_id[record.parent_id].program_key == record.program_key)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_killed_anywhere_and_resumed_is_the_same_run(whole, tmp_path, seed):
+    rng = random.Random(seed)
+    for _ in range(4):
+        try:
+            explore(tmp_path, dies_after=rng.randrange(1, 60))
+        except KeyboardInterrupt:
+            continue
+    explore(tmp_path)
+    assert stored(tmp_path) == whole[0]
+
+
+def test_a_failing_start_is_an_error(tmp_path):
+    with RunStore(tmp_path) as store:
+        agent = ResearchAgent(SPEC, AgentSettings(), seed=5)
+        explorer = Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), None), store)
+        with pytest.raises(ValueError, match="starting program fails"):
+            explorer.seed("def f(x:\n")

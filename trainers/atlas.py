@@ -1,0 +1,105 @@
+"""The ATLAS loop (Algorithm 1): explore on islands, build pairs, tune with EvoDPO, let the gate decide, go on.
+
+    blocks of `phase_every` rounds:   explore … explore | phase 1 | explore … explore | phase 2 | …
+
+EvoTune, EvoDPO and plain search are the same loop under other settings (`trainers.config.METHODS`). The loop keeps
+no state that the run store does not have: run again, it walks the same steps and reads each one that is stored,
+so killing it at any moment and calling it again is the same as never having killed it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+
+from agents.candidate import CandidateRecord
+from agents.generation import Generator
+from agents.model import resolve_model
+from agents.policy import POLICY, Policy
+from agents.proposals.rewrite import chat_of
+from agents.research_agent import ResearchAgent
+from agents.transformers_backend import TransformersGenerator
+from atlas_gym import make_task, task_spec
+from atlas_gym.evaluation import EvaluatorPool
+from trainers.config import RunConfig, save_config
+from trainers.confirmation import confirm
+from trainers.exploration import Explorer, ProgramCache
+from trainers.observer import Observer
+from trainers.store import RunStore
+from trainers.tuning import Tuning
+
+
+class AtlasRun:
+    """One run, begun or continued; a context manager that leaves no process behind.
+
+    Args:
+        config: everything that decides the run.
+        store: its run store; a stored run is continued.
+        observers: told of everything that happens.
+
+    Raises:
+        ModelMissing: the model is not on this machine; the message names the command that fetches it.
+    """
+
+    def __init__(self, config: RunConfig, store: RunStore, observers: Sequence[Observer] = ()):
+        self.config = config
+        self.store = store
+        self._observers = observers
+        folder = resolve_model(config.model)
+        save_config(config, store.folder / "config.yaml")
+        torch.set_num_threads(config.torch_threads)
+        self.spec = task_spec(config.env, **config.env_args)
+        self.task = make_task(config.env, seed=config.seed, **config.env_args)
+        self._resources = ExitStack()
+        self.pool = self._resources.enter_context(EvaluatorPool(workers=config.workers))
+        self.policy = Policy.load(folder, lora=config.lora, seed=config.seed)
+        self.agent = ResearchAgent(self.spec, config.agent, seed=config.seed, chat=chat_of(self.policy.tokenizer))
+        self.cache = ProgramCache(self.pool, self.task)
+        self.explorer = Explorer(config.exploration, self.agent, self._current_generator, self.cache, store)
+        self.tuning = Tuning(config, self.policy, self.agent.styles[0], self.cache, store, self._tell)
+        self._generator: Generator | None = None
+        self._best: CandidateRecord | None = None
+
+    def __enter__(self) -> "AtlasRun":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._resources.close()
+
+    def run(self) -> dict[str, Any]:
+        """Walk every step of the run that is not stored yet; returns the summary of the whole run."""
+        start = self.spec.starts[self.config.start]
+        seed = self.explorer.seed(start)
+        done = max((s["round"] for s in self.store.unit_summaries()), default=0)
+        self._tell("seeded", seed.score, done, self.config.rounds)
+        for phase, (first, last) in enumerate(self._blocks(), start=1):
+            self._explore(first, last)
+            if phase <= self.config.phases:
+                self.tuning.phase(phase, first, last)
+        summary = confirm(self.config, self.store, self.pool, self._tell)
+        self._tell("finished", summary)
+        return summary
+
+    def _blocks(self) -> Iterator[tuple[int, int]]:
+        step = self.config.phase_every if self.config.tuning else self.config.rounds
+        for first in range(1, self.config.rounds + 1, step):
+            yield first, min(first + step - 1, self.config.rounds)
+
+    def _explore(self, first: int, last: int) -> None:
+        self._tell("stage", f"rounds {first} to {last}: exploring")
+        with ExitStack() as merged:
+            # Folding the adapter in costs a second; a block that is only replayed never asks for it.
+            self._merge = lambda: merged.enter_context(self.policy.merged(POLICY))
+            for summary in self.explorer.rounds(first, last):
+                self._tell("unit", summary, self.agent.best_score)
+            self._generator = None
+
+    def _current_generator(self) -> Generator:
+        if self._generator is None:
+            self._generator = TransformersGenerator(self._merge(), self.policy.tokenizer, self.config.sampling)
+        return self._generator
+
+    def _tell(self, event: str, *details: Any) -> None:
+        for observer in self._observers:
+            getattr(observer, event)(*details)

@@ -1,0 +1,171 @@
+"""A fine-tuning phase within a run: its pairs, its probes, Ŝ, its adapters on disk, its row in the store.
+
+`trainers.phase` knows how to tune; this module knows where pairs come from and where results go. The order of
+writing is what makes a phase redoable: adapters first (each atomically), then one transaction with the result
+and the pairs. A phase without its row has not happened, and is run again from the adapters of the phase before.
+
+Ŝ, the inspector's score of a policy, is the mean over fresh completions of the gate subset's prompts, each
+counted as the normalised score of its program (0 at uniformly random play, 1 at full information), 0 if it
+failed. All policies of a phase answer the same prompts with the same seeds, so differences are paired.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from agents.candidate import CandidateRecord
+from agents.policy import POLICY, REFERENCE, Policy
+from agents.proposals import Proposal, Style
+from agents.research_agent import IslandPlan
+from agents.seeding import stream, torch_seed
+from agents.transformers_backend import TransformersGenerator
+from trainers.config import RunConfig
+from trainers.exploration import ProgramCache
+from trainers.fresh import fresh_samples, plan_of
+from trainers.gate import GateDecision, gate_warnings
+from trainers.pairs import PreferencePair, ScoredCompletion, build_pairs
+from trainers.phase import PhaseResult, run_phase
+from trainers.probe import probe_plans, take_probe
+from trainers.settings_file import build, plain
+from trainers.store import RunStore
+
+Tell = Callable[..., None]
+
+
+class Tuning:
+    """The fine-tuning phases of a run.
+
+    Args:
+        config: the run's configuration.
+        policy: the policy that is tuned.
+        style: the style the probe asks in.
+        cache: evaluates fresh samples.
+        store: the run store.
+        tell: passes events to the observers.
+    """
+
+    def __init__(
+        self, config: RunConfig, policy: Policy, style: Style, cache: ProgramCache, store: RunStore, tell: Tell
+    ):
+        self.config = config
+        self.policy = policy
+        self.style = style
+        self.cache = cache
+        self.store = store
+        self._tell = tell
+
+    def phase(self, number: int, first: int, last: int) -> None:
+        """Do phase `number` after the rounds `first` to `last`, or restore it if it is stored."""
+        stored = self.store.phases()
+        if number <= len(stored):
+            self._restore(stored[number - 1])
+        else:
+            self._run(number, first, last, stored)
+        self._tell("phase", self.store.phases()[number - 1])
+
+    def _restore(self, result: dict[str, Any]) -> None:
+        if not result.get("skipped"):
+            self.policy.restore(POLICY, self._folder(result["phase"], POLICY))
+            self.policy.restore(REFERENCE, self._folder(result["phase"], REFERENCE))
+
+    def _folder(self, number: int, adapter: str) -> Path:
+        return self.store.folder / "adapters" / f"phase-{number:03d}" / adapter
+
+    def _run(self, number: int, first: int, last: int, earlier: Sequence[dict[str, Any]]) -> None:
+        reason = self._reason_to_skip(first, last)
+        pairs = [] if reason else self._pairs(number, last)
+        if not reason and not pairs:
+            reason = "no two completions of one prompt differ enough to make a pair"
+        if reason:
+            result = {"phase": number, "round": last, "skipped": reason}
+            self.store.add_phase(number, last, False, result, ())
+            return
+        self._probe(number, "before")
+        self._tell("stage", f"phase {number}: tuning on {len(pairs)} pairs")
+        outcome = run_phase(
+            self.policy, pairs, self.config.phase, self.config.gate, self._scorer(number, first, last),
+            phase=number, seed=self.config.seed,
+        )  # fmt: skip
+        for adapter in (POLICY, REFERENCE):
+            self.policy.save(adapter, self._folder(number, adapter))
+        self._probe(number, "after")
+        self.store.add_phase(number, last, outcome.promoted, self._row(outcome, last, earlier), pairs)
+
+    def _reason_to_skip(self, first: int, last: int) -> str:
+        if not self.config.skip_idle_phases:
+            return ""
+        before = self.store.best_score(0, first - 1)
+        since = self.store.best_score(first, last)
+        improved = since is not None and (before is None or since > before)
+        return "" if improved else f"exploration brought no improvement in rounds {first} to {last}"
+
+    def _pairs(self, number: int, last: int) -> list[PreferencePair]:
+        """D_k: built from every completion of the run so far (the data are cumulative, Algorithm 1)."""
+        completions = [
+            _scored(record)
+            for record in self.store.candidates("WHERE c.prompted AND c.round <= ?", (last,))
+        ]
+        return build_pairs(completions, self.config.pairs, stream(self.config.seed, "pairs", number))
+
+    def _scorer(self, number: int, first: int, last: int) -> Callable[[str, Sequence[str]], list[float]]:
+        proposals = {p.prompt: (island, p) for _, island, p in self.store.proposals(1, last)}
+
+        def score(adapter: str, prompts: Sequence[str]) -> list[float]:
+            plans = [self._plan(*proposals[prompt]) for prompt in prompts]
+            seeds = [torch_seed(self.config.seed, "gate", number, i) for i in range(len(prompts))]
+            with self.policy.merged(adapter) as model:
+                generator = TransformersGenerator(model, self.policy.tokenizer, self.config.sampling)
+                groups = fresh_samples(generator, self.cache, plans, self.config.gate_samples, seeds)
+            return [sum(map(_worth, group)) / len(group) for group in groups]
+
+        return score
+
+    def _plan(self, island: int, proposal: Proposal) -> IslandPlan:
+        return plan_of(island, proposal, self.store.candidate(proposal.parent_id))
+
+    def _probe(self, number: int, moment: str) -> None:
+        if self.config.probe.samples == 0:
+            return
+        result = self.store.probe(number, moment)
+        if result is None:
+            start = next(self.store.candidates())
+            plans = probe_plans(self.style, start)
+            with self.policy.merged(POLICY) as model:
+                generator = TransformersGenerator(model, self.policy.tokenizer, self.config.sampling)
+                result = take_probe(
+                    generator, self.cache, plans, self.config.probe,
+                    margin=self.config.agent.min_gain, seed=self.config.seed,
+                )  # fmt: skip
+            self.store.add_probe(number, moment, result)
+        self._tell("probe", number, moment, result)
+
+    def _row(self, outcome: PhaseResult, last: int, earlier: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """What the store keeps of a phase: the result, with step averages and the gate's warnings."""
+        row = plain(outcome)
+        steps = row["steps"]
+        decisions = [build(GateDecision, r["decision"]) for r in earlier if r.get("decision")]
+        if outcome.decision is not None:
+            decisions.append(outcome.decision)
+        return row | {
+            "round": last,
+            "promoted": outcome.promoted,
+            "kl": outcome.candidates[outcome.chosen].kl,
+            "gain": outcome.candidates[outcome.chosen].gain,
+            "gain_error": outcome.candidates[outcome.chosen].gain_error,
+            "loss": sum(s["loss"] for s in steps) / len(steps),
+            "margin": steps[-1]["margin"],
+            "accuracy": sum(s["accuracy"] for s in steps) / len(steps),
+            "warnings": gate_warnings(decisions) if outcome.decision is not None else [],
+        }
+
+
+def _scored(record: CandidateRecord) -> ScoredCompletion:
+    return ScoredCompletion(
+        candidate_id=record.id, prompt=record.prompt, completion=record.completion, status=record.status,
+        score=record.score, parent_score=record.parent_score, is_copy=record.is_copy, hole=record.hole,
+        program_key=record.program_key,
+    )  # fmt: skip
+
+
+def _worth(record: CandidateRecord) -> float:
+    return max(0.0, record.metrics["normalized_score"]) if record.passed else 0.0
