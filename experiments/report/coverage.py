@@ -1,32 +1,93 @@
-"""How widely a run has searched: each island's best program and the different programs found, round by
-round."""
+"""How widely a run has searched: best score, different programs and clusters of every island, by round."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from agents.candidate import CandidateRecord
+from agents.clusters import Clusters, ClusterSettings, signature
 from experiments.report.data import RunData
+from trainers.settings_file import build
 
 
-def coverage(run: RunData) -> dict[str, Any]:
-    """Per island and round: best score so far and different valid programs so far.
+class ClusterFold:
+    """Clusters over all islands of a run, so that the same idea counts once wherever it was found.
+
+    (Each island keeps clusters of its own while a run goes on; their numbers mean nothing to one another.) A
+    fold is kept by whoever follows a run: programs it knows already are not compared again.
+    """
+
+    def __init__(self, settings: ClusterSettings):
+        self._clusters = Clusters(settings)
+        self._of: dict[str, int | None] = {}
+
+    def extend(self, records: Iterable[CandidateRecord]) -> Mapping[str, int | None]:
+        """Assign what is new; returns cluster by program key, None for a program that cannot be parsed
+        here."""
+        for record in records:
+            if record.passed and record.program_key is not None and record.program_key not in self._of:
+                self._of[record.program_key] = self._assign(record)
+        return self._of
+
+    def _assign(self, record: CandidateRecord) -> int | None:
+        try:
+            mark = signature(
+                record.program, record.score or 0.0, record.metrics, self._clusters.settings.depth
+            )
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            # The worker could parse it; this process, with another stack or Python, need not be able to.
+            return None
+        return self._clusters.add(mark)
+
+
+def cluster_fold(run: RunData) -> ClusterFold:
+    """An empty fold with the run's own settings."""
+    return ClusterFold(build(ClusterSettings, run.setting("agent.islands.clusters", {})))
+
+
+def coverage(run: RunData, fold: ClusterFold | None = None) -> dict[str, Any]:
+    """Per island and round: best score, number of different valid programs, number of clusters reached so
+    far.
+
+    Args:
+        run: the run.
+        fold: the fold of an earlier look at the same run, if there was one.
 
     Returns:
-        `rounds` (the abscissa), `best` and `programs` (islands × rounds).
+        `islands`, `rounds` (the abscissa), and `best`, `programs` and `clusters` (islands × rounds).
     """
+    cluster_of = (fold or cluster_fold(run)).extend(run.candidates)
     islands = sorted({record.island for record in run.candidates})
+    found = {island: _Found() for island in islands}
+    table: dict[str, list[list[Any]]] = {
+        key: [[] for _ in islands] for key in ("best", "programs", "clusters")
+    }
     rounds = list(range(run.rounds + 1)) if run.candidates else []
-    best: dict[int, float | None] = dict.fromkeys(islands)
-    keys: dict[int, set[str]] = {island: set() for island in islands}
-    table: dict[str, list[list[Any]]] = {name: [[] for _ in islands] for name in ("best", "programs")}
-    records = iter(run.candidates)
-    record = next(records, None)
+    at = 0
     for round_ in rounds:
-        while record is not None and record.round == round_:
-            if record.passed:
-                known = best[record.island]
-                best[record.island] = record.score if known is None else max(known, record.score or known)
-                keys[record.island].add(record.program_key or "")
-            record = next(records, None)
+        while at < len(run.candidates) and run.candidates[at].round == round_:
+            record = run.candidates[at]
+            found[record.island].add(record, cluster_of)
+            at += 1
         for row, island in enumerate(islands):
-            table["best"][row].append(best[island])
-            table["programs"][row].append(len(keys[island]))
+            table["best"][row].append(found[island].best)
+            table["programs"][row].append(len(found[island].programs))
+            table["clusters"][row].append(len(found[island].clusters))
     return {"islands": islands, "rounds": rounds, **table}
+
+
+class _Found:
+    """What one island has found so far."""
+
+    def __init__(self) -> None:
+        self.best: float | None = None
+        self.programs: set[str | None] = set()
+        self.clusters: set[int] = set()
+
+    def add(self, record: CandidateRecord, cluster_of: Mapping[str, int | None]) -> None:
+        if not record.passed or record.score is None:
+            return
+        self.best = record.score if self.best is None else max(self.best, record.score)
+        self.programs.add(record.program_key)
+        cluster = cluster_of.get(record.program_key or "")
+        if cluster is not None:
+            self.clusters.add(cluster)

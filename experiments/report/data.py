@@ -103,7 +103,7 @@ def _read_config(path: Path) -> Mapping[str, Any]:
 def _probes(
     store: RunStore, phases: tuple[Mapping[str, Any], ...]
 ) -> dict[tuple[int, str], Mapping[str, Any]]:
-    probes = {}
+    probes: dict[tuple[int, str], Mapping[str, Any]] = {}
     for phase in phases:
         for moment in ("before", "after"):
             result = store.probe(phase["phase"], moment)

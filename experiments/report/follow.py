@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from experiments.report.comparison import group_runs
+from experiments.report.coverage import ClusterFold, cluster_fold
 from experiments.report.data import RunData
 from experiments.report.page import render_page
+from experiments.report.payload import build_payload
 from experiments.report.pictures import Picture, draw_pictures
-from experiments.report.write import build_report, page_title, read_runs
+from experiments.report.tables import all_tables
+from experiments.report.write import page_title, read_runs
 
 LOOPBACK = "127.0.0.1"
 
@@ -38,6 +41,7 @@ class LiveReport:
         self._folders = [Path(folder) for folder in folders]
         self._pictures = pictures
         self._drawn: dict[str, tuple[str | None, list[Picture]]] = {}
+        self._folds: dict[str, ClusterFold] = {}
         self._lock = threading.Lock()
         self._stamp: tuple = ()
         self._payload: dict[str, Any] = {}
@@ -52,7 +56,10 @@ class LiveReport:
                 return
             runs = read_runs(self._folders)
             drawn = {run.name: self._pictures_of(run) for run in runs} if self._pictures else {}
-            self._payload, self._title = build_report(group_runs(runs), drawn), page_title(runs)
+            groups = group_runs(runs)
+            folds = {run.name: self._folds.setdefault(run.name, cluster_fold(run)) for run in runs}
+            self._payload = build_payload(groups, all_tables(groups), drawn, folds)
+            self._title = page_title(runs)
             self._stamp = stamp
 
     def page(self) -> bytes:
@@ -106,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         report: LiveReport = self.server.report  # type: ignore[attr-defined]
-        port = self.server.server_address[1]
+        port = int(self.server.server_address[1])
         if self.headers.get("Host") not in (f"{LOOPBACK}:{port}", f"localhost:{port}"):
             self._answer(403, b"", "text/plain")
         elif self.path == "/":

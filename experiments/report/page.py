@@ -33,7 +33,7 @@ SCRIPTS = (
 )
 FOLLOW_SCRIPT = "follow.js"
 
-_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def render_page(payload: dict[str, Any], title: str, follow: bool = False) -> str:
@@ -63,7 +63,7 @@ def render_page(payload: dict[str, Any], title: str, follow: bool = False) -> st
 def embed(payload: dict[str, Any]) -> str:
     """JSON that cannot end the element it stands in: only ASCII, and no `<`, `>` or `&`."""
     text = json.dumps(payload, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.translate(str.maketrans(_ESCAPES))
+    return text.translate(_ESCAPES)
 
 
 def _policy(script: str, style: str, follow: bool) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from agents.candidate import CandidateRecord
 from experiments.report.comparison import Group, band, flatten
-from experiments.report.coverage import coverage
+from experiments.report.coverage import ClusterFold, coverage
 from experiments.report.data import RunData
 from experiments.report.pictures import Picture
 from experiments.report.tables import Table, strategist_changes
@@ -25,7 +25,10 @@ _CALL_FIELDS = ("round", "phase", "role", "form", "model", "status", "reason", "
 
 
 def build_payload(
-    groups: Sequence[Group], tables: Sequence[Table], pictures: Mapping[str, Sequence[Picture]]
+    groups: Sequence[Group],
+    tables: Sequence[Table],
+    pictures: Mapping[str, Sequence[Picture]],
+    folds: Mapping[str, ClusterFold],
 ) -> Json:
     """Everything the page shows.
 
@@ -33,11 +36,16 @@ def build_payload(
         groups: the runs, grouped.
         tables: the tables below the charts.
         pictures: the environment's pictures by run name.
+        folds: clusters known from an earlier look at the same runs, by run name; may be empty.
     """
-    runs = [(group, run) for group in groups for run in group.runs]
+    runs = [
+        _run(run, group.label, pictures.get(run.name, ()), folds.get(run.name))
+        for group in groups
+        for run in group.runs
+    ]
     return finite({
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "runs": [_run(run, group.label, pictures.get(run.name, ())) for group, run in runs],
+        "runs": runs,
         "bands": [asdict(curve) for group in groups if (curve := band(group)) is not None],
         "tables": [asdict(table) for table in tables],
     })  # fmt: skip
@@ -54,7 +62,7 @@ def finite(value: Any) -> Any:
     return value
 
 
-def _run(run: RunData, label: str, pictures: Sequence[Picture]) -> Json:
+def _run(run: RunData, label: str, pictures: Sequence[Picture], fold: ClusterFold | None) -> Json:
     texts = TextTable()
     candidates = _candidates(run, texts)
     return {
@@ -74,7 +82,7 @@ def _run(run: RunData, label: str, pictures: Sequence[Picture]) -> Json:
         "phases": [_phase(run, phase) for phase in run.phases],
         "supporters": [_call(call) for call in run.supporter_calls],
         "units": _rounds(run),
-        "coverage": coverage(run),
+        "coverage": coverage(run, fold),
         "pictures": [asdict(picture) for picture in pictures],
     }
 
@@ -132,7 +140,8 @@ def _short(value: float | None) -> float | None:
 
 def _phase(run: RunData, phase: Mapping[str, Any]) -> Json:
     moments = {moment: run.probes.get((phase["phase"], moment)) for moment in ("before", "after")}
-    return {**phase, "probes": moments}
+    shown = {key: value for key, value in phase.items() if key not in ("gate_prompts", "steps")}
+    return {**shown, "probes": moments}
 
 
 def _call(call: Mapping[str, Any]) -> Json:

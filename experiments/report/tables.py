@@ -111,8 +111,8 @@ def interventions(groups: Sequence[Group]) -> Table:
         "Supporters' intervention rates",
         ("Method", "Environment", *_CONTROLS.values(), "Gate accepted"),
         tuple(rows),
-        "Share of the fine-tuning phases in which the strategist changed a setting, and in which the reference "
-        "moved; mean over runs.",
+        "Share of the fine-tuning phases in which the strategist changed a setting, and in which the "
+        "reference moved; mean over runs.",
     )
 
 
@@ -125,9 +125,11 @@ def interventions_by_trial(groups: Sequence[Group]) -> Table:
             cells = (_of(counts[key], counts["phases"]) for key in (*_CONTROLS, "accepted"))
             rows.append((group.label, str(run.setting("seed", "")), *cells))
     return Table(
-        "interventions_by_trial", "Interventions by run", ("Method", "Seed", *_CONTROLS.values(), "Gate accepted"),
+        "interventions_by_trial",
+        "Interventions by run",
+        ("Method", "Seed", *_CONTROLS.values(), "Gate accepted"),
         tuple(rows),
-    )  # fmt: skip
+    )
 
 
 def phases(groups: Sequence[Group]) -> Table:
@@ -136,18 +138,27 @@ def phases(groups: Sequence[Group]) -> Table:
     for run in _runs(groups):
         for phase in run.tuned_phases:
             before, after = (run.probes.get((phase["phase"], m)) for m in ("before", "after"))
-            decision = phase["decision"]
-            rows.append((
-                run.name, str(phase["phase"]), str(phase["round"]), str(phase.get("pairs", "–")),
-                *(_change(before, after, key) for key in ("valid", "new", "improving")),
-                f"{decision['kl']:.3f}", f"{decision['gain']:+.4f}", "promoted" if decision["promote"] else "kept",
-            ))  # fmt: skip
+            rows.append(
+                (
+                    run.name,
+                    str(phase["phase"]),
+                    str(phase["round"]),
+                    str(phase.get("pairs", "–")),
+                    *(_change(before, after, key) for key in ("valid", "new", "improving")),
+                    _optional(phase["kl"], ".3f"),
+                    _optional(phase["gain"], "+.4f"),
+                    "promoted" if phase["promoted"] else "kept",
+                )
+            )
     columns = ("Run", "Phase", "After round", "Pairs", "Valid", "New", "Improving", "KL", "Gain", "Reference")
     return Table(
-        "phases", "Fine-tuning phases", columns, tuple(rows),
-        "Shares of fresh samples on fixed prompts before → after the phase, ± standard error over prompts; KL in "
-        "nats per token.",
-    )  # fmt: skip
+        "phases",
+        "Fine-tuning phases",
+        columns,
+        tuple(rows),
+        "Shares of fresh samples on fixed prompts before → after the phase, ± standard error over prompts; "
+        "KL in nats per token.",
+    )
 
 
 def best_programs(groups: Sequence[Group], limit: int = 5) -> Table:
@@ -157,10 +168,17 @@ def best_programs(groups: Sequence[Group], limit: int = 5) -> Table:
         fresh = [c for c in run.candidates if c.passed and c.duplicate_of is None]
         for record in sorted(fresh, key=lambda c: (-(c.score or 0.0), c.id))[:limit]:
             held_out = run.held_out_scores(record)
-            rows.append((
-                run.name, str(record.id), str(record.round), str(record.island), record.origin, f"{record.score:.4f}",
-                _mean_spread(held_out) if held_out else "–",
-            ))  # fmt: skip
+            rows.append(
+                (
+                    run.name,
+                    str(record.id),
+                    str(record.round),
+                    str(record.island),
+                    record.origin,
+                    f"{record.score:.4f}",
+                    _mean_spread(held_out) if held_out else "–",
+                )
+            )
     columns = ("Run", "Candidate", "Round", "Island", "Origin", "Training seeds", "Held-out seeds")
     return Table("best_programs", "Best programs", columns, tuple(rows))
 
@@ -180,7 +198,7 @@ def _count_interventions(run: RunData) -> dict[str, int]:
     changes = [name for call in run.supporter_calls for name in strategist_changes(call)]
     return {
         **{name: changes.count(name) for name in _CONTROLS},
-        "accepted": sum(bool(phase["decision"]["promote"]) for phase in run.tuned_phases),
+        "accepted": sum(bool(phase["promoted"]) for phase in run.tuned_phases),
         "phases": len(run.tuned_phases),
     }
 
@@ -213,6 +231,10 @@ def _mean(values: Sequence[float]) -> float:
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else value
+
+
+def _optional(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
 
 
 def _mean_spread(values: Sequence[float]) -> str:

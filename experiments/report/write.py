@@ -1,15 +1,14 @@
 """From run folders to the report's files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from experiments.report.comparison import Group, group_runs
+from experiments.report.comparison import group_runs
 from experiments.report.data import RunData, read_run
 from experiments.report.page import render_page
 from experiments.report.payload import build_payload
-from experiments.report.pictures import Picture, draw_pictures
+from experiments.report.pictures import draw_pictures
 from experiments.report.table_formats import write_tables
 from experiments.report.tables import all_tables
 
@@ -30,13 +29,15 @@ def write_report(
     """
     runs = read_runs(folders)
     groups = group_runs(runs)
+    tables = all_tables(groups)
     drawn = {run.name: draw_pictures(run) for run in runs} if pictures else {}
     output.parent.mkdir(parents=True, exist_ok=True)
     # Written aside and moved: a reader (or a tracker's upload) never sees half a page.
     aside = output.with_suffix(".tmp")
-    aside.write_text(render_page(build_report(groups, drawn), page_title(runs)), encoding="utf-8")
+    payload = build_payload(groups, tables, drawn, folds={})
+    aside.write_text(render_page(payload, page_title(runs)), encoding="utf-8")
     aside.replace(output)
-    paths = [output, *write_tables(all_tables(groups), output.parent / "tables")]
+    paths = [output, *write_tables(tables, output.parent / "tables")]
     if figures:
         # matplotlib's pyplot takes a second to import; most reports need none of it.
         from experiments.report.figures import write_figures
@@ -45,13 +46,8 @@ def write_report(
     return paths
 
 
-def build_report(groups: Sequence[Group], pictures: Mapping[str, Sequence[Picture]]) -> dict[str, Any]:
-    """The page's data."""
-    return build_payload(groups, all_tables(groups), pictures)
-
-
 def read_runs(folders: Sequence[Path]) -> list[RunData]:
-    """The runs, under names that tell them apart: a folder's own name, with its parent's where two are equal."""
+    """The runs, under names that tell them apart: the folder's own, with its parent's where two are equal."""
     runs = [read_run(folder) for folder in folders]
     names = [run.name for run in runs]
     paths = [Path(folder).resolve() for folder in folders]

@@ -100,7 +100,7 @@ class Lineage {
     }
     for (const phase of this.run.tuned) {
       const x = 12 + column * (phase.round + 0.5);
-      group.append(svg("g", {class: phase.decision.promote ? "promoted" : "kept"},
+      group.append(svg("g", {class: phase.promoted ? "promoted" : "kept"},
         svg("line", {x1: x, x2: x, y1: HEAD - 4, y2: height})));
     }
     return group;

@@ -15,7 +15,7 @@ function overview(run) {
         : `from ${number(initial.heldOut)}: ${gain(initial.heldOut, best.heldOut)}; ±\u00a0${number(standardError(best.heldOutScores))}`),
       figure("Different programs", run.evaluated.toLocaleString("en"),
         `of ${run.size.toLocaleString("en")} candidates; ${percent(validShare(run))} ran`),
-      figure("Promotions", `${run.tuned.filter((p) => p.decision.promote).length} of ${run.tuned.length}`,
+      figure("Promotions", `${run.tuned.filter((p) => p.promoted).length} of ${run.tuned.length}`,
         run.phases.length > run.tuned.length ? `${run.phases.length - run.tuned.length} more phases skipped` : "fine-tuning phases")),
     el("details", {}, el("summary", {}, "Configuration"),
       el("dl", {class: "config"}, run.config.map(([key, value]) => [el("dt", {}, key), el("dd", {}, value)]))));

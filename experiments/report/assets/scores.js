@@ -37,7 +37,7 @@ function scoreChart(run, width, select) {
 }
 
 function phaseMark(chart, run, phase) {
-  const x = chart.x(run.evaluationsAfter(phase.round)), promoted = phase.decision.promote;
+  const x = chart.x(run.evaluationsAfter(phase.round)), promoted = phase.promoted;
   return svg("g", {class: promoted ? "promoted" : "kept"},
     svg("line", {x1: x, x2: x, y1: MARGIN.top, y2: chart.height - MARGIN.bottom}),
     svg("text", {x: x - 4, y: MARGIN.top + 9, "text-anchor": "end"}, `${promoted ? "▲" : "–"} ${phase.phase}`));

@@ -1,7 +1,8 @@
 """Run folders that look like real ones, made through the run store's own API in a second.
 
-A small search is played: islands edit the constants of a real bandit program, a formula scores them, some fail,
-phases promote or not, supporters speak. Among the candidates is one whose text attacks the page that shows it.
+A small search is played: islands edit the constants of a real bandit program, a formula scores them, some
+fail, phases promote or not, supporters speak. Among the candidates is one whose text attacks the page that
+shows it.
 """
 
 import math
@@ -67,11 +68,17 @@ def make_run(folder: Path, layout: Layout = Layout(), finished: bool = True) -> 
 def write_config(folder: Path, layout: Layout) -> None:
     """The settings that a report reads of a run."""
     config = {
-        "env": layout.env, "env_args": {}, "start": "named", "method": layout.method, "seed": layout.seed,
-        "rounds": layout.planned_rounds, "phase_every": layout.phase_every, "held_out_seeds": 4,
+        "env": layout.env,
+        "env_args": {},
+        "start": "named",
+        "method": layout.method,
+        "seed": layout.seed,
+        "rounds": layout.planned_rounds,
+        "phase_every": layout.phase_every,
+        "held_out_seeds": 4,
         "exploration": {"islands": layout.islands, "samples": layout.samples, "groups": 1},
         "phase": {"reference": "gated", "initialisation": "previous", "beta": 0.1},
-    }  # fmt: skip
+    }
     (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
 
 
@@ -86,13 +93,25 @@ def add_round(store: RunStore, search: _Search, round_: int) -> None:
     for record in records:
         statuses[record.status] = statuses.get(record.status, 0) + 1
     valid = [r for r in records if r.passed]
-    store.add_unit(round_, 0, records, {
-        "round": round_, "group": 0, "samples": len(records), "valid": len(valid),
-        "new": sum(not r.is_copy for r in valid), "improving": sum((r.gain or 0) > 0.002 for r in valid),
-        "distinct": len({r.program_key for r in valid if r.duplicate_of is None}), "statuses": statuses,
-        "best": max((r.score for r in valid), default=None), "tokens": 9 * len(records), "generation_s": 1.5,
-        "evaluation_wait_s": 0.25,
-    })  # fmt: skip
+    store.add_unit(
+        round_,
+        0,
+        records,
+        {
+            "round": round_,
+            "group": 0,
+            "samples": len(records),
+            "valid": len(valid),
+            "new": sum(not r.is_copy for r in valid),
+            "improving": sum((r.gain or 0) > 0.002 for r in valid),
+            "distinct": len({r.program_key for r in valid if r.duplicate_of is None}),
+            "statuses": statuses,
+            "best": max((r.score for r in valid), default=None),
+            "tokens": 9 * len(records),
+            "generation_s": 1.5,
+            "evaluation_wait_s": 0.25,
+        },
+    )
     for record in valid:
         if record.score > search.parents[record.island].score:
             search.parents[record.island] = record
@@ -102,30 +121,61 @@ def add_phase(store: RunStore, search: _Search, phase: int, round_: int) -> None
     """A phase with its probes, its gate decision and what the supporters said about it."""
     decision = gate_decision(search.rng.gauss(0.01, 0.02), search.rng.uniform(0.03, 0.6), GateSettings())
     for moment, lift in (("before", 0.0), ("after", 0.15)):
-        store.add_probe(phase, moment, {
-            "valid": {"value": 0.45 + lift, "error": 0.03}, "new": {"value": 0.35 + lift, "error": 0.03},
-            "improving": {"value": 0.04, "error": 0.02}, "distinct": 12,
-        })  # fmt: skip
+        store.add_probe(
+            phase,
+            moment,
+            {
+                "valid": {"value": 0.45 + lift, "error": 0.03},
+                "new": {"value": 0.35 + lift, "error": 0.03},
+                "improving": {"value": 0.04, "error": 0.02},
+                "distinct": 12,
+            },
+        )
     for role, outcome, status in (
         ("strategist", "beta = 0.15, epochs = 2 | losses have settled", "ok"),
         ("inspector", f"accepted | {ATTACK}", "ok"),
         ("exploration", "", "skipped"),
     ):
-        call = {"role": role, "form": "rules", "model": "", "key": ["phase", phase], "status": status,
-                "reason": "deadline" if status == "skipped" else "", "outcome": outcome, "reply": ATTACK,
-                "seconds": 0.01}  # fmt: skip
+        call = {
+            "role": role,
+            "form": "rules",
+            "model": "",
+            "key": ["phase", phase],
+            "status": status,
+            "reason": "deadline" if status == "skipped" else "",
+            "outcome": outcome,
+            "reply": ATTACK,
+            "seconds": 0.01,
+        }
         store.add_supporter_call(role, call, round_=round_, phase=phase)
-    result = {"phase": phase, "round": round_, "pairs": 64, "loss": 0.61, "margin": 0.2, "accuracy": 0.7,
-              "seconds": 41.0, "decision": vars(decision), "warnings": []}  # fmt: skip
+    result = {
+        "phase": phase, "round": round_, "pairs": 64, "loss": 0.61, "margin": 0.2, "accuracy": 0.7,
+        "seconds": {"train": 31.0, "kl": 2.5, "score": 7.5}, "promoted": decision.promote, "kl": decision.kl,
+        "gain": decision.gain, "gain_error": 0.01, "decision": vars(decision), "warnings": [], "chosen": 1,
+        "candidates": [{"name": f"checkpoint-{k}", "kl": decision.kl * k / 2, "gain": decision.gain * k / 2}
+                       for k in (1, 2)],
+    }  # fmt: skip
     store.add_phase(phase, round_, decision.promote, result, [])
 
 
 def _seed(search: _Search, island: int) -> CandidateRecord:
     record = CandidateRecord(
-        id=island * search.layout.samples, round=0, island=island, origin="seed", style="", hole="", parent_id=None,
-        prompt="", completion="", program=search.start, program_key=program_key(search.start), status="ok",
-        score=_score(search.start), metrics={"normalized_score": 0.6}, duplicate_of=0 if island else None,
-    )  # fmt: skip
+        id=island * search.layout.samples,
+        round=0,
+        island=island,
+        origin="seed",
+        style="",
+        hole="",
+        parent_id=None,
+        prompt="",
+        completion="",
+        program=search.start,
+        program_key=program_key(search.start),
+        status="ok",
+        score=_score(search.start),
+        metrics={"normalized_score": 0.6},
+        duplicate_of=0 if island else None,
+    )
     search.parents[island] = record
     search.first.setdefault(record.program_key or "", record)
     return record
@@ -143,13 +193,25 @@ def _sample(search: _Search, round_: int, island: int, sample: int) -> Candidate
     key = program_key(program)
     earlier = search.first.get(key or "")
     record = CandidateRecord(
-        id=(round_ * search.layout.islands + island) * search.layout.samples + sample, round=round_, island=island,
-        origin="supporter" if rng.random() < 0.05 else "agent", style="edit_line", hole=f"{hole} =",
-        parent_id=parent.id, prompt=f"prompt of {round_}/{island}", completion=completion, program=program,
-        program_key=key, status=status, score=_score(program) if status == "ok" else None, detail=detail,
-        metrics={"normalized_score": rng.random()} if status == "ok" else {}, parent_score=parent.score,
-        is_copy=key == parent.program_key, duplicate_of=earlier.id if earlier else None,
-    )  # fmt: skip
+        id=(round_ * search.layout.islands + island) * search.layout.samples + sample,
+        round=round_,
+        island=island,
+        origin="supporter" if rng.random() < 0.05 else "agent",
+        style="edit_line",
+        hole=f"{hole} =",
+        parent_id=parent.id,
+        prompt=f"prompt of {round_}/{island}",
+        completion=completion,
+        program=program,
+        program_key=key,
+        status=status,
+        score=_score(program) if status == "ok" else None,
+        detail=detail,
+        metrics={"normalized_score": rng.random()} if status == "ok" else {},
+        parent_score=parent.score,
+        is_copy=key == parent.program_key,
+        duplicate_of=earlier.id if earlier else None,
+    )
     if key:
         search.first.setdefault(key, record)
     return record

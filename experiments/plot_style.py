@@ -1,0 +1,47 @@
+"""One look for every figure: small, readable in a paper's column, told apart without colour vision.
+
+Use as `with plot_style():` around both drawing and saving.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from cycler import cycler
+from matplotlib.figure import Figure
+
+matplotlib.use("Agg")
+
+COLUMN_WIDTH, TEXT_WIDTH = 3.35, 6.9
+"""Inches: one column of a two-column paper, and the whole text."""
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
+"""Okabe and Ito's palette, its darkest colours first."""
+
+PROMOTED, KEPT, MUTED = "#009E73", "#D55E00", "#999999"
+
+_STYLE: dict[Any, Any] = {
+    "font.size": 8, "axes.titlesize": 9, "axes.labelsize": 8, "legend.fontsize": 7, "xtick.labelsize": 7,
+    "ytick.labelsize": 7, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+    "grid.linewidth": 0.4, "grid.alpha": 0.5, "lines.linewidth": 1.4, "legend.frameon": False,
+    "figure.constrained_layout.use": True, "axes.prop_cycle": cycler(color=COLORS),
+    "savefig.dpi": 200, "figure.dpi": 150, "pdf.fonttype": 42,  # TrueType: journals refuse Type 3 fonts
+}  # fmt: skip
+
+
+@contextmanager
+def plot_style() -> Iterator[None]:
+    """matplotlib's settings for the block's figures."""
+    with matplotlib.rc_context(_STYLE):
+        yield
+
+
+def save(figure: Figure, path: Path) -> list[Path]:
+    """Write PDF and PNG beside each other; equal figures give equal files (no dates inside)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    paths = [path.with_suffix(".pdf"), path.with_suffix(".png")]
+    figure.savefig(paths[0], metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    figure.savefig(paths[1], metadata={"Software": None})
+    return paths

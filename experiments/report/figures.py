@@ -1,0 +1,112 @@
+"""The report's charts as figures for papers, PDF and PNG."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.plot_style import COLORS, COLUMN_WIDTH, KEPT, MUTED, PROMOTED, TEXT_WIDTH, plot_style, save
+from experiments.report.comparison import Band, Group, band
+from experiments.report.coverage import coverage
+from experiments.report.data import RunData, best_curve
+
+
+def write_figures(groups: Sequence[Group], folder: Path) -> list[Path]:
+    """Write every figure these runs have something for; returns the paths."""
+    runs = [run for group in groups for run in group.runs if run.best is not None]
+    bands = [curve for group in groups if (curve := band(group)) is not None]
+    gated = [run for run in runs if any(_measured(run))]
+    paths: list[Path] = []
+    with plot_style():
+        if bands:
+            paths += save(_comparison(bands), folder / "comparison")
+        for run in runs:
+            paths += save(_scores(run), folder / f"scores-{_file_name(run)}")
+            paths += save(_coverage(run), folder / f"coverage-{_file_name(run)}")
+        for run in gated:
+            paths += save(_gate(run), folder / f"gate-{_file_name(run)}")
+    return paths
+
+
+def _comparison(bands: Sequence[Band]) -> Figure:
+    figure = Figure(figsize=(COLUMN_WIDTH, 2.3))
+    axes = figure.subplots()
+    for color, curve in zip(COLORS * len(bands), bands, strict=False):
+        if curve.low:
+            axes.fill_between(curve.evaluations, curve.low, curve.high, color=color, alpha=0.15, linewidth=0)
+        axes.plot(curve.evaluations, curve.mean, color=color, label=f"{curve.label} (n = {curve.runs})")
+    axes.set(xlabel="different programs evaluated", ylabel="best score so far")
+    axes.legend(loc="lower right")
+    return figure
+
+
+def _scores(run: RunData) -> Figure:
+    figure = Figure(figsize=(COLUMN_WIDTH, 2.3))
+    axes = figure.subplots()
+    curve, evaluations = best_curve(run), 0
+    after: dict[int, int] = {}
+    dots: list[tuple[int, float]] = []
+    for record in run.candidates:
+        evaluations += record.duplicate_of is None
+        after[record.round] = evaluations
+        if record.score is not None and record.duplicate_of is None:
+            dots.append((evaluations, record.score))
+    low, high = curve[0][1] - (curve[-1][1] - curve[0][1]), curve[-1][1]
+    shown = [(x, y) for x, y in dots if y >= low]
+    axes.plot(*zip(*shown, strict=True), ".", color=MUTED, markersize=2, alpha=0.5, rasterized=True)
+    axes.step(*zip(*curve, strict=True), where="post", color=COLORS[0], label="best so far")
+    for phase in run.tuned_phases:
+        color, style = (PROMOTED, "-") if phase["promoted"] else (KEPT, ":")
+        axes.axvline(after.get(phase["round"], 0), color=color, linestyle=style, linewidth=0.9)
+    if high > low:
+        axes.set_ylim(low, high + 0.06 * (high - low))
+    axes.set(xlabel="different programs evaluated", ylabel="score")
+    return figure
+
+
+def _gate(run: RunData) -> Figure:
+    figure = Figure(figsize=(COLUMN_WIDTH, 2.3))
+    axes = figure.subplots()
+    phases = _measured(run)
+    decision = next((phase["decision"] for phase in reversed(phases) if phase.get("decision")), None)
+    for phase in phases:
+        promoted = phase["promoted"]
+        color = PROMOTED if promoted else KEPT
+        axes.errorbar(
+            phase["kl"], phase["gain"], yerr=phase.get("gain_error") or 0.0, fmt="o", color=color,
+            markerfacecolor=color if promoted else "none", markersize=5, linewidth=0.8,
+        )  # fmt: skip
+        axes.annotate(str(phase["phase"]), (phase["kl"], phase["gain"]), (5, 3), textcoords="offset points")
+    if decision is not None:
+        _trust_region(axes, decision["max_kl"], decision["min_gain"])
+    axes.set(xlabel="KL to the reference (nats per token)", ylabel="gain over the reference")
+    return figure
+
+
+def _trust_region(axes: Axes, budget: float, floor: float) -> None:
+    low, high = axes.get_ylim()
+    low, high = min(low, floor), max(high, floor)
+    right = max(axes.get_xlim()[1], 1.1 * budget)
+    axes.fill_between([0, budget], floor, high, color=PROMOTED, alpha=0.1, linewidth=0, zorder=0)
+    axes.set(xlim=(0, right), ylim=(low, high))
+
+
+def _coverage(run: RunData) -> Figure:
+    figure = Figure(figsize=(TEXT_WIDTH, 2.2))
+    found = coverage(run)
+    panels = (("best", "best score"), ("programs", "different programs"), ("clusters", "clusters reached"))
+    for axes, (key, label) in zip(figure.subplots(1, 3), panels, strict=True):
+        for island, values in zip(found["islands"], found[key], strict=True):
+            axes.plot(found["rounds"], values, label=f"island {island}")
+        axes.set(xlabel="round", ylabel=label)
+    axes.legend(loc="lower right", fontsize=5)
+    return figure
+
+
+def _measured(run: RunData) -> list:
+    return [phase for phase in run.tuned_phases if phase["gain"] is not None and phase["kl"] is not None]
+
+
+def _file_name(run: RunData) -> str:
+    return run.name.replace("/", "-")
