@@ -19,7 +19,7 @@ def write_figures(groups: Sequence[Group], folder: Path) -> list[Path]:
     gated = [run for run in runs if any(_measured(run))]
     paths: list[Path] = []
     with plot_style():
-        if bands:
+        if len(runs) > 1 and bands:
             paths += save(_comparison(bands), folder / "comparison")
         for run in runs:
             paths += save(_scores(run), folder / f"scores-{_file_name(run)}")

@@ -1,0 +1,93 @@
+"""Tables: the numbers are the runs' own, and every format holds all of them."""
+
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+
+from experiments.report.comparison import group_runs
+from experiments.report.data import read_run
+from experiments.report.table_formats import as_csv, as_latex, as_markdown, write_tables
+from experiments.report.tables import Table, all_tables, final_scores, strategist_changes
+
+
+@pytest.fixture(scope="module")
+def runs(several_runs):
+    return [read_run(folder) for folder in several_runs]
+
+
+def table(name, runs):
+    return next(t for t in all_tables(group_runs(runs)) if t.name == name)
+
+
+def test_final_scores_are_means_over_held_out_seeds(runs):
+    rows = {row[0]: row for row in final_scores(group_runs(runs)).rows}
+    assert set(rows) == {"atlas", "evotune"}
+    finals = [sum(r.held_out_scores(r.best)) / 4 for r in runs if r.setting("method") == "atlas"]
+    assert rows["atlas"][4].startswith(f"{sum(finals) / 3:.4f} ±")
+    assert rows["atlas"][2] == "3"
+    assert rows["atlas"][6] == "held-out"
+
+
+def test_an_unconfirmed_run_shows_training_scores_and_says_so(runs):
+    groups = group_runs([replace(runs[0], held_out={})])
+    (row,) = final_scores(groups).rows
+    assert row[4] == f"{runs[0].best.score:.4f}"
+    assert row[6] == "training"
+
+
+def test_interventions_count_phases_in_which_a_control_changed(runs):
+    row = table("interventions_by_trial", runs[:1]).rows[0]
+    phases = len(runs[0].tuned_phases)
+    assert row[2:5] == (f"0/{phases} (0%)", f"{phases}/{phases} (100%)", f"{phases}/{phases} (100%)")
+    rates = table("interventions", runs[:1]).rows[0]
+    assert rates[3] == "100.0%"
+
+
+def test_a_strategist_call_is_read_as_it_is_written():
+    call = {
+        "role": "strategist",
+        "status": "ok",
+        "outcome": "beta = 0.15, learning_rate = 1e-05 | x = 3, epochs",
+    }
+    assert strategist_changes(call) == ["beta", "learning_rate"]
+    assert strategist_changes(call | {"outcome": "no change | beta = 3"}) == []
+    assert strategist_changes(call | {"status": "skipped"}) == []
+
+
+def test_the_ablation_needs_methods_that_differ_in_nothing_else(runs):
+    assert [row[0] for row in table("ablation", runs).rows] == ["Baseline (EvoTune)", "+ Supporters (ATLAS)"]
+    other = replace(runs[0], config={**runs[0].config, "phase": {"beta": 0.2}})
+    assert "ablation" not in {t.name for t in all_tables(group_runs([*runs, other]))}
+
+
+NASTY = Table(
+    "t", "50% of_it", ("a", "b|c"), (("x & y_1", "1,5"), ('say "hi" \\ {}', "−1 ± 2\n→")), "note #1"
+)
+
+
+def test_csv_keeps_every_cell():
+    rows = list(csv.reader(io.StringIO(as_csv(NASTY))))
+    assert [tuple(row) for row in rows] == [NASTY.columns, *NASTY.rows]
+
+
+def test_markdown_has_one_row_a_line_and_escaped_pipes():
+    lines = [line for line in as_markdown(NASTY).splitlines() if line.startswith("|")]
+    assert len(lines) == 4
+    assert "b\\|c" in lines[0]
+
+
+def test_latex_escapes_what_latex_would_read():
+    text = as_latex(NASTY)
+    assert r"x \& y\_1" in text
+    assert r"50\% of\_it" in text
+    assert r"\textbackslash{} \{\}" in text
+    assert "$-$1 $\\pm$ 2" in text
+
+
+def test_every_table_is_written_in_every_format(runs, tmp_path):
+    tables = all_tables(group_runs(runs))
+    paths = write_tables(tables, tmp_path / "tables")
+    assert {path.name for path in paths} == {f"{t.name}{e}" for t in tables for e in (".csv", ".md", ".tex")}
+    assert all(path.stat().st_size for path in paths)
