@@ -158,7 +158,6 @@ def _enter_own_domain() -> None:
 def _set_limits(address_space: int, cpu_s: int) -> None:
     limits = {
         resource.RLIMIT_AS: address_space,
-        resource.RLIMIT_CPU: cpu_s,
         resource.RLIMIT_STACK: _STACK_BYTES,
         resource.RLIMIT_NOFILE: _DESCRIPTORS,
         resource.RLIMIT_FSIZE: 0,
@@ -167,6 +166,12 @@ def _set_limits(address_space: int, cpu_s: int) -> None:
         resource.RLIMIT_MEMLOCK: 0,
     }
     for name, wanted in limits.items():
-        hard = resource.getrlimit(name)[1]
-        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(name, (allowed, allowed))
+        _lower_limit(name, wanted, wanted)
+    _lower_limit(resource.RLIMIT_CPU, cpu_s, cpu_s + 1)  # a signal that tells the cause, then one that kills
+
+
+def _lower_limit(name: int, soft: int, hard: int) -> None:
+    present = resource.getrlimit(name)[1]
+    if present != resource.RLIM_INFINITY:
+        soft, hard = min(soft, present), min(hard, present)
+    resource.setrlimit(name, (soft, hard))

@@ -12,7 +12,6 @@ import gc
 import importlib
 import json
 import os
-import resource
 import select
 import signal
 import socket
@@ -46,8 +45,8 @@ class _Worker:
     """As given by the trusted side."""
     deadline: float = float("inf")
     """On the monotonic clock."""
-    timed_out: bool = False
-    """Whether the watchdog has killed it."""
+    killed: int = wire.NOT_KILLED
+    """Who has killed it, if anybody here did."""
 
 
 class ForkServer:
@@ -115,7 +114,7 @@ class ForkServer:
         if pid > 0:
             self._workers[pid] = _Worker(number)
         else:
-            self._send_exit(number, wire.FORK_FAILED, False, 0.0, 0)
+            self._send_exit(number, wire.FORK_FAILED, wire.NOT_KILLED, 0.0, 0)
 
     def _be_worker(self, read_fd: int, write_fd: int) -> NoReturn:
         try:
@@ -131,13 +130,14 @@ class ForkServer:
     def _kill(self, number: int) -> None:
         for pid, running in self._workers.items():
             if running.number == number:
+                running.killed = running.killed or wire.KILLED_ON_REQUEST
                 _kill_group(pid)
 
     def _kill_overdue(self) -> None:
         now = time.monotonic()
         for pid, running in self._workers.items():
             if now >= running.deadline:
-                running.timed_out, running.deadline = True, float("inf")
+                running.killed, running.deadline = wire.KILLED_BY_WATCHDOG, float("inf")
                 _kill_group(pid)
 
     def _kill_all(self) -> None:
@@ -153,11 +153,11 @@ class ForkServer:
                 return
             ended = self._workers.pop(pid)
             peak = usage.ru_maxrss * _MAXRSS_UNIT
-            self._send_exit(ended.number, status, ended.timed_out, usage.ru_utime + usage.ru_stime, peak)
+            self._send_exit(ended.number, status, ended.killed, usage.ru_utime + usage.ru_stime, peak)
 
-    def _send_exit(self, number: int, status: int, timed_out: bool, cpu_s: float, peak: int) -> None:
+    def _send_exit(self, number: int, status: int, killed: int, cpu_s: float, peak: int) -> None:
         with contextlib.suppress(BrokenPipeError):  # the next poll sees the closed socket
-            self._control.sendall(wire.EXITED.pack(number, status, timed_out, cpu_s, peak))
+            self._control.sendall(wire.EXITED.pack(number, status, killed, cpu_s, peak))
 
 
 def _kill_group(pid: int) -> None:
@@ -187,11 +187,11 @@ def _prepare(control: socket.socket, config: dict[str, Any]) -> tuple[ForkServer
     refuse_debuggers()
     confinement = Confinement(config["layers"], config["read_roots"])
     confinement.enter()
-    held = [layer for layer in probe.held_layers(confinement) if layer in config["layers"]]
+    held, resident = probe.held_layers(confinement)
+    layers = [layer for layer in held if layer in config["layers"]]
     gc.collect()
     gc.freeze()  # the workers' collections leave these objects alone, so their pages stay shared
-    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_UNIT
-    greeting = {"layers": held, "missing": confinement.missing, "resident_bytes": resident}
+    greeting = {"layers": layers, "missing": confinement.missing, "resident_bytes": resident * _MAXRSS_UNIT}
     return ForkServer(control, config["parent"], serve, confinement), greeting
 
 

@@ -18,8 +18,8 @@ from atlas_gym.evaluation.confinement import (
 )
 
 
-def held_layers(confinement: Confinement) -> list[str]:
-    """The layers that hold in a worker of this fork server, in alphabetical order."""
+def held_layers(confinement: Confinement) -> tuple[list[str], int]:
+    """The layers that hold in a worker of this fork server, and how large such a worker is (`ru_maxrss`)."""
     read_fd, write_fd = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -32,8 +32,8 @@ def held_layers(confinement: Confinement) -> list[str]:
     os.close(write_fd)
     with open(read_fd) as answer:
         held = answer.read().split()
-    os.waitpid(pid, 0)
-    return sorted(held)
+    _, _, usage = os.wait4(pid, 0)
+    return sorted(held), usage.ru_maxrss
 
 
 def _observe(confinement: Confinement) -> list[str]:

@@ -10,11 +10,11 @@ import signal
 from dataclasses import dataclass
 
 from atlas_gym.evaluation.result import Limits, Status
+from atlas_gym.evaluation.wire import KILLED_BY_WATCHDOG, KILLED_ON_REQUEST
 from atlas_gym.evaluation.workers import Exit
 
 _NEARLY_ALL = 0.75
-"""A worker that dies with this share of its budget resident is taken to have died of it."""
-_CPU_TICK_S = 0.1
+"""A worker that dies with this share of a budget used up is taken to have died of it."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,24 @@ def failure_from_exit(ended: Exit, limits: Limits, baseline_bytes: int) -> Failu
 
     `baseline_bytes` is the resident size that a worker starts with.
     """
-    if ended.timed_out:
+    if ended.killed == KILLED_BY_WATCHDOG:
         return Failure(Status.TIMEOUT, f"no answer within {limits.wall_s:g} s")
+    if ended.killed == KILLED_ON_REQUEST:
+        return Failure(Status.CRASHED, "it closed the channel")
     if os.WIFEXITED(ended.status):
         return Failure(Status.CRASHED, f"it ended its process with exit code {os.WEXITSTATUS(ended.status)}")
-    name = signal.Signals(os.WTERMSIG(ended.status)).name
-    if name == "SIGSYS":
+    return _failure_from_signal(signal.Signals(os.WTERMSIG(ended.status)), ended, limits, baseline_bytes)
+
+
+def _failure_from_signal(number: signal.Signals, ended: Exit, limits: Limits, baseline_bytes: int) -> Failure:
+    if number == signal.SIGSYS:
         return Failure(Status.VIOLATION, "it made a forbidden system call")
-    if name in ("SIGKILL", "SIGXCPU") and ended.cpu_s >= math.ceil(limits.cpu_s) - _CPU_TICK_S:
+    # The kernel sends SIGXCPU first and SIGKILL a second later; it counts in ticks, so not quite exactly.
+    cpu_used_up = number == signal.SIGKILL and ended.cpu_s >= _NEARLY_ALL * limits.cpu_s
+    if number == signal.SIGXCPU or cpu_used_up:
         return Failure(Status.TIMEOUT, f"more than {math.ceil(limits.cpu_s)} s of CPU time")
     if ended.peak_bytes - baseline_bytes >= _NEARLY_ALL * limits.memory_mb * 2**20:
-        return Failure(Status.MEMORY, f"{name} with the budget of {limits.memory_mb} MiB used up")
-    return Failure(Status.CRASHED, f"its process died of {name}")
+        return Failure(Status.MEMORY, f"{number.name} with the budget of {limits.memory_mb} MiB used up")
+    if number == signal.SIGKILL:
+        return Failure(Status.MEMORY, "it was killed from outside; most likely the machine is out of memory")
+    return Failure(Status.CRASHED, f"its process died of {number.name}")

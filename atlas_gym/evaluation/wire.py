@@ -18,7 +18,9 @@ SPAWN, ARM, KILL = 1, 2, 3
 REQUEST = struct.Struct("<BxxxId")
 """Trusted process -> fork server: operation, worker number, seconds (ARM only)."""
 EXITED = struct.Struct("<IiBxxxdQ")
-"""Fork server -> trusted process: worker number, wait status, timed out, CPU seconds, peak bytes."""
+"""Fork server -> trusted process: worker number, wait status, who killed it, CPU seconds, peak bytes."""
+NOT_KILLED, KILLED_BY_WATCHDOG, KILLED_ON_REQUEST = 0, 1, 2
+"""Whether the fork server had a hand in a worker's end."""
 FORK_FAILED = -1
 """Wait status that stands for a worker that could not be forked."""
 WORKER_NOT_READY = 97

@@ -46,8 +46,8 @@ class Exit:
 
     status: int
     """Wait status, as of `os.wait4`."""
-    timed_out: bool
-    """Whether the watchdog killed it."""
+    killed: int
+    """Who killed it: one of the constants in `wire`. None of them if it ended by itself or by the kernel."""
     cpu_s: float
     """Seconds of CPU time it used."""
     peak_bytes: int
@@ -77,7 +77,7 @@ class Worker:
             self.channel.read_exactly(len(wire.READY))
         except ChannelClosed:
             ended = self.end()
-            if ended.timed_out:
+            if ended.killed == wire.KILLED_BY_WATCHDOG:
                 raise
             raise WorkerNotReady(f"a worker ended early, with wait status {ended.status}") from None
 
@@ -141,8 +141,8 @@ class ForkServer:
     def wait(self, number: int) -> Exit:
         """How worker `number` ended; blocks until it has. Raises `ForkServerGone`."""
         while number not in self._exits:
-            ended, status, timed_out, cpu_s, peak = wire.EXITED.unpack(self._receive(wire.EXITED.size))
-            self._exits[ended] = Exit(status, bool(timed_out), cpu_s, peak)
+            ended, status, killed, cpu_s, peak = wire.EXITED.unpack(self._receive(wire.EXITED.size))
+            self._exits[ended] = Exit(status, killed, cpu_s, peak)
         return self._exits.pop(number)
 
     def close(self) -> None:

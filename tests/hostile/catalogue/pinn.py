@@ -89,7 +89,7 @@ ATTACKS = (
     _attack("threads by torch", "torch.set_num_threads(8)\ntorch.ones(1000, 1000) @ torch.ones(1000, 1000)"),
     _attack(
         "compile an extension",
-        "from torch.utils.cpp_extension import load_inline\nload_inline('x', 'int f() {return 1;}', functions=['f'])",
+        "import torch.utils.cpp_extension as e\ne.load_inline('x', 'int f() {return 1;}', functions=['f'])",
         FAILED,
         when="first",
     ),

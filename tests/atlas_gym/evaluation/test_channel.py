@@ -1,0 +1,149 @@
+"""The trusted end of the channel, against everything that a worker may write."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atlas_gym.evaluation import CandidateError, Channel, ChannelClosed, Status
+from atlas_gym.evaluation.channel import sanitise
+from atlas_gym.evaluation.wire import ERROR_HEAD
+from atlas_gym.evaluation.worker import WorkerPipe
+
+
+class Line:
+    """A channel and the descriptors of its other end."""
+
+    def __init__(self):
+        self.worker_read, write_fd = os.pipe()
+        read_fd, self.worker_write = os.pipe()
+        self.channel = Channel(read_fd, write_fd)
+        self.pipe = WorkerPipe(self.worker_read, self.worker_write)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.channel.close()
+        for descriptor in (self.worker_read, self.worker_write):
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def hang_up(self):
+        os.close(self.worker_write)
+        self.worker_write = None
+
+
+@pytest.fixture
+def line():
+    with Line() as line:
+        yield line
+
+
+def test_messages_arrive_whole_and_in_order(line):
+    line.pipe.send(b"abc")
+    line.pipe.send(b"")
+    line.pipe.send(b"de")
+    assert [line.channel.receive(n) for n in (3, 0, 2)] == [b"abc", b"", b"de"]
+
+
+def test_arrays_are_sent_as_their_bytes(line):
+    line.channel.send(np.arange(3.0))
+    assert np.frombuffer(line.pipe.receive(24)).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_messages_larger_than_a_pipe_pass_both_ways(line):
+    big = os.urandom(1_000_000)
+
+    def echo():
+        line.pipe.send(line.pipe.receive(len(big)))
+
+    thread = threading.Thread(target=echo)
+    thread.start()
+    assert line.channel.exchange(big, len(big)) == big
+    thread.join()
+
+
+def test_each_receive_of_the_worker_has_a_buffer_of_its_own(line):
+    line.channel.send(b"aabb")
+    first, second = line.pipe.receive(2), line.pipe.receive(2)
+    assert (first, second) == (b"aa", b"bb")
+
+
+def test_end_of_the_pipe_is_told(line):
+    line.hang_up()
+    with pytest.raises(ChannelClosed):
+        line.channel.receive(1)
+
+
+def test_end_in_the_middle_of_a_message_is_told(line):
+    os.write(line.worker_write, b"\0ab")
+    line.hang_up()
+    with pytest.raises(ChannelClosed):
+        line.channel.receive(3)
+
+
+def test_sending_to_nobody_is_told(line):
+    os.close(line.worker_read)
+    line.worker_read = None
+    with pytest.raises(ChannelClosed):
+        line.channel.send(b"x")
+
+
+@pytest.mark.parametrize(("kind", "status"), [*enumerate(["error", "invalid", "memory", "violation"])])
+def test_reported_failures_keep_kind_and_text(line, kind, status):
+    os.write(line.worker_write, b"\xff" + ERROR_HEAD.pack(kind, 4) + b"oops")
+    with pytest.raises(CandidateError) as caught:
+        line.channel.receive(8)
+    assert (caught.value.status, caught.value.text) == (Status(status), "oops")
+
+
+def test_an_unknown_kind_of_failure_is_a_violation(line):
+    os.write(line.worker_write, b"\xff" + ERROR_HEAD.pack(77, 1) + b"x")
+    with pytest.raises(CandidateError) as caught:
+        line.channel.receive(8)
+    assert caught.value.status is Status.VIOLATION
+
+
+def test_any_other_tag_is_a_violation(line):
+    os.write(line.worker_write, b"\x07abc")
+    with pytest.raises(CandidateError) as caught:
+        line.channel.receive(3)
+    assert caught.value.status is Status.VIOLATION
+
+
+def test_unread_bytes_are_noticed(line):
+    line.pipe.send(b"a")
+    assert line.channel.unread()
+
+
+def test_silence_and_a_hung_up_line_are_not_unread_bytes(line):
+    assert not line.channel.unread()
+    line.hang_up()
+    assert not line.channel.unread()
+
+
+@given(noise=st.binary(max_size=40), n=st.integers(0, 12))
+def test_noise_never_does_more_than_fail(noise, n):
+    with Line() as line:
+        os.write(line.worker_write, noise) if noise else None
+        line.hang_up()
+        try:
+            payload = line.channel.receive(n)
+        except (CandidateError, ChannelClosed):
+            return
+        assert noise[: n + 1] == b"\0" + payload
+
+
+@given(st.text(max_size=200), st.integers(1, 50))
+def test_sanitised_text_is_short_and_printable(text, limit):
+    clean = sanitise(text, limit)
+    assert len(clean) <= limit
+    assert clean.replace("\n", "").isprintable()
+
+
+def test_sanitised_text_keeps_what_is_readable():
+    assert sanitise("line 2: α ≤ β\n\x1b[31mred\u202e\n", 100) == "line 2: α ≤ β\n?[31mred?"

@@ -1,0 +1,324 @@
+"""Evaluators in one process: what they report, what they leave behind, how they fail."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from atlas_gym.evaluation import (
+    ConfinedEvaluator,
+    ConfinementError,
+    EvaluatorError,
+    Limits,
+    Status,
+    UnconfinedEvaluator,
+    make_evaluator,
+)
+from atlas_gym.evaluation.confinement import ALL_LAYERS
+from tests.atlas_gym.evaluation.processes import alive, descendants, die_out, open_descriptors
+from tests.atlas_gym.evaluation.toy import HONEST, LAZY, ToyTask, play_bare
+
+TASK = ToyTask()
+EVALUATORS = {"confined": ConfinedEvaluator, "unconfined": UnconfinedEvaluator}
+
+
+@pytest.fixture
+def evaluator():
+    with ConfinedEvaluator() as evaluator:
+        yield evaluator
+
+
+@pytest.mark.parametrize("kind", EVALUATORS)
+def test_scores_equal_plain_calls_bit_for_bit(kind):
+    with EVALUATORS[kind]() as evaluator:
+        for program in (HONEST, LAZY):
+            assert evaluator.evaluate(program, TASK).score == play_bare(program, TASK)
+
+
+def test_report_of_an_honest_program(evaluator):
+    evaluation = evaluator.evaluate(HONEST, TASK)
+    assert evaluation.ok
+    assert evaluation.detail == ""
+    assert evaluation.metrics == {"steps": 20.0}
+    assert evaluation.diagnosis == "well guessed"
+    assert evaluation.traces["hints"].shape == (20, 2)
+    assert set(evaluation.layers) == set(ALL_LAYERS)
+    assert evaluation.cpu_s > 0
+    assert 0 < evaluation.wall_s < TASK.limits.wall_s
+    assert evaluation.peak_memory_mb > 1
+
+
+def test_report_of_a_failed_program(evaluator):
+    evaluation = evaluator.evaluate("1 / 0", TASK)
+    assert (evaluation.status, evaluation.score) == (Status.ERROR, None)
+    assert not evaluation.ok
+    assert (evaluation.metrics, evaluation.diagnosis, evaluation.traces) == ({}, "", {})
+
+
+def test_unconfined_evaluator_reports_that_it_confines_nothing():
+    with UnconfinedEvaluator() as evaluator:
+        assert evaluator.evaluate(HONEST, TASK).layers == ("rlimits",)
+
+
+def test_unconfined_programs_can_do_what_confined_ones_cannot(tmp_path, evaluator):
+    program = f"import os\nos.makedirs({str(tmp_path / 'made')!r}, exist_ok=True)\n" + HONEST
+    assert evaluator.evaluate(program, TASK).status is Status.VIOLATION
+    assert not (tmp_path / "made").exists()
+    with UnconfinedEvaluator() as unconfined:
+        assert unconfined.evaluate(program, TASK).ok
+    assert (tmp_path / "made").exists()
+
+
+def test_unconfined_children_end_with_the_evaluation():
+    program = "import subprocess\nsubprocess.Popen(['sleep', '100'])\nwhile True: pass"
+    before = descendants()
+    with UnconfinedEvaluator() as evaluator:
+        task = replace(TASK, limits=Limits(wall_s=1.0))
+        assert evaluator.evaluate(program, task).status in (Status.TIMEOUT, Status.ERROR)
+        # the fork server and the worker it keeps ready
+        assert len(alive(descendants() - before)) <= 2
+
+
+def test_programs_draw_the_same_numbers_every_time(evaluator):
+    program = (
+        "rng = np.random.default_rng()\ndef guess(hint, t):\n    return rng.random() + np.random.rand()\n"
+    )
+    assert len({evaluator.evaluate(program, TASK).score for _ in range(3)}) == 1
+
+
+def test_programs_start_from_a_clean_slate(evaluator):
+    assert evaluator.evaluate("import builtins\nbuiltins.left = 1\n" + HONEST, TASK).ok
+    peek = "import builtins\nassert not hasattr(builtins, 'left')\n" + HONEST
+    assert evaluator.evaluate(peek, TASK).ok
+
+
+def test_replicas_do_not_share_globals(evaluator):
+    program = (
+        "calls = []\ndef guess(hint, t):\n    calls.append(t)\n    assert len(calls) == t + 1\n    return 0.0"
+    )
+    assert evaluator.evaluate(program, TASK).ok
+
+
+def test_programs_may_use_dataclasses_and_what_is_installed(evaluator):
+    program = """
+    from __future__ import annotations
+    from dataclasses import dataclass
+    import scipy.linalg
+
+    @dataclass
+    class State:
+        mean: float = 0.0
+
+    def guess(hint, t, state=State()):
+        return float(scipy.linalg.norm([3.0 * hint]))
+    """
+    assert evaluator.evaluate(textwrap.dedent(program), TASK).ok
+
+
+def test_error_text_shows_the_program_line(evaluator):
+    program = "def guess(hint, t):\n    wanted = unknown + 1\n    return wanted\n"
+    detail = evaluator.evaluate(program, TASK).detail
+    assert detail == "line 2, in guess: wanted = unknown + 1\nNameError: name 'unknown' is not defined"
+
+
+def test_error_text_is_cut_to_the_limit(evaluator):
+    task = replace(TASK, limits=Limits(error_chars=50))
+    detail = evaluator.evaluate("raise ValueError('x' * 1000)", task).detail
+    assert detail == "line 1, in <module>: raise ValueError('x' * 1000)"
+
+
+def test_cpu_time_is_limited_too(evaluator):
+    task = replace(TASK, limits=Limits(wall_s=60.0, cpu_s=1.0))
+    evaluation = evaluator.evaluate("while True: pass", task)
+    assert evaluation.status is Status.TIMEOUT
+    assert evaluation.detail == "more than 1 s of CPU time"
+
+
+def test_cpu_time_is_limited_for_programs_that_ignore_the_warning(evaluator):
+    program = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
+    task = replace(TASK, limits=Limits(wall_s=60.0, cpu_s=1.0))
+    assert evaluator.evaluate(program, task).status is Status.TIMEOUT
+
+
+def test_a_closed_channel_is_told(evaluator):
+    evaluation = evaluator.evaluate("import os, time\nos.closerange(3, 99)\ntime.sleep(60)", TASK)
+    assert (evaluation.status, evaluation.detail) == (Status.CRASHED, "it closed the channel")
+
+
+def test_memory_of_dying_libraries_counts_as_memory(evaluator):
+    grow = "import ctypes\nkeep = np.ones(2**24)\nctypes.CDLL(None).abort()"
+    task = replace(TASK, limits=Limits(memory_mb=150))
+    assert evaluator.evaluate(grow, task).status is Status.MEMORY
+    with_room = replace(TASK, limits=Limits(memory_mb=1024))
+    assert evaluator.evaluate(grow, with_room).status is Status.CRASHED
+
+
+def test_a_score_that_is_not_finite_is_an_error(evaluator, monkeypatch):
+    monkeypatch.setattr(
+        ToyTask, "judge", lambda self, channel: replace(judge(self, channel), score=float("nan"))
+    )
+    assert evaluator.evaluate(HONEST, TASK).status is Status.ERROR
+
+
+judge = ToyTask.judge
+
+
+def test_mistakes_of_a_task_reach_the_caller_and_leave_nothing(evaluator, monkeypatch):
+    evaluator.evaluate(HONEST, TASK)
+    before = alive(descendants())
+
+    def fail(self, channel):
+        raise ZeroDivisionError("a mistake in the task")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ToyTask, "judge", fail)
+        with pytest.raises(ZeroDivisionError, match="a mistake in the task"):
+            evaluator.evaluate(HONEST, TASK)
+    assert evaluator.evaluate(HONEST, TASK).ok
+    assert len(alive(descendants())) <= len(before)
+
+
+def test_close_leaves_no_process_and_no_descriptor():
+    processes, descriptors = descendants(), open_descriptors()
+    evaluator = ConfinedEvaluator()
+    for program in (HONEST, "1 / 0", "import os\nos._exit(1)"):
+        evaluator.evaluate(program, TASK)
+    evaluator.close()
+    evaluator.close()
+    assert alive(descendants() - processes) == set()
+    assert open_descriptors() == descriptors
+
+
+def test_a_closed_evaluator_starts_anew():
+    evaluator = ConfinedEvaluator()
+    evaluator.close()
+    assert evaluator.evaluate(HONEST, TASK).ok
+    evaluator.close()
+
+
+def test_descriptors_do_not_grow(evaluator):
+    evaluator.evaluate(HONEST, TASK)
+    before = open_descriptors()
+    for program in (HONEST, "1 / 0", "import os\nos.close(3)\nos.close(4)", "raise SystemExit") * 5:
+        evaluator.evaluate(program, TASK)
+    assert len(open_descriptors()) == len(before)
+
+
+def test_a_dead_fork_server_is_replaced(evaluator):
+    evaluator.evaluate(HONEST, TASK)
+    (server,) = evaluator._servers.values()
+    os.kill(server.pid, signal.SIGKILL)
+    assert evaluator.evaluate(HONEST, TASK).ok
+
+
+def test_a_dead_spare_worker_is_replaced(evaluator):
+    evaluator.evaluate(HONEST, TASK)
+    (server,) = evaluator._servers.values()
+    while not (spares := descendants(server.pid)):
+        time.sleep(0.01)
+    for spare in spares:
+        os.kill(spare, signal.SIGKILL)
+    assert evaluator.evaluate(HONEST, TASK).ok
+
+
+def test_a_program_whose_fork_server_dies_each_time_has_crashed(evaluator, monkeypatch):
+    def kill_server(self, channel):
+        (server,) = evaluator._servers.values()
+        os.kill(server.pid, signal.SIGKILL)
+        return judge(self, channel)
+
+    monkeypatch.setattr(ToyTask, "judge", kill_server)
+    assert evaluator.evaluate("import time\ntime.sleep(100)", TASK).status is Status.CRASHED
+
+
+def test_a_forked_copy_of_an_evaluator_gets_its_own_workers(evaluator):
+    wanted = evaluator.evaluate(HONEST, TASK).score
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 0 if evaluator.evaluate(HONEST, TASK).score == wanted else 2
+            evaluator.close()
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert evaluator.evaluate(HONEST, TASK).score == wanted
+
+
+def test_nothing_survives_the_death_of_the_trusted_process(tmp_path):
+    code = """
+    import os, sys, time
+    from tests.atlas_gym.evaluation.toy import HONEST, ToyTask
+    from atlas_gym.evaluation import ConfinedEvaluator, Limits
+    evaluator = ConfinedEvaluator()
+    evaluator.evaluate(HONEST, ToyTask())
+    if os.fork() == 0:  # a copy that holds the sockets open
+        time.sleep(60)
+    print("ready", flush=True)
+    evaluator.evaluate("while True: pass", ToyTask(limits=Limits(wall_s=60, cpu_s=60)))
+    """
+    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"ready\n"
+    below = descendants(process.pid)
+    copy = {pid for pid in below if b"boot.py" not in Path(f"/proc/{pid}/cmdline").read_bytes()}
+    process.kill()
+    process.wait()
+    assert len(below - copy) >= 2
+    assert die_out(below - copy)
+    for pid in copy:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_a_missing_driver_is_an_error(evaluator):
+    with pytest.raises(EvaluatorError, match="no driver module"):
+        evaluator.evaluate(HONEST, replace(TASK, driver="tests.atlas_gym.evaluation.nowhere"))
+
+
+def test_a_broken_driver_is_an_error_with_its_traceback(evaluator, tmp_path, monkeypatch):
+    (tmp_path / "broken_driver.py").write_text("raise RuntimeError('broken on import')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(EvaluatorError, match="broken on import"):
+        evaluator.evaluate(HONEST, replace(TASK, driver="broken_driver"))
+
+
+def test_a_driver_that_starts_threads_is_an_error(evaluator, tmp_path, monkeypatch):
+    text = "import threading, time\nthreading.Thread(target=time.sleep, args=(30,), daemon=True).start()\n"
+    text += "def serve(load, pipe): pass\n"
+    (tmp_path / "threaded_driver.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(EvaluatorError, match="started threads"):
+        evaluator.evaluate(HONEST, replace(TASK, driver="threaded_driver"))
+
+
+@pytest.mark.parametrize("program", [None, b"def guess(): pass", 7])
+def test_what_is_not_text_is_invalid(evaluator, program):
+    assert evaluator.evaluate(program, TASK).status is Status.INVALID
+
+
+@pytest.mark.parametrize("field", ["wall_s", "cpu_s", "memory_mb", "source_chars", "error_chars"])
+def test_limits_must_be_positive(field):
+    with pytest.raises(ValueError, match=field):
+        Limits(**{field: 0})
+
+
+def test_evaluators_by_keyword():
+    assert isinstance(make_evaluator("default"), ConfinedEvaluator)
+    assert isinstance(make_evaluator("unconfined"), UnconfinedEvaluator)
+    assert isinstance(make_evaluator(("rlimits", "seccomp")), ConfinedEvaluator)
+    with pytest.raises(ValueError, match="'none'"):
+        make_evaluator("none")
+    with pytest.raises(ValueError, match="unknown layers"):
+        make_evaluator(("rlimits", "walls"))
+
+
+def test_other_systems_must_ask_for_no_confinement(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(ConfinementError, match=r"this is not Linux(.|\n)*UnconfinedEvaluator"):
+        ConfinedEvaluator()
+    UnconfinedEvaluator()
