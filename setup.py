@@ -1,7 +1,8 @@
 """Builds the kernel of ATLAS-Burgers-v0 while the package is installed, where a C++ compiler exists.
 
-Everything else is in pyproject.toml. Without a compiler, or in an editable installation, nothing is built here: the
-kernel is then built at first use, or the environment trains in plain torch. See atlas_gym/burgers/build.py.
+Everything else is in pyproject.toml. Without a compiler, or in an editable installation, nothing is built
+here: the kernel is then built at first use, or the environment trains in plain torch. See
+atlas_gym/burgers/build.py.
 """
 
 import runpy

@@ -71,8 +71,9 @@ class BurgersParams:
             "steps",
             "replicas",
         ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+            value = getattr(self, name)
+            if value != int(value) or value < 1:
+                raise ValueError(f"{name} is {value}; it must be a whole number from 1")
         for name in ("nu0", "nu1", "learning_rate"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be positive and finite")

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
 from atlas_gym.burgers import programs
-from atlas_gym.burgers.params import PRESETS, BurgersParams
+from atlas_gym.burgers.params import METRICS, PRESETS, BurgersParams
 from atlas_gym.burgers.prompts import PREAMBLE, SIGNATURE, description
 from atlas_gym.burgers.rendering import draw_image, draw_text
 from atlas_gym.burgers.scoring import METRIC_NAMES, WORST_METRIC
@@ -36,6 +36,7 @@ class BurgersProblem(Problem):
     """Of one evaluation."""
 
     metric_names = METRIC_NAMES
+    gallery_metrics = METRICS
     presets = tuple(PRESETS)
     initial = STARTS["named"]
 
@@ -71,6 +72,10 @@ class BurgersProblem(Problem):
 
     def experts(self) -> Mapping[str, Expert]:
         return programs.experts()
+
+    def reference_scores(self, seed: int, split: str) -> Mapping[str, float]:
+        """The ends of the scale of the default metric; the others have no such fixed points."""
+        return {"u = 0": -1.0, "exact solution": 0.0} if self.params.metric == "relative_l2" else {}
 
     def text(self, evaluation: Evaluation | None) -> str:
         return draw_text(evaluation)

@@ -19,6 +19,7 @@ def test_defaults_are_those_of_the_paper_where_it_gives_them():
         ("backend", "gpu"),
         ("steps", 0),
         ("replicas", 0),
+        ("n_residual", 2.5),
         ("n_boundary", -1),
         ("nu0", 0.0),
         ("nu1", float("nan")),
