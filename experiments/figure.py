@@ -26,17 +26,26 @@ def draw_run(store: RunStore, path: Path, title: str) -> None:
     """Write best score per round as a PNG, phases as lines (solid: promoted, dotted: kept)."""
     rounds, scores = best_so_far(store)
     figure, axes = plt.subplots(figsize=(7, 4), dpi=150)
-    records = [r for r in store.candidates("WHERE c.score IS NOT NULL AND c.round > 0 AND c.duplicate_of IS NULL")]
+    records = list(store.candidates("WHERE c.score IS NOT NULL AND c.round > 0 AND c.duplicate_of IS NULL"))
     floor = 2 * scores[0] - scores[-1] if len(scores) > 1 else None
     axes.scatter(
-        [r.round for r in records], [r.score for r in records], s=5, alpha=0.35, color="tab:gray", label="candidates"
+        [r.round for r in records],
+        [r.score for r in records],
+        s=5,
+        alpha=0.35,
+        color="tab:gray",
+        label="candidates",
     )
     axes.step(rounds, scores, where="post", color="tab:blue", linewidth=2, label="best so far")
     for phase in store.phases():
         if phase.get("skipped"):
             continue
         promoted = phase["promoted"]
-        axes.axvline(phase["round"] + 0.5, color="tab:green" if promoted else "tab:red", linestyle="-" if promoted else ":")
+        axes.axvline(
+            phase["round"] + 0.5,
+            color="tab:green" if promoted else "tab:red",
+            linestyle="-" if promoted else ":",
+        )
         axes.annotate(
             f"phase {phase['phase']}\n{'promoted' if promoted else 'kept'}", (phase["round"] + 0.6, 0.02),
             xycoords=("data", "axes fraction"), fontsize=7,

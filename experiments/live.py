@@ -53,7 +53,9 @@ class LiveView(Observer):
         """See `Observer`."""
         self.console.print(f"Starting program: score {score:.4f} on the training seeds.")
         if round_:
-            self.console.print(f"Continuing after round {round_} of {rounds}; what is stored is read, not redone.")
+            self.console.print(
+                f"Continuing after round {round_} of {rounds}; what is stored is read, not redone."
+            )
 
     def unit(self, summary: Mapping[str, Any], best: float) -> None:
         """See `Observer`."""
@@ -61,7 +63,9 @@ class LiveView(Observer):
         units.append(summary)
         if len(units) < self._groups:
             return
-        total = {key: sum(u[key] for u in units) for key in ("samples", "valid", "new", "improving", "distinct")}
+        total = {
+            key: sum(u[key] for u in units) for key in ("samples", "valid", "new", "improving", "distinct")
+        }
         share = total["valid"] / max(1, total["samples"])
         self._clock.round_done(sum(u["generation_s"] for u in units))
         self._progress.update(self._task, completed=summary["round"], left=self._left(summary["round"]))
@@ -74,7 +78,8 @@ class LiveView(Observer):
     def probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
         """See `Observer`."""
         shares = "  ".join(
-            f"{name} {result[name]['value']:.2f}±{result[name]['error']:.2f}" for name in ("valid", "new", "improving")
+            f"{name} {result[name]['value']:.2f}±{result[name]['error']:.2f}"
+            for name in ("valid", "new", "improving")
         )
         self.console.print(f"  probe {moment:6s} phase {phase}: {shares}  distinct {result['distinct']}")
 
@@ -94,7 +99,13 @@ class LiveView(Observer):
 
     def _left(self, round_: int) -> str:
         seconds = self._clock.left(self._rounds - round_, self._phases - self._phases_done)
-        return "" if seconds is None else f"about {seconds / 60:.0f} min left" if seconds >= 60 else "under 1 min left"
+        return (
+            ""
+            if seconds is None
+            else f"about {seconds / 60:.0f} min left"
+            if seconds >= 60
+            else "under 1 min left"
+        )
 
 
 class _Clock:

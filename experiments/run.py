@@ -52,13 +52,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path, help="configuration file (YAML); default: every default")
     parser.add_argument("--folder", type=Path, help="run folder; default: runs/ENV-METHOD-START-sSEED")
     parser.add_argument("--resume", action="store_true", help="continue the run in --folder")
-    parser.add_argument("--resume-if-exists", action="store_true", help="continue it if there is one, else begin")
+    parser.add_argument(
+        "--resume-if-exists", action="store_true", help="continue it if there is one, else begin"
+    )
     parser.add_argument("--method", choices=sorted(METHODS), help="what learns, and how")
     parser.add_argument("--env", help="environment id")
     parser.add_argument("--seed", type=int, help="seed of everything")
     parser.add_argument("--model", help="embedded, a Hugging Face id or a local folder")
     parser.add_argument("--rounds", type=int, help="exploration rounds")
-    parser.add_argument("override", nargs="*", metavar="KEY=VALUE", help="any other setting, e.g. phase.beta=0.2")
+    parser.add_argument(
+        "override", nargs="*", metavar="KEY=VALUE", help="any other setting, e.g. phase.beta=0.2"
+    )
     return parser
 
 
@@ -80,11 +84,15 @@ def _resolve(options: argparse.Namespace) -> tuple[RunConfig, Path]:
 def _resume(options: argparse.Namespace, asked: dict[str, Any]) -> tuple[RunConfig, Path]:
     folder = options.folder
     if not (options.resume or options.resume_if_exists):
-        raise SettingsError(f"{folder} holds a run already: add --resume to continue it, or name another --folder")
+        raise SettingsError(
+            f"{folder} holds a run already: add --resume to continue it, or name another --folder"
+        )
     stored = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
     config = load_config(folder / "config.yaml", {})
     if asked and load_config(None, merge(stored, asked)) != config:
-        raise SettingsError(f"{folder} was begun with other settings; a run keeps its own. Name another --folder")
+        raise SettingsError(
+            f"{folder} was begun with other settings; a run keeps its own. Name another --folder"
+        )
     return config, folder
 
 

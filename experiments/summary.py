@@ -19,7 +19,9 @@ def print_summary(store: RunStore, summary: Mapping[str, Any], console: Console)
     phases = [p for p in store.phases() if not p.get("skipped")]
     if phases:
         console.print(_phase_table(store, phases))
-    console.print(f"\nBest program (candidate {summary['best']['id']}, written by the {summary['best']['origin']}):")
+    console.print(
+        f"\nBest program (candidate {summary['best']['id']}, written by the {summary['best']['origin']}):"
+    )
     console.print(Syntax(summary["best"]["program"], "python", background_color="default"))
 
 
@@ -33,12 +35,16 @@ def write_files(store: RunStore, summary: Mapping[str, Any]) -> list[Path]:
 
 
 def _score_table(summary: Mapping[str, Any]) -> Table:
-    table = Table(title=f"{summary['env']} · {summary['method']} · seed {summary['seed']} · {summary['rounds']} rounds")
+    table = Table(
+        title=f"{summary['env']} · {summary['method']} · seed {summary['seed']} · {summary['rounds']} rounds"
+    )
     for heading, justify in (("", "left"), ("training seeds", "right"), ("held-out seeds", "right")):
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
     for name in ("initial", "best"):
         row = summary[name]
-        table.add_row(f"{name} program", f"{row['score']:.4f}", _with_error(row["held_out"], row["held_out_error"]))
+        table.add_row(
+            f"{name} program", f"{row['score']:.4f}", _with_error(row["held_out"], row["held_out_error"])
+        )
     table.add_row(
         "improvement",
         f"{improvement(summary['initial']['score'], summary['best']['score']):.1%}",
@@ -58,20 +64,19 @@ def improvement(initial: float, final: float) -> float:
 
 
 def _phase_table(store: RunStore, phases: list[dict[str, Any]]) -> Table:
-    table = Table(title="Fine-tuning phases (fresh samples on fixed prompts, ± standard error over prompts)")
-    headings = ("phase", "pairs", "valid", "new", "improving", "distinct", "KL/token", "gain", "reference")
-    for heading in headings:
-        table.add_column(heading, justify="right")
+    table = Table(title="Fine-tuning phases: fresh samples on fixed prompts, ± standard error over prompts")
+    table.add_column("")
     for phase in phases:
-        number = phase["phase"]
-        before, after = store.probe(number, "before"), store.probe(number, "after")
-        shares = [_change(before, after, name) for name in ("valid", "new", "improving")]
-        distinct = f"{before['distinct']} → {after['distinct']}" if before and after else "–"
-        table.add_row(
-            f"{number} (round {phase['round']})", str(phase["pairs"]), *shares, distinct, f"{phase['kl']:.3f}",
-            "–" if phase["gain"] is None else f"{phase['gain']:+.3f}±{phase['gain_error']:.3f}",
-            "promoted" if phase["promoted"] else "kept",
-        )  # fmt: skip
+        table.add_column(f"phase {phase['phase']} (round {phase['round']})", justify="right")
+    probes = [(store.probe(p["phase"], "before"), store.probe(p["phase"], "after")) for p in phases]
+    for name in ("valid", "new", "improving"):
+        table.add_row(f"{name}, before → after", *[_change(before, after, name) for before, after in probes])
+    table.add_row("distinct new programs", *[_distinct(before, after) for before, after in probes])
+    table.add_row("samples", *["–" if after is None else str(after["samples"]) for _, after in probes])
+    table.add_row("preference pairs", *[str(p["pairs"]) for p in phases])
+    table.add_row("KL per token (budget)", *[_kl(p) for p in phases])
+    table.add_row("Ŝ gain over the reference", *[_with_sign(p["gain"], p["gain_error"]) for p in phases])
+    table.add_row("reference", *["promoted" if p["promoted"] else "kept" for p in phases])
     return table
 
 
@@ -79,6 +84,19 @@ def _change(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, n
     if before is None or after is None:
         return "–"
     return f"{_share(before[name])} → {_share(after[name])}"
+
+
+def _distinct(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:
+    return "–" if before is None or after is None else f"{before['distinct']} → {after['distinct']}"
+
+
+def _kl(phase: Mapping[str, Any]) -> str:
+    budget = f" ({phase['decision']['max_kl']:.2g})" if phase["decision"] else ""
+    return f"{phase['kl']:.3f}{budget}"
+
+
+def _with_sign(value: float | None, error: float | None) -> str:
+    return "–" if value is None or error is None else f"{value:+.3f} ± {error:.3f}"
 
 
 def _share(share: Mapping[str, float]) -> str:

@@ -53,7 +53,9 @@ class WandbObserver(Observer):
 
     def finished(self, summary: Mapping[str, Any]) -> None:
         """See `Observer`."""
-        best = sorted(self._store.candidates("WHERE c.score IS NOT NULL AND c.duplicate_of IS NULL"), key=_by_score)
+        best = sorted(
+            self._store.candidates("WHERE c.score IS NOT NULL AND c.duplicate_of IS NULL"), key=_by_score
+        )
         rows = [[r.id, r.round, r.island, r.origin, r.score, r.program] for r in best[:10]]
         self._tracker.table("best_programs", ["id", "round", "island", "origin", "score", "program"], rows)
         self._final = {
@@ -79,8 +81,12 @@ def _by_score(record) -> tuple[float, int]:
 
 
 def _round_row(units: list[Mapping[str, Any]], best: float) -> dict[str, Any]:
-    total = {k: sum(u[k] for u in units) for k in ("samples", "valid", "new", "improving", "distinct", "tokens")}
-    row = {f"explore/{k}": total[k] / max(1, total["samples"]) for k in ("valid", "new", "improving", "distinct")}
+    total = {
+        k: sum(u[k] for u in units) for k in ("samples", "valid", "new", "improving", "distinct", "tokens")
+    }
+    row = {
+        f"explore/{k}": total[k] / max(1, total["samples"]) for k in ("valid", "new", "improving", "distinct")
+    }
     row |= {"round": units[0]["round"], "explore/best": best, "explore/tokens": total["tokens"]}
     row |= {f"explore/{k}": sum(u[k] for u in units) for k in ("generation_s", "evaluation_wait_s")}
     for unit in units:

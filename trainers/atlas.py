@@ -7,7 +7,7 @@ no state that the run store does not have: run again, it walks the same steps an
 so killing it at any moment and calling it again is the same as never having killed it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -54,7 +54,9 @@ class AtlasRun:
         self._resources = ExitStack()
         self.pool = self._resources.enter_context(EvaluatorPool(workers=config.workers))
         self.policy = Policy.load(folder, lora=config.lora, seed=config.seed)
-        self.agent = ResearchAgent(self.spec, config.agent, seed=config.seed, chat=chat_of(self.policy.tokenizer))
+        self.agent = ResearchAgent(
+            self.spec, config.agent, seed=config.seed, chat=chat_of(self.policy.tokenizer)
+        )
         self.cache = ProgramCache(self.pool, self.task)
         self.explorer = Explorer(config.exploration, self.agent, self._current_generator, self.cache, store)
         self.tuning = Tuning(config, self.policy, self.agent.styles[0], self.cache, store, self._tell)
@@ -97,7 +99,9 @@ class AtlasRun:
 
     def _current_generator(self) -> Generator:
         if self._generator is None:
-            self._generator = TransformersGenerator(self._merge(), self.policy.tokenizer, self.config.sampling)
+            self._generator = TransformersGenerator(
+                self._merge(), self.policy.tokenizer, self.config.sampling
+            )
         return self._generator
 
     def _tell(self, event: str, *details: Any) -> None:

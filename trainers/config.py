@@ -7,7 +7,7 @@ set apart from it (that is how the ablations are made). Values given explicitly 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 

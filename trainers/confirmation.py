@@ -17,7 +17,9 @@ def best_candidate(store: RunStore) -> CandidateRecord:
                                  "ORDER BY score DESC, id LIMIT 1)"))  # fmt: skip
 
 
-def confirm(config: RunConfig, store: RunStore, pool: EvaluatorPool, tell: Callable[..., None]) -> dict[str, Any]:
+def confirm(
+    config: RunConfig, store: RunStore, pool: EvaluatorPool, tell: Callable[..., None]
+) -> dict[str, Any]:
     """Score the initial and the best program on held-out tasks and put the run's summary together.
 
     Each held-out seed is a task of its own (with the run's number of replicas), so the spread over them is the

@@ -88,6 +88,10 @@ class ProgramCache:
             self._running[key] = self._evaluator.submit(program, self._task)
         return self._running[key]
 
+    def evaluate(self, program: str) -> Evaluation:
+        """Evaluate one program and wait for it, whatever is recorded."""
+        return self._evaluator.submit(program, self._task).result()
+
     def recorded(self, key: str | None) -> CandidateRecord | None:
         """The first recorded candidate with this syntax tree."""
         return None if key is None else self._first.get(key)
@@ -132,11 +136,12 @@ class Explorer:
         """
         records = self.store.unit_candidates(0, range(self.settings.islands))
         if not records:
-            future = self.cache.submit(program)
-            evaluation = future.result() if future is not None else None
-            if evaluation is None or not evaluation.ok:
+            evaluation = self.cache.evaluate(program)
+            if not evaluation.ok:
                 raise ValueError(f"the starting program fails: {evaluation.status}: {evaluation.detail}")
-            records = [self._seed_record(program, island, evaluation) for island in range(self.settings.islands)]
+            records = [
+                self._seed_record(program, island, evaluation) for island in range(self.settings.islands)
+            ]
             self.store.add_unit(0, 0, records, {"round": 0, "group": 0})
         for record in records:
             self._fold(record)
@@ -232,7 +237,9 @@ class Explorer:
         """The island's best score once these records are folded in."""
         best = self.agent.islands[island].best
         scores = [best.score] if best is not None and best.score is not None else []
-        return max(scores + [r.score for r in records if r.island == island and r.score is not None], default=None)
+        return max(
+            scores + [r.score for r in records if r.island == island and r.score is not None], default=None
+        )
 
     def _summary(self, unit: _Unit, records: list[CandidateRecord], waited: float) -> dict[str, Any]:
         statuses: dict[str, int] = {}

@@ -4,7 +4,6 @@ Every hole of the starting program is asked about, before and after each phase, 
 difference is the policy's and not the prompts'. The programs are evaluated like any other but enter nothing.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,14 +39,17 @@ def take_probe(
     *,
     margin: float,
     seed: int,
-) -> Mapping[str, Any]:
+) -> dict[str, Any]:
     """Sample, evaluate and measure; plain values, with the numbers of each hole apart."""
     seeds = [torch_seed(seed, "probe", index) for index in range(len(plans))]
     groups = fresh_samples(generator, cache, plans, settings.samples, seeds)
-    by_hole = {plan.proposal.hole: plain(measure([group], margin)) for plan, group in zip(plans, groups, strict=True)}
+    by_hole = {
+        plan.proposal.hole: plain(measure([group], margin)) for plan, group in zip(plans, groups, strict=True)
+    }
     return {
         **plain(measure(groups, margin)),
         "holes": {
-            hole: {name: m[name]["value"] for name in ("valid", "new", "improving")} for hole, m in by_hole.items()
+            hole: {name: m[name]["value"] for name in ("valid", "new", "improving")}
+            for hole, m in by_hole.items()
         },
     }

@@ -122,7 +122,9 @@ class RunStore:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.close()
-            raise StoreError(f"Another process is using {self.folder}; wait for it or stop it first.") from None
+            raise StoreError(
+                f"Another process is using {self.folder}; wait for it or stop it first."
+            ) from None
         return lock
 
     def _check_version(self) -> None:
@@ -204,7 +206,10 @@ class RunStore:
             proposals: what each island asked for; stored once however many completions share it.
         """
         records = list(candidates)
-        prompts = [(round_, i, p.prompt, json.dumps(asdict(p) | {"prompt": ""})) for i, p in (proposals or {}).items()]
+        prompts = [
+            (round_, i, p.prompt, json.dumps(asdict(p) | {"prompt": ""}))
+            for i, p in (proposals or {}).items()
+        ]
         with self.transaction():
             self._db.executemany("INSERT INTO prompts VALUES (?, ?, ?, ?)", prompts)
             self._db.executemany(_INSERT_CANDIDATE, [_candidate_row(record) for record in records])
@@ -212,7 +217,9 @@ class RunStore:
 
     def unit_summary(self, round_: int, group: int) -> dict[str, Any] | None:
         """What was recorded of a unit, or None if it is still to be done."""
-        row = self._db.execute("SELECT summary FROM units WHERE round = ? AND grp = ?", (round_, group)).fetchone()
+        row = self._db.execute(
+            "SELECT summary FROM units WHERE round = ? AND grp = ?", (round_, group)
+        ).fetchone()
         return None if row is None else json.loads(row[0])
 
     def unit_candidates(self, round_: int, islands: Iterable[int]) -> list[CandidateRecord]:
@@ -268,7 +275,9 @@ class RunStore:
 
     def unit_summaries(self) -> list[dict[str, Any]]:
         """Every finished unit's summary, in order of round and group."""
-        return [json.loads(row[0]) for row in self._db.execute("SELECT summary FROM units ORDER BY round, grp")]
+        return [
+            json.loads(row[0]) for row in self._db.execute("SELECT summary FROM units ORDER BY round, grp")
+        ]
 
     # -- tuning
 
@@ -311,14 +320,18 @@ class RunStore:
     def add_held_out(self, program_key: str, result: Mapping[str, Any]) -> None:
         """Store a program's confirmation on held-out seeds."""
         with self.transaction():
-            self._db.execute("INSERT OR REPLACE INTO held_out VALUES (?, ?)", (program_key, json.dumps(result)))
+            self._db.execute(
+                "INSERT OR REPLACE INTO held_out VALUES (?, ?)", (program_key, json.dumps(result))
+            )
 
     def held_out(self, program_key: str) -> dict[str, Any] | None:
         """A program's stored confirmation, or None."""
         row = self._db.execute("SELECT result FROM held_out WHERE program_key = ?", (program_key,)).fetchone()
         return None if row is None else json.loads(row[0])
 
-    def add_supporter_call(self, role: str, call: Mapping[str, Any], *, round_: int, phase: int | None) -> None:
+    def add_supporter_call(
+        self, role: str, call: Mapping[str, Any], *, round_: int, phase: int | None
+    ) -> None:
         """Store one call of a supporter, answered or skipped."""
         with self.transaction():
             self._db.execute(
@@ -342,9 +355,9 @@ def _connect_readonly(path: Path) -> sqlite3.Connection:
     return db
 
 
-_INSERT_CANDIDATE = (
-    f"INSERT INTO candidates ({', '.join(_CANDIDATE_COLUMNS)}) VALUES ({', '.join('?' * len(_CANDIDATE_COLUMNS))})"
-)
+_COLUMN_LIST = ", ".join(_CANDIDATE_COLUMNS)
+_MARKS = ", ".join("?" * len(_CANDIDATE_COLUMNS))
+_INSERT_CANDIDATE = f"INSERT INTO candidates ({_COLUMN_LIST}) VALUES ({_MARKS})"
 
 
 def _candidate_row(record: CandidateRecord) -> tuple:

@@ -45,7 +45,13 @@ class Tuning:
     """
 
     def __init__(
-        self, config: RunConfig, policy: Policy, style: Style, cache: ProgramCache, store: RunStore, tell: Tell
+        self,
+        config: RunConfig,
+        policy: Policy,
+        style: Style,
+        cache: ProgramCache,
+        store: RunStore,
+        tell: Tell,
     ):
         self.config = config
         self.policy = policy
@@ -102,8 +108,7 @@ class Tuning:
     def _pairs(self, number: int, last: int) -> list[PreferencePair]:
         """D_k: built from every completion of the run so far (the data are cumulative, Algorithm 1)."""
         completions = [
-            _scored(record)
-            for record in self.store.candidates("WHERE c.prompted AND c.round <= ?", (last,))
+            _scored(record) for record in self.store.candidates("WHERE c.prompted AND c.round <= ?", (last,))
         ]
         return build_pairs(completions, self.config.pairs, stream(self.config.seed, "pairs", number))
 

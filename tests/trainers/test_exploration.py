@@ -34,7 +34,9 @@ class Writer:
                 if self.left < 0:
                     raise KeyboardInterrupt
             rng = stream(requests[i].seed, "sample", j)
-            on_completion(i, j, Completion(f" {rng.choice(['3', '5', 'oops(', 'x', str(rng.integers(9))])}\n", 2))
+            on_completion(
+                i, j, Completion(f" {rng.choice(['3', '5', 'oops(', 'x', str(rng.integers(9))])}\n", 2)
+            )
 
 
 class Evaluator:

@@ -35,7 +35,12 @@ def test_round_trip():
     assert build(Outer, plain(settings)) == settings
 
 
-@given(st.floats(1e-6, 1e6), st.integers(-100, 100), st.lists(st.integers(), max_size=4), st.none() | st.integers())
+@given(
+    st.floats(1e-6, 1e6),
+    st.integers(-100, 100),
+    st.lists(st.integers(), max_size=4),
+    st.none() | st.integers(),
+)
 def test_round_trip_of_any_values(rate, steps, sizes, limit):
     settings = Outer(inner=Inner(rate, steps), sizes=tuple(sizes), limit=limit)
     assert build(Outer, plain(settings)) == settings

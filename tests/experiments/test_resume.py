@@ -1,0 +1,82 @@
+"""`kill -9` of the real main job, real weights and confined workers included: nothing lost, nothing doubled."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from agents.model import ModelMissing, resolve_model
+from trainers.store import RunStore
+
+SMALL = [
+    "rounds=5", "phase_every=2", "exploration.islands=3", "exploration.samples=6", "pairs.count=8", "probe.samples=1",
+    "gate_samples=2", "held_out_seeds=2", "env_args.replicas=2", "env_args.horizon=300", "tracking=off",
+    "torch_threads=1",
+]  # fmt: skip
+
+
+def start(folder: Path) -> subprocess.Popen:
+    command = [sys.executable, "-m", "experiments.run", "--folder", str(folder), "--resume-if-exists"]
+    if not (folder / "config.yaml").exists():
+        command += SMALL
+    # A session of its own: whatever the run starts can be told from everything else.
+    return subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def finish(folder: Path) -> None:
+    process = start(folder)
+    output, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, output.decode()
+
+
+def contents(folder: Path) -> tuple:
+    with RunStore(folder) as store:
+        phases = [
+            (p.get("policy_digest"), p.get("reference_digest"), p.get("decision"), p.get("skipped"))
+            for p in store.phases()
+        ]
+        return list(store.candidates()), [tuple(row) for row in store.pairs()], phases
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_killed_at_random_moments_and_resumed(tmp_path):
+    try:
+        resolve_model("embedded")
+    except ModelMissing as error:
+        pytest.skip(str(error))
+    finish(tmp_path / "whole")
+    rng = random.Random()
+    before = set(psutil.pids())
+    for _ in range(3):
+        process = start(tmp_path / "killed")
+        time.sleep(rng.uniform(5, 35))
+        if process.poll() is not None:
+            break
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    finish(tmp_path / "killed")
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert_nothing_left_behind(before)
+
+
+def assert_nothing_left_behind(before: set[int]) -> None:
+    deadline = time.monotonic() + 10
+    while True:
+        left = [
+            p for p in psutil.process_iter(["pid", "cmdline"]) if p.pid not in before and _is_evaluator(p)
+        ]
+        if not left or time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    assert not left
+
+
+def _is_evaluator(process: psutil.Process) -> bool:
+    return "atlas_gym/evaluation" in " ".join(process.info["cmdline"] or ())
