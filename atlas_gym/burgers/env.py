@@ -47,8 +47,10 @@ class BurgersEnv(ProgramEnv):
     | returns     | scalar tensor, the loss
     |
 
-    Module-level variables keep their values within a training, so that running averages and attention weights
-    work; each replica runs the program in a namespace of its own. The default type of new tensors is float64.
+    The function is called once per epoch and replica, and at the end once more, with the last epoch's number, at
+    held-out points. Module-level variables keep their values within a training, so that running averages and
+    attention weights work; each replica runs the program in a namespace of its own. The default type of new
+    tensors is float64.
 
     ## Observation Space
     `Source`: the task in words, the limits, the best program so far (or one to start from) and, after a step,
