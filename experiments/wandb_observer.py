@@ -1,5 +1,6 @@
 """A run as W&B sees it: one row a round, one row a phase, the best programs as a table at the end."""
 
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ class WandbObserver(Observer):
     """Forwards a run's events to a `Tracker`; a round that is only replayed on resume is not logged twice."""
 
     def __init__(self, store: RunStore, config: RunConfig, warn):
-        run_id = store.get_meta("run_id")
+        run_id = store.get_meta("run_id") or uuid.uuid4().hex[:12]
+        store.set_meta("run_id", run_id)
         self._store = store
         self._groups = config.exploration.groups
         self._tracker = Tracker(store.folder, config.tracking, plain(config), run_id, warn)
