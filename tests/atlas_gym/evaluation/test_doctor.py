@@ -1,0 +1,39 @@
+"""The doctor on this machine."""
+
+import pytest
+
+from atlas_gym.evaluation import doctor
+from atlas_gym.evaluation.confinement import ALL_LAYERS
+from atlas_gym.evaluation.evaluator import DEFAULT_MINIMUM
+from atlas_gym.evaluation.streams import SECRET_VARIABLE
+
+
+def test_every_layer_is_looked_at_and_the_default_ones_are_required():
+    findings = {finding.name: finding for finding in doctor.examine()}
+    assert set(ALL_LAYERS) <= set(findings)
+    assert {name for name, finding in findings.items() if finding.required} == set(DEFAULT_MINIMUM)
+    assert all(findings[layer].given for layer in ALL_LAYERS)
+    assert "ms" in findings["numpy workers"].detail
+
+
+@pytest.fixture
+def without_torch(monkeypatch):
+    """Its import takes most of the doctor's time; one test with it is enough."""
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+
+
+def test_report_ends_with_a_verdict(capsys, monkeypatch, without_torch):
+    monkeypatch.setenv(SECRET_VARIABLE, "public")
+    assert doctor.main() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "The confined evaluator works here."
+    assert any("torch is not installed" in line for line in lines)
+    assert any(line.split()[:3] == ["NO", "secret", "streams"] for line in lines)
+
+
+def test_other_systems_get_no_layer(capsys, monkeypatch, without_torch):
+    monkeypatch.setattr(doctor.sys, "platform", "darwin")
+    assert doctor.main() == 1
+    out = capsys.readouterr().out
+    assert out.count("this is not Linux") == len(ALL_LAYERS)
+    assert "UnconfinedEvaluator" in out

@@ -1,0 +1,276 @@
+"""The pool: order, isolation of jobs from each other, survival, and that nothing is left behind."""
+
+import gc
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from atlas_gym.evaluation import EvaluatorError, EvaluatorPool, Limits, Status
+from tests.atlas_gym.evaluation.processes import alive, descendants, die_out, open_descriptors
+from tests.atlas_gym.evaluation.toy import HONEST, LAZY, ToyTask, play_bare
+
+TASK = ToyTask(limits=Limits(wall_s=2.0, cpu_s=5.0))
+ENDLESS = "while True: pass"
+
+
+@pytest.fixture(scope="module")
+def shared_pool():
+    with EvaluatorPool(2) as pool:
+        yield pool
+
+
+def test_results_keep_the_order_of_the_programs(shared_pool):
+    programs = [f"def guess(hint, t): return {k}.0 * hint" for k in range(12)]
+    scores = [evaluation.score for evaluation in shared_pool.map(programs, TASK)]
+    assert scores == [play_bare(program, TASK) for program in programs]
+
+
+def test_every_status_comes_through(shared_pool):
+    programs = [
+        HONEST,
+        "def (",
+        "1 / 0",
+        ENDLESS,
+        "bytearray(1 << 30)",
+        "open('/etc/passwd')",
+        "import os\nos._exit(0)",
+    ]
+    statuses = [evaluation.status.value for evaluation in shared_pool.map(programs, TASK)]
+    assert statuses == ["ok", "invalid", "error", "timeout", "memory", "violation", "crashed"]
+
+
+def test_tasks_may_differ_within_a_pool(shared_pool):
+    tasks = [replace(TASK, seed=seed, replicas=1 + seed) for seed in range(4)]
+    futures = [shared_pool.submit(LAZY, task) for task in tasks]
+    assert [future.result().score for future in futures] == [play_bare(LAZY, task) for task in tasks]
+
+
+def test_traces_and_costs_come_through(shared_pool):
+    evaluation = shared_pool.evaluate(HONEST, TASK)
+    assert evaluation.traces["hints"].shape == (20, 2)
+    assert evaluation.cpu_s > 0
+    assert "seccomp" in evaluation.layers
+
+
+def test_many_threads_may_submit(shared_pool):
+    scores = []
+    threads = [
+        threading.Thread(target=lambda: scores.append(shared_pool.evaluate(HONEST, TASK).score))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert scores == [play_bare(HONEST, TASK)] * 8
+
+
+def test_an_endless_program_holds_one_lane_only(shared_pool):
+    endless = shared_pool.submit(ENDLESS, replace(TASK, limits=Limits(wall_s=30.0, cpu_s=30.0)))
+    assert all(evaluation.ok for evaluation in shared_pool.map([HONEST] * 10, TASK))
+    assert not endless.done()
+    kill_workers(shared_pool)
+    assert endless.result().status is Status.MEMORY  # killed from outside
+
+
+def kill_workers(pool):
+    """Kill every worker of the pool's fork servers, as a machine without memory would."""
+    for referee in referees(pool):
+        for server in children(referee):
+            for worker in children(server):
+                os.kill(worker, signal.SIGKILL)
+
+
+def referees(pool):
+    _, _, args, _ = pool._close.peek()
+    return [lane._process.pid for lane in args[1]]
+
+
+def everything_of(pool):
+    direct = set(referees(pool))
+    return direct.union(*map(descendants, direct))
+
+
+def children(pid):
+    below = descendants(pid)
+    return {p for p in below if not any(p in descendants(q) for q in below)}
+
+
+def test_a_dead_referee_is_replaced_and_its_job_done_once():
+    with EvaluatorPool(1) as pool:
+        assert pool.evaluate(HONEST, TASK).ok
+        (before,) = referees(pool)
+        futures = [pool.submit(program, TASK) for program in (HONEST, LAZY, HONEST)]
+        os.kill(before, signal.SIGKILL)
+        scores = [future.result().score for future in futures]
+        assert scores == [play_bare(program, TASK) for program in (HONEST, LAZY, HONEST)]
+        assert referees(pool) != [before]
+
+
+@dataclass(frozen=True)
+class LethalTask(ToyTask):
+    """Kills its referee whenever it is judged."""
+
+    def judge(self, channel):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class MistakenTask(ToyTask):
+    """Has a bug."""
+
+    def judge(self, channel):
+        return 1 / 0
+
+
+def test_a_job_that_kills_its_referee_twice_has_crashed(shared_pool):
+    lethal = LethalTask(limits=TASK.limits)
+    evaluation = shared_pool.evaluate(HONEST, lethal)
+    assert (evaluation.status, evaluation.detail) == (Status.CRASHED, "its referee died twice")
+    assert shared_pool.evaluate(HONEST, TASK).ok
+
+
+def test_mistakes_of_a_task_reach_the_caller(shared_pool):
+    with pytest.raises(EvaluatorError, match="ZeroDivisionError"):
+        shared_pool.evaluate(HONEST, MistakenTask(limits=TASK.limits))
+    assert shared_pool.evaluate(HONEST, TASK).ok
+
+
+def test_a_task_that_cannot_be_pickled_reaches_the_caller(shared_pool):
+    @dataclass(frozen=True)
+    class Local(ToyTask):
+        extra: object = field(default_factory=lambda: lambda: 0)
+
+    with pytest.raises((AttributeError, TypeError, ImportError)) as caught:
+        shared_pool.evaluate(HONEST, Local())
+    assert "ickle" in str(caught.value)
+    assert shared_pool.evaluate(HONEST, TASK).ok
+
+
+def test_close_leaves_no_process_no_descriptor_and_no_thread():
+    descriptors, threads = open_descriptors(), threading.active_count()
+    pool = EvaluatorPool(2)
+    pool.map([HONEST, "1 / 0", "import os\nos._exit(1)", HONEST], TASK)
+    processes = everything_of(pool)
+    assert len(processes) >= 4  # per lane a referee and a fork server
+    pool.close()
+    pool.close()
+    assert alive(processes) == set()
+    assert open_descriptors() == descriptors
+    assert threading.active_count() == threads
+    with pytest.raises(RuntimeError, match="closed"):
+        pool.submit(HONEST, TASK)
+
+
+def test_close_breaks_off_what_runs_and_cancels_what_waits():
+    pool = EvaluatorPool(1)
+    pool.evaluate(HONEST, TASK)
+    endless = replace(TASK, limits=Limits(wall_s=60.0, cpu_s=60.0))
+    running, waiting = pool.submit(ENDLESS, endless), pool.submit(HONEST, TASK)
+    while not running.running():
+        time.sleep(0.01)
+    processes = everything_of(pool)
+    pool.close()
+    with pytest.raises(EvaluatorError, match="closed"):
+        running.result()
+    with pytest.raises(CancelledError):
+        waiting.result()
+    assert alive(processes) == set()
+
+
+def test_a_forgotten_pool_closes_itself():
+    pool = EvaluatorPool(1)
+    pool.evaluate(HONEST, TASK)
+    processes = everything_of(pool)
+    del pool
+    gc.collect()
+    assert alive(processes) == set()
+
+
+SCRIPT = """
+import os, time
+from atlas_gym.evaluation import EvaluatorPool, Limits
+from tests.atlas_gym.evaluation.toy import HONEST, ToyTask
+pool = EvaluatorPool(2)
+assert all(e.ok for e in pool.map([HONEST] * 4, ToyTask()))
+"""
+
+
+def test_the_interpreter_may_end_without_close():
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_nothing_survives_a_killed_owner():
+    code = SCRIPT + textwrap.dedent("""
+    if os.fork() == 0:  # a copy that holds the sockets open
+        time.sleep(60)
+    pool.submit("while True: pass", ToyTask(limits=Limits(wall_s=60, cpu_s=60)))
+    time.sleep(0.5)
+    print("ready", flush=True)
+    time.sleep(60)
+    """)
+    owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert owner.stdout.readline() == b"ready\n"
+    direct = children(owner.pid)
+    below = descendants(owner.pid)
+    copy = {pid for pid in direct if not descendants(pid)}
+    owner.kill()
+    owner.wait()
+    assert len(below - copy) >= 6
+    assert die_out(below - copy)
+    for pid in copy:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _evaluate_in_daemon(results):
+    with EvaluatorPool(1) as pool:
+        results.put(pool.evaluate(HONEST, TASK).score)
+
+
+def test_pools_work_in_daemonic_processes():
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    process = context.Process(target=_evaluate_in_daemon, args=(results,), daemon=True)
+    process.start()
+    assert results.get(timeout=60) == play_bare(HONEST, TASK)
+    process.join()
+
+
+def test_a_fork_of_the_owner_is_refused(shared_pool):
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            shared_pool.submit(HONEST, TASK)
+        except RuntimeError:
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert shared_pool.evaluate(HONEST, TASK).ok
+
+
+def test_unconfined_pools_must_be_named():
+    with EvaluatorPool(1, confinement="unconfined") as pool:
+        assert pool.evaluate(HONEST, TASK).layers == ("rlimits",)
+
+
+@pytest.mark.parametrize("workers", [0, -1])
+def test_a_pool_needs_workers(workers):
+    with pytest.raises(ValueError, match="at least one worker"):
+        EvaluatorPool(workers)
+
+
+def test_unknown_confinement_is_refused_at_once():
+    with pytest.raises(ValueError, match="confinement"):
+        EvaluatorPool(1, confinement="off")
