@@ -98,10 +98,9 @@ def test_discounting_weights_a_round_of_age_s_by_gamma_to_the_s(name):
         else:
             # The covariance of the weighted estimate, propagated through it: θ̂ is linear in the rewards.
             linear_map = np.linalg.lstsq(rows, np.eye(len(rows)), rcond=None)[0]
-            squared = np.concatenate([weights, np.ones(D)])
-            bonus = np.sqrt(
-                np.einsum("ki,ij,j,lj,kl->k", contexts, linear_map, squared, linear_map, contexts)
-            )
+            covariance = linear_map @ np.diag([*weights, *np.ones(D)]) @ linear_map.T
+            assert any(operand.shape == (D, D) and np.allclose(operand, covariance) for operand in operands)
+            bonus = np.sqrt(np.einsum("ki,ij,kj->k", contexts, covariance, contexts))
         assert_plays(arm, contexts @ theta + alpha * bonus)
 
 
