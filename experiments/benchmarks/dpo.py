@@ -1,0 +1,205 @@
+"""One DPO phase of 64 same-prompt pairs with the embedded model: packed against stock TRL, side by side.
+
+    OMP_NUM_THREADS=1 python -m experiments.benchmarks.dpo
+
+Every contender runs in a process of its own, one after the other, on the same pairs in the same batches
+from the same weights, and reports the seconds of the phase (reference included, loading excluded), the peak
+of its resident memory (everything included), its losses and its adapter. Contenders:
+
+- packed: this package's trainer, one sequence per prompt;
+- stock: TRL's `DPOTrainer` with its own collation and loss, same settings;
+- stock-checkpointed: the same with activation checkpointing, which is TRL's default and trades time for
+memory.
+
+The prompts are those of the line-edit style on variants of the bandit's initial program; the completions
+are lines of the same programs and broken ones, so lengths are those of a real run and no model has to be
+asked.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from agents.adapter_files import WEIGHTS
+from agents.candidate import CandidateRecord
+from agents.model import resolve_model
+from agents.policy import POLICY, REFERENCE, Policy
+from agents.proposals.base import Showing
+from agents.proposals.edit_line import EditLine
+from atlas_gym import task_spec
+from trainers.kl import candidate_kls
+from trainers.pairs import PreferencePair
+from trainers.phase import gate_subset
+from trainers.phase_training import TrainingSettings, train
+
+CONTENDERS = ("packed", "stock", "stock-checkpointed")
+GOALS = {"seconds": 0.15, "memory": 0.35, "kl": 0.25}
+
+
+def main() -> None:
+    """Run every contender in turn and print the ratios; with `--contender`, be one."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--prompts", type=int, default=16, help="distinct prompts")
+    parser.add_argument("--pairs", type=int, default=4, help="pairs per prompt, at most 4")
+    parser.add_argument("--gate-prompts", type=int, default=4, help="prompts of the gate subset of Eq. 3")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--model", default="embedded")
+    parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"])
+    parser.add_argument(
+        "--without", nargs="*", default=[], choices=CONTENDERS[1:], help="contenders to leave out"
+    )
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
+    parser.add_argument("--adapter", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.contender:
+        print(json.dumps(contend(arguments)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        figures = {
+            name: spawn(name, Path(folder) / name) for name in CONTENDERS if name not in arguments.without
+        }
+        report(figures, Path(folder))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=1))
+
+
+def spawn(contender: str, adapter: Path) -> dict[str, Any]:
+    """Run one contender in a fresh process with this process's arguments."""
+    command = [sys.executable, "-m", "experiments.benchmarks.dpo", *sys.argv[1:]]
+    command += ["--contender", contender, "--adapter", str(adapter)]
+    print(f"{contender} …", end=" ", flush=True)
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
+    figures: dict[str, Any] = json.loads(output.splitlines()[-1])
+    print(f"{figures['seconds']:.1f} s, {figures['memory']:.2f} GB")
+    return figures
+
+
+def contend(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Be one contender: run the phase, save the adapter, return the figures."""
+    torch.set_num_threads(arguments.threads)
+    policy = Policy.load(resolve_model(arguments.model), dtype=getattr(torch, arguments.dtype))
+    pairs = make_pairs(arguments.prompts, arguments.pairs)
+    settings = TrainingSettings(
+        packed=arguments.contender == "packed",
+        activation_checkpointing=arguments.contender == "stock-checkpointed",
+        max_tokens=4096,
+    )
+    start = time.perf_counter()
+    training = train(policy, pairs, settings, checkpoints=1, rng=np.random.default_rng(0), seed=0)
+    seconds = time.perf_counter() - start
+    figures = {
+        "seconds": seconds,
+        # Linux reports kilobytes.
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+        "tokens": training.tokens,
+        "losses": [record.loss for record in training.steps],
+    }
+    policy.save(POLICY, arguments.adapter)
+    if arguments.contender == "packed":
+        figures["kl"] = measure_kl(policy, pairs, [*training.checkpoints, POLICY], arguments.gate_prompts)
+    return figures
+
+
+def measure_kl(
+    policy: Policy, pairs: Sequence[PreferencePair], candidates: Sequence[str], prompts: int
+) -> dict[str, float]:
+    """Seconds of Eq. 3 for the candidate set, packed and not, and the value of the final policy."""
+    items = gate_subset(pairs, prompts, np.random.default_rng(0))
+    timed = {}
+    for name, packed in (("packed", True), ("unpacked", False)):
+        start = time.perf_counter()
+        estimates = candidate_kls(policy, candidates, REFERENCE, items, packed=packed)
+        timed[name] = time.perf_counter() - start
+    final = estimates[POLICY]
+    return {**timed, "items": len(items), "value": final.mean, "error": final.standard_error}
+
+
+def report(figures: dict[str, dict[str, Any]], folder: Path) -> None:
+    """Print the ratios to the packed trainer, against the goals."""
+    packed = figures["packed"]
+    for name in figures.keys() - {"packed"}:
+        other = figures[name]
+        print(
+            f"packed / {name}: {packed['seconds'] / other['seconds']:.3f} of the time "
+            f"(goal {GOALS['seconds']}), {packed['memory'] / other['memory']:.2f} of the memory "
+            f"(goal {GOALS['memory']}), "
+            f"{packed['tokens'] / other['tokens']:.3f} of the tokens"
+        )
+        losses = max(abs(a - b) for a, b in zip(packed["losses"], other["losses"], strict=True))
+        adapters = [load_file(folder / contender / WEIGHTS) for contender in ("packed", name)]
+        largest = max((adapters[0][key] - adapters[1][key]).abs().max().item() for key in adapters[0])
+        print(f"    largest difference of a step's loss {losses:.1e}, of an adapter's weight {largest:.1e}")
+    kl = packed["kl"]
+    print(
+        f"Eq. 3 of the candidate set on {kl['items']} completions: {kl['packed']:.1f} s packed, "
+        f"{kl['packed'] / packed['seconds']:.2f} of the phase (goal {GOALS['kl']}); "
+        f"{kl['unpacked']:.1f} s unpacked; final policy {kl['value']:.3f} ± {kl['error']:.3f} nats per token"
+    )
+
+
+def make_pairs(prompts: int, pairs: int) -> list[PreferencePair]:
+    """`pairs` pairs (at most 4, of eight completions) of each of `prompts` line-edit prompts; always the
+    same."""
+    spec = task_spec("ATLAS-Bandit-v0")
+    rng = np.random.default_rng(0)
+    style = EditLine(spec.function)
+    made: list[PreferencePair] = []
+    while len(made) < prompts * pairs:
+        worse, parent = (_program(spec.starts["named"], int(rng.integers(5, 200)), i) for i in range(2))
+        hole = style.holes(parent.program)[len(made) // pairs % len(style.holes(parent.program))]
+        prompt = style.propose(parent, hole, Showing(worse=worse)).prompt
+        good, bad = _completions(parent.program, rng)
+        made += [
+            PreferencePair(
+                prompt, good[i], bad[i], "failed", 1.0, 2 * len(made), 2 * len(made) + 1, hole.label
+            )
+            for i in range(pairs)
+        ]
+    return made
+
+
+def _completions(program: str, rng: np.random.Generator) -> tuple[list[str], list[str]]:
+    """Four right sides of the program's own lines with a new constant, and four with a bracket missing."""
+    sides = [line.split(" = ", 1)[1] for line in program.splitlines() if " = " in line]
+    drawn = [sides[i] for i in rng.permutation(len(sides))[:8]]
+    good = [f" {side} + {rng.integers(2, 100)}\n" for side in drawn[:4]]
+    return good, [f" ({side} * {rng.integers(2, 100)}\n" for side in drawn[4:]]
+
+
+def _program(start: str, window: int, index: int) -> CandidateRecord:
+    program = start.replace("window = 50", f"window = {window}")
+    return CandidateRecord(
+        id=index,
+        round=0,
+        island=0,
+        origin="seed",
+        style="",
+        hole="",
+        parent_id=None,
+        prompt="",
+        completion="",
+        program=program,
+        program_key=None,
+        status="ok",
+        score=-0.16,
+    )
+
+
+if __name__ == "__main__":
+    main()
