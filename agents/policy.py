@@ -7,13 +7,11 @@ adapter (B = 0) *is* the base model, bit for bit; the reference of the first pha
 Three ways to use it:
 
 - `policy.model` with `policy.using(name)`: forward passes with the adapter of that name, unmerged
-(log-probabilities, KL).
+  (log-probabilities, KL).
 - `with policy.merged(name) as model`: a plain Hugging Face model with the adapter folded in, for
-generation. Afterwards
-  the base weights are restored to the last bit (see `agents.merging`).
+  generation. Afterwards the base weights are restored to the last bit (see `agents.merging`).
 - training, by TRL's `DPOTrainer` on `policy.model`. TRL insists on the name "default" for the adapter it
-trains, which is
-  why `POLICY` is that string.
+  trains, which is why `POLICY` is that string.
 """
 
 from __future__ import annotations
