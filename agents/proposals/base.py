@@ -102,7 +102,8 @@ def versions(source: Source, showing: Showing) -> str:
     if showing.notes:
         parts.append("\n".join(f"# {' '.join(note.split())}" for note in showing.notes))
     worse = None if showing.worse is None else Source.parse(showing.worse.program, name)
-    if worse is not None:
-        parts.append(worse.function_text(f"{name}_v0"))
+    # Without a worse program the parent stands in: measured on the embedded model, a second version in sight
+    # raises the share of valid and new edits from a quarter to a third.
+    parts.append((worse or source).function_text(f"{name}_v0"))
     parts.append(source.function_text(f"{name}_v1"))
     return "".join(f"{part}\n\n\n" for part in parts)
