@@ -22,6 +22,7 @@ from tests.hostile.seats import bandit
 HOSTILE_SHARE = 0.2
 WARM_UP = 0.2
 """Share of the evaluations before the first measurement: caches fill, allocators grow to their size."""
+_PORTION = 50
 
 
 @dataclass(frozen=True)
@@ -36,18 +37,21 @@ class Footprint:
     """How many there are."""
 
 
+NOTHING = Footprint(0.0, 0, 0)
+
+
 @dataclass
 class Report:
     """What came of it."""
 
-    before: Footprint
+    before: Footprint = NOTHING
     """After the warm-up."""
-    after: Footprint
+    after: Footprint = NOTHING
     """At the end."""
-    statuses: Counter[str] = field(default_factory=Counter)
-    """Of the hostile programs."""
+    hostile: Counter[str] = field(default_factory=Counter)
+    """Statuses of the hostile programs."""
     honest: Counter[str] = field(default_factory=Counter)
-    """Of the honest programs."""
+    """Statuses of the honest programs."""
     honest_scores: set[float | None] = field(default_factory=set)
     """One, if the honest program was never affected."""
     seconds: float = 0.0
@@ -58,23 +62,26 @@ class Report:
         """Share by which memory grew."""
         return self.after.memory_mb / self.before.memory_mb - 1.0
 
+    def count(self, hostile: bool, evaluation: Evaluation) -> None:
+        """Take note of one evaluation."""
+        (self.hostile if hostile else self.honest)[evaluation.status.value] += 1
+        if not hostile:
+            self.honest_scores.add(evaluation.score)
+
 
 def soak(evaluations: int, workers: int = 2, seed: int = 0) -> Report:
     """Evaluate honest and hostile programs in random order and compare the footprints."""
     seat = bandit()
     seat = replace(seat, task=replace(seat.task, limits=replace(seat.task.limits, wall_s=1.0)))
-    began = time.monotonic()
+    report, began = Report(), time.monotonic()
     with Scene() as scene, EvaluatorPool(workers) as pool:
         batch = _batch(seat, scene, evaluations, seed)
         warm_up = int(WARM_UP * evaluations)
-        first = _run(pool, seat, batch[:warm_up])
-        before = _footprint()
-        second = _run(pool, seat, batch[warm_up:])
-        report = Report(before, _footprint(), seconds=time.monotonic() - began)
-    for (hostile, _), evaluation in zip(batch, first + second, strict=True):
-        (report.statuses if hostile else report.honest)[evaluation.status.value] += 1
-        if not hostile:
-            report.honest_scores.add(evaluation.score)
+        _run(pool, seat, batch[:warm_up], report)
+        report.before = _footprint()
+        _run(pool, seat, batch[warm_up:], report)
+        report.after = _footprint()
+    report.seconds = time.monotonic() - began
     return report
 
 
@@ -88,9 +95,13 @@ def _batch(seat: Seat, scene: Scene, evaluations: int, seed: int) -> list[tuple[
     return batch
 
 
-def _run(pool: EvaluatorPool, seat: Seat, batch: list[tuple[bool, str]]) -> list[Evaluation]:
-    evaluations = pool.map([program for _, program in batch], seat.task)
-    return [replace(evaluation, traces={}) for evaluation in evaluations]
+def _run(pool: EvaluatorPool, seat: Seat, batch: list[tuple[bool, str]], report: Report) -> None:
+    """In portions, so that it is not the results that take the memory."""
+    for start in range(0, len(batch), _PORTION):
+        portion = batch[start : start + _PORTION]
+        evaluations = pool.map([program for _, program in portion], seat.task)
+        for (hostile, _), evaluation in zip(portion, evaluations, strict=True):
+            report.count(hostile, evaluation)
 
 
 def _footprint(settle_s: float = 1.0) -> Footprint:
@@ -110,7 +121,7 @@ def main(evaluations: int) -> None:
     report = soak(evaluations)
     print(f"{evaluations} evaluations in {report.seconds:.0f} s on two workers")
     print(f"  honest programs   {dict(report.honest)}, {len(report.honest_scores)} distinct score")
-    print(f"  hostile programs  {dict(report.statuses)}")
+    print(f"  hostile programs  {dict(report.hostile)}")
     for name in ("memory_mb", "descriptors", "processes"):
         print(f"  {name:<16}  {getattr(report.before, name):.0f} -> {getattr(report.after, name):.0f}")
     print(f"  memory growth     {100 * report.memory_growth:+.1f} %")

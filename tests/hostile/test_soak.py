@@ -12,7 +12,7 @@ def test_pool_survives_unchanged(evaluations):
     report = soak(evaluations)
     assert set(report.honest) == {"ok"}
     assert len(report.honest_scores) == 1
-    assert sum(report.statuses.values()) + sum(report.honest.values()) == evaluations
+    assert sum(report.hostile.values()) + sum(report.honest.values()) == evaluations
     assert report.after.descriptors == report.before.descriptors
     assert report.after.processes == report.before.processes
     assert report.memory_growth <= 0.05
