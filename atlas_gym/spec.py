@@ -6,10 +6,12 @@ Both are cheap: they import neither torch nor the hidden state.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from atlas_gym.evaluation.task import Task
 from atlas_gym.registration import load_problem
+
+if TYPE_CHECKING:
+    from atlas_gym.evaluation.task import Task
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def task_spec(env_id: str, **params: Any) -> TaskSpec:
     return load_problem(env_id, **params).spec
 
 
-def make_task(env_id: str, *, seed: int, split: str = "train", **params: Any) -> Task:
+def make_task(env_id: str, *, seed: int, split: str = "train", **params: Any) -> "Task":
     """Give the task that `gym.make(env_id, split=split, **params)` poses after `reset(seed=seed)`.
 
     Args:
