@@ -76,6 +76,8 @@ class GenerationRequest:
     """Where a completion ends."""
     seed: int = 0
     """Seed of this request's own random stream."""
+    sampling: Sampling | None = None
+    """How this request's tokens are drawn; None for the backend's own way."""
     written: tuple[str, ...] | None = None
     """Completions that were made without a model, at least ``n``; a backend only hands them over."""
 

@@ -62,12 +62,12 @@ class LaneBatch:
     """Decodes several requests together, one token per active lane and step."""
 
     def __init__(self, model: Any, vocabulary: Vocabulary, sampling: Sampling, groups: Sequence[list[Lane]]):
-        """``groups`` holds the lanes of each request; all requests of a batch stop alike."""
+        """``groups`` holds the lanes of each request; all of them stop alike."""
         self.model = model
         self.vocabulary = vocabulary
         self.sampling = sampling
         self.groups = [list(group) for group in groups]
-        self._banned = vocabulary.banned_in_line if groups[0][0].stop == "line" else vocabulary.unusable
+        self._banned = vocabulary.banned(sampling.banned_text if groups[0][0].stop == "line" else "")
         self._cache = DynamicCache()
         self._lane_count = max(len(group) for group in groups)
         # (sequence, lane, column of the cache): what each lane may look at.

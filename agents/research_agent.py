@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from agents.candidate import CandidateRecord
-from agents.generation import GenerationRequest
+from agents.generation import GenerationRequest, Sampling
 from agents.islands import Island, IslandSettings
 from agents.proposals import Complete, EditLine, Hole, Numeric, Proposal, Rewrite, Showing, Style
 from agents.proposals.rewrite import Chat
@@ -51,6 +51,8 @@ class AgentSettings:
     reset_every: int = 0
     """Every so many rounds the weaker half of the islands starts again from a stronger one's best; 0 for
     never."""
+    island_sampling: tuple[Sampling, ...] = ()
+    """How tokens are drawn, dealt out to the islands in turn; empty: as the generator does."""
     variants: int = 0
     """How many scored versions of the line at hand ``edit_line`` shows in its prompt."""
 
@@ -146,12 +148,14 @@ class ResearchAgent:
         style, hole = self._choose(island, parent, rng)
         variants = self._variants(island, style, hole) if style.name == EditLine.name else ()
         proposal = style.propose(parent, hole, Showing(worse, notes, variants))
+        own = self.settings.island_sampling
         request = GenerationRequest(
             prompt=proposal.prompt,
             n=n,
             avoid=proposal.avoid,
             stop=proposal.stop,
             seed=torch_seed(self.seed, purpose, "tokens", round, island.index),
+            sampling=own[island.index % len(own)] if own else None,
             written=style.write(proposal, n, rng),
         )
         if parent.score is None:

@@ -58,12 +58,8 @@ class TransformersGenerator:
         self.sampling = sampling or Sampling()
         self.totals = GenerationTotals()
         self._max_lanes = max_lanes
-        self._vocabulary = Vocabulary(
-            tokenizer,
-            model.get_output_embeddings().weight.shape[0],
-            banned_text=self.sampling.banned_text,
-            device=model.device,
-        )
+        size = model.get_output_embeddings().weight.shape[0]
+        self._vocabulary = Vocabulary(tokenizer, size, device=model.device)
 
     def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
         """All completions, by request and sample."""
@@ -87,27 +83,32 @@ class TransformersGenerator:
         }
         for chunk in self._chunks(requests, prompts):
             lanes = [self._lanes(index, requests[index], prompts[index]) for index in chunk]
+            sampling = self._sampling(requests[chunk[0]])
             with torch.inference_mode(), grouped_attention(self.model):
-                self._run(LaneBatch(self.model, self._vocabulary, self.sampling, lanes), on_completion)
+                self._run(LaneBatch(self.model, self._vocabulary, sampling, lanes), on_completion)
+
+    def _sampling(self, request: GenerationRequest) -> Sampling:
+        return request.sampling or self.sampling
 
     def _chunks(
         self, requests: Sequence[GenerationRequest], prompts: Mapping[int, Sequence[int]]
     ) -> Iterator[list[int]]:
-        """Indices of requests to be decoded together: alike in their end and length, within the lane
-        limit."""
-        order = sorted(prompts, key=lambda i: (requests[i].stop, len(prompts[i]), i))
-        chunk: list[int] = []
-        for index in order:
-            lanes = sum(requests[i].n for i in chunk) + requests[index].n
-            if chunk and (lanes > self._max_lanes or requests[index].stop != requests[chunk[0]].stop):
-                yield chunk
-                chunk = []
-            chunk.append(index)
-        if chunk:
+        """Indices of requests to be decoded together: alike in end, sampling and length, within the limit."""
+        kinds: dict[tuple[str, Sampling], list[int]] = {}
+        for index in prompts:
+            kinds.setdefault((requests[index].stop, self._sampling(requests[index])), []).append(index)
+        for kind in kinds.values():
+            chunk: list[int] = []
+            for index in sorted(kind, key=lambda i: len(prompts[i])):
+                if chunk and sum(requests[i].n for i in [*chunk, index]) > self._max_lanes:
+                    yield chunk
+                    chunk = []
+                chunk.append(index)
             yield chunk
 
     def _lanes(self, index: int, request: GenerationRequest, prompt: Sequence[int]) -> list[Lane]:
-        limit = self.sampling.max_new_tokens if request.stop == "line" else self.sampling.max_function_tokens
+        sampling = self._sampling(request)
+        limit = sampling.max_new_tokens if request.stop == "line" else sampling.max_function_tokens
         # One row per sample: a number for the deviation's position, then one for each token.
         source = torch.Generator().manual_seed(request.seed)
         uniforms = torch.rand(request.n, limit + 1, generator=source, dtype=torch.float64)

@@ -10,25 +10,29 @@ import torch
 class Vocabulary:
     """Masks over the token ids of one tokenizer, each a bool tensor of shape (size,)."""
 
-    def __init__(self, tokenizer: Any, size: int, *, banned_text: str = "", device: Any = "cpu") -> None:
+    def __init__(self, tokenizer: Any, size: int, *, device: Any = "cpu") -> None:
         """``size`` is the width of the model's logits, which may exceed the tokenizer's vocabulary."""
         count = min(size, len(tokenizer))
-        texts = tokenizer.batch_decode([[token] for token in range(count)])
-
-        def mask(chosen: list[bool], beyond: bool) -> torch.Tensor:
-            return torch.tensor(chosen + [beyond] * (size - count), dtype=torch.bool, device=device)
-
-        self.unusable = mask([False] * count, beyond=True)
-        """Ids the tokenizer cannot decode: padding of the embedding matrix."""
-        self.banned_in_line = mask([bool(banned_text) and banned_text in text for text in texts], beyond=True)
-        """Tokens that contain the banned text, and the unusable ones."""
+        self._texts = tokenizer.batch_decode([[token] for token in range(count)])
+        self._padding = size - count
+        self._device = device
+        self._banned: dict[str, torch.Tensor] = {}
         ends = [token == tokenizer.eos_token_id for token in range(count)]
-        self.end = mask(ends, beyond=False)
+        self.end = self._mask(ends, beyond=False)
         """The token that ends a text."""
-        self.line_end = mask(
-            ["\n" in text or end for text, end in zip(texts, ends, strict=True)], beyond=False
-        )
+        breaks = ["\n" in text or end for text, end in zip(self._texts, ends, strict=True)]
+        self.line_end = self._mask(breaks, beyond=False)
         """Tokens that contain a line break, and the one that ends a text."""
+
+    def banned(self, text: str) -> torch.Tensor:
+        """Tokens that contain ``text`` (none if it is empty), and ids that the tokenizer cannot decode."""
+        if text not in self._banned:
+            contained = [bool(text) and text in token for token in self._texts]
+            self._banned[text] = self._mask(contained, beyond=True)
+        return self._banned[text]
+
+    def _mask(self, chosen: list[bool], *, beyond: bool) -> torch.Tensor:
+        return torch.tensor(chosen + [beyond] * self._padding, dtype=torch.bool, device=self._device)
 
 
 def encode_prompt(tokenizer: Any, prompt: str) -> list[int]:

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from agents.generation import Sampling
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import AgentSettings, ResearchAgent
 from tests.agents.proposals.programs import ORDINARY
@@ -177,6 +178,13 @@ def test_scored_versions_of_the_line_are_shown_if_wanted():
     assert shown
     for prompt in shown:
         assert "    # score -0.400: window = 9\n    # score -0.300: window = 8\n    window =" in prompt
+
+
+def test_islands_may_have_their_own_sampling():
+    hot, cold = Sampling(temperature=1.2), Sampling(temperature=0.4)
+    made = agent(AgentSettings(island_sampling=(hot, cold)))
+    assert [plan.request.sampling for plan in made.plan(1, range(3), 1)] == [hot, cold, hot]
+    assert agent().plan(1, [0], 1)[0].request.sampling is None
 
 
 def test_notes_reach_every_prompt():

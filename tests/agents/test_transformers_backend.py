@@ -99,6 +99,16 @@ def test_a_completion_does_not_depend_on_its_batch():
         assert texts(backend.generate([request]))[0] == expected
 
 
+def test_requests_may_be_sampled_in_their_own_way():
+    own = Sampling(temperature=3.0, top_k=0, max_new_tokens=2, banned_text="a")
+    special = GenerationRequest("ab\nc", 40, seed=1, sampling=own)
+    plain, found = texts(generator().generate([REQUESTS[0], special]))
+    assert plain == texts(generator().generate(REQUESTS[:1]))[0]
+    assert found == texts(generator(own).generate([GenerationRequest("ab\nc", 40, seed=1)]))[0]
+    assert any("#" in text for text in found)
+    assert not any("a" in text for text in found)
+
+
 def test_global_randomness_is_neither_used_nor_disturbed():
     backend = generator()
     torch.manual_seed(1)
