@@ -89,7 +89,10 @@ class ForkServer:
         return max(0, int((nearest - time.monotonic()) * 1000) + 1)
 
     def _handle_request(self) -> bool:
-        request, descriptors, _, _ = socket.recv_fds(self._control, wire.REQUEST.size, 2)
+        try:
+            request, descriptors, _, _ = socket.recv_fds(self._control, wire.REQUEST.size, 2)
+        except ConnectionError:  # it closed without having read our last reports
+            return False
         if not request:
             return False
         request += self._control.recv(wire.REQUEST.size - len(request), socket.MSG_WAITALL)
