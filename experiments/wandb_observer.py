@@ -1,99 +1,97 @@
-"""A run as W&B sees it: one row a round, one row a phase, the best programs as a table at the end."""
+"""A run as W&B sees it: a row per evaluation, per round and per phase; tables and artifacts at the end.
 
+The names are those of `experiments.metrics`. On resume the loop tells everything again from its store: what was
+logged by an earlier process is counted, not logged twice.
+"""
+
+import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from experiments.metrics import Progress, Row, final_row, phase_row, probe_row
 from trainers.config import RunConfig
 from trainers.observer import Observer
 from trainers.settings_file import plain
 from trainers.store import RunStore
 from trainers.tracking import Tracker
 
+BEST_PROGRAMS = 10
+
 
 class WandbObserver(Observer):
-    """Forwards a run's events to a `Tracker`; a round that is only replayed on resume is not logged twice."""
+    """Forwards a run's events to a `Tracker`.
 
-    def __init__(self, store: RunStore, config: RunConfig, warn):
-        run_id = store.get_meta("run_id") or uuid.uuid4().hex[:12]
+    Args:
+        store: the run's store; it also keeps the record's id and how far it has been logged.
+        config: the run's configuration.
+        warn: called with one line if tracking has to end.
+    """
+
+    def __init__(self, store: RunStore, config: RunConfig, warn: Callable[[str], None]):
+        # An agent of a sweep names the run before it starts.
+        run_id = store.get_meta("run_id") or os.environ.get("WANDB_RUN_ID") or uuid.uuid4().hex[:12]
         store.set_meta("run_id", run_id)
         self._store = store
         self._groups = config.exploration.groups
-        self._tracker = Tracker(store.folder, config.tracking, plain(config), run_id, warn)
-        self._logged = store.get_meta("wandb_logged", {"round": 0, "phase": 0})
-        self._round: list[Mapping[str, Any]] = []
+        self._progress = Progress(config.agent.islands.clusters)
+        self._logged = {"round": -1, "phase": 0, "probe": 0, "step": 0} | store.get_meta("wandb_logged", {})
+        self._tracker = Tracker(
+            store.folder, config.tracking, plain(config), run_id, warn, step=self._logged["step"]
+        )
+        self._units: list[Mapping[str, Any]] = []
+        self._final: Row = {}
+
+    def seeded(self, score: float, round_: int, rounds: int) -> None:
+        """See `Observer`."""
+        self._log("round", 0, list(self._progress.evaluations(self._store.candidates("WHERE c.round = 0"))))
 
     def unit(self, summary: Mapping[str, Any], best: float) -> None:
         """See `Observer`."""
-        self._round.append(summary)
-        if len(self._round) < self._groups:
+        self._units.append(summary)
+        if len(self._units) < self._groups:
             return
-        units, self._round = self._round, []
-        if self._new("round", summary["round"]):
-            self._tracker.log(_round_row(units, best))
+        units, self._units = self._units, []
+        number = summary["round"]
+        records = list(self._store.candidates("WHERE c.round = ?", (number,)))
+        rows = list(self._progress.evaluations(records))
+        self._log("round", number, [*rows, self._progress.round(units, records)])
 
     def probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
         """See `Observer`."""
-        row = {f"probe/{moment}_{k}": result[k]["value"] for k in ("valid", "new", "improving")}
-        if phase > self._logged["phase"]:
-            self._tracker.log({"phase": phase, **row, f"probe/{moment}_distinct": result["distinct"]})
+        self._log("probe", 2 * phase + (moment == "after"), [probe_row(phase, moment, result)])
 
     def phase(self, result: Mapping[str, Any]) -> None:
         """See `Observer`."""
-        if not self._new("phase", result["phase"]) or result.get("skipped"):
-            return
-        sides = result["decision"] or {}
-        row = {f"gate/{k}": sides[k] for k in ("gain", "kl", "min_gain", "max_kl") if k in sides}
-        row |= {f"phase/{k}": result[k] for k in ("pairs", "loss", "margin", "accuracy")}
-        row |= {f"phase/{what}_s": seconds for what, seconds in result["seconds"].items()}
-        self._tracker.log({"phase": result["phase"], "gate/promoted": int(result["promoted"]), **row})
+        number = result["phase"]
+        calls = [call for call in self._store.supporter_calls() if call["phase"] == number]
+        self._log("phase", number, [phase_row(result, calls)])
 
     def attach(self, paths: list[Path]) -> None:
-        """Attach the run's files as an artifact."""
-        self._tracker.artifact("run", "run", paths)
+        """Attach the run's report and its latest adapters as artifacts."""
+        self._tracker.artifact(f"report-{self._store.get_meta('run_id')}", "report", paths)
+        adapters = sorted((self._store.folder / "adapters").glob("phase-*"))
+        if adapters:
+            self._tracker.artifact(f"adapters-{self._store.get_meta('run_id')}", "model", adapters[-1:])
 
     def finished(self, summary: Mapping[str, Any]) -> None:
         """See `Observer`."""
-        best = sorted(
-            self._store.candidates("WHERE c.score IS NOT NULL AND c.duplicate_of IS NULL"), key=_by_score
-        )
-        rows = [[r.id, r.round, r.island, r.origin, r.score, r.program] for r in best[:10]]
+        different = self._store.candidates("WHERE c.score IS NOT NULL AND c.duplicate_of IS NULL")
+        best = sorted(different, key=lambda record: (-(record.score or 0.0), record.id))[:BEST_PROGRAMS]
+        rows = [[r.id, r.round, r.island, r.origin, r.score, r.program] for r in best]
         self._tracker.table("best_programs", ["id", "round", "island", "origin", "score", "program"], rows)
-        self._final = {
-            "best_score": summary["best"]["score"],
-            "held_out_score": summary["best"]["held_out"],
-            "candidates": summary["candidates"],
-        }
+        self._final = final_row(self._store)
 
     def close(self) -> None:
         """Finish the record."""
-        self._tracker.finish(getattr(self, "_final", {}))
+        self._tracker.finish(self._final)
 
-    def _new(self, axis: str, number: int) -> bool:
+    def _log(self, axis: str, number: int, rows: list[Row]) -> None:
         if number <= self._logged[axis]:
-            return False
-        self._logged[axis] = number
+            return
+        # Noted first: a process killed in between loses these rows rather than logging them twice.
+        self._logged |= {axis: number, "step": self._tracker.step + len(rows)}
         self._store.set_meta("wandb_logged", self._logged)
-        return True
-
-
-def _by_score(record) -> tuple[float, int]:
-    return -record.score, record.id
-
-
-def _round_row(units: list[Mapping[str, Any]], best: float) -> dict[str, Any]:
-    total = {
-        k: sum(u[k] for u in units) for k in ("samples", "valid", "new", "improving", "distinct", "tokens")
-    }
-    row = {
-        f"explore/{k}": total[k] / max(1, total["samples"]) for k in ("valid", "new", "improving", "distinct")
-    }
-    row |= {"round": units[0]["round"], "explore/best": best, "explore/tokens": total["tokens"]}
-    row |= {f"explore/{k}": sum(u[k] for u in units) for k in ("generation_s", "evaluation_wait_s")}
-    for unit in units:
-        for status, n in unit["statuses"].items():
-            row[f"status/{status}"] = row.get(f"status/{status}", 0) + n
-        for island, score in unit.get("island_best", {}).items():
-            row[f"island/{island}"] = score
-    return row
+        for row in rows:
+            self._tracker.log(row)

@@ -2,8 +2,10 @@
 
 Modes: `online` (needs a key), `offline` (files in the run folder, `wandb sync` later; the default without a key)
 and `off`. A missing package, a failing server or a full disk is reported once and tracking ends; the run store
-has everything anyway. W&B ignores `resume` offline, so the run keeps a fixed id of its own and its own counters
-as x-axes (`define_metric`), which stay monotonic over a resume.
+has everything anyway. W&B ignores `resume` offline, so the run keeps a fixed id of its own, its own step, and its
+own counters as x-axes (`define_metric`), all of which stay monotonic over a resume.
+
+In a sweep the agent names the run and its mode through the environment, and is heard.
 """
 
 import os
@@ -13,14 +15,24 @@ from typing import Any, Literal
 
 Mode = Literal["auto", "online", "offline", "off"]
 
-AXES = {"round": ("explore/*", "island/*", "status/*"), "phase": ("phase/*", "gate/*", "probe/*")}
+AXES = {
+    "evaluations": ("score/*",),
+    "round": ("explore/*", "island/*", "status/*", "clusters/*"),
+    "phase": ("phase/*", "gate/*", "probe/*", "strategist/*", "supporters/*"),
+}
 
 
 def resolve_mode(mode: Mode) -> Literal["online", "offline", "off"]:
-    """`auto` is online with a key in the environment, offline without one."""
-    if mode == "auto":
-        return "online" if os.environ.get("WANDB_API_KEY") else "offline"
-    return mode
+    """`auto` is what $WANDB_MODE says, else online with a key in the environment or under a W&B agent, else
+    offline."""
+    if mode != "auto":
+        return mode
+    asked = os.environ.get("WANDB_MODE", "")
+    if asked in ("offline", "online"):
+        return asked  # type: ignore[return-value]
+    if asked in ("disabled", "dryrun"):
+        return "off" if asked == "disabled" else "offline"
+    return "online" if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_SWEEP_ID") else "offline"
 
 
 class Tracker:
@@ -31,10 +43,15 @@ class Tracker:
         mode: see the module.
         config: the run's configuration, as plain values.
         run_id: fixed id, so that a resumed run continues the same record.
+        step: number of rows logged before, by whatever process; the next row gets this step.
         warn: called with one line if tracking has to end.
     """
 
-    def __init__(self, folder: Path, mode: Mode, config: Mapping[str, Any], run_id: str, warn=print):
+    def __init__(
+        self, folder: Path, mode: Mode, config: Mapping[str, Any], run_id: str, warn=print, step: int = 0
+    ):
+        self.step = step
+        """Step of the next row."""
         self._warn = warn
         self._run: Any = None
         resolved = resolve_mode(mode)
@@ -45,7 +62,22 @@ class Tracker:
         except ImportError:
             warn('W&B is not installed (pip install "atlas-gym[learn]"); this run is not tracked.')
             return
-        self._guard(lambda: self._start(wandb, folder, resolved, config, run_id))
+        self._guard(lambda: self._start_somehow(wandb, folder, resolved, config, run_id))
+
+    def _start_somehow(
+        self, wandb: Any, folder: Path, mode: str, config: Mapping[str, Any], run_id: str
+    ) -> None:
+        try:
+            self._start(wandb, folder, mode, config, run_id)
+        except Exception as error:
+            if mode != "online":
+                raise
+            self._warn(
+                f"W&B cannot be reached ({type(error).__name__}: {str(error)[:200]}); this run is tracked offline, "
+                "send it later with `wandb sync`."
+            )
+            wandb.teardown()  # its service still holds the id of the run that failed to start
+            self._start(wandb, folder, "offline", config, run_id)
 
     def _start(self, wandb: Any, folder: Path, mode: str, config: Mapping[str, Any], run_id: str) -> None:
         self._wandb = wandb
@@ -59,7 +91,8 @@ class Tracker:
             group=str(config.get("env", "")),
             tags=[str(config.get("method", ""))],
             resume="allow",
-            settings=wandb.Settings(silent=True, console="off", init_timeout=30),
+            # An outage may cost a run these seconds and no more; what was not sent can be synchronised later.
+            settings=wandb.Settings(silent=True, console="off", init_timeout=30, finish_timeout=120),
         )
         for axis, patterns in AXES.items():
             self._run.define_metric(axis)
@@ -67,14 +100,18 @@ class Tracker:
                 self._run.define_metric(pattern, step_metric=axis)
 
     def log(self, values: Mapping[str, Any]) -> None:
-        """Log one row; it must hold its axis (`round` or `phase`)."""
+        """Log one row; it must hold its axis (one of `AXES`)."""
+        step, self.step = self.step, self.step + 1
         if self._run is not None:
-            self._guard(lambda: self._run.log(dict(values)))
+            self._guard(lambda: self._run.log(dict(values), step=step))
 
     def table(self, name: str, columns: list[str], rows: list[list[Any]]) -> None:
         """Log a table, for example of the best programs."""
+        step, self.step = self.step, self.step + 1
         if self._run is not None:
-            self._guard(lambda: self._run.log({name: self._wandb.Table(columns=columns, data=rows)}))
+            self._guard(
+                lambda: self._run.log({name: self._wandb.Table(columns=columns, data=rows)}, step=step)
+            )
 
     def artifact(self, name: str, kind: str, paths: list[Path]) -> None:
         """Attach files or folders."""

@@ -1,42 +1,13 @@
 """How widely a run has searched: best score, different programs and clusters of every island, by round."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from agents.candidate import CandidateRecord
-from agents.clusters import Clusters, ClusterSettings, signature
+from agents.clusters import ClusterSettings
+from experiments.metrics import ClusterFold
 from experiments.report.data import RunData
 from trainers.settings_file import build
-
-
-class ClusterFold:
-    """Clusters over all islands of a run, so that the same idea counts once wherever it was found.
-
-    (Each island keeps clusters of its own while a run goes on; their numbers mean nothing to one another.) A
-    fold is kept by whoever follows a run: programs it knows already are not compared again.
-    """
-
-    def __init__(self, settings: ClusterSettings):
-        self._clusters = Clusters(settings)
-        self._of: dict[str, int | None] = {}
-
-    def extend(self, records: Iterable[CandidateRecord]) -> Mapping[str, int | None]:
-        """Assign what is new; returns cluster by program key, None for a program that cannot be parsed
-        here."""
-        for record in records:
-            if record.passed and record.program_key is not None and record.program_key not in self._of:
-                self._of[record.program_key] = self._assign(record)
-        return self._of
-
-    def _assign(self, record: CandidateRecord) -> int | None:
-        try:
-            mark = signature(
-                record.program, record.score or 0.0, record.metrics, self._clusters.settings.depth
-            )
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            # The worker could parse it; this process, with another stack or Python, need not be able to.
-            return None
-        return self._clusters.add(mark)
 
 
 def cluster_fold(run: RunData) -> ClusterFold:

@@ -14,8 +14,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from experiments.metrics import ClusterFold
 from experiments.report.comparison import group_runs
-from experiments.report.coverage import ClusterFold, cluster_fold
+from experiments.report.coverage import cluster_fold
 from experiments.report.data import RunData
 from experiments.report.page import render_page
 from experiments.report.payload import build_payload

@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agents.candidate import CandidateRecord
+from experiments.metrics import ClusterFold, strategist_changes
 from experiments.report.comparison import Group, band, flatten
-from experiments.report.coverage import ClusterFold, coverage
+from experiments.report.coverage import coverage
 from experiments.report.data import RunData
 from experiments.report.pictures import Picture
-from experiments.report.tables import Table, strategist_changes
+from experiments.report.tables import Table
 from experiments.report.texts import TextTable
 
 Json = dict[str, Any]
@@ -148,7 +149,7 @@ def _call(call: Mapping[str, Any]) -> Json:
     shown = {field: call.get(field) for field in _CALL_FIELDS}
     for field in ("reply", "outcome", "reason"):
         shown[field] = str(shown[field] or "")[:_DETAIL_CHARS]
-    return {**shown, "changed": strategist_changes(call)}
+    return {**shown, "changed": list(strategist_changes(call))}
 
 
 def _rounds(run: RunData) -> Json:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from experiments.metrics import strategist_changes
 from experiments.report.comparison import Group
 from experiments.report.data import RunData
 
@@ -181,17 +182,6 @@ def best_programs(groups: Sequence[Group], limit: int = 5) -> Table:
             )
     columns = ("Run", "Candidate", "Round", "Island", "Origin", "Training seeds", "Held-out seeds")
     return Table("best_programs", "Best programs", columns, tuple(rows))
-
-
-def strategist_changes(call: Mapping[str, Any]) -> list[str]:
-    """The controls that a strategist's stored call changed.
-
-    Its `outcome` reads `beta = 0.15, epochs = 2 | reason` (`StrategyAdvice.summary`).
-    """
-    if call.get("role") != "strategist" or call.get("status") != "ok":
-        return []
-    settings = str(call.get("outcome", "")).partition(" | ")[0]
-    return [name for part in settings.split(", ") if (name := part.partition(" = ")[0]) in _CONTROLS]
 
 
 def _count_interventions(run: RunData) -> dict[str, int]:

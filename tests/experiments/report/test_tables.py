@@ -9,7 +9,7 @@ import pytest
 from experiments.report.comparison import group_runs
 from experiments.report.data import read_run
 from experiments.report.table_formats import as_csv, as_latex, as_markdown, write_tables
-from experiments.report.tables import Table, all_tables, final_scores, strategist_changes
+from experiments.report.tables import Table, all_tables, final_scores
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +43,6 @@ def test_interventions_count_phases_in_which_a_control_changed(runs):
     assert row[2:5] == (f"0/{phases} (0%)", f"{phases}/{phases} (100%)", f"{phases}/{phases} (100%)")
     rates = table("interventions", runs[:1]).rows[0]
     assert rates[3] == "100.0%"
-
-
-def test_a_strategist_call_is_read_as_it_is_written():
-    call = {
-        "role": "strategist",
-        "status": "ok",
-        "outcome": "beta = 0.15, learning_rate = 1e-05 | x = 3, epochs",
-    }
-    assert strategist_changes(call) == ["beta", "learning_rate"]
-    assert strategist_changes(call | {"outcome": "no change | beta = 3"}) == []
-    assert strategist_changes(call | {"status": "skipped"}) == []
 
 
 def test_the_ablation_needs_methods_that_differ_in_nothing_else(runs):

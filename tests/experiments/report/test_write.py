@@ -40,10 +40,15 @@ def test_one_runs_report_holds_all_of_it(run_folder, tmp_path, capsys):
 
 def test_several_runs_share_one_report(several_runs, tmp_path):
     page = tmp_path / "report.html"
-    assert main([*map(str, several_runs), "--output", str(page), "--no-pictures", "--figures"]) == 0
+    assert main([*map(str, several_runs), "--output", str(page), "--no-pictures"]) == 0
     data = data_of(page)
     assert len(data["runs"]) == 6
     assert [(band["label"], band["runs"]) for band in data["bands"]] == [("atlas", 3), ("evotune", 3)]
+
+
+def test_figures_are_written_as_pdf_and_png(several_runs, tmp_path):
+    two = [str(several_runs[0]), str(several_runs[-1])]
+    assert main([*two, "--output", str(tmp_path / "report.html"), "--no-pictures", "--figures"]) == 0
     figures = {path.name for path in (tmp_path / "figures").iterdir()}
     assert {"comparison.pdf", "comparison.png", "gate-atlas-1.pdf", "scores-evotune-3.png"} <= figures
     assert (tmp_path / "figures" / "comparison.pdf").read_bytes().startswith(b"%PDF")

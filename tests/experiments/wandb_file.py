@@ -1,0 +1,85 @@
+"""Reads an offline `.wandb` file back, without a server.
+
+The file is W&B's own header, then LevelDB's log format (32 KiB blocks; records of crc u32 | length u16 | type u8)
+around protobuf records.
+"""
+
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wandb.proto import wandb_internal_pb2 as pb
+
+_BLOCK, _HEADER, _FILE_HEADER = 32768, 7, 7
+_FULL, _LAST = 1, 4
+
+
+@dataclass
+class WandbFile:
+    """What one offline run was told."""
+
+    run_id: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+    group: str = ""
+    tags: list[str] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)
+    summary: dict[str, Any] = field(default_factory=dict)
+    axes: dict[str, str] = field(default_factory=dict)
+    artifacts: dict[str, list[str]] = field(default_factory=dict)
+
+
+def read_offline(folder: Path) -> list[WandbFile]:
+    """Every offline run below a run folder, oldest first."""
+    return [_read(path) for path in sorted(folder.glob("wandb/offline-run-*/*.wandb"))]
+
+
+def _read(path: Path) -> WandbFile:
+    found = WandbFile()
+    for data in _records(path.read_bytes()):
+        record = pb.Record()
+        record.ParseFromString(data)
+        _take(found, record)
+    return found
+
+
+def _take(found: WandbFile, record: pb.Record) -> None:
+    kind = record.WhichOneof("record_type")
+    if kind == "run":
+        found.run_id, found.group = record.run.run_id, record.run.run_group
+        found.tags = list(record.run.tags)
+        found.config |= {item.key: json.loads(item.value_json) for item in record.run.config.update}
+    elif kind == "config":
+        found.config |= {item.key: json.loads(item.value_json) for item in record.config.update}
+    elif kind == "history":
+        found.history.append({_key(item): json.loads(item.value_json) for item in record.history.item})
+    elif kind == "summary":
+        found.summary |= {_key(item): json.loads(item.value_json) for item in record.summary.update}
+    elif kind == "metric":
+        found.axes[record.metric.name or record.metric.glob_name] = record.metric.step_metric
+    elif kind == "artifact":
+        files = [entry.path for entry in record.artifact.manifest.contents]
+        found.artifacts[record.artifact.type] = files
+
+
+def _key(item: Any) -> str:
+    return item.key or "/".join(item.nested_key)
+
+
+def _records(data: bytes) -> Iterator[bytes]:
+    assert data[:4] == b":W&B"
+    at, parts = _FILE_HEADER, b""
+    while at + _HEADER <= len(data):
+        left = _BLOCK - at % _BLOCK
+        if left < _HEADER:
+            at += left
+            continue
+        _, length, kind = struct.unpack("<IHB", data[at : at + _HEADER])
+        at += _HEADER
+        parts += data[at : at + length]
+        at += length
+        if kind in (_FULL, _LAST):
+            yield parts
+            parts = b""
