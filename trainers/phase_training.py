@@ -36,8 +36,9 @@ class TrainingSettings:
     """Passes over the pairs. Three already narrow the policy: fewer distinct programs, ten times the KL."""
     batch_size: int = 4
     """Pairs per optimiser step."""
-    warmup_steps: int = 2
-    """Steps over which the learning rate rises to its value."""
+    warmup_steps: int = 0
+    """Steps over which the learning rate rises to its value. The first step of a warm-up has the rate zero,
+    which is a lot to waste where a phase has 16."""
     max_grad_norm: float = 1.0
     """Gradients are clipped to this norm."""
     loss: str = "sigmoid"

@@ -55,6 +55,8 @@ def test_adapters_are_float32_and_only_the_policy_is_trainable(policy):
     policy.add("candidate-1", copy_of=POLICY)
     with policy.using(REFERENCE):
         pass
+    with policy.merged("candidate-1"):
+        pass
     trainable = {name for name, parameter in policy.model.named_parameters() if parameter.requires_grad}
     assert trainable
     assert all(f".{POLICY}." in name and "lora_" in name for name in trainable)
