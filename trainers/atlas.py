@@ -19,13 +19,16 @@ from agents.model import resolve_model
 from agents.policy import POLICY, Policy
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
+from agents.supporters import SupporterCall, build_supporters
 from agents.transformers_backend import TransformersGenerator
 from atlas_gym import make_task, task_spec
 from atlas_gym.evaluation import EvaluatorPool
+from trainers.advice import PhaseAdvisers
 from trainers.config import RunConfig, save_config
 from trainers.confirmation import confirm
-from trainers.exploration import Explorer, ProgramCache
+from trainers.exploration import Explorer
 from trainers.observer import Observer
+from trainers.program_cache import ProgramCache
 from trainers.store import RunStore
 from trainers.tuning import Tuning
 
@@ -58,8 +61,15 @@ class AtlasRun:
             self.spec, config.agent, seed=config.seed, chat=chat_of(self.policy.tokenizer)
         )
         self.cache = ProgramCache(self.pool, self.task)
-        self.explorer = Explorer(config.exploration, self.agent, self._current_generator, self.cache, store)
-        self.tuning = Tuning(config, self.policy, self.agent.styles[0], self.cache, store, self._tell)
+        supporters = build_supporters(config.supporters, config.env, config.seed)
+        supporters.resume(SupporterCall.from_dict(call) for call in store.supporter_calls())
+        self.explorer = Explorer(
+            config.exploration, self.agent, self._current_generator, self.cache, store, supporters.exploration
+        )
+        advisers = PhaseAdvisers(config, supporters, store)
+        self.tuning = Tuning(
+            config, self.policy, self.agent.styles[0], advisers, self.cache, store, self._tell
+        )
         self._generator: Generator | None = None
         self._best: CandidateRecord | None = None
 

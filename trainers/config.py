@@ -14,6 +14,7 @@ import yaml
 from agents.generation import Sampling
 from agents.policy import LoraSettings
 from agents.research_agent import AgentSettings
+from agents.supporters import SupporterSettings
 from trainers.exploration import ExplorationSettings
 from trainers.gate import GateSettings
 from trainers.pairs import PairSettings
@@ -22,15 +23,25 @@ from trainers.probe import ProbeSettings
 from trainers.settings_file import SettingsError, build, merge, plain
 from trainers.tracking import Mode
 
+_ALONE = {"exploration": {"form": "off"}, "strategist": {"form": "off"}, "inspector": {"form": "off"}}
+
 METHODS: Mapping[str, Mapping[str, Any]] = {
-    # ATLAS: the reference moves through the gate, each phase goes on from the last policy.
+    # ATLAS: three supporters, a reference that moves through the gate, each phase goes on from the last policy.
     "atlas": {"tuning": True, "phase": {"reference": "gated", "initialisation": "previous"}},
     # The paper's ablation: a moving reference without supporters or gate.
-    "evodpo": {"tuning": True, "phase": {"reference": "every_phase", "initialisation": "previous"}},
+    "evodpo": {
+        "tuning": True,
+        "phase": {"reference": "every_phase", "initialisation": "previous"},
+        "supporters": _ALONE,
+    },
     # EvoTune (Surina et al., 2025): fixed reference, every phase begins at the base model.
-    "evotune": {"tuning": True, "phase": {"reference": "fixed", "initialisation": "base"}},
+    "evotune": {
+        "tuning": True,
+        "phase": {"reference": "fixed", "initialisation": "base"},
+        "supporters": _ALONE,
+    },
     # Evolutionary search with the untuned model.
-    "search": {"tuning": False},
+    "search": {"tuning": False, "supporters": _ALONE},
 }
 
 
@@ -82,6 +93,8 @@ class RunConfig:
     """Fresh completions per gate prompt that Ŝ is the mean of."""
     lora: LoraSettings = LoraSettings()
     """The adapters."""
+    supporters: SupporterSettings = field(default_factory=SupporterSettings)
+    """The three supporters: `off`, `rules` or `llm` for each."""
     probe: ProbeSettings = ProbeSettings()
     """What is sampled before and after each phase."""
 

@@ -19,12 +19,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.candidate import CandidateRecord
+from agents.candidate import CandidateRecord, Origin
 from agents.generation import Completion, Generator
 from agents.research_agent import IslandPlan, ResearchAgent
-from atlas_gym.evaluation import Evaluation, EvaluatorPool, Task
+from agents.supporters import ExplorationRequest, Failure, SupporterCall
+from agents.supporters.exploration import ExplorationSupporter
+from atlas_gym.evaluation import Evaluation
 from atlas_gym.program import program_key
 from trainers.measures import is_new
+from trainers.program_cache import ProgramCache
 from trainers.store import RunStore
 
 
@@ -39,11 +42,16 @@ class ExplorationSettings:
     groups: int = 2
     """Groups the islands are split into; while one is generated the other is evaluated. 1 to `islands`."""
 
+    patches: int = 2
+    """Programs the exploration supporter may add per island and round."""
+    advise_every: int = 1
+    """The exploration supporter is asked every so many rounds."""
+
     def __post_init__(self) -> None:
         if not 1 <= self.groups <= self.islands:
             raise ValueError("groups must lie between 1 and the number of islands")
-        if self.samples < 1:
-            raise ValueError("samples must be at least 1")
+        if self.samples < 1 or self.patches < 0 or self.advise_every < 1:
+            raise ValueError("samples and advise_every must be at least 1, patches at least 0")
 
     def members(self, group: int) -> list[int]:
         """The islands of a group."""
@@ -52,55 +60,40 @@ class ExplorationSettings:
     def candidate_id(self, round_: int, island: int, sample: int) -> int:
         """Arithmetic id: equal in every run of the same layout, and ascending in the order of recording
         within a unit."""
-        return (round_ * self.islands + island) * self.samples + sample
+        return (round_ * self.islands + island) * (self.samples + self.patches) + sample
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A program that somebody wrote for an island; its evaluation is under way, or recorded already (None)."""
+
+    plan: IslandPlan
+    sample: int
+    origin: Origin
+    style: str
+    completion: str
+    program: str
+    evaluation: "Future[Evaluation] | None"
+
+    def outcome(self) -> Evaluation:
+        """The evaluation, waited for."""
+        if self.evaluation is None:
+            raise RuntimeError("a program was taken for recorded, but there is no record of it")
+        return self.evaluation.result()
 
 
 @dataclass
 class _Unit:
-    """A unit under way: its plans and the evaluations still running, or what the store had of it."""
+    """A unit under way: what was written and asked, or what the store had of it."""
 
     round: int
     group: int
     plans: Sequence[IslandPlan] = ()
-    completions: dict[tuple[int, int], Completion] = field(default_factory=dict)
-    evaluations: dict[tuple[int, int], "Future[Evaluation]"] = field(default_factory=dict)
+    written: list[_Written] = field(default_factory=list)
+    calls: list[SupporterCall] = field(default_factory=list)
+    tokens: int = 0
     generation_s: float = 0.0
     stored: list[CandidateRecord] | None = None
-
-
-class ProgramCache:
-    """Evaluations by normalised syntax tree: the same program is never run twice, nor stored as news twice."""
-
-    def __init__(self, evaluator: EvaluatorPool, task: Task):
-        self._evaluator = evaluator
-        self._task = task
-        self._running: dict[str, Future[Evaluation]] = {}
-        self._first: dict[str, CandidateRecord] = {}
-
-    def submit(self, program: str) -> "Future[Evaluation] | None":
-        """Start an evaluation, or join one under way; None if the program's outcome is recorded already."""
-        key = program_key(program)
-        if key is None:
-            return self._evaluator.submit(program, self._task)
-        if key in self._first:
-            return None
-        if key not in self._running:
-            self._running[key] = self._evaluator.submit(program, self._task)
-        return self._running[key]
-
-    def evaluate(self, program: str) -> Evaluation:
-        """Evaluate one program and wait for it, whatever is recorded."""
-        return self._evaluator.submit(program, self._task).result()
-
-    def recorded(self, key: str | None) -> CandidateRecord | None:
-        """The first recorded candidate with this syntax tree."""
-        return None if key is None else self._first.get(key)
-
-    def record(self, candidate: CandidateRecord) -> None:
-        """Remember a recorded candidate's outcome."""
-        if candidate.program_key is not None:
-            self._first.setdefault(candidate.program_key, candidate)
-            self._running.pop(candidate.program_key, None)
 
 
 class Explorer:
@@ -112,6 +105,7 @@ class Explorer:
         generator: returns the backend to write with (asked anew for each unit: a tuned policy replaces it).
         cache: evaluates programs.
         store: every unit is stored before it is folded into the islands.
+        supporter: adds patched programs of its own, recorded as such; None for none.
     """
 
     def __init__(
@@ -121,12 +115,14 @@ class Explorer:
         generator: Callable[[], Generator],
         cache: ProgramCache,
         store: RunStore,
+        supporter: ExplorationSupporter | None = None,
     ):
         self.settings = settings
         self.agent = agent
         self.generator = generator
         self.cache = cache
         self.store = store
+        self.supporter = supporter
 
     def seed(self, program: str) -> CandidateRecord:
         """Evaluate the starting program (round 0) and give it to every island.
@@ -176,16 +172,50 @@ class Explorer:
         unit.plans = self.agent.plan(round_, islands, self.settings.samples)
 
         def submit(request: int, sample: int, completion: Completion) -> None:
-            unit.completions[request, sample] = completion
-            program = unit.plans[request].proposal.assemble(completion.text)
-            future = self.cache.submit(program)
-            if future is not None:
-                unit.evaluations[request, sample] = future
+            plan = unit.plans[request]
+            program = plan.proposal.assemble(completion.text)
+            unit.tokens += completion.tokens
+            self._write(unit, plan, sample, "agent", plan.proposal.style, completion.text, program)
 
         started = time.monotonic()
         self.generator().stream([plan.request for plan in unit.plans], submit)
         unit.generation_s = time.monotonic() - started
+        if self.supporter is not None and round_ % self.settings.advise_every == 0:
+            self._consult(unit, self.supporter)
         return unit
+
+    def _write(
+        self,
+        unit: _Unit,
+        plan: IslandPlan,
+        sample: int,
+        origin: Origin,
+        style: str,
+        completion: str,
+        program: str,
+    ) -> None:
+        evaluation = self.cache.submit(program)
+        unit.written.append(_Written(plan, sample, origin, style, completion, program, evaluation))
+
+    def _consult(self, unit: _Unit, supporter: ExplorationSupporter) -> None:
+        """Ask about each parent of the unit, and start evaluating the patches that come back."""
+        for plan in unit.plans:
+            request = self._request(unit.round, plan)
+            consultation = supporter.consult(request)
+            unit.calls.append(consultation.call)
+            patches = consultation.advice.patches[: self.settings.patches]
+            for slot, patch in enumerate(patches, start=self.settings.samples):
+                self._write(unit, plan, slot, "supporter", patch.kind, "", patch.program)
+
+    def _request(self, round_: int, plan: IslandPlan) -> ExplorationRequest:
+        parent = self.store.candidate(plan.proposal.parent_id)
+        failures = list(self.agent.islands[plan.island].failed)[-3:]
+        return ExplorationRequest(
+            key=("round", round_, "island", plan.island), function=self.agent.spec.function, program=parent.program,
+            score=parent.score, description=self.agent.spec.description, metrics=parent.metrics,
+            failures=tuple(Failure(f.status, f.detail, f.completion.strip()) for f in failures),
+            tried=self.cache.keys, max_patches=self.settings.patches,
+        )  # fmt: skip
 
     def _collect(self, unit: _Unit) -> dict[str, Any]:
         if unit.stored is not None:
@@ -196,7 +226,7 @@ class Explorer:
         records = self._records(unit)
         summary = self._summary(unit, records, waited=time.monotonic() - started)
         proposals = {plan.island: plan.proposal for plan in unit.plans}
-        self.store.add_unit(unit.round, unit.group, records, summary, proposals)
+        self.store.add_unit(unit.round, unit.group, records, summary, proposals, unit.calls)
         for record in records:
             self._fold(record)
         return summary
@@ -206,30 +236,28 @@ class Explorer:
         self.agent.record(record)
 
     def _records(self, unit: _Unit) -> list[CandidateRecord]:
+        """The unit's candidates in the order of their ids, whatever order they were written in."""
         records: list[CandidateRecord] = []
         seen: dict[str, CandidateRecord] = {}
-        order = sorted(unit.completions, key=lambda at: (unit.plans[at[0]].island, at[1]))
-        for request, sample in order:
-            record = self._record(unit, request, sample, seen)
+        for written in sorted(unit.written, key=lambda w: (w.plan.island, w.sample)):
+            record = self._record(unit.round, written, seen)
             if record.program_key is not None:
                 seen.setdefault(record.program_key, record)
             records.append(record)
         return records
 
-    def _record(
-        self, unit: _Unit, request: int, sample: int, seen: dict[str, CandidateRecord]
-    ) -> CandidateRecord:
-        plan, completion = unit.plans[request], unit.completions[request, sample]
-        program = plan.proposal.assemble(completion.text)
-        key = program_key(program)
+    def _record(self, round_: int, written: _Written, seen: dict[str, CandidateRecord]) -> CandidateRecord:
+        plan, key = written.plan, program_key(written.program)
         earlier = self.cache.recorded(key) or (seen.get(key) if key else None)
-        outcome = earlier or unit.evaluations[request, sample].result()
+        outcome = earlier if earlier is not None else written.outcome()
+        by_agent = written.origin == "agent"
         return CandidateRecord(
-            id=self.settings.candidate_id(unit.round, plan.island, sample), round=unit.round, island=plan.island,
-            origin="agent", style=plan.proposal.style, hole=plan.proposal.hole, parent_id=plan.proposal.parent_id,
-            prompt=plan.proposal.prompt, completion=completion.text, program=program, program_key=key,
-            status=str(outcome.status), score=outcome.score, detail=outcome.detail,
-            metrics=dict(outcome.metrics), parent_score=plan.parent_score, is_copy=key == plan.parent_key,
+            id=self.settings.candidate_id(round_, plan.island, written.sample), round=round_, island=plan.island,
+            origin=written.origin, style=written.style, hole=plan.proposal.hole if by_agent else "",
+            parent_id=plan.proposal.parent_id, prompt=plan.proposal.prompt if by_agent else "",
+            completion=written.completion, program=written.program, program_key=key, status=str(outcome.status),
+            score=outcome.score, detail=outcome.detail, metrics=dict(outcome.metrics),
+            parent_score=plan.parent_score, is_copy=key == plan.parent_key,
             duplicate_of=earlier.id if earlier is not None else None,
         )  # fmt: skip
 
@@ -257,7 +285,7 @@ class Explorer:
             "statuses": statuses,
             "best": max(scores, default=None),
             "island_best": {str(plan.island): self._island_best(plan.island, records) for plan in unit.plans},
-            "tokens": sum(c.tokens for c in unit.completions.values()),
+            "tokens": unit.tokens,
             "generation_s": round(unit.generation_s, 3),
             "evaluation_wait_s": round(waited, 3),
         }

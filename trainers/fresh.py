@@ -14,7 +14,7 @@ from agents.proposals import Proposal
 from agents.research_agent import IslandPlan
 from atlas_gym.evaluation import Evaluation
 from atlas_gym.program import program_key
-from trainers.exploration import ProgramCache
+from trainers.program_cache import ProgramCache
 
 
 def plan_of(island: int, proposal: Proposal, parent: CandidateRecord) -> IslandPlan:

@@ -146,6 +146,7 @@ def gate_warnings(decisions: Sequence[GateDecision], patience: int = 3) -> list[
         refused = next((n for n, d in enumerate(reversed(decisions)) if d.promote), len(decisions))
         warnings.append(
             f"GATE REFUSED {refused} phases in a row; the reference has not moved. "
-            f"Latest: {decisions[-1].reason}. If this is not wanted, look at min_gain against the noise of the score and at max_kl."
+            f"Latest: {decisions[-1].reason}. If this is not wanted, look at min_gain against the noise of the "
+            "score and at max_kl."
         )
     return warnings

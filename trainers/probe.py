@@ -12,9 +12,9 @@ from agents.generation import Generator
 from agents.proposals import Showing, Style
 from agents.research_agent import IslandPlan
 from agents.seeding import torch_seed
-from trainers.exploration import ProgramCache
 from trainers.fresh import fresh_samples, plan_of
 from trainers.measures import measure
+from trainers.program_cache import ProgramCache
 from trainers.settings_file import plain
 
 

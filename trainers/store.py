@@ -21,46 +21,15 @@ from typing import Any
 
 from agents.candidate import CandidateRecord
 from agents.proposals.base import Proposal
-
-SCHEMA_VERSION = 1
-
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS prompts (
-    round INTEGER, island INTEGER, prompt TEXT NOT NULL, proposal TEXT NOT NULL, PRIMARY KEY (round, island)
-);
-CREATE TABLE IF NOT EXISTS candidates (
-    id INTEGER PRIMARY KEY, round INTEGER NOT NULL, island INTEGER NOT NULL, origin TEXT NOT NULL,
-    style TEXT NOT NULL, hole TEXT NOT NULL, parent_id INTEGER, completion TEXT NOT NULL, program TEXT NOT NULL,
-    program_key TEXT, status TEXT NOT NULL, score REAL, detail TEXT NOT NULL, metrics TEXT NOT NULL,
-    parent_score REAL, is_copy INTEGER NOT NULL, duplicate_of INTEGER, prompted INTEGER NOT NULL
-);
-CREATE INDEX IF NOT EXISTS candidates_by_round ON candidates (round, island);
-CREATE INDEX IF NOT EXISTS candidates_by_key ON candidates (program_key);
-CREATE TABLE IF NOT EXISTS units (
-    round INTEGER, grp INTEGER, summary TEXT NOT NULL, PRIMARY KEY (round, grp)
-);
-CREATE TABLE IF NOT EXISTS phases (
-    phase INTEGER PRIMARY KEY, round INTEGER NOT NULL, promoted INTEGER NOT NULL, result TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS pairs (
-    phase INTEGER, idx INTEGER, kind TEXT NOT NULL, chosen_id INTEGER NOT NULL, rejected_id INTEGER NOT NULL,
-    margin REAL NOT NULL, hole TEXT NOT NULL, prompt TEXT NOT NULL, chosen TEXT NOT NULL, rejected TEXT NOT NULL,
-    PRIMARY KEY (phase, idx)
-);
-CREATE TABLE IF NOT EXISTS probes (
-    phase INTEGER, moment TEXT, result TEXT NOT NULL, PRIMARY KEY (phase, moment)
-);
-CREATE TABLE IF NOT EXISTS held_out (program_key TEXT PRIMARY KEY, result TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS supporter_calls (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, round INTEGER, phase INTEGER, role TEXT NOT NULL, call TEXT NOT NULL
-);
-"""
-
-_CANDIDATE_COLUMNS = (
-    "id", "round", "island", "origin", "style", "hole", "parent_id", "completion", "program", "program_key",
-    "status", "score", "detail", "metrics", "parent_score", "is_copy", "duplicate_of", "prompted",
-)  # fmt: skip
+from agents.supporters.call import SupporterCall
+from trainers.store_rows import (
+    CANDIDATE_COLUMNS,
+    INSERT_CANDIDATE,
+    SCHEMA,
+    SCHEMA_VERSION,
+    candidate_from_row,
+    candidate_row,
+)
 
 
 class StoreError(RuntimeError):
@@ -195,6 +164,7 @@ class RunStore:
         candidates: Iterable[CandidateRecord],
         summary: Mapping[str, Any],
         proposals: Mapping[int, Proposal] | None = None,
+        calls: Iterable[SupporterCall] = (),
     ) -> None:
         """Store what one group of islands did in one round, all or nothing.
 
@@ -204,6 +174,7 @@ class RunStore:
             candidates: its evaluated candidates.
             summary: its numbers, as plain values.
             proposals: what each island asked for; stored once however many completions share it.
+            calls: consultations of the exploration supporter.
         """
         records = list(candidates)
         prompts = [
@@ -212,8 +183,9 @@ class RunStore:
         ]
         with self.transaction():
             self._db.executemany("INSERT INTO prompts VALUES (?, ?, ?, ?)", prompts)
-            self._db.executemany(_INSERT_CANDIDATE, [_candidate_row(record) for record in records])
+            self._db.executemany(INSERT_CANDIDATE, [candidate_row(record) for record in records])
             self._db.execute("INSERT INTO units VALUES (?, ?, ?)", (round_, group, json.dumps(summary)))
+            self._insert_calls(calls, round_, None)
 
     def unit_summary(self, round_: int, group: int) -> dict[str, Any] | None:
         """What was recorded of a unit, or None if it is still to be done."""
@@ -229,13 +201,13 @@ class RunStore:
 
     def candidates(self, where: str = "", args: tuple = ()) -> Iterator[CandidateRecord]:
         """Candidates by id; `where` is an SQL condition over `c` (candidates)."""
-        columns = ", ".join(f"c.{name}" for name in _CANDIDATE_COLUMNS)
+        columns = ", ".join(f"c.{name}" for name in CANDIDATE_COLUMNS)
         query = (
             f"SELECT {columns}, p.prompt FROM candidates c "
             f"LEFT JOIN prompts p ON c.prompted AND p.round = c.round AND p.island = c.island {where} ORDER BY c.id"
         )
         for row in self._db.execute(query, args):
-            yield _candidate_from_row(row)
+            yield candidate_from_row(row)
 
     def candidate(self, candidate_id: int) -> CandidateRecord:
         """One candidate by id.
@@ -282,9 +254,15 @@ class RunStore:
     # -- tuning
 
     def add_phase(
-        self, phase: int, round_: int, promoted: bool, result: Mapping[str, Any], pairs: Iterable[Any]
+        self,
+        phase: int,
+        round_: int,
+        promoted: bool,
+        result: Mapping[str, Any],
+        pairs: Iterable[Any],
+        calls: Iterable[SupporterCall] = (),
     ) -> None:
-        """Store a finished fine-tuning phase together with its pairs."""
+        """Store a finished fine-tuning phase together with its pairs and consultations."""
         rows = [
             (phase, i, p.kind, p.chosen_id, p.rejected_id, p.margin, p.hole, p.prompt, p.chosen, p.rejected)
             for i, p in enumerate(pairs)
@@ -294,6 +272,7 @@ class RunStore:
             self._db.execute(
                 "INSERT INTO phases VALUES (?, ?, ?, ?)", (phase, round_, int(promoted), json.dumps(result))
             )
+            self._insert_calls(calls, round_, phase)
 
     def phases(self) -> list[dict[str, Any]]:
         """Every finished phase's result, in order."""
@@ -329,15 +308,11 @@ class RunStore:
         row = self._db.execute("SELECT result FROM held_out WHERE program_key = ?", (program_key,)).fetchone()
         return None if row is None else json.loads(row[0])
 
-    def add_supporter_call(
-        self, role: str, call: Mapping[str, Any], *, round_: int, phase: int | None
-    ) -> None:
-        """Store one call of a supporter, answered or skipped."""
-        with self.transaction():
-            self._db.execute(
-                "INSERT INTO supporter_calls (round, phase, role, call) VALUES (?, ?, ?, ?)",
-                (round_, phase, role, json.dumps(call)),
-            )
+    def _insert_calls(self, calls: Iterable[SupporterCall], round_: int, phase: int | None) -> None:
+        self._db.executemany(
+            "INSERT INTO supporter_calls (round, phase, role, call) VALUES (?, ?, ?, ?)",
+            [(round_, phase, call.role, json.dumps(call.as_dict())) for call in calls],
+        )
 
     def supporter_calls(self) -> list[dict[str, Any]]:
         """Every stored supporter call, in order."""
@@ -353,25 +328,3 @@ def _connect_readonly(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(f"{path.absolute().as_uri()}?{options}", uri=True, isolation_level=None)
     db.execute("BEGIN")
     return db
-
-
-_COLUMN_LIST = ", ".join(_CANDIDATE_COLUMNS)
-_MARKS = ", ".join("?" * len(_CANDIDATE_COLUMNS))
-_INSERT_CANDIDATE = f"INSERT INTO candidates ({_COLUMN_LIST}) VALUES ({_MARKS})"
-
-
-def _candidate_row(record: CandidateRecord) -> tuple:
-    values = asdict(record)
-    values["metrics"] = json.dumps(dict(record.metrics))
-    values["is_copy"] = int(record.is_copy)
-    values["prompted"] = int(bool(record.prompt))
-    return tuple(values[name] for name in _CANDIDATE_COLUMNS)
-
-
-def _candidate_from_row(row: tuple) -> CandidateRecord:
-    values = dict(zip((*_CANDIDATE_COLUMNS, "prompt"), row, strict=True))
-    values["prompt"] = values["prompt"] or ""
-    values["metrics"] = json.loads(values["metrics"])
-    values["is_copy"] = bool(values["is_copy"])
-    del values["prompted"]
-    return CandidateRecord(**values)

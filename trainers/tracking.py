@@ -9,6 +9,8 @@ In a sweep the agent names the run and its mode through the environment, and is 
 """
 
 import os
+import urllib.error
+import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -62,25 +64,16 @@ class Tracker:
         except ImportError:
             warn('W&B is not installed (pip install "atlas-gym[learn]"); this run is not tracked.')
             return
-        self._guard(lambda: self._start_somehow(wandb, folder, resolved, config, run_id))
-
-    def _start_somehow(
-        self, wandb: Any, folder: Path, mode: str, config: Mapping[str, Any], run_id: str
-    ) -> None:
-        try:
-            self._start(wandb, folder, mode, config, run_id)
-        except Exception as error:
-            if mode != "online":
-                raise
-            self._warn(
-                f"W&B cannot be reached ({type(error).__name__}: {str(error)[:200]}); this run is tracked offline, "
-                "send it later with `wandb sync`."
-            )
-            wandb.teardown()  # its service still holds the id of the run that failed to start
-            self._start(wandb, folder, "offline", config, run_id)
+        self._guard(lambda: self._start(wandb, folder, resolved, config, run_id))
 
     def _start(self, wandb: Any, folder: Path, mode: str, config: Mapping[str, Any], run_id: str) -> None:
         self._wandb = wandb
+        if mode == "online" and not _answers(wandb.setup().settings.base_url):
+            # Asked here because W&B itself tries for half a minute and then keeps nothing at all.
+            mode = "offline"
+            self._warn(
+                "W&B's server does not answer; this run is tracked offline, send it later with `wandb sync`."
+            )
         self._run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", "atlas-gym"),
             id=run_id,
@@ -144,3 +137,13 @@ class Tracker:
         except Exception as error:  # noqa: BLE001  whatever an outage raises, the run goes on
             self._run = None
             self._warn(f"W&B tracking ended ({type(error).__name__}: {str(error)[:200]}); the run goes on.")
+
+
+def _answers(address: str) -> bool:
+    try:
+        urllib.request.urlopen(address, timeout=5).close()
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -10,6 +10,7 @@ failed. All policies of a phase answer the same prompts with the same seeds, so 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,14 @@ from agents.proposals import Proposal, Style
 from agents.research_agent import IslandPlan
 from agents.seeding import stream, torch_seed
 from agents.transformers_backend import TransformersGenerator
+from trainers.advice import PhaseAdvisers, PhaseControls
 from trainers.config import RunConfig
-from trainers.exploration import ProgramCache
 from trainers.fresh import fresh_samples, plan_of
 from trainers.gate import GateDecision, gate_warnings
 from trainers.pairs import PreferencePair, ScoredCompletion, build_pairs
-from trainers.phase import PhaseResult, run_phase
+from trainers.phase import PhaseResult, PhaseSettings, run_phase
 from trainers.probe import probe_plans, take_probe
+from trainers.program_cache import ProgramCache
 from trainers.settings_file import build, plain
 from trainers.store import RunStore
 
@@ -39,6 +41,7 @@ class Tuning:
         config: the run's configuration.
         policy: the policy that is tuned.
         style: the style the probe asks in.
+        advisers: strategist and inspector.
         cache: evaluates fresh samples.
         store: the run store.
         tell: passes events to the observers.
@@ -49,6 +52,7 @@ class Tuning:
         config: RunConfig,
         policy: Policy,
         style: Style,
+        advisers: PhaseAdvisers,
         cache: ProgramCache,
         store: RunStore,
         tell: Tell,
@@ -56,6 +60,8 @@ class Tuning:
         self.config = config
         self.policy = policy
         self.style = style
+        self.advisers = advisers
+        self._controls = PhaseControls(advisers.current_controls())
         self.cache = cache
         self.store = store
         self._tell = tell
@@ -79,7 +85,8 @@ class Tuning:
 
     def _run(self, number: int, first: int, last: int, earlier: Sequence[dict[str, Any]]) -> None:
         reason = self._reason_to_skip(first, last)
-        pairs = [] if reason else self._pairs(number, last)
+        self.advisers.begin()
+        settings, pairs = (self.config.phase, []) if reason else self._prepare(number, first, last)
         if not reason and not pairs:
             reason = "no two completions of one prompt differ enough to make a pair"
         if reason:
@@ -89,13 +96,14 @@ class Tuning:
         self._probe(number, "before")
         self._tell("stage", f"phase {number}: tuning on {len(pairs)} pairs")
         outcome = run_phase(
-            self.policy, pairs, self.config.phase, self.config.gate, self._scorer(number, first, last),
-            phase=number, seed=self.config.seed,
+            self.policy, pairs, settings, self.config.gate, self._scorer(number, last),
+            phase=number, seed=self.config.seed, review=partial(self.advisers.review, number),
         )  # fmt: skip
         for adapter in (POLICY, REFERENCE):
             self.policy.save(adapter, self._folder(number, adapter))
         self._probe(number, "after")
-        self.store.add_phase(number, last, outcome.promoted, self._row(outcome, last, earlier), pairs)
+        row = self._row(outcome, last, earlier)
+        self.store.add_phase(number, last, outcome.promoted, row, pairs, self.advisers.calls)
 
     def _reason_to_skip(self, first: int, last: int) -> str:
         if not self.config.skip_idle_phases:
@@ -105,14 +113,24 @@ class Tuning:
         improved = since is not None and (before is None or since > before)
         return "" if improved else f"exploration brought no improvement in rounds {first} to {last}"
 
-    def _pairs(self, number: int, last: int) -> list[PreferencePair]:
+    def _prepare(self, number: int, first: int, last: int) -> tuple[PhaseSettings, list[PreferencePair]]:
+        """The phase's settings and pairs after the strategist, who is told how many pairs there would be."""
+        before = PhaseControls(self.advisers.current_controls())
+        pairs = self._pairs(number, last, before)
+        self._controls = self.advisers.controls(number, first, last, pairs)
+        if "score_threshold" in self._controls.changed:
+            pairs = self._pairs(number, last, self._controls)
+        return self._controls.phase(self.config.phase), pairs
+
+    def _pairs(self, number: int, last: int, controls: PhaseControls) -> list[PreferencePair]:
         """D_k: built from every completion of the run so far (the data are cumulative, Algorithm 1)."""
         completions = [
             _scored(record) for record in self.store.candidates("WHERE c.prompted AND c.round <= ?", (last,))
         ]
-        return build_pairs(completions, self.config.pairs, stream(self.config.seed, "pairs", number))
+        settings = controls.pairs(self.config.pairs)
+        return build_pairs(completions, settings, stream(self.config.seed, "pairs", number))
 
-    def _scorer(self, number: int, first: int, last: int) -> Callable[[str, Sequence[str]], list[float]]:
+    def _scorer(self, number: int, last: int) -> Callable[[str, Sequence[str]], list[float]]:
         proposals = {p.prompt: (island, p) for _, island, p in self.store.proposals(1, last)}
 
         def score(adapter: str, prompts: Sequence[str]) -> list[float]:
@@ -153,6 +171,8 @@ class Tuning:
             decisions.append(outcome.decision)
         return row | {
             "round": last,
+            "controls": plain(self._controls.controls),
+            "changed_controls": list(self._controls.changed),
             "promoted": outcome.promoted,
             "kl": outcome.candidates[outcome.chosen].kl,
             "gain": outcome.candidates[outcome.chosen].gain,

@@ -10,7 +10,8 @@ from agents.research_agent import AgentSettings, ResearchAgent
 from agents.seeding import stream
 from atlas_gym.evaluation import Evaluation, Status
 from atlas_gym.spec import TaskSpec
-from trainers.exploration import ExplorationSettings, Explorer, ProgramCache
+from trainers.exploration import ExplorationSettings, Explorer
+from trainers.program_cache import ProgramCache
 from trainers.store import RunStore
 
 START = "import math\n\n\ndef f(x):\n    a = 1\n    b = 2\n    return a * x + b\n"
