@@ -184,7 +184,6 @@ def test_whatever_fails_in_wandb_ends_the_tracking_and_not_the_run(folder, monke
     wandb.teardown()
 
 
-@pytest.mark.slow
 def test_without_the_server_a_run_is_tracked_offline(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
     monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
