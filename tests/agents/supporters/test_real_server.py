@@ -25,6 +25,9 @@ SCHEMAS = {"exploration": ExplorationReply, "strategist": StrategyReply, "inspec
 
 LIMITS = CallLimits(deadline_s=120.0, attempts=2, pause_s=0.0, rest_after=3, rest_calls=2)
 
+# Unconstrained, a small model rambles to the token limit: one short attempt shows all there is to see.
+SETTINGS = {"json_schema": (LIMITS, 320), "none": (replace(LIMITS, attempts=1, rest_after=0), 64)}
+
 CALLS, KILLED_AT, RESTARTED_AT = 100, 40, 50
 
 
@@ -58,7 +61,8 @@ class LlamaServer:
         self._process: subprocess.Popen | None = None
 
     def start(self) -> None:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        nowhere = subprocess.DEVNULL
+        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere)
         for _ in range(600):
             assert self._process.poll() is None, "the server ended by itself"
             with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.base_url}/models", timeout=5):
@@ -69,7 +73,7 @@ class LlamaServer:
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            self._process.communicate()
 
 
 @pytest.fixture
@@ -83,10 +87,11 @@ def llama(gguf):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-@pytest.mark.parametrize("response_format", ["json_schema", "none"])
+@pytest.mark.parametrize("response_format", SETTINGS)
 def test_hundred_calls_with_the_server_killed_and_restarted(response_format, llama, supporter, capsys):
+    limits, max_tokens = SETTINGS[response_format]
     roles = {
-        role: supporter(role, llama.base_url, LIMITS, response_format=response_format, max_tokens=320)
+        role: supporter(role, llama.base_url, limits, response_format=response_format, max_tokens=max_tokens)
         for role in REQUESTS
     }
     answers = []
@@ -111,7 +116,9 @@ def test_hundred_calls_with_the_server_killed_and_restarted(response_format, lla
     assert any(answer.call.reason.endswith("cannot be reached") for _, answer in down)
     after = answers[RESTARTED_AT + 6 :]  # each role may still be resting for its next two calls
     assert all(answer.call.attempts > 0 or "left alone" in answer.call.reason for _, answer in after)
-    assert any(answer.call.status == "ok" for _, answer in after)
+    assert any(answer.call.completion_tokens > 0 for _, answer in after)
+    if response_format == "json_schema":
+        assert sum(answer.call.status == "ok" for _, answer in after) > len(after) / 2
 
 
 def _figures(answers) -> list[str]:
