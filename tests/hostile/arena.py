@@ -2,7 +2,7 @@
 
 import queue
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from atlas_gym.evaluation import ConfinedEvaluator, Evaluation
 from tests.hostile.attack import Attack, Seat
@@ -54,9 +54,11 @@ def run(seat: Seat, lanes: int = LANES) -> Record:
 
 
 def _lane(seat: Seat, waiting: "queue.SimpleQueue[Attack]", record: Record) -> None:
+    # The honest program is to show that its score is untouched, not how busy the machine is.
+    patient = replace(seat.task, limits=replace(seat.task.limits, wall_s=60.0, cpu_s=60.0))
     try:
         with ConfinedEvaluator() as evaluator, Scene() as scene:
-            record.honest.append(evaluator.evaluate(seat.honest, seat.task))
+            record.honest.append(evaluator.evaluate(seat.honest, patient))
             ceiling = (record.honest[-1].score or 0.0) + seat.margin
             while True:
                 try:
@@ -66,6 +68,6 @@ def _lane(seat: Seat, waiting: "queue.SimpleQueue[Attack]", record: Record) -> N
                 evaluation = evaluator.evaluate(seat.program(attack, scene), seat.task)
                 harm = scene.harm(evaluation, ceiling, seat.task.limits.wall_s)
                 record.outcomes[attack.name] = Outcome(evaluation, harm)
-                record.honest.append(evaluator.evaluate(seat.honest, seat.task))
+                record.honest.append(evaluator.evaluate(seat.honest, patient))
     except BaseException as error:  # noqa: BLE001 - reported by the test
         record.errors.append(error)
