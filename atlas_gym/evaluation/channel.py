@@ -101,6 +101,9 @@ class Channel:
                 os.close(fd)
         self._read_fd = self._write_fd = -1
 
+    def __del__(self) -> None:
+        self.close()
+
     def _complete(self, head: bytes, n: int) -> bytes:
         parts, missing = [head], n - len(head)
         while missing > 0:

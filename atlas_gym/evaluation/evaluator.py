@@ -156,8 +156,8 @@ class ConfinedEvaluator(_ForkingEvaluator):
 class UnconfinedEvaluator(_ForkingEvaluator):
     """Programs run in a process of their own with nothing but resource limits around them.
 
-    They can read and write files, use the network and start processes: for programs you trust, or inside a
-    confinement of your own. Hidden state still stays in the trusted process.
+    They can read, make and delete files and use the network: for programs you trust, or inside a confinement
+    of your own. Hidden state still stays in the trusted process.
     """
 
     def __init__(self) -> None:

@@ -66,7 +66,8 @@ class Lane:
 
     def _run(self) -> None:
         try:
-            with contextlib.suppress(OSError):  # tried again with the first job, which then hears of it
+            # Ahead of the first job; where it fails, the job tries again and hears of it.
+            with contextlib.suppress(OSError, PeerGone):
                 self._start_referee()
             while not self._stopped and (job := self._jobs.get()) is not None:
                 if job.future.set_running_or_notify_cancel():

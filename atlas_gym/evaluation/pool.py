@@ -82,13 +82,18 @@ def _cores() -> list[int]:
 def _close(jobs: "queue.SimpleQueue[Job | None]", lanes: list[Lane], owner: int) -> None:
     if os.getpid() != owner:
         return
-    with contextlib.suppress(queue.Empty):
-        while True:
-            job = jobs.get_nowait()
-            if job is not None:
-                job.future.cancel()
+    _cancel(jobs)
     for lane in lanes:
         lane.stop()
         jobs.put(None)
     for lane in lanes:
         lane.join()
+    _cancel(jobs)  # what another thread submitted in the meantime
+
+
+def _cancel(jobs: "queue.SimpleQueue[Job | None]") -> None:
+    with contextlib.suppress(queue.Empty):
+        while True:
+            job = jobs.get_nowait()
+            if job is not None:
+                job.future.cancel()

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import select
 import socket
@@ -70,8 +71,8 @@ class Worker:
         """
         self._server.request(wire.ARM, self._number, limits.wall_s)
         name = function.encode()
-        cpu_s = max(1, -int(-limits.cpu_s // 1))
-        head = wire.START.pack(limits.memory_mb, cpu_s, core, limits.error_chars, len(name), len(program))
+        budgets = (limits.memory_mb, math.ceil(limits.cpu_s), core, limits.error_chars)
+        head = wire.START.pack(*budgets, len(name), len(program))
         try:
             self.channel.send(head + name + program)
             self.channel.read_exactly(len(wire.READY))
@@ -84,10 +85,12 @@ class Worker:
     def end(self, grace_s: float = 0.0) -> Exit:
         """Kill the worker unless it ends within `grace_s`, close the channel and say how it ended."""
         if self._ended is None:
-            self._server.listen(grace_s)
-            self._server.request(wire.KILL, self._number)
-            self._ended = self._server.wait(self._number)
-            self.channel.close()
+            try:
+                self._server.listen(grace_s)
+                self._server.request(wire.KILL, self._number)
+                self._ended = self._server.wait(self._number)
+            finally:
+                self.channel.close()
         return self._ended
 
 
@@ -103,7 +106,7 @@ class ForkServer:
         self._spare: Worker | None = None
         try:
             greeting = self._greet(driver, torch, layers)
-        except EvaluatorError:
+        except BaseException:
             self.close()
             raise
         self.layers: tuple[str, ...] = tuple(greeting["layers"])

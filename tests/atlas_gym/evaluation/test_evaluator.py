@@ -1,5 +1,6 @@
 """Evaluators in one process: what they report, what they leave behind, how they fail."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -322,3 +323,30 @@ def test_other_systems_must_ask_for_no_confinement(monkeypatch):
     with pytest.raises(ConfinementError, match=r"this is not Linux(.|\n)*UnconfinedEvaluator"):
         ConfinedEvaluator()
     UnconfinedEvaluator()
+
+
+def test_a_lost_fork_server_leaves_no_descriptor(evaluator, monkeypatch):
+    evaluator.evaluate(HONEST, TASK)
+    before = open_descriptors()
+    (server,) = evaluator._servers.values()
+
+    def kill_server_once(self, channel):
+        if server.pid in alive(descendants()):
+            os.kill(server.pid, signal.SIGKILL)
+        return judge(self, channel)
+
+    monkeypatch.setattr(ToyTask, "judge", kill_server_once)
+    assert evaluator.evaluate(HONEST, TASK).ok
+    assert len(open_descriptors()) == len(before)
+
+
+def test_a_forgotten_evaluator_leaves_nothing():
+    descriptors = open_descriptors()
+    evaluator = ConfinedEvaluator()
+    evaluator.evaluate(HONEST, TASK)
+    (server,) = evaluator._servers.values()
+    processes = {server.pid, *descendants(server.pid)}
+    del evaluator, server
+    gc.collect()
+    assert alive(processes) == set()
+    assert open_descriptors() == descriptors
