@@ -1,0 +1,77 @@
+"""Configurations: methods are settings, files lie on them, single values on both."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trainers.config import METHODS, RunConfig, load_config, save_config
+from trainers.settings_file import SettingsError
+
+SHIPPED = sorted((Path(__file__).parents[2] / "experiments" / "configs").glob("*.yaml"))
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in SHIPPED if "env" in (yaml.safe_load(p.read_text()) or {})], ids=str
+)
+def test_a_shipped_configuration_loads(path):
+    assert load_config(path, {}).method in METHODS
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_saved_configuration_is_the_same_run(tmp_path, method):
+    config = load_config(None, {"method": method, "seed": 4, "phase": {"beta": 0.3}})
+    save_config(config, tmp_path / "config.yaml")
+    assert load_config(tmp_path / "config.yaml", {}) == config
+
+
+def test_methods_differ_in_reference_initialisation_and_supporters():
+    def parts(method):
+        config = load_config(None, {"method": method})
+        return (
+            config.tuning,
+            config.phase.reference,
+            config.phase.initialisation,
+            config.supporters.strategist.form,
+        )
+
+    assert parts("atlas") == (True, "gated", "previous", "rules")
+    assert parts("evodpo") == (True, "every_phase", "previous", "off")
+    assert parts("evotune") == (True, "fixed", "base", "off")
+    assert parts("search")[0] is False
+
+
+def test_what_is_given_wins_over_the_method():
+    config = load_config(None, {"method": "evotune", "phase": {"reference": "averaged"}})
+    assert (config.phase.reference, config.phase.initialisation) == ("averaged", "base")
+
+
+def test_the_default_job_leaves_every_candidate_to_the_model():
+    config = load_config(Path("experiments/configs/default.yaml"), {})
+    assert config.supporters.exploration.form == "off"
+    assert config.rounds >= 20
+    assert config.phases >= 2
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"method": "atlsa"}, "method must be one of"),
+        ({"rounds": 0}, "rounds must be at least 1"),
+        ({"phse": {}}, "did you mean phase"),
+    ],
+)
+def test_a_bad_configuration_is_refused(values, complaint):
+    with pytest.raises(SettingsError, match=complaint):
+        load_config(None, values)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load_config(tmp_path / "none.yaml", {})
+
+
+def test_phases_fall_between_rounds():
+    assert RunConfig(rounds=24, phase_every=8).phases == 2
+    assert RunConfig(rounds=25, phase_every=8).phases == 3
+    assert RunConfig(rounds=24, phase_every=8, tuning=False).phases == 0
