@@ -9,7 +9,7 @@ from trl import DPOConfig, DPOTrainer
 
 from agents.policy import POLICY, REFERENCE, LoraSettings, Policy
 from tests.tiny_model import save_tiny_model
-from trainers.packed_dpo import PackedDPOTrainer, PreparedDPOTrainer, borrowed, pair_dataset
+from trainers.packed_dpo import PackedDPOTrainer, PreparedDPOTrainer, borrowed, pair_dataset, require_packable
 
 # Three prompts; completions are shared between pairs, chosen here and rejected there, and differ in length.
 ROWS = [
@@ -129,6 +129,23 @@ def test_packed_training_equals_stock_training_against_a_named_reference(policy,
     assert policy.digest(REFERENCE) == reference
 
 
+def test_evaluation_is_packed_too(policy, tmp_path):
+    data, results = pair_dataset(policy.tokenizer, ROWS), []
+    for trainer_class, packed in ((PackedDPOTrainer, True), (PreparedDPOTrainer, False)):
+        with borrowed(policy.model) as model:
+            trainer = trainer_class(
+                model,
+                args=config(tmp_path, packed, per_device_eval_batch_size=5),
+                train_dataset=data,
+                eval_dataset=data,
+                processing_class=policy.tokenizer,
+                reference_adapter=REFERENCE,
+            )
+            results.append(trainer.evaluate())
+    for key in ("eval_loss", "eval_rewards/margins", "eval_logps/chosen"):
+        assert results[0][key] == pytest.approx(results[1][key], abs=1e-5), key
+
+
 def log_prob(policy, name, prompt, completion):
     ids = [policy.tokenizer(text, add_special_tokens=False)["input_ids"] for text in (prompt, completion)]
     with policy.using(name) as model, torch.no_grad():
@@ -223,3 +240,9 @@ def test_what_packing_cannot_do_is_an_error(policy, tmp_path, changes, message):
             train_dataset=pair_dataset(policy.tokenizer, ROWS),
             processing_class=policy.tokenizer,
         )
+
+
+def test_other_attention_is_an_error(policy, tmp_path, monkeypatch):
+    monkeypatch.setattr(policy.model.config, "_attn_implementation", "eager")
+    with pytest.raises(ValueError, match="sdpa"):
+        require_packable(policy.model, config(tmp_path, packed=True))
