@@ -5,7 +5,6 @@ fine-tuning. The same functions serve a run that is under way and one that is re
 `metric: {name: explore/best}` means the same with and without a server.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,6 @@ from trainers.store import RunStore
 Row = dict[str, Any]
 
 _COUNTS = ("samples", "valid", "new", "improving", "distinct", "tokens")
-_CHANGE = re.compile(r"(\w+) = ([-+.\deE]+)")
 
 
 class ClusterFold:
@@ -130,15 +128,17 @@ def phase_row(result: Mapping[str, Any], calls: Iterable[Mapping[str, Any]]) -> 
     row |= {f"gate/{key}": result[key] for key in ("gain", "gain_error", "kl") if result.get(key) is not None}
     row |= {f"phase/{key}": result[key] for key in ("pairs", "loss", "margin", "accuracy", "kl")}
     row |= {f"phase/{what}_s": seconds for what, seconds in result["seconds"].items()}
-    return row | {"phase/skipped": 0, "gate/promoted": int(result["promoted"])}
+    row |= {"phase/skipped": 0, "gate/promoted": int(result["promoted"])}
+    row |= {f"strategist/{name}": value for name, value in result.get("controls", {}).items()}
+    return row | {"strategist/changes": len(result.get("changed_controls", ()))}
 
 
 def supporter_row(calls: Iterable[Mapping[str, Any]]) -> Row:
-    """How often supporters were asked and answered, what that cost, and what the strategist set."""
+    """How often supporters were asked and answered, and what that cost."""
     calls = list(calls)
     if not calls:
         return {}
-    row: Row = {
+    return {
         "supporters/calls": len(calls),
         "supporters/answered": sum(call.get("status") == "ok" for call in calls),
         "supporters/tokens": sum(
@@ -146,21 +146,6 @@ def supporter_row(calls: Iterable[Mapping[str, Any]]) -> Row:
         ),
         "supporters/seconds": sum(call.get("seconds", 0.0) for call in calls),
     }
-    changes = [change for call in calls for change in strategist_changes(call).items()]
-    return (
-        row | {"strategist/changes": len(changes)} | {f"strategist/{name}": value for name, value in changes}
-    )
-
-
-def strategist_changes(call: Mapping[str, Any]) -> dict[str, float]:
-    """The controls that a stored call of the strategist changed, and to what.
-
-    Its `outcome` reads `beta = 0.15, epochs = 2 | reason` (`StrategyAdvice.summary`).
-    """
-    if call.get("role") != "strategist" or call.get("status") != "ok":
-        return {}
-    settings = str(call.get("outcome", "")).partition(" | ")[0]
-    return {name: float(value) for name, value in _CHANGE.findall(settings)}
 
 
 def probe_row(phase: int, moment: str, result: Mapping[str, Any]) -> Row:

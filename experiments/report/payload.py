@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agents.candidate import CandidateRecord
-from experiments.metrics import ClusterFold, strategist_changes
+from experiments.metrics import ClusterFold
 from experiments.report.comparison import Group, band, flatten
 from experiments.report.coverage import coverage
 from experiments.report.data import RunData
@@ -81,7 +81,7 @@ def _run(run: RunData, label: str, pictures: Sequence[Picture], fold: ClusterFol
         "candidates": candidates,
         "programs": texts.as_dict(),
         "phases": [_phase(run, phase) for phase in run.phases],
-        "supporters": [_call(call) for call in run.supporter_calls],
+        "supporters": [_call(run, call) for call in run.supporter_calls],
         "units": _rounds(run),
         "coverage": coverage(run, fold),
         "pictures": [asdict(picture) for picture in pictures],
@@ -145,11 +145,13 @@ def _phase(run: RunData, phase: Mapping[str, Any]) -> Json:
     return {**shown, "probes": moments}
 
 
-def _call(call: Mapping[str, Any]) -> Json:
+def _call(run: RunData, call: Mapping[str, Any]) -> Json:
+    phase = next((p for p in run.phases if p["phase"] == call["phase"]), {})
+    changed = list(phase.get("changed_controls", ())) if call["role"] == "strategist" else []
     shown = {field: call.get(field) for field in _CALL_FIELDS}
     for field in ("reply", "outcome", "reason"):
         shown[field] = str(shown[field] or "")[:_DETAIL_CHARS]
-    return {**shown, "changed": list(strategist_changes(call))}
+    return {**shown, "changed": changed}
 
 
 def _rounds(run: RunData) -> Json:

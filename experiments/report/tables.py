@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from experiments.metrics import strategist_changes
 from experiments.report.comparison import Group
 from experiments.report.data import RunData
 
@@ -185,7 +184,7 @@ def best_programs(groups: Sequence[Group], limit: int = 5) -> Table:
 
 
 def _count_interventions(run: RunData) -> dict[str, int]:
-    changes = [name for call in run.supporter_calls for name in strategist_changes(call)]
+    changes = [name for phase in run.tuned_phases for name in phase.get("changed_controls", ())]
     return {
         **{name: changes.count(name) for name in _CONTROLS},
         "accepted": sum(bool(phase["promoted"]) for phase in run.tuned_phases),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.metrics import RoundHistory, final_row, strategist_changes, supporter_row
+from experiments.metrics import RoundHistory, final_row, phase_row, supporter_row
 from tests.experiments.report.synthetic import Layout, make_run
 from trainers.store import RunStore
 
@@ -48,14 +48,6 @@ def test_the_final_row_is_the_best_program(folder):
     assert row["held_out_score"] == pytest.approx(best - 0.002 + 0.0045)
 
 
-def test_a_strategist_call_is_read_as_it_is_written():
-    call = {"role": "strategist", "status": "ok", "outcome": "beta = 0.15, learning_rate = 1e-05 | x = 3"}
-    assert strategist_changes(call) == {"beta": 0.15, "learning_rate": 1e-5}
-    assert strategist_changes(call | {"outcome": "no change | beta = 3"}) == {}
-    assert strategist_changes(call | {"status": "skipped"}) == {}
-    assert strategist_changes(call | {"role": "inspector"}) == {}
-
-
 def test_supporters_are_counted_with_what_they_cost():
     calls = [
         {
@@ -69,6 +61,20 @@ def test_supporters_are_counted_with_what_they_cost():
     ]
     assert supporter_row(calls) == {
         "supporters/calls": 2, "supporters/answered": 1, "supporters/tokens": 13, "supporters/seconds": 1.5,
-        "strategist/changes": 1, "strategist/epochs": 2.0,
     }  # fmt: skip
     assert supporter_row([]) == {}
+
+
+def test_a_phase_row_holds_both_sides_of_the_gate_and_the_strategists_settings(tmp_path):
+    with RunStore.open_readonly(make_run(tmp_path / "tuned", Layout(rounds=5))) as store:
+        (stored,) = store.phases()
+    row = phase_row(stored, [])
+    assert row["gate/gain"] == stored["decision"]["gain"]
+    assert row["gate/max_kl"] == stored["decision"]["max_kl"]
+    assert (row["strategist/changes"], row["strategist/beta"]) == (2, 0.15)
+    ungated = phase_row(stored | {"decision": None, "gain": None, "gain_error": None}, [])
+    assert "gate/min_gain" not in ungated
+    assert "gate/gain" not in ungated
+    assert ungated["gate/kl"] == stored["kl"]
+    skipped = phase_row({"phase": 3, "round": 8, "skipped": "idle"}, [])
+    assert skipped == {"phase": 3, "phase/round": 8, "phase/skipped": 1}

@@ -181,7 +181,7 @@ def test_whatever_fails_in_wandb_ends_the_tracking_and_not_the_run(folder, monke
     track(folder, warn=warnings.append)
     assert warnings == ["W&B tracking ended (ConnectionError: the server is away); the run goes on."]
     monkeypatch.undo()
-    wandb.teardown()
+    wandb.finish()
 
 
 def test_without_the_server_a_run_is_tracked_offline(tmp_path, monkeypatch):

@@ -8,12 +8,13 @@ shows it.
 import math
 import random
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import yaml
 
 from agents.candidate import CandidateRecord
+from agents.supporters.call import Role, SupporterCall
 from atlas_gym import task_spec
 from atlas_gym.program import program_key
 from trainers.gate import GateSettings, gate_decision
@@ -133,31 +134,27 @@ def add_phase(store: RunStore, search: _Search, phase: int, round_: int) -> None
                 "distinct": 12,
             },
         )
-    for role, outcome, status in (
-        ("strategist", "beta = 0.15, epochs = 2 | losses have settled", "ok"),
-        ("inspector", f"accepted | {ATTACK}", "ok"),
-        ("exploration", "", "skipped"),
-    ):
-        call = {
-            "role": role,
-            "form": "rules",
-            "model": "",
-            "key": ["phase", phase],
-            "status": status,
-            "reason": "deadline" if status == "skipped" else "",
-            "outcome": outcome,
-            "reply": ATTACK,
-            "seconds": 0.01,
-        }
-        store.add_supporter_call(role, call, round_=round_, phase=phase)
+    said = ("beta = 0.15, epochs = 2 | losses have settled", f"accepted | {ATTACK}")
+    calls = [call("strategist", said[0], phase), call("inspector", said[1], phase),
+             replace(call("exploration", "", phase), status="skipped", reason="deadline")]  # fmt: skip
     result = {
         "phase": phase, "round": round_, "pairs": 64, "loss": 0.61, "margin": 0.2, "accuracy": 0.7,
         "seconds": {"train": 31.0, "kl": 2.5, "score": 7.5}, "promoted": decision.promote, "kl": decision.kl,
-        "gain": decision.gain, "gain_error": 0.01, "decision": vars(decision), "warnings": [], "chosen": 1,
+        "gain": decision.gain, "gain_error": 0.01,
+        "controls": {"beta": 0.15, "score_threshold": 0.3, "epochs": 2, "learning_rate": 2e-4},
+        "changed_controls": ["beta", "epochs"], "decision": vars(decision), "warnings": [], "chosen": 1,
         "candidates": [{"name": f"checkpoint-{k}", "kl": decision.kl * k / 2, "gain": decision.gain * k / 2}
                        for k in (1, 2)],
     }  # fmt: skip
-    store.add_phase(phase, round_, decision.promote, result, [])
+    store.add_phase(phase, round_, decision.promote, result, [], calls)
+
+
+def call(role: Role, outcome: str, phase: int = 0) -> SupporterCall:
+    """An answered consultation, whose reply attacks the page."""
+    return SupporterCall(
+        role=role, form="rules", model="", key=("phase", phase), status="ok", reply=ATTACK, seconds=0.01,
+        prompt_tokens=7, completion_tokens=3, outcome=outcome,
+    )  # fmt: skip
 
 
 def _seed(search: _Search, island: int) -> CandidateRecord:

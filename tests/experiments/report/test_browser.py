@@ -10,7 +10,7 @@ from experiments.report.data import read_run
 from experiments.report.follow import LiveReport, make_server
 from experiments.report.write import write_report
 from tests.experiments.report.browser import chromium, needs_browser
-from tests.experiments.report.synthetic import ATTACK, Layout, make_run
+from tests.experiments.report.synthetic import ATTACK, Layout, call, make_run
 from trainers.store import RunStore
 
 pytestmark = needs_browser
@@ -140,9 +140,7 @@ def test_the_served_page_shows_what_a_run_adds(page, tmp_path):
         try:
             page.open(origin)
             with RunStore(folder) as store:
-                store.add_supporter_call(
-                    "strategist", {"status": "ok", "outcome": "news"}, round_=2, phase=None
-                )
+                store.add_unit(3, 0, [], {"round": 3}, calls=[call("inspector", "news")])
             page.wait(lambda: "news" in page.js("return document.getElementById('supporters').textContent"))
             assert {url.removeprefix(origin) for url in page.requests()} == {"", "data.json"}
             assert page.problems() == []
