@@ -44,8 +44,11 @@ def bandit() -> Seat:
         play_bare=play_bare,
         steal="""
     instances = names.get('instances')
-    regret = getattr(instances, 'regret', None)
-    return None if regret is None else int(regret[arguments[2], 0].argmin())
+    contexts = getattr(instances, 'contexts', None)
+    if contexts is not None:
+        t = arguments[2]
+        mine = (contexts[t] == arguments[0]).all(axis=(1, 2)).argmax()
+        return int(instances.regret[t, mine].argmin())
     """.strip(),
     )
 
