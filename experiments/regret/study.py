@@ -6,6 +6,7 @@ A task is a pure function of its arguments, so the result does not depend on the
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -43,6 +44,8 @@ class Results:
     """What vectorising over seeds and rounds buys."""
     seconds: float
     """Wall time of the study."""
+    cpu_seconds: float
+    """Processor time of all its processes, which says more on a busy machine."""
     jobs: int
     """Processes it ran in."""
 
@@ -60,7 +63,7 @@ def run_cell(setting: Setting, horizon: int, seeds: int) -> tuple[Cell, dict[str
 
 def run_study(plan: Plan, jobs: int, progress: Callable[[str, int], object]) -> Results:
     """Run everything in `plan`; `progress` is `experiments.regret.progress.progress` or a stand-in."""
-    began = time.monotonic()
+    began, spent = time.monotonic(), _cpu_seconds()
     tasks: dict[object, tuple] = {}
     for setting in plan.settings:
         for horizon in plan.horizons_of(setting):
@@ -79,6 +82,7 @@ def run_study(plan: Plan, jobs: int, progress: Callable[[str, int], object]) -> 
         floor_prices=floor_prices(plan.seeds),
         timings=measure_speedup(plan.speedup_horizon, plan.seeds),
         seconds=time.monotonic() - began,
+        cpu_seconds=_cpu_seconds() - spent,
         jobs=jobs,
     )
 
@@ -101,6 +105,11 @@ def _run(tasks: dict[object, tuple], jobs: int, progress: Callable) -> dict:
                 done[futures[future]] = future.result()
                 advance()
             return done
+
+
+def _cpu_seconds() -> float:
+    """Processor time of this process and of its finished children."""
+    return sum(os.times()[:4])
 
 
 def _horizon(task: tuple) -> int:

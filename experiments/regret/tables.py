@@ -73,7 +73,7 @@ def headline(results: Results) -> str:
             f"decomposition: |regret − learning − bias| ≤ {gap:.1e} in every round",
             "time against seeds and rounds one by one: "
             + ", ".join(f"1/{t.speedup:.1f} (seeds {t.batch}, {t.rounds})" for t in results.timings[1:]),
-            f"{results.seconds:.0f} s in {results.jobs} processes",
+            f"{results.seconds:.0f} s in {results.jobs} processes, {results.cpu_seconds:.0f} s of processor time",
         ]
     )
 
