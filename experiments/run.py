@@ -8,6 +8,7 @@ but the folder.
 import argparse
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import yaml
 from rich.console import Console
+from transformers.utils import logging as transformers_logging
 
 from agents.model import ModelMissing
 from atlas_gym.evaluation import ConfinementError
@@ -34,7 +36,10 @@ EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
 def main(arguments: list[str] | None = None) -> int:
     """Run or resume; returns the exit code (0 done, 1 failed, 2 asked wrongly, 130 interrupted)."""
     options = _parser().parse_args(arguments)
+    _quiet_libraries()
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=120)  # a log file has no width; 80 would break every line
     errors = Console(stderr=True, soft_wrap=True)
     try:
         config, folder = _resolve(options)
@@ -45,6 +50,13 @@ def main(arguments: list[str] | None = None) -> int:
     except (StoreError, ConfinementError) as error:
         errors.print(f"[bold red]Error:[/bold red] {error}", highlight=False)
         return 1
+
+
+def _quiet_libraries() -> None:
+    """Progress bars of loading, advertisements and notices to authors are not for whoever watches a run."""
+    os.environ.setdefault("WANDB_SILENT", "true")
+    transformers_logging.disable_progress_bar()
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
 
 
 def _parser() -> argparse.ArgumentParser:
