@@ -171,7 +171,7 @@ def _last_of(results: Results, group: str, start: str) -> Cell:
 
 def _floor_and_beta(results: Results) -> Figure:
     figure, (floors, betas, phases) = plt.subplots(1, 3, figsize=(11, 3.4), sharey=True)
-    points = [(max(setting.value, 1e-7), cells[0].regret) for setting, cells in results.group("sweep floor")]
+    points = [(max(s.learner.floor, 1e-7), cells[0].regret) for s, cells in results.group("sweep floor")]
     _curve(floors, [x for x, _ in points], [r for _, r in points], "EvoDPO, β = 1", COLOURS["EvoDPO"])
     dpo = _last_of(results, "main", "DPO, fixed uniform")
     floors.axhline(dpo.regret.mean(), color=COLOURS["DPO"], linestyle="--", label="DPO, β = 1")
@@ -184,9 +184,9 @@ def _floor_and_beta(results: Results) -> Figure:
             line = [(beta, regret) for beta, n, regret in grid if n == fixed]
             label = f"{method}, {fixed} phases per window"
             _curve(betas, [x for x, _ in line], [r for _, r in line], label, COLOURS[method], style)
-        for fixed, style in ((1.0, "-"), (0.3, "--")):
-            line = [(n, regret) for beta, n, regret in grid if beta == fixed]
-            label = f"{method}, β = {fixed:g}"
+        for weight, style in ((1.0, "-"), (0.3, "--")):
+            line = [(n, regret) for beta, n, regret in grid if beta == weight]
+            label = f"{method}, β = {weight:g}"
             _curve(phases, [x for x, _ in line], [r for _, r in line], label, COLOURS[method], style)
     betas.set(xlabel="β (floor 0.05)")
     phases.set(xlabel="phases per estimator window")

@@ -194,4 +194,4 @@ def _free_floor(seeds: range) -> Sides:
 
 
 def _per_instance(failed: np.ndarray) -> np.ndarray:
-    return failed.reshape(len(failed), -1).any(1)
+    return np.any(failed.reshape(len(failed), -1), axis=1)

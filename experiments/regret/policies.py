@@ -48,7 +48,7 @@ def with_floor(log_policy: Array, floor: float) -> Array:
     """(1 − floor) π + floor/A: every action keeps at least floor/A (Assumption 2). 0 changes nothing."""
     if floor == 0.0:
         return log_policy
-    return np.logaddexp(np.log1p(-floor) + log_policy, np.log(floor / log_policy.shape[-1]))
+    return np.logaddexp(np.log1p(-floor) + log_policy, np.log(floor) - np.log(log_policy.shape[-1]))
 
 
 def kl(log_p: Array, log_q: Array) -> Array:
