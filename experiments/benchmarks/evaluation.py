@@ -1,0 +1,154 @@
+"""Evaluations per second: the paper's program in a confined worker, as a bare call, and in OpenEvolve's evaluator.
+
+    python -m experiments.benchmarks.evaluation --repeats 7
+
+All three score the same program on the same bandit (five replicas, 2000 steps) on one core and must find the same
+score. Contenders take turns, and the ratio of every round is formed before the median. OpenEvolve (its evaluator
+runs programs in its own process, unconfined) is installed from PyPI into a folder that is thrown away afterwards;
+its evaluation file calls the very simulation that the bare contender calls. Also printed: the time from asking for
+a confined worker to having loaded a program in it.
+"""
+
+import argparse
+import asyncio
+import importlib
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from atlas_gym import make_task, task_spec
+from atlas_gym.bandit.bare import play_bare
+from atlas_gym.evaluation import ConfinedEvaluator
+from atlas_gym.evaluation.doctor import cold_start_seconds
+
+OPENEVOLVE = ("openevolve==0.4.0", "dacite==1.9.2", "openai==3.52.0", "jiter==0.19.0")
+
+EVALUATION_FILE = """
+from atlas_gym import make_task
+from atlas_gym.bandit.bare import play_bare
+
+TASK = make_task("ATLAS-Bandit-v0", seed=0)
+
+
+def evaluate(path):
+    with open(path) as file:
+        return {"combined_score": play_bare(file.read(), TASK)}
+"""
+
+LAYERS = ("rlimits", "seccomp", "landlock")
+
+Contender = Callable[[], float]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the table; returns 0."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.benchmarks.evaluation", description=__doc__)
+    parser.add_argument("--repeats", type=int, default=7, help="rounds in which every contender runs once")
+    parser.add_argument("--without-openevolve", action="store_true", help="leave OpenEvolve out")
+    options = parser.parse_args(arguments)
+    _keep_to_one_core()
+    program, task = task_spec("ATLAS-Bandit-v0").starts["named"], make_task("ATLAS-Bandit-v0", seed=0)
+    with tempfile.TemporaryDirectory() as folder, ConfinedEvaluator() as evaluator:
+        contenders: dict[str, Contender] = {
+            "bare call": lambda: play_bare(program, task),
+            "ours, confined": lambda: _score(evaluator, program, task),
+        }
+        openevolve = None if options.without_openevolve else openevolve_contender(Path(folder), program)
+        if openevolve is not None:
+            contenders["OpenEvolve 0.4, unconfined"] = openevolve
+        seconds = take_turns(contenders, options.repeats)
+    print_table(seconds)
+    print_cold_starts()
+    return 0
+
+
+def _keep_to_one_core() -> None:
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def _score(evaluator: ConfinedEvaluator, program: str, task) -> float:
+    evaluation = evaluator.evaluate(program, task)
+    if evaluation.score is None:
+        raise RuntimeError(f"{evaluation.status}: {evaluation.detail}")
+    return evaluation.score
+
+
+def openevolve_contender(folder: Path, program: str) -> Contender | None:
+    """OpenEvolve's own evaluator on the same simulation; None, with the reason printed, if it cannot be had."""
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(folder),
+        *OPENEVOLVE,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        print(f"OpenEvolve is left out, it could not be installed: {done.stderr.strip()[-300:]}")
+        return None
+    sys.path.append(str(folder))
+    logging.disable(logging.WARNING)
+    evaluator_module = importlib.import_module("openevolve.evaluator")
+    config_module = importlib.import_module("openevolve.config")
+    file = folder / "evaluation_file.py"
+    file.write_text(EVALUATION_FILE)
+    config = config_module.EvaluatorConfig(cascade_evaluation=False)
+    evaluator = evaluator_module.Evaluator(config, str(file))
+    return lambda: asyncio.run(evaluator.evaluate_program(program))["combined_score"]
+
+
+def take_turns(contenders: dict[str, Contender], repeats: int) -> dict[str, list[float]]:
+    """Seconds of every contender in every round; the first round warms up and is not counted.
+
+    Raises:
+        RuntimeError: the contenders do not find the same score.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for repeat in range(repeats + 1):
+        scores = set()
+        for name, contender in contenders.items():
+            started = time.perf_counter()
+            scores.add(contender())
+            if repeat:
+                seconds[name].append(time.perf_counter() - started)
+        if len(scores) != 1:
+            raise RuntimeError(f"the contenders disagree: {scores}")
+    return seconds
+
+
+def print_table(seconds: dict[str, list[float]]) -> None:
+    """Speeds relative to the bare call of the same round."""
+    table = Table("evaluator", "ms, median", "per second", "speed of a bare call (range)")
+    bare = seconds["bare call"]
+    for name, values in seconds.items():
+        ratios = [b / v for b, v in zip(bare, values, strict=True)]
+        table.add_row(
+            name, f"{1000 * median(values):.0f}", f"{1 / median(values):.1f}",
+            f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+        )  # fmt: skip
+    Console(width=110).print(table)
+
+
+def print_cold_starts() -> None:
+    """Time from asking for a confined worker to having it."""
+    for torch, name in ((False, "numpy"), (True, "torch")):
+        seconds = cold_start_seconds(torch, LAYERS)
+        print(f"cold start of a confined worker, {name}: median {1000 * median(seconds):.1f} ms")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
