@@ -1,0 +1,22 @@
+"""Wrappers for learners whose actions are numbers.
+
+The environments take program text. `TemplateAction` writes it out of a vector (or of one whole number)
+through a template with named parameters, `ProgramChoice` picks one of a list of programs; both observe
+numbers, so that any learner for Box and Discrete spaces runs on the environments unchanged.
+"""
+
+from atlas_gym.wrappers.parameter import Parameter
+from atlas_gym.wrappers.program_choice import ProgramChoice
+from atlas_gym.wrappers.template import Template
+from atlas_gym.wrappers.template_action import TemplateAction
+from atlas_gym.wrappers.templates import default_template, load_template, template_names
+
+__all__ = [
+    "Parameter",
+    "ProgramChoice",
+    "Template",
+    "TemplateAction",
+    "default_template",
+    "load_template",
+    "template_names",
+]

@@ -1,0 +1,176 @@
+"""The wrappers on every environment: checkers, observations, and Stable-Baselines3 as it comes."""
+
+import copy
+import pickle
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env, data_equivalence
+
+from atlas_gym.lease import Lease
+from atlas_gym.registration import REGISTERED, load_problem
+from atlas_gym.wrappers import ProgramChoice, TemplateAction, default_template, template_names
+from tests.atlas_gym.test_registered import QUICK
+
+pytestmark = [
+    pytest.mark.filterwarnings("error"),
+    # Gymnasium's checker says of every wrapper, whatever it does, that it is one.
+    pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version"),
+]
+
+IDS = [entry.env_id for entry in REGISTERED]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def keep_evaluators():
+    """Hold a share in the evaluator, so that its processes start once and not once per test."""
+    lease = Lease("default")
+    yield
+    lease.close()
+
+
+def make(env_id, wrap, turns=1):
+    return wrap(gym.make(env_id, turns=turns, **QUICK[env_id]))
+
+
+def every_wrapper():
+    for env_id in IDS:
+        for name in template_names(env_id):
+            yield pytest.param(
+                env_id, lambda env, name=name: TemplateAction(env, name), id=f"{env_id}-{name}"
+            )
+        yield pytest.param(env_id, lambda env: TemplateAction(env, levels=3), id=f"{env_id}-grid")
+        yield pytest.param(env_id, ProgramChoice, id=f"{env_id}-choice")
+
+
+@pytest.mark.parametrize(("env_id", "wrap"), list(every_wrapper()))
+@pytest.mark.parametrize("turns", [1, 3])
+def test_both_checkers_find_nothing(env_id, wrap, turns):
+    sb3 = pytest.importorskip("stable_baselines3.common.env_checker")
+    env = make(env_id, wrap, turns)
+    check_env(env, skip_render_check=True)
+    sb3.check_env(env, warn=True)
+    env.close()
+
+
+@pytest.mark.parametrize(("env_id", "wrap"), list(every_wrapper()))
+def test_actions_run_and_observations_say_how_it_went(env_id, wrap):
+    env = make(env_id, wrap, turns=2)
+    env.action_space.seed(3)
+    first, info = env.reset(seed=0)
+    assert not first.any()
+    assert info["program"] is None
+    observation, reward, terminated, _, info = env.step(env.action_space.sample())
+    assert info["status"] == "ok", info["feedback"]
+    assert not terminated
+    assert reward == info["score"]
+    assert observation in env.observation_space
+    assert observation[:3] == pytest.approx([0.5, 1.0, np.clip(info["normalized_score"], -1, 1)], abs=1e-6)
+    second, _, terminated, _, _ = env.step(env.action_space.sample())
+    assert terminated
+    assert second[3] == max(observation[2], second[2])
+    env.close()
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_reward_is_the_program_s_own(env_id):
+    template = default_template(env_id)
+    action = np.full(template.size, -0.25, np.float32)
+    env, plain = make(env_id, TemplateAction), gym.make(env_id, **QUICK[env_id])
+    env.reset(seed=5), plain.reset(seed=5)
+    _, reward, _, _, info = env.step(action)
+    assert info["program"] == template.program(action)
+    assert reward == plain.step(info["program"])[1]
+    env.close(), plain.close()
+
+
+def test_failures_are_seen_and_cost_the_worst_reward():
+    broken = default_template("ATLAS-Bandit-v0")
+    broken = type(broken)("broken", broken.text.replace("def policy", "def police"), broken.parameters)
+    env = make("ATLAS-Bandit-v0", lambda env: TemplateAction(env, broken), turns=2)
+    env.reset(seed=0)
+    observation, reward, _, _, info = env.step(np.zeros(3, np.float32))
+    assert info["status"] == "invalid"
+    assert reward == env.unwrapped.problem.spec.worst_score
+    assert list(observation[:4]) == [0.5, -1.0, -1.0, -1.0]
+    env.close()
+
+
+def test_a_grid_covers_all_corners_in_order():
+    env = make("ATLAS-Bandit-v0", lambda env: TemplateAction(env, levels=2))
+    points = [tuple(env.coordinates(action)) for action in range(env.action_space.n)]
+    assert len(set(points)) == 8
+    assert points[0] == (-1, -1, -1)
+    assert points[1] == (-1, -1, 1)
+    assert points[-1] == (1, 1, 1)
+
+
+def test_a_choice_runs_the_named_experts():
+    env = make("ATLAS-Bandit-v0", lambda env: ProgramChoice(env, ["kalman", "uniform"]))
+    assert env.action_space.n == 2
+    assert env.program(1) == load_problem("ATLAS-Bandit-v0").experts()["uniform"].program
+
+
+def test_wrong_arguments_are_named():
+    env = gym.make("ATLAS-Bandit-v0")
+    with pytest.raises(ValueError, match="there are"):
+        TemplateAction(env, "greedy")
+    with pytest.raises(ValueError, match="levels"):
+        TemplateAction(env, levels=1)
+    with pytest.raises(ValueError, match="kalman"):
+        ProgramChoice(env, ["nobody"])
+    with pytest.raises(ValueError, match="at least one"):
+        ProgramChoice(env, [])
+    with pytest.raises(TypeError, match="programs"):
+        TemplateAction(gym.make("CartPole-v1"), default_template("ATLAS-Bandit-v0"))
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_copies_go_on_where_the_original_was(clone):
+    env = make("ATLAS-Bandit-v0", TemplateAction, turns=3)
+    env.reset(seed=0)
+    env.step(np.zeros(3, np.float32))
+    other = clone(env)
+    action = np.full(3, 0.5, np.float32)
+    assert data_equivalence(env.step(action), other.step(action), exact=True)
+    env.close(), other.close()
+
+
+def test_the_specification_makes_an_equal_environment():
+    env = make("ATLAS-Bandit-v0", lambda env: TemplateAction(env, "discounted_linucb"))
+    again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
+    action = np.zeros(3, np.float32)
+    env.reset(seed=4), again.reset(seed=4)
+    assert data_equivalence(env.step(action), again.step(action), exact=True)
+    env.close(), again.close()
+
+
+@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize(
+    ("algorithm", "settings"),
+    [
+        ("PPO", {"n_steps": 8, "batch_size": 8, "n_epochs": 1}),
+        ("A2C", {"n_steps": 4}),
+        ("SAC", {"learning_starts": 4, "buffer_size": 50, "batch_size": 4}),
+    ],
+)
+def test_stable_baselines3_trains_unchanged(env_id, algorithm, settings):
+    sb3 = pytest.importorskip("stable_baselines3")
+    env = make(env_id, TemplateAction, turns=2)
+    model = getattr(sb3, algorithm)("MlpPolicy", env, seed=0, device="cpu", **settings)
+    before = copy.deepcopy(model.policy.state_dict())
+    model.learn(16)
+    after = model.policy.state_dict()
+    assert model.num_timesteps == 16
+    assert any(not before[name].equal(after[name]) for name in before)
+    env.close()
+
+
+@pytest.mark.parametrize("wrap", [ProgramChoice, lambda env: TemplateAction(env, levels=3)])
+def test_discrete_actions_train_too(wrap):
+    sb3 = pytest.importorskip("stable_baselines3")
+    env = make("ATLAS-Bandit-v0", wrap)
+    model = sb3.PPO("MlpPolicy", env, n_steps=8, batch_size=8, n_epochs=1, device="cpu").learn(16)
+    assert model.num_timesteps == 16
+    env.close()

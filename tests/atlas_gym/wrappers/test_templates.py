@@ -1,0 +1,139 @@
+"""Parameters, templates and those that come with the environments."""
+
+import doctest
+from importlib import import_module
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import atlas_gym
+from atlas_gym.program import program_key, syntax_error
+from atlas_gym.registration import REGISTERED, load_problem
+from atlas_gym.wrappers import Parameter, Template, default_template, load_template, template_names
+
+IDS = [entry.env_id for entry in REGISTERED]
+ALL = [(env_id, name) for env_id in IDS for name in template_names(env_id)]
+FINITE = {"allow_nan": False, "allow_infinity": False}
+
+
+@st.composite
+def parameters(draw):
+    scale = draw(st.sampled_from(["log", "linear"]))
+    least = 0.001 if scale == "log" else -1000.0
+    if draw(st.booleans()):
+        low = draw(st.integers(1 if scale == "log" else -1000, 1000))
+        return Parameter("x", low, low + draw(st.integers(1, 1000)), scale, integer=True)
+    low = draw(st.floats(least, 1000.0, **FINITE))
+    return Parameter("x", low, low + draw(st.floats(0.01, 1000.0, **FINITE)), scale)
+
+
+@given(parameters(), st.floats(-1e6, 1e6, **FINITE))
+def test_values_stay_within_their_bounds(parameter, coordinate):
+    value = parameter.value(coordinate)
+    assert parameter.low <= value <= parameter.high
+    assert isinstance(value, int) == parameter.integer
+
+
+@given(parameters(), st.lists(st.floats(-1, 1, **FINITE), min_size=2, max_size=2))
+def test_values_rise_with_the_coordinate(parameter, pair):
+    assert parameter.value(min(pair)) <= parameter.value(max(pair))
+
+
+@given(st.floats(-1, 1, **FINITE))
+@pytest.mark.parametrize("scale", ["log", "linear"])
+def test_coordinate_and_value_invert_each_other(scale, coordinate):
+    parameter = Parameter("x", 0.5, 80.0, scale)
+    assert parameter.coordinate(parameter.value(coordinate)) == pytest.approx(coordinate, abs=1e-4)
+
+
+def test_equal_steps_multiply_on_a_log_scale_and_add_on_a_linear_one():
+    assert [Parameter("x", 1, 100, integer=True).value(c) for c in (-1, 0, 1)] == [1, 10, 100]
+    assert [Parameter("x", 0, 100, "linear").value(c) for c in (-1, 0, 1)] == [0, 50, 100]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("no name", 0.1, 1), "identifier"),
+        (("x", 0, 1), "low > 0"),
+        (("x", 2, 1), "below"),
+        (("x", 1, float("inf")), "finite"),
+        (("x", 1, 2, "cubic"), "scale"),
+        (("x", 1, 2.5, "log", True), "whole"),
+    ],
+)
+def test_impossible_parameters_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Parameter(*arguments)
+
+
+def test_a_coordinate_has_to_be_a_number():
+    with pytest.raises(ValueError, match="not a number"):
+        Parameter("x", 1, 2).value(float("nan"))
+
+
+@pytest.mark.parametrize(
+    "text", ["no place\n", "x = $a + $b\n", "x = $a + $\n"], ids=["missing", "unknown", "stray"]
+)
+def test_the_places_have_to_be_the_parameters(text):
+    with pytest.raises(ValueError, match="places"):
+        Template("t", text, (Parameter("a", 1, 2),))
+
+
+def test_two_parameters_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="different names"):
+        Template("t", "x = $a\n", (Parameter("a", 1, 2), Parameter("a", 1, 3)))
+
+
+@pytest.mark.parametrize(("env_id", "name"), ALL)
+@pytest.mark.parametrize("end", [-1.0, 0.0, 1.0])
+def test_shipped_templates_give_programs_of_the_environment(env_id, name, end):
+    template = load_template(env_id, name)
+    program = template.program([end] * template.size)
+    assert syntax_error(program, atlas_gym.task_spec(env_id).function) is None
+
+
+@pytest.mark.parametrize(("env_id", "name"), ALL)
+def test_programs_differ_where_any_coordinate_differs(env_id, name):
+    template = load_template(env_id, name)
+    middle = [0.0] * template.size
+    changed = {
+        program_key(template.program([*middle[:i], 0.5, *middle[i + 1 :]])) for i in range(template.size)
+    }
+    assert len(changed | {program_key(template.program(middle))}) == template.size + 1
+
+
+def test_the_middle_of_the_bandits_default_is_the_papers_initial_program():
+    template = default_template("ATLAS-Bandit-v0")
+    initial = load_problem("ATLAS-Bandit-v0").experts()["sw_linucb"].program
+    assert program_key(template.program([0.0] * template.size)) == program_key(initial)
+
+
+@pytest.mark.parametrize(
+    ("name", "expert", "values"),
+    [
+        ("sw_linucb", "tuned_sw_linucb", {"window": 11, "lam": 0.5, "alpha": 0.1}),
+        ("discounted_linucb", "weighted_linucb", {"forgetting": 0.2, "lam": 0.1, "alpha": 0.1}),
+    ],
+)
+def test_the_tuned_experts_lie_within_the_templates(name, expert, values):
+    template = load_template("ATLAS-Bandit-v0", name)
+    assert template.values(template.coordinates(values)) == pytest.approx(values, rel=1e-4)
+    program = load_problem("ATLAS-Bandit-v0").experts()[expert].program
+    filled = template.fill(**values).replace("1.0 - 0.2", "0.8")
+    assert program_key(filled) == program_key(program)
+
+
+def test_unknown_environments_and_templates_are_named():
+    with pytest.raises(ValueError, match="ATLAS-Burgers-v0"):
+        template_names("ATLAS-Chess-v0")
+    with pytest.raises(ValueError, match="sw_linucb"):
+        load_template("ATLAS-Bandit-v0", "greedy")
+
+
+@pytest.mark.parametrize("module", ["parameter", "template", "template_action"])
+def test_examples_hold(module):
+    results = doctest.testmod(import_module(f"atlas_gym.wrappers.{module}"))
+    assert results.attempted > 0
+    assert results.failed == 0
