@@ -20,10 +20,13 @@ import torch
 
 
 def truncate(logits: torch.Tensor, temperature: float, top_k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Probabilities (..., k) of the k likeliest tokens, likeliest first, and these tokens' ids (..., k)."""
+    """Probabilities (..., k) of the k likeliest tokens, likeliest first, and these tokens' ids (..., k).
+
+    What is left of the logits is small, so both are in main memory, the probabilities in double precision.
+    """
     size = logits.shape[-1]
     values, tokens = logits.float().topk(min(top_k, size) if top_k else size)
-    return (values.double() / temperature).softmax(-1), tokens
+    return (values.cpu().double() / temperature).softmax(-1), tokens.cpu()
 
 
 def draw(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
@@ -44,7 +47,7 @@ def copy_probabilities(
     ``line_end`` marks the tokens (vocabulary,) that end a line; without it only p_0 ... p_{J-1} are returned,
     and the deviation lies within the parent's text.
     """
-    goal = torch.tensor([*parent, -1], device=tokens.device).unsqueeze(-1)
+    goal = torch.tensor([*parent, -1]).unsqueeze(-1)
     copies = tokens == goal
     if line_end is None:
         return (probabilities * copies).sum(-1)[:-1]
@@ -72,5 +75,5 @@ def without(
     allowed = probabilities * ~banned[tokens]
     if allowed.sum() > 0:
         return allowed, tokens
-    best = logits.float().masked_fill(banned, float("-inf")).argmax()
+    best = logits.float().cpu().masked_fill(banned, float("-inf")).argmax()
     return allowed.new_ones(1), best.unsqueeze(0)

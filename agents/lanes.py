@@ -67,7 +67,8 @@ class LaneBatch:
         self.vocabulary = vocabulary
         self.sampling = sampling
         self.groups = [list(group) for group in groups]
-        self._banned = vocabulary.banned(sampling.banned_text if groups[0][0].stop == "line" else "")
+        banned = vocabulary.banned(sampling.banned_text if groups[0][0].stop == "line" else "")
+        self._banned = banned.to(model.device)
         self._cache = DynamicCache()
         self._lane_count = max(len(group) for group in groups)
         # (sequence, lane, column of the cache): what each lane may look at.
@@ -184,13 +185,13 @@ class LaneBatch:
         line_end = self.vocabulary.line_end if group[0].stop == "line" else None
         copying = decoding.copy_probabilities(probabilities, tokens, parent, line_end)
         weights = decoding.deviation_weights(copying, self.sampling.uniform_deviation)
-        chances = torch.tensor([lane.uniforms[0] for lane in group], device=weights.device)
+        chances = torch.tensor([lane.uniforms[0] for lane in group], dtype=torch.float64)
         followed = decoding.draw(weights.expand(len(group), -1), chances).tolist()
         for lane, place in zip(group, followed, strict=True):
             lane.followed = place
             banned = self._copy_at(place, parent)
             left, choices = decoding.without(probabilities[place], tokens[place], banned, logits[place])
-            chosen = decoding.draw(left.unsqueeze(0), torch.tensor([lane.uniform], device=left.device))
+            chosen = decoding.draw(left.unsqueeze(0), torch.tensor([lane.uniform], dtype=torch.float64))
             lane.drawn.append(int(choices[chosen]))
 
     def _copy_at(self, place: int, parent: list[int]) -> torch.Tensor:
@@ -203,7 +204,7 @@ class LaneBatch:
 
     def _draw(self, lanes: Sequence[Lane], logits: torch.Tensor) -> None:
         weights, tokens = decoding.truncate(logits, self.sampling.temperature, self.sampling.top_k)
-        uniforms = torch.tensor([lane.uniform for lane in lanes], device=weights.device)
+        uniforms = torch.tensor([lane.uniform for lane in lanes], dtype=torch.float64)
         chosen = tokens.gather(1, decoding.draw(weights, uniforms).unsqueeze(-1)).squeeze(-1)
         for lane, token in zip(lanes, chosen.tolist(), strict=True):
             lane.drawn.append(token)

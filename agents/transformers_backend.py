@@ -58,8 +58,7 @@ class TransformersGenerator:
         self.sampling = sampling or Sampling()
         self.totals = GenerationTotals()
         self._max_lanes = max_lanes
-        size = model.get_output_embeddings().weight.shape[0]
-        self._vocabulary = Vocabulary(tokenizer, size, device=model.device)
+        self._vocabulary = Vocabulary(tokenizer, model.get_output_embeddings().weight.shape[0])
 
     def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
         """All completions, by request and sample."""
@@ -121,15 +120,15 @@ class TransformersGenerator:
     def _run(self, batch: LaneBatch, on_completion: OnCompletion) -> None:
         started = time.perf_counter()
         self.totals.prompt_tokens += batch.prompt_tokens
-        moved = batch.prefill()
+        advanced = batch.prefill()
         self.totals.prefill_s += time.perf_counter() - started
         while True:
             started = time.perf_counter()
-            for lane in moved:
+            for lane in advanced:
                 self._hand_over(lane, batch, on_completion)
             if not batch.active:
                 break
-            moved = batch.step()
+            advanced = batch.step()
             self.totals.decode_s += time.perf_counter() - started
 
     def _hand_over(self, lane: Lane, batch: LaneBatch, on_completion: OnCompletion) -> None:

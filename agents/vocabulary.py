@@ -10,12 +10,11 @@ import torch
 class Vocabulary:
     """Masks over the token ids of one tokenizer, each a bool tensor of shape (size,)."""
 
-    def __init__(self, tokenizer: Any, size: int, *, device: Any = "cpu") -> None:
+    def __init__(self, tokenizer: Any, size: int) -> None:
         """``size`` is the width of the model's logits, which may exceed the tokenizer's vocabulary."""
         count = min(size, len(tokenizer))
         self._texts = tokenizer.batch_decode([[token] for token in range(count)])
         self._padding = size - count
-        self._device = device
         self._banned: dict[str, torch.Tensor] = {}
         ends = [token == tokenizer.eos_token_id for token in range(count)]
         self.end = self._mask(ends, beyond=False)
@@ -32,7 +31,7 @@ class Vocabulary:
         return self._banned[text]
 
     def _mask(self, chosen: list[bool], *, beyond: bool) -> torch.Tensor:
-        return torch.tensor(chosen + [beyond] * self._padding, dtype=torch.bool, device=self._device)
+        return torch.tensor(chosen + [beyond] * self._padding, dtype=torch.bool)
 
 
 def encode_prompt(tokenizer: Any, prompt: str) -> list[int]:
