@@ -37,6 +37,20 @@ class IslandSettings:
     """When two programs count as different ideas."""
 
 
+@dataclass(frozen=True)
+class ClusterView:
+    """One cluster of an island, for people: its leader shows what its programs have in common."""
+
+    leader: CandidateRecord
+    """The first program of the cluster, to which all others were compared."""
+    best: CandidateRecord
+    """The program with the highest score."""
+    size: int
+    """Programs in the buffer."""
+    parents: int
+    """Programs in the population."""
+
+
 class Island:
     """One population."""
 
@@ -98,6 +112,22 @@ class Island:
     def clusters_in_population(self) -> int:
         """How many clusters the parents come from."""
         return len({self.cluster_of(record) for record in self.population})
+
+    def cluster_views(self) -> list[ClusterView]:
+        """The clusters of the buffer, the one with the best program first."""
+        members: dict[int, list[CandidateRecord]] = {}
+        for record in self.buffer:
+            members.setdefault(self.cluster_of(record), []).append(record)
+        views = [
+            ClusterView(
+                leader=cluster[0],
+                best=max(cluster, key=_score),
+                size=len(cluster),
+                parents=sum(record in self.population for record in cluster),
+            )
+            for cluster in members.values()
+        ]
+        return sorted(views, key=lambda view: -_score(view.best))
 
     def choose_parent(self, rng: np.random.Generator) -> CandidateRecord:
         """Draw a parent by score; the members of one cluster share its chances.

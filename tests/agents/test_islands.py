@@ -70,6 +70,16 @@ def test_the_population_covers_clusters_before_it_repeats_one():
     assert island.clusters_in_population == 2
 
 
+def test_clusters_are_shown_by_their_leaders():
+    island = Island(0, IslandSettings(capacity=3))
+    first, better, other = windowed(1, -0.22), windowed(2, -0.21), record(RANDOM, -0.9)
+    for candidate in (other, first, better, windowed(3, -0.23)):
+        island.add(candidate)
+    one, two = island.cluster_views()
+    assert (one.leader, one.best, one.size, one.parents) == (first, better, 3, 2)
+    assert (two.leader, two.best, two.size, two.parents) == (other, other, 1, 1)
+
+
 def test_overlong_programs_are_kept_but_never_become_parents():
     island = Island(0, IslandSettings(longest_parent=len(ORDINARY)))
     island.add(windowed(50, -0.5))
