@@ -1,4 +1,4 @@
-"""Evaluate a program, list the environments, examine the machine, generate the gallery."""
+"""Evaluate a program, list or serve the environments, examine the machine, generate the gallery."""
 
 import argparse
 import ast
@@ -11,6 +11,7 @@ from typing import Any
 
 from gymnasium.error import DependencyNotInstalled
 
+from atlas_gym.bridges.serve_command import add_serve
 from atlas_gym.evaluation import ConfinementError, Evaluation, EvaluatorPool, Limits
 from atlas_gym.feedback import feedback_text
 from atlas_gym.gallery import write_gallery
@@ -47,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     listing.set_defaults(command=_list)
     examination = commands.add_parser("doctor", help="say which confinement layers this machine gives")
     examination.set_defaults(command=_doctor)
+    add_serve(commands)
     page = commands.add_parser("gallery", help="score all expert programs and write the page")
     ids = [entry.env_id for entry in REGISTERED]
     page.add_argument("env_ids", nargs="*", default=ids, metavar="ENV_ID", help="default: all environments")
@@ -83,7 +85,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _constants(settings: Sequence[str]) -> dict[str, Any]:
+def constants_from(settings: Sequence[str]) -> dict[str, Any]:
     """Turn NAME=VALUE into keywords; a value that is no Python literal is a text."""
     constants: dict[str, Any] = {}
     for setting in settings:
@@ -98,7 +100,7 @@ def _constants(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
-    problem = load_problem(options.env_id, **_constants(options.set))
+    problem = load_problem(options.env_id, **constants_from(options.set))
     program = _program(options.program, problem)
     tasks = [problem.task(options.first_seed + i, options.split) for i in range(options.seeds)]
     if not tasks:

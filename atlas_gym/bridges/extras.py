@@ -1,0 +1,18 @@
+"""Optional packages: imported where used, missed with a line that says what to install."""
+
+from importlib import import_module
+from types import ModuleType
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import a module of an optional package.
+
+    Raises:
+        ModuleNotFoundError: It is not installed; the message names the extra that brings it.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f'{module} is not installed: pip install "atlas-gym[{extra}]"', name=error.name
+        ) from error

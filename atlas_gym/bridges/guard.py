@@ -1,0 +1,69 @@
+"""What stands before the served environments: a token on every request and a limit on its size.
+
+ASGI middleware in front of everything, documentation and sockets included. Sizes of WebSocket messages are
+limited by the server itself (see `serve`).
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+
+class Guard:
+    """Lets a request through if it carries `Authorization: Bearer TOKEN` and is not too long."""
+
+    def __init__(self, app: App, token: str, max_bytes: int):
+        if not token:
+            raise ValueError("the token is empty: everybody would know it")
+        self.app = app
+        self.expected = f"Bearer {token}".encode()
+        self.max_bytes = max_bytes
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        elif not self._known(scope):
+            await _refuse(scope, receive, send, 401, "missing or wrong token")
+        elif scope["type"] == "http":
+            await self._pass_if_short(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    def _known(self, scope: Message) -> bool:
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        return secrets.compare_digest(given, self.expected)
+
+    async def _pass_if_short(self, scope: Message, receive: Receive, send: Send) -> None:
+        body = bytearray()
+        # Read here, as far as the limit: a length in the header may be missing or a lie.
+        while len(body) <= self.max_bytes:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            body += message.get("body", b"")
+            if not message.get("more_body", False):
+                break
+        if len(body) > self.max_bytes:
+            await _refuse(scope, receive, send, 413, f"more than {self.max_bytes} bytes")
+            return
+        pending = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+
+        async def replay() -> Message:
+            return pending.pop() if pending else await receive()
+
+        await self.app(scope, replay, send)
+
+
+async def _refuse(scope: Message, receive: Receive, send: Send, status: int, reason: str) -> None:
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 1008, "reason": reason})  # before accepting: HTTP 403
+        return
+    headers = [(b"content-type", b"text/plain"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": reason.encode()})

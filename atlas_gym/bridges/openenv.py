@@ -1,0 +1,130 @@
+"""The environments behind OpenEnv's protocol (needs the extra `serve`).
+
+Every session is an episode of its own; all sessions share one pool, so a program that hangs occupies one
+worker until its time limit and the other workers serve the other sessions. Candidates run confined, as
+everywhere; the server itself holds the hidden state and never runs them.
+
+This module imports OpenEnv, which takes seconds, so import it where it is used.
+"""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from atlas_gym.bridges.extras import require
+from atlas_gym.bridges.guard import App, Guard
+from atlas_gym.episode import Episode, EpisodeSettings
+from atlas_gym.evaluation import EvaluatorPool
+from atlas_gym.problem import Problem
+from atlas_gym.registration import load_problem
+
+server = require("openenv.core.env_server", "serve")
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """What is served, to whom, and how much of it at a time."""
+
+    env_id: str
+    """A registered id."""
+    token: str = field(repr=False)
+    """What clients send as `Authorization: Bearer TOKEN`."""
+    constants: dict[str, Any] = field(default_factory=dict)
+    """The environment's own keywords."""
+    turns: int = 1
+    """Programs per episode."""
+    split: str = "train"
+    """Family of tasks."""
+    workers: int = 2
+    """Programs that run at a time; with one, a program that hangs holds everybody up for its time limit."""
+    sessions: int = 64
+    """Sessions at a time; one more is refused."""
+    max_bytes: int = 262_144
+    """Greatest size of a request or message; four times the longest program."""
+
+
+class ProgramAction(server.Action):
+    """A program to evaluate."""
+
+    program: str
+
+
+class ProgramObservation(server.Observation):
+    """What the environment shows, with the fields of `info` that a learner needs."""
+
+    prompt: str = ""
+    status: str | None = None
+    score: float | None = None
+    normalized_score: float | None = None
+    feedback: str = ""
+    task_seed: int = 0
+
+
+class ServedEnvironment(server.Environment):
+    """One session's episodes."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self, problem: Problem, settings: EpisodeSettings, pool: EvaluatorPool):
+        super().__init__()
+        self._problem = problem
+        self._settings = settings
+        self._pool = pool
+        self._episode: Episode | None = None
+        self._state = server.State(step_count=0)
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **options: Any) -> Any:
+        """Pose the task of a seed, or a random one."""
+        task_seed = secrets.randbelow(2**48) if seed is None else seed
+        self._episode = Episode(self._problem, self._settings, task_seed)
+        self._state = server.State(episode_id=episode_id, step_count=0)
+        return self._observation(reward=None)
+
+    def step(self, action: Any, timeout_s: float | None = None, **options: Any) -> Any:
+        """Evaluate a program; the time limit is the environment's, whatever the client would like."""
+        if self._episode is None or self._episode.over:
+            raise RuntimeError("the episode is over or has not begun: reset first")
+        evaluation = self._pool.submit(action.program, self._episode.task).result()
+        self._state.step_count += 1
+        return self._observation(self._episode.record(action.program, evaluation))
+
+    @property
+    def state(self) -> Any:
+        """Episode id and steps taken."""
+        return self._state
+
+    def _observation(self, reward: float | None) -> ProgramObservation:
+        episode = self._episode
+        info = episode.info()
+        shown = {
+            name: info[name] for name in ("status", "score", "normalized_score", "feedback", "task_seed")
+        }
+        return ProgramObservation(prompt=episode.observation(), reward=reward, done=episode.over, **shown)
+
+
+def build_app(settings: ServerSettings, pool: EvaluatorPool) -> App:
+    """The guarded ASGI application; `pool` is the caller's to close."""
+    problem = load_problem(settings.env_id, **settings.constants)
+    episodes = EpisodeSettings(settings.turns, settings.split)
+    Episode(problem, episodes, 0)  # a wrong setting is an error now, not at the first session
+    make: Callable[[], ServedEnvironment] = lambda: ServedEnvironment(problem, episodes, pool)  # noqa: E731
+    app = server.create_fastapi_app(
+        make, ProgramAction, ProgramObservation, max_concurrent_envs=settings.sessions
+    )
+    return Guard(app, settings.token, settings.max_bytes)
+
+
+def serve(settings: ServerSettings, host: str, port: int) -> None:
+    """Serve until interrupted."""
+    uvicorn = require("uvicorn", "serve")
+    with EvaluatorPool(settings.workers) as pool:
+        uvicorn.run(
+            build_app(settings, pool),
+            host=host,
+            port=port,
+            log_level="warning",
+            ws_max_size=settings.max_bytes,
+            ws_max_queue=4,
+            limit_concurrency=settings.sessions + 16,  # beside the sessions, requests without one
+        )

@@ -1,0 +1,103 @@
+"""TRL's GRPOTrainer on the environments (needs the extra `learn`, but nothing here imports TRL).
+
+`ProgramReward` is a reward function: the trainer hands it a batch of completions and the whole batch runs on
+a pool. `ProgramEnvironment` is what `environment_factory` wants: a class without arguments whose public
+methods are tools; subclass it to choose the environment.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import gymnasium as gym
+
+from atlas_gym.bridges.answer import program_in
+from atlas_gym.cascade import evaluate_all
+from atlas_gym.evaluation import EvaluatorPool
+from atlas_gym.registration import load_problem
+
+
+class ProgramReward:
+    """Scores completions as programs; give it to `GRPOTrainer(reward_funcs=...)`.
+
+    A dataset column `seed` chooses the task of each prompt, so that all completions of a group are compared on the
+    same random numbers; without it all play task 0.
+
+    Args:
+        env_id: A registered id.
+        split: Family of tasks.
+        prefix: Text that is put before each completion: what a completing model was given of the program.
+        workers: Evaluations at a time.
+        constants: The environment's own keywords.
+    """
+
+    def __init__(
+        self, env_id: str, *, split: str = "train", prefix: str = "", workers: int = 1, **constants: Any
+    ):
+        self.__name__ = f"score_{env_id}"  # GRPOTrainer names its metrics by this
+        self.problem = load_problem(env_id, **constants)
+        self.split = split
+        self.prefix = prefix
+        self._pool = EvaluatorPool(workers)
+
+    def __call__(
+        self,
+        completions: Sequence[str | list[dict[str, str]]],
+        seed: Sequence[int] | None = None,
+        **columns: Any,
+    ) -> list[float]:
+        """One score per completion, the worst score for a program that fails."""
+        seeds = [0] * len(completions) if seed is None else seed
+        tasks = [self.problem.task(int(number), self.split) for number in seeds]
+        programs = [self.prefix + program_in(completion) for completion in completions]
+        evaluations = evaluate_all(self._pool, programs, tasks)
+        return [self.problem.spec.worst_score if e.score is None else e.score for e in evaluations]
+
+    def close(self) -> None:
+        """End the pool's processes."""
+        self._pool.close()
+
+
+class ProgramEnvironment:
+    """An environment for `GRPOTrainer(environment_factory=...)`, with `submit` as the model's tool.
+
+    Example:
+        class Short(ProgramEnvironment):
+            constants = {"horizon": 500}
+    """
+
+    env_id: ClassVar[str] = "ATLAS-Bandit-v0"
+    """The environment that is posed."""
+    turns: ClassVar[int] = 4
+    """Programs that may be submitted per episode."""
+    constants: ClassVar[dict[str, Any]] = {}
+    """The environment's own keywords."""
+
+    def __init__(self) -> None:
+        self._env = gym.make(self.env_id, turns=self.turns, **self.constants)
+        self._best = self._worst = self._env.unwrapped.problem.spec.worst_score
+        self._over = False
+
+    def reset(self, seed: int | None = None, **columns: Any) -> str:
+        """Pose a task and return its prompt; `seed` may be a column of the dataset."""
+        prompt, _ = self._env.reset(seed=seed)
+        self._best, self._over = self._worst, False
+        return prompt
+
+    def submit(self, program: str) -> str:
+        """Evaluate a Python program on the task and return the feedback on it.
+
+        Args:
+            program: The complete source of the program.
+
+        Returns:
+            The score and the feedback, or the error that the program raised.
+        """
+        if self._over:
+            return "No more programs: the episode is over."
+        _, reward, self._over, _, info = self._env.step(program)
+        self._best = max(self._best, reward)
+        return info["feedback"]
+
+    def get_reward(self) -> float:
+        """Score of the best program submitted, the worst score if none ran."""
+        return self._best

@@ -1,0 +1,75 @@
+"""The guard alone: every kind of request through a bare ASGI application."""
+
+import asyncio
+
+import pytest
+
+from atlas_gym.bridges.guard import Guard
+
+HEADERS = [(b"authorization", b"Bearer secret")]
+
+
+async def application(scope, receive, send):
+    if scope["type"] == "http":
+        message = await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": message["body"]})
+    else:
+        await send({"type": f"{scope['type']}.reached"})
+
+
+def call(scope, *messages, max_bytes=10):
+    """What the guarded application sends in answer to these messages."""
+    sent, pending = [], list(messages)
+
+    async def receive():
+        return pending.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(Guard(application, "secret", max_bytes)(scope, receive, send))
+    return sent
+
+
+def body(data, more=False):
+    return {"type": "http.request", "body": data, "more_body": more}
+
+
+def test_a_request_with_the_token_passes_whole():
+    sent = call({"type": "http", "headers": HEADERS}, body(b"12345", more=True), body(b"67890"))
+    assert [message.get("status", message.get("body")) for message in sent] == [200, b"1234567890"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [[], [(b"authorization", b"secret")], [(b"authorization", b"Bearer secrets")], [(b"cookie", b"a")]],
+)
+def test_other_tokens_do_not(headers):
+    assert call({"type": "http", "headers": headers}, body(b""))[0]["status"] == 401
+    closed = call({"type": "websocket", "headers": headers}, {"type": "websocket.connect"})
+    assert [message["type"] for message in closed] == ["websocket.close"]
+
+
+def test_a_socket_with_the_token_passes():
+    assert call({"type": "websocket", "headers": HEADERS}) == [{"type": "websocket.reached"}]
+
+
+def test_start_and_end_of_the_server_need_no_token():
+    assert call({"type": "lifespan"}) == [{"type": "lifespan.reached"}]
+
+
+@pytest.mark.parametrize("length", [[], [(b"content-length", b"1")]], ids=["unsaid", "a lie"])
+def test_a_long_body_is_refused_before_it_is_read_to_the_end(length):
+    endless = [body(b"1234", more=True)] * 3  # a fourth read would fail
+    sent = call({"type": "http", "headers": HEADERS + length}, *endless)
+    assert sent[0]["status"] == 413
+
+
+def test_a_client_that_leaves_gets_no_answer():
+    assert call({"type": "http", "headers": HEADERS}, {"type": "http.disconnect"}) == []
+
+
+def test_an_empty_token_is_refused():
+    with pytest.raises(ValueError, match="empty"):
+        Guard(application, "", 10)

@@ -1,0 +1,125 @@
+"""The served environment as a client meets it: the command in a process of its own, OpenEnv's own client."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import atlas_gym
+
+pytestmark = pytest.mark.slow
+TOKEN = "a token of the test"
+GOOD = atlas_gym.task_spec("ATLAS-Bandit-v0").starts["named"]
+HANGING = "def policy(context, history, t):\n    while True:\n        pass\n"
+MAX_BYTES = 100_000
+
+
+@pytest.fixture(scope="module")
+def url():
+    pytest.importorskip("openenv")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = f"--port {port} --sessions 21 --max-bytes {MAX_BYTES} --turns 2 --set horizon=60 replicas=1"
+    command = [sys.executable, "-m", "atlas_gym", "serve", "ATLAS-Bandit-v0", *options.split()]
+    process = subprocess.Popen(command, env={**os.environ, "ATLAS_GYM_TOKEN": TOKEN})
+    try:
+        _wait_for(port, process)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        assert process.wait(30) is not None
+
+
+def _wait_for(port, process):
+    for _ in range(1200):
+        assert process.poll() is None, "the server ended"
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise AssertionError("the server did not start")
+
+
+def client(url, token=TOKEN):
+    from openenv.core.generic_client import GenericEnvClient
+
+    headers = {"Authorization": f"Bearer {token}"} if token else None
+    return GenericEnvClient(base_url=url, headers=headers, connect_timeout_s=60, message_timeout_s=120).sync()
+
+
+def test_a_program_is_scored_as_in_the_environment(url):
+    import gymnasium as gym
+
+    with client(url) as session:
+        first = session.reset(seed=3)
+        assert "policy" in first.observation["prompt"]
+        result = session.step({"program": GOOD})
+    env = gym.make("ATLAS-Bandit-v0", turns=2, horizon=60, replicas=1)
+    env.reset(seed=3)
+    prompt, reward, terminated, _, info = env.step(GOOD)
+    env.close()
+    assert result.reward == reward
+    assert result.done == terminated
+    assert result.observation["prompt"] == prompt
+    assert result.observation["status"] == info["status"] == "ok"
+
+
+@pytest.mark.parametrize("token", ["wrong", None])
+def test_sockets_and_requests_without_the_token_are_refused(url, token):
+    with pytest.raises(Exception, match="403"), client(url, token) as session:
+        session.reset()
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    for path in ("/health", "/docs", "/schema"):
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(urllib.request.Request(url + path, headers=headers), timeout=60)
+
+
+def test_oversized_requests_and_messages_are_refused(url):
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    request = urllib.request.Request(url + "/reset", data=b" " * (MAX_BYTES + 1), headers=headers)
+    with pytest.raises(urllib.error.HTTPError, match="413"):
+        urllib.request.urlopen(request, timeout=60)
+    with client(url) as session:
+        session.reset(seed=0)
+        with pytest.raises(Exception, match=r"1009|too big|closed"):
+            session.step({"program": "#" * (MAX_BYTES + 1)})
+    with client(url) as session:  # the server is none the worse for it
+        assert session.reset(seed=0).observation["prompt"]
+
+
+def test_twenty_sessions_at_once_keep_their_own_episodes(url):
+    together = threading.Barrier(20)
+
+    def play(seed):
+        with client(url) as session:
+            session.reset(seed=seed)
+            together.wait(120)
+            return session.step({"program": GOOD}).reward, session.step({"program": GOOD}).observation[
+                "task_seed"
+            ]
+
+    with ThreadPoolExecutor(20) as threads:
+        results = list(threads.map(play, range(20)))
+    assert [seed for _, seed in results] == list(range(20))
+    assert len({reward for reward, _ in results}) == 20
+
+
+def test_a_program_that_hangs_does_not_block_the_others(url):
+    ended = []
+    with client(url) as slow, client(url) as quick, ThreadPoolExecutor(1) as thread:
+        slow.reset(seed=0), quick.reset(seed=1)
+        hanging = thread.submit(lambda: (slow.step({"program": HANGING}), ended.append("hanging"))[0])
+        for seed in range(3):
+            quick.reset(seed=seed)
+            assert quick.step({"program": GOOD}).observation["status"] == "ok"
+        ended.append("quick")
+        assert hanging.result().observation["status"] == "timeout"
+    assert ended == ["quick", "hanging"]

@@ -1,0 +1,82 @@
+"""The reward function and the environment class, called as TRL calls them."""
+
+import gymnasium as gym
+import pytest
+
+import atlas_gym
+from atlas_gym.bridges.answer import program_in
+from atlas_gym.bridges.extras import require
+from atlas_gym.bridges.trl import ProgramEnvironment, ProgramReward
+
+SMALL = {"horizon": 60, "replicas": 1}
+SPEC = atlas_gym.task_spec("ATLAS-Bandit-v0", **SMALL)
+GOOD = SPEC.starts["named"]
+
+
+@pytest.fixture(scope="module")
+def reward():
+    function = ProgramReward("ATLAS-Bandit-v0", **SMALL)
+    yield function
+    function.close()
+
+
+def score(program, seed):
+    env = gym.make("ATLAS-Bandit-v0", **SMALL)
+    env.reset(seed=seed)
+    value = env.step(program)[1]
+    env.close()
+    return value
+
+
+def test_a_batch_gets_its_scores_in_order(reward):
+    rewards = reward(
+        completions=[GOOD, "no program", GOOD], prompts=["p"] * 3, seed=[4, 4, 5], trainer_state=None
+    )
+    assert rewards == [score(GOOD, 4), SPEC.worst_score, score(GOOD, 5)]
+
+
+def test_chats_are_read_and_seeds_may_be_left_out(reward):
+    answer = f"Here it is:\n```python\n{GOOD}```\nGood luck."
+    assert reward([[{"role": "assistant", "content": answer}], GOOD]) == [score(GOOD, 0)] * 2
+
+
+def test_the_prefix_completes_a_completion():
+    head, tail = GOOD[:100], GOOD[100:]
+    function = ProgramReward("ATLAS-Bandit-v0", prefix=head, **SMALL)
+    assert function([tail]) == [score(GOOD, 0)]
+    function.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "program"),
+    [
+        ("x = 1\n", "x = 1\n"),
+        ("```\nx = 1\n```", "x = 1\n"),
+        ("```python\nx = 1\n```\nbetter:\n```python\nx = 2\n```", "x = 2\n"),
+        ([{"role": "assistant", "content": None}], ""),
+        ([], ""),
+    ],
+)
+def test_the_last_block_is_the_program(answer, program):
+    assert program_in(answer) == program
+
+
+def test_the_environment_class_remembers_its_best_program():
+    class Short(ProgramEnvironment):
+        constants = SMALL
+        turns = 2
+
+    environment = Short()
+    assert SPEC.signature in environment.reset(seed=1, prompt="a column")
+    assert environment.get_reward() == SPEC.worst_score
+    assert str(round(score(GOOD, 1), 3)) in environment.submit(program=GOOD)
+    environment.submit("no program")
+    assert environment.get_reward() == score(GOOD, 1)
+    assert "over" in environment.submit(GOOD)
+    environment.reset()
+    assert environment.get_reward() == SPEC.worst_score
+
+
+def test_a_missing_package_is_named_with_its_extra():
+    with pytest.raises(ModuleNotFoundError, match=r"atlas-gym\[serve\]"):
+        require("no_such_package", "serve")
