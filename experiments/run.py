@@ -7,6 +7,7 @@ but the folder.
 
 import argparse
 import os
+import signal
 import sys
 import warnings
 from pathlib import Path
@@ -23,6 +24,7 @@ from transformers.utils import logging as transformers_logging
 from agents.model import ModelMissing
 from atlas_gym.evaluation import ConfinementError
 from experiments.live import LiveView
+from experiments.report.write import write_report
 from experiments.summary import print_summary, write_files
 from experiments.wandb_observer import WandbObserver
 from trainers.atlas import AtlasRun
@@ -36,6 +38,8 @@ EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
 def main(arguments: list[str] | None = None) -> int:
     """Run or resume; returns the exit code (0 done, 1 failed, 2 asked wrongly, 130 interrupted)."""
     options = _parser().parse_args(arguments)
+    options.folder = options.folder or _folder_of_sweep()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopped by an agent: as gently as by Ctrl-C
     _quiet_libraries()
     console = Console()
     if not console.is_terminal:
@@ -76,6 +80,15 @@ def _parser() -> argparse.ArgumentParser:
         "override", nargs="*", metavar="KEY=VALUE", help="any other setting, e.g. phase.beta=0.2"
     )
     return parser
+
+
+def _folder_of_sweep() -> Path | None:
+    """Where a run of a sweep lies: the runs of one sweep differ in settings that a folder's name does not show."""
+    if folder := os.environ.get("ATLAS_RUN_FOLDER"):
+        return Path(folder)
+    if sweep := os.environ.get("WANDB_SWEEP_ID"):
+        return Path("runs") / f"sweep-{sweep}" / os.environ["WANDB_RUN_ID"]
+    return None
 
 
 def _resolve(options: argparse.Namespace) -> tuple[RunConfig, Path]:
@@ -123,12 +136,20 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
             )
             tracker.close()
             return EXIT_INTERRUPTED
-        files = write_files(store, summary)
+        files = [*write_files(store, summary), *_write_report(folder, console)]
         tracker.attach(files)
         print_summary(store, summary, console)
         tracker.close()
         console.print(f"\nIn {folder}: run.sqlite, config.yaml, " + ", ".join(path.name for path in files))
     return 0
+
+
+def _write_report(folder: Path, console: Console) -> list[Path]:
+    try:
+        return write_report([folder], folder / "report.html")[:1]
+    except Exception as error:  # noqa: BLE001  the run is complete; its report can be made again at any time
+        console.print(f"[yellow]No report: {error}. Try python -m experiments.report {folder}[/yellow]")
+        return []
 
 
 if __name__ == "__main__":

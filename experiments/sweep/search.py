@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from agents.seeding import stream, torch_seed
 from experiments.sweep.definition import Sweep
-from experiments.sweep.parameters import Choice, Parameter
+from experiments.sweep.parameters import Choice, Parameter, SweepError
 
 _RANDOM_FIRST = 4
 """Runs that bayes draws at random before it has anything to model."""
@@ -52,8 +52,11 @@ def _grid(parameters: Mapping[str, Parameter], index: int) -> dict[str, Any] | N
 
 def _bayes(sweep: Sweep, trials: Sequence[Trial], seed: int) -> dict[str, Any]:
     # Takes a second to import, and nothing else needs it.
-    import optuna
-    from optuna.trial import TrialState, create_trial
+    try:
+        import optuna
+        from optuna.trial import TrialState, create_trial
+    except ImportError as error:
+        raise SweepError('method: bayes needs Optuna: pip install "atlas-gym[optimisers]"') from error
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     space = {name: _distribution(parameter) for name, parameter in sweep.parameters.items()}
