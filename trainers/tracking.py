@@ -96,14 +96,16 @@ class Tracker:
         """Log one row; it must hold its axis (one of `AXES`)."""
         step, self.step = self.step, self.step + 1
         if self._run is not None:
-            self._guard(lambda: self._run.log(dict(values), step=step))
+            self._guard(lambda: self._run.log(dict(values), step=step, commit=True))
 
     def table(self, name: str, columns: list[str], rows: list[list[Any]]) -> None:
         """Log a table, for example of the best programs."""
         step, self.step = self.step, self.step + 1
         if self._run is not None:
             self._guard(
-                lambda: self._run.log({name: self._wandb.Table(columns=columns, data=rows)}, step=step)
+                lambda: self._run.log(
+                    {name: self._wandb.Table(columns=columns, data=rows)}, step=step, commit=True
+                )
             )
 
     def artifact(self, name: str, kind: str, paths: list[Path]) -> None:

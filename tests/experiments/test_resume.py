@@ -80,3 +80,16 @@ def assert_nothing_left_behind(before: set[int]) -> None:
 
 def _is_evaluator(process: psutil.Process) -> bool:
     return "atlas_gym/evaluation" in " ".join(process.info["cmdline"] or ())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_interrupted_by_the_person_it_says_how_to_go_on(tmp_path):
+    before = set(psutil.pids())
+    process = start(tmp_path / "run")
+    time.sleep(25)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"--folder {tmp_path / 'run'} --resume" in output.decode().replace("\n", "")
+    assert_nothing_left_behind(before)
