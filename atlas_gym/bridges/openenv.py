@@ -8,8 +8,8 @@ This module imports OpenEnv, which takes seconds, so import it where it is used.
 """
 
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from atlas_gym.bridges.extras import require
@@ -19,7 +19,7 @@ from atlas_gym.evaluation import EvaluatorPool
 from atlas_gym.problem import Problem
 from atlas_gym.registration import load_problem
 
-server = require("openenv.core.env_server", "serve")
+server: Any = require("openenv.core.env_server", "serve")
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class ServedEnvironment(server.Environment):
         task_seed = secrets.randbelow(2**48) if seed is None else seed
         self._episode = Episode(self._problem, self._settings, task_seed)
         self._state = server.State(episode_id=episode_id, step_count=0)
-        return self._observation(reward=None)
+        return _observation(self._episode, reward=None)
 
     def step(self, action: Any, timeout_s: float | None = None, **options: Any) -> Any:
         """Evaluate a program; the time limit is the environment's, whatever the client would like."""
@@ -87,20 +87,19 @@ class ServedEnvironment(server.Environment):
             raise RuntimeError("the episode is over or has not begun: reset first")
         evaluation = self._pool.submit(action.program, self._episode.task).result()
         self._state.step_count += 1
-        return self._observation(self._episode.record(action.program, evaluation))
+        return _observation(self._episode, self._episode.record(action.program, evaluation))
 
     @property
     def state(self) -> Any:
         """Episode id and steps taken."""
         return self._state
 
-    def _observation(self, reward: float | None) -> ProgramObservation:
-        episode = self._episode
-        info = episode.info()
-        shown = {
-            name: info[name] for name in ("status", "score", "normalized_score", "feedback", "task_seed")
-        }
-        return ProgramObservation(prompt=episode.observation(), reward=reward, done=episode.over, **shown)
+
+def _observation(episode: Episode, reward: float | None) -> ProgramObservation:
+    info = episode.info()
+    names = ("status", "score", "normalized_score", "feedback", "task_seed")
+    shown = {name: info[name] for name in names}
+    return ProgramObservation(prompt=episode.observation(), reward=reward, done=episode.over, **shown)
 
 
 def build_app(settings: ServerSettings, pool: EvaluatorPool) -> App:
@@ -108,9 +107,11 @@ def build_app(settings: ServerSettings, pool: EvaluatorPool) -> App:
     problem = load_problem(settings.env_id, **settings.constants)
     episodes = EpisodeSettings(settings.turns, settings.split)
     Episode(problem, episodes, 0)  # a wrong setting is an error now, not at the first session
-    make: Callable[[], ServedEnvironment] = lambda: ServedEnvironment(problem, episodes, pool)  # noqa: E731
     app = server.create_fastapi_app(
-        make, ProgramAction, ProgramObservation, max_concurrent_envs=settings.sessions
+        partial(ServedEnvironment, problem, episodes, pool),
+        ProgramAction,
+        ProgramObservation,
+        max_concurrent_envs=settings.sessions,
     )
     return Guard(app, settings.token, settings.max_bytes)
 

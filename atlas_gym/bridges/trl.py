@@ -14,6 +14,7 @@ from atlas_gym.bridges.answer import program_in
 from atlas_gym.cascade import evaluate_all
 from atlas_gym.evaluation import EvaluatorPool
 from atlas_gym.registration import load_problem
+from atlas_gym.spec import task_spec
 
 
 class ProgramReward:
@@ -74,7 +75,7 @@ class ProgramEnvironment:
 
     def __init__(self) -> None:
         self._env = gym.make(self.env_id, turns=self.turns, **self.constants)
-        self._best = self._worst = self._env.unwrapped.problem.spec.worst_score
+        self._best = self._worst = task_spec(self.env_id, **self.constants).worst_score
         self._over = False
 
     def reset(self, seed: int | None = None, **columns: Any) -> str:
@@ -95,7 +96,7 @@ class ProgramEnvironment:
         if self._over:
             return "No more programs: the episode is over."
         _, reward, self._over, _, info = self._env.step(program)
-        self._best = max(self._best, reward)
+        self._best = max(self._best, float(reward))
         return info["feedback"]
 
     def get_reward(self) -> float:

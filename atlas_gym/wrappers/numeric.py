@@ -8,9 +8,17 @@ import numpy as np
 from gymnasium import spaces
 
 from atlas_gym.environment import ProgramEnv
+from atlas_gym.problem import Problem
 
 #: turn, whether the last program ran, its normalized score, the best normalized score.
 _PROGRESS = 4
+
+
+def problem_of(env: gym.Env[Any, Any]) -> Problem:
+    """The problem that an environment of programs poses; TypeError for any other environment."""
+    if not isinstance(env.unwrapped, ProgramEnv):
+        raise TypeError(f"{type(env.unwrapped).__name__} does not take programs")
+    return env.unwrapped.problem
 
 
 class NumericProgram(gym.Wrapper[np.ndarray, Any, str, str], ABC):
@@ -27,14 +35,13 @@ class NumericProgram(gym.Wrapper[np.ndarray, Any, str, str], ABC):
     | 4 …     | the last action as n coordinates; 0 before the first                             |
     """
 
-    def __init__(self, env: gym.Env[str, str], action_space: spaces.Space[Any], coordinates: int):
-        gym.Wrapper.__init__(self, env)
-        if not isinstance(env.unwrapped, ProgramEnv):
-            raise TypeError(f"{type(env.unwrapped).__name__} does not take programs")
+    def __init__(self, env: gym.Env[Any, Any], action_space: spaces.Space[Any], coordinates: int):
+        super().__init__(env)
         self.action_space = action_space
         self.observation_space = spaces.Box(-1.0, 1.0, (_PROGRESS + coordinates,), np.float32)
         self._best = 0.0
         self._evaluated = False
+        self._turns: int = env.get_wrapper_attr("settings").turns
 
     @abstractmethod
     def program(self, action: Any) -> str:
@@ -64,7 +71,7 @@ class NumericProgram(gym.Wrapper[np.ndarray, Any, str, str], ABC):
         score = float(np.clip(info["normalized_score"], -1.0, 1.0)) if ran else -1.0
         self._best = max(self._best, score) if self._evaluated else score
         self._evaluated = True
-        progress = [info["turn"] / self.unwrapped.settings.turns, 1.0 if ran else -1.0, score, self._best]
+        progress = [info["turn"] / self._turns, 1.0 if ran else -1.0, score, self._best]
         return np.array([*progress, *self.coordinates(action)], np.float32)
 
     @staticmethod

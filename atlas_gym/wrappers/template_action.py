@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from atlas_gym.wrappers.numeric import NumericProgram
+from atlas_gym.wrappers.numeric import NumericProgram, problem_of
 from atlas_gym.wrappers.template import Template
 from atlas_gym.wrappers.templates import default_template, load_template
 
@@ -58,9 +58,9 @@ class TemplateAction(NumericProgram, gym.utils.RecordConstructorArgs):
 
 
 def _resolve(env: gym.Env[str, str], template: Template | str | None) -> Template:
+    env_id = problem_of(env).spec.env_id
     if isinstance(template, Template):
         return template
-    env_id = env.unwrapped.problem.spec.env_id
     return default_template(env_id) if template is None else load_template(env_id, template)
 
 

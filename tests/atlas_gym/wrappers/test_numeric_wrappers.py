@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
@@ -35,16 +36,21 @@ def make(env_id, wrap, turns=1):
 
 
 def every_wrapper():
+    """Each kind on each environment; what is left of those that import torch is slow."""
+    found = []
     for env_id in IDS:
-        for name in template_names(env_id):
-            yield pytest.param(
-                env_id, lambda env, name=name: TemplateAction(env, name), id=f"{env_id}-{name}"
-            )
-        yield pytest.param(env_id, lambda env: TemplateAction(env, levels=3), id=f"{env_id}-grid")
-        yield pytest.param(env_id, ProgramChoice, id=f"{env_id}-choice")
+        slow = [pytest.mark.slow] if load_problem(env_id).task(0, "train").torch else []
+        for index, name in enumerate(template_names(env_id)):
+            marks = slow if index else []
+            template = partial(TemplateAction, template=name)
+            found.append(pytest.param(env_id, template, marks=marks, id=f"{env_id}-{name}"))
+        grid = partial(TemplateAction, levels=3)
+        found.append(pytest.param(env_id, grid, marks=slow, id=f"{env_id}-grid"))
+        found.append(pytest.param(env_id, ProgramChoice, marks=slow, id=f"{env_id}-choice"))
+    return found
 
 
-@pytest.mark.parametrize(("env_id", "wrap"), list(every_wrapper()))
+@pytest.mark.parametrize(("env_id", "wrap"), every_wrapper())
 @pytest.mark.parametrize("turns", [1, 3])
 def test_both_checkers_find_nothing(env_id, wrap, turns):
     sb3 = pytest.importorskip("stable_baselines3.common.env_checker")
@@ -54,7 +60,7 @@ def test_both_checkers_find_nothing(env_id, wrap, turns):
     env.close()
 
 
-@pytest.mark.parametrize(("env_id", "wrap"), list(every_wrapper()))
+@pytest.mark.parametrize(("env_id", "wrap"), every_wrapper())
 def test_actions_run_and_observations_say_how_it_went(env_id, wrap):
     env = make(env_id, wrap, turns=2)
     env.action_space.seed(3)
@@ -146,7 +152,9 @@ def test_the_specification_makes_an_equal_environment():
     env.close(), again.close()
 
 
-@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize(
+    "env_id", ["ATLAS-Bandit-v0", pytest.param("ATLAS-Burgers-v0", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(
     ("algorithm", "settings"),
     [

@@ -1,0 +1,35 @@
+"""A dataset is recorded, reloaded and says what the environment said."""
+
+import gymnasium as gym
+import pytest
+
+import atlas_gym
+
+SMALL = {"horizon": 60, "replicas": 1}
+SPEC = atlas_gym.task_spec("ATLAS-Bandit-v0", **SMALL)
+EPISODES = [
+    (
+        seed,
+        [SPEC.starts["named"], "def policy(θ):\n    # no such function — «broken»\n", SPEC.starts["scratch"]],
+    )
+    for seed in (3, 4)
+]
+
+
+def test_prompts_programs_and_scores_come_back(tmp_path, monkeypatch):
+    pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    from atlas_gym.bridges.minari import load, record
+
+    dataset = record("ATLAS-Bandit-v0", "atlas/test-v0", EPISODES, algorithm="experts", turns=3, **SMALL)
+    assert dataset.total_episodes == 2
+    expected = []
+    env = gym.make("ATLAS-Bandit-v0", turns=3, **SMALL)
+    for seed, programs in EPISODES:
+        prompt, _ = env.reset(seed=seed)
+        for program in programs:
+            following, reward, *_ = env.step(program)
+            expected.append((prompt, program, reward))
+            prompt = following
+    env.close()
+    assert load("atlas/test-v0") == expected

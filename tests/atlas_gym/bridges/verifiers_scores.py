@@ -1,0 +1,40 @@
+"""Run where verifiers is installed: list a taskset, score replies through verifiers' own scoring, print JSON."""
+
+import asyncio
+import json
+import sys
+
+import atlas_gym
+from atlas_gym.bridges.verifiers import AtlasConfig, AtlasTaskset
+
+
+class Reply:
+    """As much of a trace as verifiers' scoring of a task touches."""
+
+    def __init__(self, text):
+        self.last_reply, self.rewards, self.metrics = text, {}, {}
+
+    def record_reward(self, name, value, weight):
+        self.rewards[name] = value
+
+
+def main():
+    constants = {"horizon": 60, "replicas": 1}
+    tasks = list(AtlasTaskset(AtlasConfig(id="atlas", tasks=3, first_seed=5, constants=constants)))
+    program = atlas_gym.task_spec("ATLAS-Bandit-v0").starts["named"]
+    replies = [f"Here:\n```python\n{program}```", program, "I give up."]
+    scores = []
+    for task, text in zip(tasks, replies, strict=True):
+        trace = Reply(text)
+        asyncio.run(task.score(trace))
+        scores.append(trace.rewards["normalized_score"])
+    found = {
+        "seeds": [task.data.seed for task in tasks],
+        "prompt": tasks[0].data.prompt,
+        "scores": scores,
+    }
+    json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
