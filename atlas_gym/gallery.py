@@ -85,7 +85,8 @@ def _section(env_id: str, preset: str, seeds: int, pool: EvaluatorPool) -> str:
 
 
 def _row(problem: Problem, name: str, results: Mapping[str, Sequence[Evaluation]]) -> str:
-    title = f"| `{name}` | {problem.experts()[name].title} |"
+    words = problem.experts()[name].title.replace("|", "\\|")  # a bare one would begin a new cell
+    title = f"| `{name}` | {words} |"
     scores = _scores(results[name])
     if len(scores) < len(results[name]):
         failed = next(e for e in results[name] if not e.ok)

@@ -29,7 +29,7 @@ from trainers.store import RunStore
 class Runaway:
     """What turns a normal phase into a runaway."""
 
-    epochs: int = 4
+    epochs: int = 3
     """Passes over the pairs."""
     learning_rate: float = 1e-3
     """Five times the default."""
