@@ -7,6 +7,7 @@ ARGS   ?=
 
 BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
+DEV   := $(VENV)/.ready-dev
 # One thread by default where several processes share two cores; the learner raises it for itself.
 export TOKENIZERS_PARALLELISM = false
 
@@ -16,16 +17,16 @@ export TOKENIZERS_PARALLELISM = false
 run: setup model  ## the main job: evolve bandit programs with the embedded model, resuming what was begun
 	@$(BIN)/python -m experiments.run --config experiments/configs/default.yaml --folder $(RUN) --resume-if-exists $(ARGS)
 
-test: setup model  ## the quick suite
+test: $(DEV) model  ## the quick suite
 	@$(BIN)/python -m pytest $(ARGS)
 
-test-all: setup model  ## everything, the slow suite included
+test-all: $(DEV) model  ## everything, the slow suite included
 	@$(BIN)/python -m pytest -m "slow or not slow" $(ARGS)
 
-lint: setup
+lint: $(DEV)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
-bench: setup model
+bench: $(DEV) model
 	@$(BIN)/python -m experiments.benchmarks $(ARGS)
 
 gallery: setup
@@ -39,6 +40,11 @@ $(READY): pyproject.toml constraints.txt Makefile
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" -c constraints.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[learn]" -c constraints.txt
+	@touch $@
+
+$(DEV): $(READY)
+	@echo "Adding what the tests need: another minute."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[learn,dev]" -c constraints.txt
 	@touch $@
 
