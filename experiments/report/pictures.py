@@ -8,14 +8,14 @@ program that now fails, no torch) the report carries a sentence instead of a pic
 import base64
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from matplotlib.image import imsave
 
 from agents.candidate import CandidateRecord
 from atlas_gym import make_task
-from atlas_gym.evaluation import ConfinedEvaluator, ConfinementError, EvaluatorError
+from atlas_gym.evaluation import ConfinedEvaluator, ConfinementError, EvaluatorError, Task
 from atlas_gym.registration import load_problem
 from experiments.report.data import RunData
 
@@ -49,7 +49,7 @@ def draw_pictures(run: RunData) -> list[Picture]:
 
 def _draw(run: RunData, named: Sequence[tuple[str, CandidateRecord]]) -> list[Picture]:
     env, arguments = str(run.setting("env", "")), dict(run.setting("env_args") or {})
-    task = make_task(env, seed=int(run.setting("seed", 0)), **arguments)
+    task = _patient(make_task(env, seed=int(run.setting("seed", 0)), **arguments))
     problem = load_problem(env, **arguments)
     evaluator = ConfinedEvaluator()
     try:
@@ -66,6 +66,12 @@ def _draw(run: RunData, named: Sequence[tuple[str, CandidateRecord]]) -> list[Pi
         )
         for title, evaluation in evaluations
     ]
+
+
+def _patient(task: Task) -> Task:
+    # The programs have passed already: on a machine that is busy with a run they may take longer to be looked at.
+    limits = task.limits
+    return replace(task, limits=replace(limits, wall_s=6 * limits.wall_s, cpu_s=3 * limits.cpu_s))  # type: ignore
 
 
 def encode_png(image: np.ndarray) -> str:

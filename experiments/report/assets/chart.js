@@ -3,7 +3,7 @@
 const MARGIN = {top: 14, right: 16, bottom: 40, left: 72};
 
 class Chart {
-  // x and y: {domain: [low, high], label, format}
+  // x and y: {domain: [low, high], label, format, whole (ticks at whole numbers only)}
   constructor(width, height, x, y, label) {
     this.width = width;
     this.height = height;
@@ -15,9 +15,9 @@ class Chart {
     this.root.append(this.plot);
   }
 
-  axisX({domain, label, format = String}) {
+  axisX({domain, label, format = String, whole = true}) {
     const bottom = this.height - MARGIN.bottom, group = svg("g", {class: "axis"});
-    for (const tick of ticks(domain, Math.max(2, Math.floor(this.width / 110)))) {
+    for (const tick of ticks(domain, Math.max(2, Math.floor(this.width / 110)), whole)) {
       const x = this.x(tick);
       group.append(svg("line", {x1: x, x2: x, y1: bottom, y2: bottom + 4}),
         svg("text", {x, y: bottom + 17, "text-anchor": "middle"}, format(tick)));
@@ -28,9 +28,9 @@ class Chart {
     return group;
   }
 
-  axisY({domain, label, format = (value) => number(value, 3)}) {
+  axisY({domain, label, format = (value) => number(value, 3), whole = false}) {
     const group = svg("g", {class: "axis"});
-    for (const tick of ticks(domain, 5)) {
+    for (const tick of ticks(domain, 5, whole)) {
       const y = this.y(tick);
       group.append(svg("line", {x1: MARGIN.left, x2: this.width - MARGIN.right, y1: y, y2: y, class: "grid"}),
         svg("text", {x: MARGIN.left - 7, y: y + 4, "text-anchor": "end"}, format(tick)));
@@ -78,11 +78,11 @@ function path(points) {
   return points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 }
 
-function ticks([low, high], count) {
+function ticks([low, high], count, whole) {
   const raw = (high - low) / count;
   if (!(raw > 0)) return [low];
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw);
+  const step = Math.max(whole ? 1 : 0, [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw));
   const values = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) values.push(k * step);
   return values;

@@ -29,7 +29,7 @@ function gateChart(phases, limits, width) {
   const reach = Math.max(budget, ...all.map((p) => p.kl)) * 1.12 || 1;
   const span = padded([Math.min(floor, ...all.map((p) => p.gain)), Math.max(floor, ...all.map((p) => p.gain))], 0.2);
   const chart = new Chart(width, Math.min(340, Math.max(230, width * 0.36)),
-    {domain: [0, reach], label: "KL to the reference, nats per token", format: (v) => number(v, 2)},
+    {domain: [0, reach], label: "KL to the reference, nats per token", whole: false, format: (v) => number(v, 2)},
     {domain: span, label: "gain Ŝ over the reference", format: (v) => signed(v, 3)}, "Gain against KL per phase");
   if (limits) {
     chart.add(chart.rect(0, budget, floor, span[1], {class: "region"}),

@@ -37,9 +37,10 @@ function heatmap(run, width) {
 
 // series: [name, xs, ys]
 function lineChart(series, width, label, format) {
+  const whole = label !== "share";
   const all = series.flatMap(([, , ys]) => ys).filter((v) => v !== null);
   const chart = new Chart(width, 220, {domain: [0, Math.max(1, ...series.map(([, xs]) => xs[xs.length - 1]))], label: "round"},
-    {domain: [0, Math.max(...all, 0) * 1.05 || 1], label, format}, label);
+    {domain: [0, Math.max(...all, 0) * 1.05 || 1], label, format, whole}, label);
   series.forEach(([, xs, ys], k) => chart.add(chart.line(xs.map((x, i) => [x, ys[i] ?? 0]), {class: `series series-${k % 8}`})));
   return chart.root;
 }

@@ -16,7 +16,7 @@ function overview(run) {
       figure("Different programs", run.evaluated.toLocaleString("en"),
         `of ${run.size.toLocaleString("en")} candidates; ${percent(validShare(run))} ran`),
       figure("Promotions", `${run.tuned.filter((p) => p.promoted).length} of ${run.tuned.length}`,
-        run.phases.length > run.tuned.length ? `${run.phases.length - run.tuned.length} more phases skipped` : "fine-tuning phases")),
+        "fine-tuning phases" + (run.phases.length > run.tuned.length ? `, ${run.phases.length - run.tuned.length} more skipped` : ""))),
     el("details", {}, el("summary", {}, "Configuration"),
       el("dl", {class: "config"}, run.config.map(([key, value]) => [el("dt", {}, key), el("dd", {}, value)]))));
 }
