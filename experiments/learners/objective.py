@@ -1,0 +1,64 @@
+"""What every learner here searches: a template's coordinates, scored on training tasks of an environment.
+
+All learners see the same tasks in the same order (evaluation i poses task `first_seed + i % tasks`), and all
+count the same thing: one evaluation is one program run once.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+import atlas_gym  # noqa: F401 - registers the ids
+from atlas_gym.wrappers import Template, TemplateAction, load_template
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An environment and how cheaply its programs are tried during the search."""
+
+    env_id: str
+    """Gymnasium id."""
+    template: str
+    """Name of one of the environment's templates."""
+    search: dict[str, Any] = field(default_factory=dict)
+    """Constants of the environment during the search; the held-out confirmation uses the full task."""
+    first_seed: int = 0
+    """Seed of the first training task."""
+    tasks: int = 4
+    """Training tasks that take turns; several, so that a program that suits one task alone does not win."""
+
+    def make(self) -> TemplateAction:
+        """The wrapped environment, on the training split."""
+        return TemplateAction(gym.make(self.env_id, **self.search), self.template)
+
+    def load_template(self) -> Template:
+        """The template."""
+        return load_template(self.env_id, self.template)
+
+
+class Objective:
+    """Coordinates in [-1, 1] to a score, counting evaluations; usable as a context manager."""
+
+    def __init__(self, setting: Setting):
+        self.setting = setting
+        self.template = setting.load_template()
+        self.evaluations = 0
+        self._env = setting.make()
+
+    def __call__(self, coordinates: np.ndarray) -> float:
+        """Score of the program at these coordinates on the next training task; higher is better."""
+        self._env.reset(seed=self.setting.first_seed + self.evaluations % self.setting.tasks)
+        self.evaluations += 1
+        return self._env.step(np.asarray(coordinates, np.float32))[1]
+
+    def mean(self, coordinates: np.ndarray) -> float:
+        """Mean score over all training tasks; as many evaluations as there are tasks."""
+        return float(np.mean([self(coordinates) for _ in range(self.setting.tasks)]))
+
+    def __enter__(self) -> "Objective":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._env.close()
