@@ -33,5 +33,9 @@ def test_the_environments_need_no_learner():
     for path in (ROOT / "atlas_gym").rglob("*.py"):
         allowed = {"torch"} if "burgers" in path.parts else set()
         found = imported(path) & heavy - allowed
-        if path.name not in ("boot.py", "forkserver.py", "worker.py"):  # they import torch where a task asks for it
+        if path.name not in (
+            "boot.py",
+            "forkserver.py",
+            "worker.py",
+        ):  # they import torch where a task asks for it
             assert not found, f"{path} imports {found}"
