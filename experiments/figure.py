@@ -1,12 +1,13 @@
 """The figure of a run: best score per round, with its phases."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-
+from experiments.plot_style import COLORS, KEPT, MUTED, PROMOTED, TEXT_WIDTH, plot_style
 from trainers.store import RunStore
 
 
@@ -25,35 +26,28 @@ def best_so_far(store: RunStore) -> tuple[list[int], list[float]]:
 def draw_run(store: RunStore, path: Path, title: str) -> None:
     """Write best score per round as a PNG, phases as lines (solid: promoted, dotted: kept)."""
     rounds, scores = best_so_far(store)
-    figure, axes = plt.subplots(figsize=(7, 4), dpi=150)
     records = list(store.candidates("WHERE c.score IS NOT NULL AND c.round > 0 AND c.duplicate_of IS NULL"))
-    floor = 2 * scores[0] - scores[-1] if len(scores) > 1 else None
-    axes.scatter(
-        [r.round for r in records],
-        [r.score for r in records],
-        s=5,
-        alpha=0.35,
-        color="tab:gray",
-        label="candidates",
+    with plot_style():
+        figure = Figure(figsize=(TEXT_WIDTH, 3.8))
+        axes = figure.subplots()
+        axes.plot([r.round for r in records], [r.score for r in records], ".", markersize=3, alpha=0.4, color=MUTED,
+                  label="candidates")  # fmt: skip
+        axes.step(rounds, scores, where="post", color=COLORS[0], linewidth=2, label="best so far")
+        for phase in store.phases():
+            if not phase.get("skipped"):
+                _mark_phase(axes, phase)
+        gain = scores[-1] - scores[0]
+        if gain > 0:
+            axes.set_ylim(scores[0] - gain, scores[-1] + 0.1 * gain)
+        axes.set(xlabel="round", ylabel="score on the training seeds (higher is better)", title=title)
+        axes.legend(loc="lower right")
+        figure.savefig(path)
+
+
+def _mark_phase(axes: Axes, phase: Mapping[str, Any]) -> None:
+    promoted = phase["promoted"]
+    axes.axvline(
+        phase["round"] + 0.5, color=PROMOTED if promoted else KEPT, linestyle="-" if promoted else ":"
     )
-    axes.step(rounds, scores, where="post", color="tab:blue", linewidth=2, label="best so far")
-    for phase in store.phases():
-        if phase.get("skipped"):
-            continue
-        promoted = phase["promoted"]
-        axes.axvline(
-            phase["round"] + 0.5,
-            color="tab:green" if promoted else "tab:red",
-            linestyle="-" if promoted else ":",
-        )
-        axes.annotate(
-            f"phase {phase['phase']}\n{'promoted' if promoted else 'kept'}", (phase["round"] + 0.6, 0.02),
-            xycoords=("data", "axes fraction"), fontsize=7,
-        )  # fmt: skip
-    if floor is not None and floor < scores[0]:
-        axes.set_ylim(floor, scores[-1] + 0.1 * (scores[-1] - scores[0]))
-    axes.set(xlabel="round", ylabel="score on the training seeds (higher is better)", title=title)
-    axes.legend(loc="lower right", fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path)
-    plt.close(figure)
+    text = f"phase {phase['phase']}\n{'promoted' if promoted else 'kept'}"
+    axes.annotate(text, (phase["round"] + 0.6, 0.02), xycoords=("data", "axes fraction"), fontsize=6)
