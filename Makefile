@@ -8,6 +8,9 @@ ARGS   ?=
 BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
 DEV   := $(VENV)/.ready-dev
+# verifiers wants mcp 2, OpenEnv mcp 1: the taskset's test has an environment of its own.
+export VENV_VERIFIERS ?= .venv-verifiers
+VERIFIERS := $(VENV_VERIFIERS)/.ready
 # One thread by default where several processes share two cores; the learner raises it for itself.
 export TOKENIZERS_PARALLELISM = false
 
@@ -20,7 +23,7 @@ run: setup model  ## the main job: evolve bandit programs with the embedded mode
 test: $(DEV) model  ## the quick suite
 	@$(BIN)/python -m pytest $(ARGS)
 
-test-all: $(DEV) model  ## everything, the slow suite included
+test-all: $(DEV) $(VERIFIERS) model  ## everything, the slow suite included
 	@$(BIN)/python -m pytest -m "slow or not slow" $(ARGS)
 
 lint: $(DEV)
@@ -48,8 +51,14 @@ $(DEV): $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[learn,dev]" -c constraints.txt
 	@touch $@
 
+$(VERIFIERS): pyproject.toml constraints-verifiers.txt Makefile | $(READY)
+	@echo "Setting up $(VENV_VERIFIERS), for the verifiers taskset alone: 700 MB on disk."
+	@test -x $(VENV_VERIFIERS)/bin/python || $(BIN)/python -m venv $(VENV_VERIFIERS)
+	@$(VENV_VERIFIERS)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[verifiers]" -c constraints-verifiers.txt
+	@touch $@
+
 model: $(READY)
 	@$(BIN)/python -m agents.model fetch >/dev/null
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) $(VENV_VERIFIERS) build dist *.egg-info
