@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
+from agents.exchange import EndpointError
 from agents.seeding import torch_seed
 from agents.supporters.budget import Budget, CallLimits
 from agents.supporters.call import Consultation, Key, Role, SupporterCall
-from agents.supporters.endpoint import ChatReply, Endpoint, EndpointError, Message, chat
+from agents.supporters.endpoint import ChatReply, Endpoint, Message, chat
 from agents.supporters.replies import ReplyError
 from agents.supporters.text import clean, one_line
 

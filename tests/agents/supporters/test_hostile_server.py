@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from agents.exchange import THREAD
 from agents.supporters.budget import CallLimits
 from tests.agents.supporters import server as s
 from tests.agents.supporters.samples import NEUTRAL, REQUESTS
@@ -136,7 +137,7 @@ def test_concurrent_calls_share_one_budget(supporter):
 def _calls_end() -> bool:
     """Whether the threads of all calls end soon."""
     until = time.monotonic() + 10
-    while any(thread.name == "supporter-call" for thread in threading.enumerate()):
+    while any(thread.name == THREAD for thread in threading.enumerate()):
         if time.monotonic() > until:
             return False
         time.sleep(0.02)

@@ -1,0 +1,152 @@
+"""One JSON request to a model's server, with a deadline that the other side cannot stretch.
+
+Time-outs per read, as HTTP libraries offer them, do not bound a call: a server that sends one byte a second
+never trips them. Here the whole exchange (name lookup, connecting, headers, body) runs on an event loop of
+its own that is cancelled at the deadline, and the caller stops waiting even if the loop could not be (a name
+lookup stuck in the C library). The body is read up to a size and not decompressed, so a small reply cannot
+grow. Nothing outlives the call: no connection pool that a restarted server could leave stale.
+
+The API key comes from the environment at the moment of the call. It is sent in one header, redirects are not
+followed, and neither the server's words nor an exception's message enter a reason: both can quote the key.
+For the same reason the HTTP library's own log (it quotes status lines and headers) is shut for these calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import os
+import ssl
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import httpx2
+
+THREAD = "http-exchange"
+"""Name of the threads that exchanges run on."""
+
+_HTTP_LOGGERS = (
+    "httpx2",
+    *(f"httpcore2.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")),
+)
+
+_ABANDON_S = 0.5
+"""Time beyond the deadline that the caller grants the cancellation."""
+
+
+class EndpointError(Exception):
+    """The request failed. The message is this package's own and safe to log."""
+
+    def __init__(
+        self, reason: str, *, reached: bool = True, format_refused: bool = False, status: int | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.reached = reached
+        """Whether the server may have read the prompt."""
+        self.format_refused = format_refused
+        """Whether the server may have refused the response format."""
+        self.status = status
+        """The HTTP status that it answered with, None if it did not get that far or said 200."""
+
+
+def check_base_url(base_url: str) -> None:
+    """ValueError unless this is an http or https address without credentials."""
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("base_url must be an http or https address")
+    if parts.username is not None or parts.password is not None or parts.query:
+        raise ValueError("base_url must not hold credentials: name a variable in api_key_env instead")
+
+
+def api_key(variable: str) -> str:
+    """The key in this environment variable, empty if none is named; :class:`EndpointError` if it is missing
+    or unusable."""
+    if not variable:
+        return ""
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise EndpointError(f"the environment variable {variable} is not set", reached=False)
+    if not (key.isascii() and key.isprintable()):
+        raise EndpointError(f"the variable {variable} does not hold a usable key", reached=False)
+    return key
+
+
+def post(url: str, key: str, body: bytes, *, deadline_s: float, max_bytes: int) -> tuple[int, bytes]:
+    """HTTP status and body (empty unless the status is 200) of a POST. Returns or raises
+    :class:`EndpointError` within ``deadline_s`` seconds (and half a second)."""
+    return _exchange(_Request(url, _headers(key), body, deadline_s, max_bytes))
+
+
+@dataclass(frozen=True, repr=False)  # no repr: the headers hold the key
+class _Request:
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    deadline_s: float
+    max_bytes: int
+
+
+def _headers(key: str) -> dict[str, str]:
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",
+    }
+    return headers | ({"Authorization": f"Bearer {key}"} if key else {})
+
+
+def _exchange(request: _Request) -> tuple[int, bytes]:
+    """Run the request on a thread with its own event loop; the caller waits no longer than the deadline."""
+    _shut_http_log()
+    outcome: Future[tuple[int, bytes]] = Future()
+
+    def work() -> None:
+        try:
+            outcome.set_result(asyncio.run(_send(request)))
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting caller, whatever it is
+            outcome.set_exception(error)
+
+    threading.Thread(target=work, name=THREAD, daemon=True).start()
+    try:
+        return outcome.result(timeout=request.deadline_s + _ABANDON_S)
+    except EndpointError:
+        raise
+    except TimeoutError:
+        raise EndpointError(f"no complete reply within {request.deadline_s:.3g} s") from None
+    except httpx2.ConnectError:
+        raise EndpointError("the server cannot be reached", reached=False) from None
+    except Exception as error:  # noqa: BLE001 - a model's server must never end a run, whatever it provokes
+        raise EndpointError(f"the exchange failed ({type(error).__name__})") from None
+
+
+async def _send(request: _Request) -> tuple[int, bytes]:
+    async with (
+        asyncio.timeout(request.deadline_s),
+        httpx2.AsyncClient(verify=_tls(), timeout=None, follow_redirects=False) as client,
+        client.stream("POST", request.url, headers=request.headers, content=request.body) as response,
+    ):
+        if response.status_code != 200:  # an error's body is of no use: it may quote the key
+            return response.status_code, b""
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise EndpointError("the server compressed its reply unasked")
+        body = bytearray()
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > request.max_bytes:
+                raise EndpointError(f"the reply exceeds {request.max_bytes} bytes")
+        return response.status_code, bytes(body)
+
+
+@functools.cache
+def _shut_http_log() -> None:
+    for name in _HTTP_LOGGERS:
+        logging.getLogger(name).addFilter(lambda record: record.threadName != THREAD)
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    return httpx2.create_ssl_context()
