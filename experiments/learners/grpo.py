@@ -8,12 +8,15 @@ embedded model this runs on a laptop's CPU and shows that the pieces fit; it is 
 
 import argparse
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 import atlas_gym
 from agents.model import resolve_model
+from atlas_gym.bridges.answer import program_in
 from atlas_gym.bridges.extras import require
 from atlas_gym.bridges.trl import ProgramReward
+from experiments.learners.objective import Setting
 
 ENV_ID = "ATLAS-Bandit-v0"
 HOLE = "    scores ="
@@ -25,16 +28,64 @@ def prompt() -> str:
     return program[: program.index(HOLE)] + HOLE
 
 
-def train(model: str, steps: int, group: int = 4, tokens: int = 24, **constants: Any) -> list[dict[str, Any]]:
-    """Train for some steps and return the trainer's log, an entry per step."""
+class Remembering(ProgramReward):
+    """The reward function, which also keeps the best program that it has seen."""
+
+    def __init__(self, **keywords: Any):
+        super().__init__(ENV_ID, prefix=prompt(), **keywords)
+        self.evaluations = 0
+        self.best = ("", float("-inf"))
+        """A program and its score."""
+
+    def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float]:
+        """See `ProgramReward`."""
+        scores = super().__call__(completions, **columns)
+        self.evaluations += len(scores)
+        pairs = [(self.prefix + program_in(text), s) for text, s in zip(completions, scores, strict=True)]
+        self.best = max(self.best, *pairs, key=lambda pair: pair[1])
+        return scores
+
+
+def learn_grpo(setting: Setting, budget: int, seed: int, group: int = 8) -> tuple[str, int]:
+    """Tune the embedded model within a budget of evaluations; the best program it wrote on the way, and the
+    evaluations it took. No template: the model writes the line that scores the arms, and may write more."""
+    reward = Remembering(**setting.search)
+    train("embedded", budget // group, group, reward=reward, seed=seed, tasks=setting.tasks)
+    return reward.best[0], reward.evaluations
+
+
+def train(
+    model: str,
+    steps: int,
+    group: int = 4,
+    tokens: int = 24,
+    *,
+    reward: ProgramReward | None = None,
+    seed: int = 0,
+    tasks: int | None = None,
+    **constants: Any,
+) -> list[dict[str, Any]]:
+    """Train for some steps and return the trainer's log, an entry per step.
+
+    Args:
+        model: a folder, a name, or `embedded`.
+        steps: optimiser steps, a prompt each.
+        group: completions per prompt.
+        tokens: length of a completion.
+        reward: the reward function, which is closed at the end; default: one of this environment.
+        seed: of the sampling.
+        tasks: how many training tasks take turns; default: a new one each step.
+        constants: the environment's own keywords.
+    """
     trl = require("trl", "learn")
     datasets = require("datasets", "learn")
-    reward = ProgramReward(ENV_ID, prefix=prompt(), **constants)
-    rows = {"prompt": [prompt()] * steps, "seed": list(range(steps))}
+    reward = reward or ProgramReward(ENV_ID, prefix=prompt(), **constants)
+    rows = {"prompt": [prompt()] * steps, "seed": [step % (tasks or steps) for step in range(steps)]}
     with tempfile.TemporaryDirectory() as folder:
         settings = trl.GRPOConfig(
             output_dir=folder,
             max_steps=steps,
+            seed=seed,
             per_device_train_batch_size=group,
             num_generations=group,
             max_completion_length=tokens,

@@ -38,6 +38,16 @@ class Setting:
         return load_template(self.env_id, self.template)
 
 
+@dataclass(frozen=True)
+class Found:
+    """What a search submits."""
+
+    coordinates: np.ndarray
+    """The point, in [-1, 1]."""
+    evaluations: int
+    """How many evaluations it took; a learner that works in batches may leave some of its budget."""
+
+
 class Objective:
     """Coordinates in [-1, 1] to a score, counting evaluations; usable as a context manager."""
 

@@ -8,19 +8,19 @@ from collections.abc import Callable
 import numpy as np
 
 from atlas_gym.bridges.extras import require
-from experiments.learners.objective import Objective, Setting
+from experiments.learners.objective import Found, Objective, Setting
 
 
-def learn_random(setting: Setting, budget: int, seed: int) -> np.ndarray:
+def learn_random(setting: Setting, budget: int, seed: int) -> Found:
     """Uniform points in the box; the best of them."""
     rng = np.random.default_rng(seed)
     with Objective(setting) as objective:
         points = rng.uniform(-1.0, 1.0, (_points(setting, budget), objective.template.size))
         scores = [objective.mean(point) for point in points]
-    return points[int(np.argmax(scores))]
+    return Found(points[int(np.argmax(scores))], objective.evaluations)
 
 
-def learn_cma(setting: Setting, budget: int, seed: int) -> np.ndarray:
+def learn_cma(setting: Setting, budget: int, seed: int) -> Found:
     """CMA-ES (`cma`) from the middle of the box with step size 0.5; its mean at the end."""
     cma = require("cma", "optimisers")
     with Objective(setting) as objective:
@@ -31,10 +31,10 @@ def learn_cma(setting: Setting, budget: int, seed: int) -> np.ndarray:
         for _ in range(points // strategy.popsize):
             candidates = strategy.ask()
             strategy.tell(candidates, [-objective.mean(candidate) for candidate in candidates])
-        return np.asarray(strategy.result.xfavorite)
+        return Found(np.asarray(strategy.result.xfavorite), objective.evaluations)
 
 
-def learn_optuna(setting: Setting, budget: int, seed: int) -> np.ndarray:
+def learn_optuna(setting: Setting, budget: int, seed: int) -> Found:
     """Optuna's TPE on the parameters by name and scale; the best trial."""
     optuna = require("optuna", "optimisers")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -47,7 +47,7 @@ def learn_optuna(setting: Setting, budget: int, seed: int) -> np.ndarray:
 
         study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
         study.optimize(trial_score, n_trials=_points(setting, budget))
-        return template.coordinates(study.best_params)
+        return Found(template.coordinates(study.best_params), objective.evaluations)
 
 
 def _suggest(trial, parameter) -> float:

@@ -12,11 +12,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from atlas_gym.bridges.extras import require
+from atlas_gym.wrappers import ProgramChoice
 from experiments.learners.confirm import confirm, confirm_expert, relative_gap
-from experiments.learners.objective import Setting
+from experiments.learners.objective import Found, Setting
 from experiments.learners.settings import SETTINGS
 
 _START = {"log_std_init": -0.5}
@@ -31,30 +33,53 @@ REFERENCES = {"ATLAS-Bandit-v0": "tuned_sw_linucb", "ATLAS-Burgers-v0": "shock_d
 """The expert that a recorded run is compared with."""
 
 
-def learn_sb3(
-    setting: Setting, budget: int, seed: int, algorithm: str, record: Path | None = None
-) -> np.ndarray:
-    """Train for at most `budget` evaluations and return the coordinates that the policy submits.
+def learn_sb3(setting: Setting, budget: int, seed: int, algorithm: str, record: Path | None = None) -> Found:
+    """Train on the setting's template and return the coordinates that the policy submits.
 
     Args:
         setting: environment, template and cost of an evaluation.
-        budget: evaluations; PPO and A2C take whole batches of them.
+        budget: evaluations at most; PPO and A2C take whole batches of them.
         seed: seed of the policy and its exploration.
         algorithm: key of ALGORITHMS.
-        record: CSV file for the reward and parameters of every evaluation.
+        record: CSV file for task, status and score of every evaluation.
     """
+    action, evaluations = _train(setting.make(), setting, budget, seed, algorithm, record)
+    return Found(np.clip(np.asarray(action, float), -1.0, 1.0), evaluations)
+
+
+def choose_expert(setting: Setting, budget: int, seed: int, algorithm: str = "PPO") -> tuple[str, int]:
+    """Train on the choice among the environment's expert programs (Discrete); the name chosen, and the
+    evaluations it took. SAC has no discrete actions."""
+    env = ProgramChoice(gym.make(setting.env_id, **setting.search))
+    action, evaluations = _train(env, setting, budget, seed, algorithm)
+    return env.names[int(action)], evaluations
+
+
+def _train(
+    env: gym.Env, setting: Setting, budget: int, seed: int, algorithm: str, record: Path | None = None
+) -> tuple[Any, int]:
     sb3 = require("stable_baselines3", "sb3")
-    settings = ALGORITHMS[algorithm]
+    settings = _settings(algorithm, budget)
     batch = settings.get("n_steps", 1)
     if budget < batch:
         raise ValueError(f"{algorithm} learns from batches of {batch}: a budget of {budget} is less than one")
-    env = setting.make()
+    if isinstance(env.action_space, gym.spaces.Discrete):
+        settings.pop("policy_kwargs")  # the width of a continuous policy
     model = getattr(sb3, algorithm)("MlpPolicy", env, seed=seed, device="cpu", **settings)
     model.learn(budget // batch * batch, callback=None if record is None else _recorder(record))
     observation, _ = env.reset(seed=setting.first_seed)
     action, _ = model.predict(observation, deterministic=True)
     env.close()
-    return np.clip(np.asarray(action, float), -1.0, 1.0)
+    return action, model.num_timesteps
+
+
+def _settings(algorithm: str, budget: int) -> dict[str, Any]:
+    """PPO's batches are an eighth of a small budget: eight updates are the least that shows learning."""
+    settings = dict(ALGORITHMS[algorithm])
+    if algorithm == "PPO":
+        settings["n_steps"] = min(settings["n_steps"], max(8, budget // 8))
+        settings["batch_size"] = min(settings["batch_size"], settings["n_steps"])
+    return settings
 
 
 def _recorder(path: Path) -> Any:
@@ -93,18 +118,18 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     setting = SETTINGS[options.env_id]
     record = options.record.with_suffix(".csv")
-    action = learn_sb3(setting, options.budget, options.seed, options.algorithm, record)
+    found = learn_sb3(setting, options.budget, options.seed, options.algorithm, record)
     template = setting.load_template()
     reference = REFERENCES[options.env_id]
-    scores = confirm(options.env_id, template.program(action), options.held_out)
+    scores = confirm(options.env_id, template.program(found.coordinates), options.held_out)
     expert = confirm_expert(options.env_id, reference, options.held_out)
     result = {
         "algorithm": options.algorithm,
         "env_id": options.env_id,
         "search": setting.search,
-        "budget": options.budget,
+        "evaluations": found.evaluations,
         "seed": options.seed,
-        "parameters": template.values(action),
+        "parameters": template.values(found.coordinates),
         "held_out_tasks": options.held_out,
         "held_out_score": float(np.mean(scores)),
         reference: float(np.mean(expert)),

@@ -1,13 +1,23 @@
 """Optimisers, Stable-Baselines3 and the leaderboard, on bandits that take milliseconds."""
 
-import numpy as np
 import pytest
 
+pytest.importorskip("cma")
+pytest.importorskip("optuna")
+pytest.importorskip("stable_baselines3")
+
+import numpy as np
+
+from atlas_gym.registration import load_problem
+from atlas_gym.wrappers.numeric import NumericProgram
 from experiments.learners import leaderboard
 from experiments.learners.confirm import relative_gap
+from experiments.learners.entries import LEARNERS, TEMPLATE_LEARNERS, learners_of, read_atlas
 from experiments.learners.objective import Objective, Setting
+from tests.experiments.report.synthetic import Layout, make_run
 
 SETTING = Setting("ATLAS-Bandit-v0", "sw_linucb", {"horizon": 60, "replicas": 1}, tasks=2)
+QUICK = [name for name in LEARNERS if "GRPO" not in name]
 
 
 def test_an_evaluation_is_a_program_run_once_and_tasks_take_turns():
@@ -19,36 +29,53 @@ def test_an_evaluation_is_a_program_run_once_and_tasks_take_turns():
         assert objective.evaluations == 5
 
 
-@pytest.mark.parametrize("name", leaderboard.LEARNERS)
+@pytest.mark.parametrize("name", TEMPLATE_LEARNERS)
 def test_every_learner_answers_within_the_box_and_the_same_for_the_same_seed(name):
-    for package in ("cma", "optuna", "stable_baselines3"):
-        pytest.importorskip(package)
-    learn = leaderboard.LEARNERS[name]
-    answers = [learn(SETTING, 64, seed) for seed in (1, 1, 2)]
+    answers = [TEMPLATE_LEARNERS[name](SETTING, 64, seed).coordinates for seed in (1, 1, 2)]
     assert all(answer.shape == (3,) and (abs(answer) <= 1).all() for answer in answers)
     np.testing.assert_array_equal(answers[0], answers[1])
     assert (answers[0] != answers[2]).any()
 
 
-@pytest.mark.parametrize("name", leaderboard.LEARNERS)
-def test_no_learner_spends_more_than_its_budget(name, monkeypatch):
-    from atlas_gym.wrappers import TemplateAction
-
+@pytest.mark.parametrize("name", QUICK)
+def test_no_learner_spends_more_than_its_budget_and_each_says_what_it_spent(name, monkeypatch):
     steps = []
-    step = TemplateAction.step
-    monkeypatch.setattr(TemplateAction, "step", lambda self, action: steps.append(1) or step(self, action))
-    leaderboard.LEARNERS[name](SETTING, 67, 0)
-    assert 28 <= len(steps) <= 67
+    step = NumericProgram.step
+    monkeypatch.setattr(NumericProgram, "step", lambda self, action: steps.append(1) or step(self, action))
+    submission = LEARNERS[name](SETTING, 67, 0)
+    assert 28 <= len(steps) == submission.evaluations <= 67
+
+
+def test_the_choice_among_experts_is_learned_and_submits_one_of_them():
+    submission = LEARNERS["SB3 PPO, expert choice"](SETTING, 64, 0)
+    programs = {f"`{name}`": e.program for name, e in load_problem("ATLAS-Bandit-v0").experts().items()}
+    assert submission.program == programs[submission.what]
 
 
 @pytest.mark.parametrize("name", ["random search", "Optuna TPE", "CMA-ES"])
 def test_a_budget_below_one_point_is_an_error_or_no_step(name):
     with pytest.raises(ValueError, match="budget"):
-        leaderboard.LEARNERS[name](SETTING, 1, 0)
+        LEARNERS[name](SETTING, 1, 0)
 
 
 def test_the_gap_is_positive_for_a_worse_score():
     assert relative_gap([-0.23, -0.23], [-0.2, -0.2]) == pytest.approx(0.15)
+
+
+def test_grpo_is_only_where_its_prompt_fits():
+    assert set(learners_of("ATLAS-Bandit-v0")) - set(learners_of("ATLAS-Burgers-v0")) == {
+        "TRL GRPO, embedded model"
+    }
+
+
+def test_a_finished_run_is_a_row_and_an_unfinished_one_is_not(tmp_path):
+    row = leaderboard.run_row(make_run(tmp_path / "run", Layout(seed=4)))
+    found = read_atlas(tmp_path / "run")
+    assert (row["env_id"], row["seed"], row["held_out"]) == ("ATLAS-Bandit-v0", 4, 4)
+    assert row["score"] == pytest.approx(np.mean(found.scores))
+    assert row["low"] < row["score"] < row["high"]
+    with pytest.raises(ValueError, match="not finished"):
+        read_atlas(make_run(tmp_path / "half", Layout(rounds=2), finished=False))
 
 
 def test_an_interrupted_leaderboard_runs_only_what_is_missing(tmp_path, monkeypatch):
@@ -56,14 +83,32 @@ def test_an_interrupted_leaderboard_runs_only_what_is_missing(tmp_path, monkeypa
 
     def fake(env_id, learner, budget, seed, held_out):
         ran.append(learner)
-        values = (env_id, learner, budget, seed, -0.1 * len(ran), -0.2, 0.0, held_out, "")
+        values = (env_id, learner, seed, budget, -0.1 * len(ran), -0.2, 0.0, held_out, "")
         return dict(zip(leaderboard.COLUMNS, values, strict=True))
 
     monkeypatch.setattr(leaderboard, "run", fake)
     arguments = ["--env-ids", "ATLAS-Bandit-v0", "--output", str(tmp_path / "board"), "--learners"]
     leaderboard.main([*arguments, "random search"])
-    assert ran == [leaderboard.START, "tuned_sw_linucb", "random search"]
+    assert ran == [leaderboard.START, leaderboard.EXPERT, "random search"]
     leaderboard.main([*arguments, "random search", "CMA-ES"])
     assert ran[3:] == ["CMA-ES"]
+    run = make_run(tmp_path / "run", Layout())
+    for _ in range(2):
+        leaderboard.main([*arguments, "--runs", str(run)])
+    rows = leaderboard.read(tmp_path / "board.csv")
+    assert len(rows) == 5
+    assert rows[-1]["learner"].startswith("atlas run")
     page = (tmp_path / "board.md").read_text()
     assert page.index(leaderboard.START) < page.index("random search") < page.index("CMA-ES")
+
+
+def test_the_committed_page_is_the_committed_table():
+    from pathlib import Path
+
+    table = Path(__file__).parents[3] / "docs" / "learners" / "leaderboard.csv"
+    page = table.with_suffix(".md").read_text(encoding="utf-8")
+    assert page == leaderboard.markdown(leaderboard.read(table))
+    for env_id in ("ATLAS-Bandit-v0", "ATLAS-Burgers-v0"):
+        assert set(learners_of(env_id)) <= {
+            row["learner"] for row in leaderboard.read(table) if row["env_id"] == env_id
+        }
