@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import torch
 
 from agents.policy import Policy
-from trainers.packing import Tree, group_by_prompt, pack_tree, to_device, tokenize, tree_logits
+from agents.vocabulary import encode_continuation, encode_prompt
+from trainers.packing import Tree, group_by_prompt, pack_tree, to_device, tree_logits
 
 Item = tuple[str, str]
 """(prompt, chosen completion)."""
@@ -54,10 +55,9 @@ def candidate_kls(
     tokens = 0
     groups = group_by_prompt([prompt for prompt, _ in items]) if packed else [[i] for i in range(len(items))]
     for group in groups:
-        prompt = tokenize(policy.tokenizer, items[group[0]][0])
-        tree = to_device(
-            pack_tree(prompt, [tokenize(policy.tokenizer, items[i][1]) for i in group]), policy.device
-        )
+        prompt = encode_prompt(policy.tokenizer, items[group[0]][0])
+        completions = [encode_continuation(policy.tokenizer, items[i][1]) for i in group]
+        tree = to_device(pack_tree(prompt, completions), policy.device)
         tokens += len(tree["targets"])
         reference_logits = _logits(policy, reference, tree)
         for name in candidates:

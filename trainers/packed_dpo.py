@@ -32,7 +32,8 @@ from trl import DPOConfig, DPOTrainer
 from trl.trainer.dpo_trainer import DataCollatorForPreference
 from trl.trainer.utils import use_adapter
 
-from trainers.packing import Tree, group_by_prompt, plant, to_device, token_log_probs, tokenize, tree_logits
+from agents.vocabulary import encode_continuation, encode_prompt
+from trainers.packing import Tree, group_by_prompt, plant, to_device, token_log_probs, tree_logits
 
 STOCK_REFERENCE = "ref"
 """Adapter to which TRL's trainer copies the current one when it is built, and which it uses as the
@@ -43,12 +44,12 @@ _PER_TOKEN = ("log_probs", "entropy", "mean_logits", "is_top1")
 
 def pair_dataset(tokenizer: Any, rows: Sequence[tuple[str, str, str]]) -> Dataset:
     """Tokenised data set out of (prompt, chosen, rejected) texts, in their order."""
-    names = ("prompt_ids", "chosen_ids", "rejected_ids")
-    columns = zip(*rows, strict=True)
+    prompts, chosen, rejected = zip(*rows, strict=True)
     return Dataset.from_dict(
         {
-            name: [tokenize(tokenizer, text) for text in texts]
-            for name, texts in zip(names, columns, strict=True)
+            "prompt_ids": [encode_prompt(tokenizer, text) for text in prompts],
+            "chosen_ids": [encode_continuation(tokenizer, text) for text in chosen],
+            "rejected_ids": [encode_continuation(tokenizer, text) for text in rejected],
         }
     )
 
@@ -65,7 +66,7 @@ class PreparedDPOTrainer(DPOTrainer):
             _copy_adapter(model, reference_adapter, STOCK_REFERENCE)
 
     def _prepare_dataset(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        # TRL tokenises prompt and completion together and appends an end of sequence; `packing.tokenize`
+        # TRL tokenises prompt and completion together and appends an end of sequence; `trainers.packing`
         # says why not.
         if "prompt_ids" in dataset.column_names:
             return dataset

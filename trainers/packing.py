@@ -12,7 +12,10 @@ positions continue the prompt's. Every token then has the hidden state it would 
 own, and logits are computed only where a completion token is predicted; the prompt's last position predicts
 the first token of all completions.
 
-This module is about tokens and indices only; who uses the log-probabilities is `packed_dpo` and `kl`.
+This module is about tokens and indices only; who uses the log-probabilities is `packed_dpo` and `kl`. Both
+tokenise as generation does (`agents.vocabulary`): the prompt alone, by the tokenizer's own rule, for the model
+continued it like that; the completion alone and without an end-of-sequence token, since it is one line or one
+function of a program and the text goes on behind it.
 """
 
 from __future__ import annotations
@@ -26,17 +29,6 @@ import torch
 
 Tree = dict[str, torch.Tensor]
 """A packed sequence as the tensors a data loader can move between devices; see `pack_tree`."""
-
-
-def tokenize(tokenizer: Any, text: str) -> list[int]:
-    """Token ids of a text, nothing added.
-
-    Prompt and completion are tokenised apart, which is how the completion came about: the prompt was
-    tokenised alone and the model continued it. No end-of-sequence token is appended, since a completion is
-    one line or one function of a program and the text goes on behind it.
-    """
-    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
-    return ids
 
 
 def pack_tree(prompt: Sequence[int], completions: Sequence[Sequence[int]]) -> Tree:

@@ -19,8 +19,9 @@ from transformers import PrinterCallback, TrainerCallback
 from trl import DPOConfig
 
 from agents.policy import POLICY, REFERENCE, Policy
+from agents.vocabulary import encode_continuation, encode_prompt
 from trainers.packed_dpo import PackedDPOTrainer, PreparedDPOTrainer, borrowed, pair_dataset
-from trainers.packing import batch_order, tokenize
+from trainers.packing import batch_order
 from trainers.pairs import PreferencePair
 
 
@@ -144,10 +145,10 @@ def train(
 
 
 def _length(policy: Policy, pair: PreferencePair) -> int:
-    prompt, chosen, rejected = (
-        len(tokenize(policy.tokenizer, text)) for text in (pair.prompt, pair.chosen, pair.rejected)
+    chosen, rejected = (
+        len(encode_continuation(policy.tokenizer, text)) for text in (pair.chosen, pair.rejected)
     )
-    return prompt + max(chosen, rejected)
+    return len(encode_prompt(policy.tokenizer, pair.prompt)) + max(chosen, rejected)
 
 
 def _dpo_config(settings: TrainingSettings, folder: str, seed: int, cpu: bool) -> DPOConfig:

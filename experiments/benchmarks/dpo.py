@@ -11,6 +11,9 @@ of its resident memory (everything included), its losses and its adapter. Conten
 - stock-checkpointed: the same with activation checkpointing, which is TRL's default and trades time for
 memory.
 
+The model's weights are bfloat16, in which sequences of other shapes round differently. That both trainings are
+the same one is therefore shown by a few pairs in float32: every step's loss and the adapter.
+
 The prompts are those of the line-edit style on variants of the bandit's initial program; the completions
 are lines of the same programs and broken ones, so lengths are those of a real run and no model has to be
 asked.
@@ -62,6 +65,9 @@ def main() -> None:
     parser.add_argument(
         "--without", nargs="*", default=[], choices=CONTENDERS[1:], help="contenders to leave out"
     )
+    parser.add_argument(
+        "--same-prompts", type=int, default=2, help="prompts of the comparison in float32; 0 leaves it out"
+    )
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
     parser.add_argument("--adapter", type=Path, help=argparse.SUPPRESS)
@@ -74,15 +80,20 @@ def main() -> None:
             name: spawn(name, Path(folder) / name) for name in CONTENDERS if name not in arguments.without
         }
         report(figures, Path(folder))
+        if arguments.same_prompts:
+            same = ["--dtype", "float32", "--prompts", str(arguments.same_prompts)]
+            exact = {name: spawn(name, Path(folder) / name, same) for name in CONTENDERS[:2]}
+            print_differences(exact, "stock", Path(folder))
+            figures["float32"] = exact
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1))
 
 
-def spawn(contender: str, adapter: Path) -> dict[str, Any]:
-    """Run one contender in a fresh process with this process's arguments."""
-    command = [sys.executable, "-m", "experiments.benchmarks.dpo", *sys.argv[1:]]
+def spawn(contender: str, adapter: Path, also: Sequence[str] = ()) -> dict[str, Any]:
+    """Run one contender in a fresh process with this process's arguments and those of `also`."""
+    command = [sys.executable, "-m", "experiments.benchmarks.dpo", *sys.argv[1:], *also]
     command += ["--contender", contender, "--adapter", str(adapter)]
-    print(f"{contender} …", end=" ", flush=True)
+    print(" ".join([contender, *also[1::2][:1], "…"]), end=" ", flush=True)
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
     figures: dict[str, Any] = json.loads(output.splitlines()[-1])
@@ -133,7 +144,7 @@ def measure_kl(
 def report(figures: dict[str, dict[str, Any]], folder: Path) -> None:
     """Print the ratios to the packed trainer, against the goals."""
     packed = figures["packed"]
-    for name in figures.keys() - {"packed"}:
+    for name in [name for name in figures if name != "packed"]:
         other = figures[name]
         print(
             f"packed / {name}: {packed['seconds'] / other['seconds']:.3f} of the time "
@@ -141,15 +152,25 @@ def report(figures: dict[str, dict[str, Any]], folder: Path) -> None:
             f"(goal {GOALS['memory']}), "
             f"{packed['tokens'] / other['tokens']:.3f} of the tokens"
         )
-        losses = max(abs(a - b) for a, b in zip(packed["losses"], other["losses"], strict=True))
-        adapters = [load_file(folder / contender / WEIGHTS) for contender in ("packed", name)]
-        largest = max((adapters[0][key] - adapters[1][key]).abs().max().item() for key in adapters[0])
-        print(f"    largest difference of a step's loss {losses:.1e}, of an adapter's weight {largest:.1e}")
+        print_differences(figures, name, folder)
     kl = packed["kl"]
     print(
         f"Eq. 3 of the candidate set on {kl['items']} completions: {kl['packed']:.1f} s packed, "
         f"{kl['packed'] / packed['seconds']:.2f} of the phase (goal {GOALS['kl']}); "
         f"{kl['unpacked']:.1f} s unpacked; final policy {kl['value']:.3f} ± {kl['error']:.3f} nats per token"
+    )
+
+
+def print_differences(figures: dict[str, dict[str, Any]], name: str, folder: Path) -> None:
+    """How far the losses and the adapter of the packed training are from those of another."""
+    losses = zip(figures["packed"]["losses"], figures[name]["losses"], strict=True)
+    packed, other = (load_file(folder / contender / WEIGHTS) for contender in ("packed", name))
+    learned = [key for key in packed if ".lora_B." in key]  # these began at zero
+    apart = sum((packed[key] - other[key]).pow(2).sum().item() for key in learned) ** 0.5
+    size = sum(other[key].pow(2).sum().item() for key in learned) ** 0.5
+    print(
+        f"    packed and {name}: losses differ by at most {max(abs(a - b) for a, b in losses):.1e}, "
+        f"the adapters' B by {apart / size:.1e} of its norm"
     )
 
 

@@ -4,11 +4,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from datasets import Dataset
+from tokenizers import processors
 from transformers import TrainerCallback
 from trl import DPOConfig, DPOTrainer
 
 from agents.policy import POLICY, REFERENCE, LoraSettings, Policy
-from tests.tiny_model import save_tiny_model
+from agents.vocabulary import encode_prompt
+from tests.tiny_model import byte_tokenizer, save_tiny_model
 from trainers.packed_dpo import PackedDPOTrainer, PreparedDPOTrainer, borrowed, pair_dataset, require_packable
 
 # Three prompts; completions are shared between pairs, chosen here and rejected there, and differ in length.
@@ -87,6 +89,19 @@ def assert_same_training(one, other):
             assert entry[key] == pytest.approx(other_entry[key], rel=2e-4, abs=1e-5), key
     for name, tensor in adapter.items():
         torch.testing.assert_close(tensor, other_adapter[name], atol=2e-5, rtol=1e-4)
+
+
+def test_prompts_begin_in_training_as_they_do_in_generation():
+    """A Llama tokenizer opens a text with a token of its own, and chat templates write it out as text."""
+    tokenizer = byte_tokenizer()
+    tokenizer.add_special_tokens({"bos_token": "<s>"})
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", tokenizer.bos_token_id)]
+    )
+    row = pair_dataset(tokenizer, [("ab", " 1", " 2"), ("<s>ab", " 1", " 2")])
+    assert row["prompt_ids"][0] == row["prompt_ids"][1] == encode_prompt(tokenizer, "ab")
+    assert row["prompt_ids"][0].count(tokenizer.bos_token_id) == 1
+    assert tokenizer.bos_token_id not in row["chosen_ids"][0] + row["rejected_ids"][0]
 
 
 def text_dataset():
