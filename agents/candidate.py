@@ -55,6 +55,8 @@ class CandidateRecord:
     """True if the program equals its parent up to comments and formatting."""
     duplicate_of: int | None = None
     """Earlier candidate with the same normalised syntax tree, whose evaluation was reused."""
+    diagnosis: str = ""
+    """Where the score was lost, in the environment's words; empty unless the program ran."""
 
     @property
     def passed(self) -> bool:

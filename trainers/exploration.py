@@ -150,6 +150,7 @@ class Explorer:
             parent_id=None, prompt="", completion="", program=program, program_key=program_key(program),
             status=str(evaluation.status), score=evaluation.score, detail=evaluation.detail,
             metrics=dict(evaluation.metrics), duplicate_of=first if island else None,
+            diagnosis=evaluation.diagnosis,
         )  # fmt: skip
 
     def rounds(self, first: int, last: int) -> Iterator[dict[str, Any]]:
@@ -258,7 +259,7 @@ class Explorer:
             completion=written.completion, program=written.program, program_key=key, status=str(outcome.status),
             score=outcome.score, detail=outcome.detail, metrics=dict(outcome.metrics),
             parent_score=plan.parent_score, is_copy=key == plan.parent_key,
-            duplicate_of=earlier.id if earlier is not None else None,
+            duplicate_of=earlier.id if earlier is not None else None, diagnosis=outcome.diagnosis,
         )  # fmt: skip
 
     def _island_best(self, island: int, records: list[CandidateRecord]) -> float | None:

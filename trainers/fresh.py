@@ -64,5 +64,5 @@ def _record(plan: IslandPlan, sample: _Sample, cache: ProgramCache) -> Candidate
         parent_id=plan.proposal.parent_id, prompt=plan.proposal.prompt, completion=sample.completion.text,
         program=sample.program, program_key=sample.key, status=str(outcome.status), score=outcome.score,
         detail=outcome.detail, metrics=dict(outcome.metrics), parent_score=plan.parent_score,
-        is_copy=sample.key == plan.parent_key,
+        is_copy=sample.key == plan.parent_key, diagnosis=outcome.diagnosis,
     )  # fmt: skip

@@ -23,12 +23,14 @@ from agents.candidate import CandidateRecord
 from agents.proposals.base import Proposal
 from agents.supporters.call import SupporterCall
 from trainers.store_rows import (
+    ADDED,
     CANDIDATE_COLUMNS,
     INSERT_CANDIDATE,
     SCHEMA,
     SCHEMA_VERSION,
     candidate_from_row,
     candidate_row,
+    missing_columns,
 )
 
 
@@ -55,6 +57,9 @@ class RunStore:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.executescript(SCHEMA)
+            for name in missing_columns(self._db):
+                self._db.execute(f"ALTER TABLE candidates ADD COLUMN {name} {ADDED[name]}")
+            self._columns = _selected(self._db)
         except sqlite3.DatabaseError as error:
             self._lock.close()
             raise StoreError(
@@ -80,6 +85,7 @@ class RunStore:
             raise StoreError(f"{folder} holds no run: there is no run.sqlite in it.")
         try:
             store._db = _connect_readonly(path)
+            store._columns = _selected(store._db)
             store._check_version()
         except sqlite3.DatabaseError as error:
             raise StoreError(f"{path} cannot be read as a run store ({error}).") from error
@@ -201,9 +207,8 @@ class RunStore:
 
     def candidates(self, where: str = "", args: tuple = ()) -> Iterator[CandidateRecord]:
         """Candidates by id; `where` is an SQL condition over `c` (candidates)."""
-        columns = ", ".join(f"c.{name}" for name in CANDIDATE_COLUMNS)
         query = (
-            f"SELECT {columns}, p.prompt FROM candidates c "
+            f"SELECT {self._columns}, p.prompt FROM candidates c "
             f"LEFT JOIN prompts p ON c.prompted AND p.round = c.round AND p.island = c.island {where} ORDER BY c.id"
         )
         for row in self._db.execute(query, args):
@@ -318,6 +323,12 @@ class RunStore:
         """Every stored supporter call, in order."""
         rows = self._db.execute("SELECT round, phase, role, call FROM supporter_calls ORDER BY id")
         return [{"round": r, "phase": p, "role": role, **json.loads(call)} for r, p, role, call in rows]
+
+
+def _selected(db: sqlite3.Connection) -> str:
+    """What to select of `candidates c`; an older store that may not be written to has nothing in the new columns."""
+    missing = missing_columns(db)
+    return ", ".join(f"'' AS {name}" if name in missing else f"c.{name}" for name in CANDIDATE_COLUMNS)
 
 
 def _connect_readonly(path: Path) -> sqlite3.Connection:

@@ -1,6 +1,7 @@
 """The run store's tables, and candidates as their rows."""
 
 import json
+import sqlite3
 from dataclasses import asdict
 
 from agents.candidate import CandidateRecord
@@ -16,7 +17,8 @@ CREATE TABLE IF NOT EXISTS candidates (
     id INTEGER PRIMARY KEY, round INTEGER NOT NULL, island INTEGER NOT NULL, origin TEXT NOT NULL,
     style TEXT NOT NULL, hole TEXT NOT NULL, parent_id INTEGER, completion TEXT NOT NULL, program TEXT NOT NULL,
     program_key TEXT, status TEXT NOT NULL, score REAL, detail TEXT NOT NULL, metrics TEXT NOT NULL,
-    parent_score REAL, is_copy INTEGER NOT NULL, duplicate_of INTEGER, prompted INTEGER NOT NULL
+    parent_score REAL, is_copy INTEGER NOT NULL, duplicate_of INTEGER, prompted INTEGER NOT NULL,
+    diagnosis TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX IF NOT EXISTS candidates_by_round ON candidates (round, island);
 CREATE INDEX IF NOT EXISTS candidates_by_key ON candidates (program_key);
@@ -43,11 +45,20 @@ CREATE TABLE IF NOT EXISTS supporter_calls (
 CANDIDATE_COLUMNS = (
     "id", "round", "island", "origin", "style", "hole", "parent_id", "completion", "program", "program_key",
     "status", "score", "detail", "metrics", "parent_score", "is_copy", "duplicate_of", "prompted",
+    "diagnosis",
 )  # fmt: skip
+
+ADDED = {"diagnosis": "TEXT NOT NULL DEFAULT ''"}
+"""Columns that the first stores of this version do not have; a release that does not know them may go on writing."""
 
 _COLUMN_LIST = ", ".join(CANDIDATE_COLUMNS)
 _MARKS = ", ".join("?" * len(CANDIDATE_COLUMNS))
 INSERT_CANDIDATE = f"INSERT INTO candidates ({_COLUMN_LIST}) VALUES ({_MARKS})"
+
+
+def missing_columns(db: sqlite3.Connection) -> set[str]:
+    """The columns of `ADDED` that a store does not have."""
+    return set(ADDED) - {row[1] for row in db.execute("PRAGMA table_info(candidates)")}
 
 
 def candidate_row(record: CandidateRecord) -> tuple:

@@ -11,7 +11,7 @@ from scipy import stats
 from experiments.report.data import RunData, best_curve
 
 # Settings that say where and how fast a run went, not what it did.
-_IRRELEVANT = ("seed", "workers", "torch_threads", "tracking")
+_IRRELEVANT = ("seed", "evaluator", "ray_address", "workers", "torch_threads", "tracking")
 _GRID = 200
 
 

@@ -118,6 +118,7 @@ def _candidates(run: RunData, texts: TextTable) -> Json:
         "hole": [name(r.hole) for r in run.candidates],
         "status": [name(r.status) for r in run.candidates],
         "detail": [name(r.detail) for r in run.candidates],
+        "diagnosis": [name(r.diagnosis) for r in run.candidates],
         "parent": [index.get(r.parent_id, -1) if r.parent_id is not None else -1 for r in run.candidates],
         "duplicate": [
             index.get(r.duplicate_of, -1) if r.duplicate_of is not None else -1 for r in run.candidates

@@ -51,7 +51,7 @@ text = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 @settings(max_examples=40, deadline=None)
 @given(
     st.builds(
-        replace, st.just(RECORD), completion=text, program=text, detail=text, prompt=text, hole=text,
+        replace, st.just(RECORD), completion=text, program=text, detail=text, diagnosis=text, prompt=text, hole=text,
         score=st.none() | st.floats(allow_nan=False, allow_infinity=False), is_copy=st.booleans(),
         duplicate_of=st.none() | st.integers(0, 10**12),
         metrics=st.dictionaries(text, st.floats(allow_nan=False, allow_infinity=False), max_size=3),
@@ -127,6 +127,18 @@ def test_a_reader_sees_one_moment_of_a_run_that_goes_on(store):
 def test_a_reader_cannot_write(store):
     with RunStore.open_readonly(store.folder) as reader, pytest.raises(sqlite3.OperationalError):
         reader._db.execute("DELETE FROM candidates")
+
+
+def test_a_store_from_before_diagnoses_is_read_and_written_on(tmp_path):
+    with RunStore(tmp_path) as store:
+        store.add_unit(1, 0, [RECORD], {}, {2: PROPOSAL})
+        store._db.execute("ALTER TABLE candidates DROP COLUMN diagnosis")
+    with RunStore.open_readonly(tmp_path) as reader:
+        assert list(reader.candidates()) == [RECORD]
+    later = replace(RECORD, id=70, prompt="", diagnosis="the last quarter")
+    with RunStore(tmp_path) as store:
+        store.add_unit(2, 0, [later], {})
+        assert list(store.candidates()) == [RECORD, later]
 
 
 def test_a_reader_needs_a_run(tmp_path):

@@ -28,7 +28,7 @@ function facts(c, parent) {
   const rows = [
     ["Score", number(c.score, 5)], ["Step from parent", signed(step, 5)], ["Round, island", `${c.round}, ${c.island}`],
     ["Written by", c.origin], ["Style", c.style || "–"], ["Rewritten at", c.hole || "–"],
-    ["Feedback", c.detail || (c.status === "ok" ? "ran to the end" : c.status)],
+    ["Feedback", c.detail || c.diagnosis || (c.status === "ok" ? "ran to the end" : c.status)],
     ["Seen before", c.copy ? "equals its parent" : c.duplicate >= 0 ? "yes, the score was reused" : "no"],
     ...c.metrics.map(([name, value]) => [name, number(value)]),
   ];

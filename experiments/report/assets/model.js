@@ -25,7 +25,8 @@ class Run {
     return {
       index: i, id: c.id[i], round: c.round[i], island: c.island[i], origin: c.names[c.origin[i]],
       style: c.names[c.style[i]], hole: c.names[c.hole[i]], status: c.names[c.status[i]],
-      detail: c.names[c.detail[i]], parent: c.parent[i], duplicate: c.duplicate[i], copy: c.copy[i] === 1,
+      detail: c.names[c.detail[i]], diagnosis: c.names[c.diagnosis[i]],
+      parent: c.parent[i], duplicate: c.duplicate[i], copy: c.copy[i] === 1,
       score: c.score[i], program: this.text(c.program[i]), completion: this.text(c.completion[i]),
       metrics: metrics ? c.metricNames.map((name, k) => [name, metrics[k]]).filter(([, value]) => value !== null) : [],
     };

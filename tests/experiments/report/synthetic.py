@@ -173,6 +173,7 @@ def _seed(search: _Search, island: int) -> CandidateRecord:
         status="ok",
         score=_score(search.start),
         metrics={"normalized_score": 0.6},
+        diagnosis="The start loses a little everywhere.",
         duplicate_of=0 if island else None,
     )
     search.parents[island] = record
@@ -213,6 +214,7 @@ def _sample(search: _Search, round_: int, island: int, sample: int) -> Candidate
         metrics={"normalized_score": rng.random()} if status == "ok" else {},
         parent_score=parent.score,
         is_copy=key == parent.program_key,
+        diagnosis=f"Most of the regret falls in quarter {rng.randrange(1, 5)}." if status == "ok" else "",
         duplicate_of=earlier.id if earlier else None,
     )
     if key:

@@ -65,6 +65,7 @@ def test_a_click_on_a_node_opens_its_diff(opened, run_folder):
         assert lines(opened, "added") == [line for line in after if line not in before]
         facts = opened.js("return document.querySelector('.facts').textContent")
         assert f"Round, island{record.round}, {record.island}" in facts
+        assert f"Feedback{record.diagnosis}" in facts
 
 
 def test_arrow_keys_walk_to_the_parent_and_back(opened, run_folder):
