@@ -95,8 +95,8 @@ def markdown(rows: Sequence[Mapping[str, str]]) -> str:
 _HEAD = """# Leaderboard
 
 Learners on the environments, best score first. What each submits is scored on the full task, on held-out seeds from
-the first on, which no search has seen (± is the 95 % interval over those seeds). Learners search the template that comes
-with the environment, all on the same cheap training tasks, unless they write programs of their own or choose
+the first on, which no search has seen (± is the 95 % interval over those seeds). Learners search the template that
+comes with the environment, all on the same cheap training tasks, unless they write programs of their own or choose
 hand-written ones; a run of this package evaluates on the full task. Budgets are small and seeds few: this says that
 the learners work, not which is best. Written by `python -m experiments.learners.leaderboard`.
 """
