@@ -18,6 +18,8 @@ from collections.abc import Sequence
 
 import torch
 
+from agents.generation import Sampling, Stop
+
 
 def truncate(logits: torch.Tensor, temperature: float, top_k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Probabilities (..., k) of the k likeliest tokens, likeliest first, and these tokens' ids (..., k).
@@ -77,3 +79,49 @@ def without(
         return allowed, tokens
     best = logits.float().cpu().masked_fill(banned, float("-inf")).argmax()
     return allowed.new_ones(1), best.unsqueeze(0)
+
+
+def deviate(
+    logits: torch.Tensor,
+    parent: Sequence[int],
+    stop: Stop,
+    line_end: torch.Tensor,
+    sampling: Sampling,
+    uniforms: Sequence[tuple[float, float]],
+) -> list[tuple[int, int]]:
+    """How samples leave their parent's text: tokens of it that each keeps, and the first token of its own.
+
+    This is all of non-copy decoding that differs from plain sampling, so every backend that can show the
+    model's distribution along the parent's text calls it.
+
+    Args:
+        logits: (J + 1, vocabulary) along the parent's J tokens and after them, banned tokens at -inf; any
+            constant may be missing from a row, so log-probabilities do as well.
+        parent: the parent's tokens.
+        stop: where a completion ends. A line may go on where the parent's ends. A function may not: what
+            follows its last line is idle.
+        line_end: marks the tokens (vocabulary,) that end a line.
+        sampling: temperature, truncation and the uniform share.
+        uniforms: per sample a number for the position and one for the token.
+    """
+    probabilities, tokens = truncate(logits, sampling.temperature, sampling.top_k)
+    copying = copy_probabilities(probabilities, tokens, parent, line_end if stop == "line" else None)
+    weights = deviation_weights(copying, sampling.uniform_deviation)
+    chances = torch.tensor([first for first, _ in uniforms], dtype=torch.float64)
+    places: list[int] = draw(weights.expand(len(uniforms), -1), chances).tolist()
+    found = []
+    for place, (_, chance) in zip(places, uniforms, strict=True):
+        banned = _copies_at(place, parent, line_end)
+        left, choices = without(probabilities[place], tokens[place], banned, logits[place])
+        chosen = draw(left.unsqueeze(0), torch.tensor([chance], dtype=torch.float64))
+        found.append((place, int(choices[chosen])))
+    return found
+
+
+def _copies_at(place: int, parent: Sequence[int], line_end: torch.Tensor) -> torch.Tensor:
+    """Tokens that would continue the copy at ``place``."""
+    if place == len(parent):
+        return line_end
+    banned = torch.zeros_like(line_end)
+    banned[parent[place]] = True
+    return banned

@@ -179,28 +179,13 @@ class LaneBatch:
         if parent is None or (not parent and group[0].stop == "function"):
             self._draw(group, logits[:1].expand(len(group), -1))
             return
-        logits = logits[: len(parent) + 1]
-        probabilities, tokens = decoding.truncate(logits, self.sampling.temperature, self.sampling.top_k)
-        # A line may go on where the parent's ends. A function may not: what follows its last line is idle.
-        line_end = self.vocabulary.line_end if group[0].stop == "line" else None
-        copying = decoding.copy_probabilities(probabilities, tokens, parent, line_end)
-        weights = decoding.deviation_weights(copying, self.sampling.uniform_deviation)
-        chances = torch.tensor([lane.uniforms[0] for lane in group], dtype=torch.float64)
-        followed = decoding.draw(weights.expand(len(group), -1), chances).tolist()
-        for lane, place in zip(group, followed, strict=True):
+        numbers = [(lane.uniforms[0], lane.uniform) for lane in group]
+        leaves = decoding.deviate(
+            logits[: len(parent) + 1], parent, group[0].stop, self.vocabulary.line_end, self.sampling, numbers
+        )
+        for lane, (place, token) in zip(group, leaves, strict=True):
             lane.followed = place
-            banned = self._copy_at(place, parent)
-            left, choices = decoding.without(probabilities[place], tokens[place], banned, logits[place])
-            chosen = decoding.draw(left.unsqueeze(0), torch.tensor([lane.uniform], dtype=torch.float64))
-            lane.drawn.append(int(choices[chosen]))
-
-    def _copy_at(self, place: int, parent: list[int]) -> torch.Tensor:
-        """Tokens that would continue the copy at ``place``."""
-        if place == len(parent):
-            return self.vocabulary.line_end
-        banned = torch.zeros_like(self.vocabulary.line_end)
-        banned[parent[place]] = True
-        return banned
+            lane.drawn.append(token)
 
     def _draw(self, lanes: Sequence[Lane], logits: torch.Tensor) -> None:
         weights, tokens = decoding.truncate(logits, self.sampling.temperature, self.sampling.top_k)
