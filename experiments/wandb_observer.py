@@ -36,7 +36,9 @@ class WandbObserver(Observer):
         self._store = store
         self._groups = config.exploration.groups
         self._progress = Progress(config.agent.islands.clusters)
-        self._logged = {"round": -1, "phase": 0, "probe": 0, "step": 0} | store.get_meta("wandb_logged", {})
+        self._logged = {"round": -1, "phase": 0, "probe": 0, "finished": 0, "step": 0} | store.get_meta(
+            "wandb_logged", {}
+        )
         self._tracker = Tracker(
             store.folder, config.tracking, plain(config), run_id, warn, step=self._logged["step"]
         )
@@ -80,7 +82,10 @@ class WandbObserver(Observer):
         different = self._store.candidates("WHERE c.score IS NOT NULL AND c.duplicate_of IS NULL")
         best = sorted(different, key=lambda record: (-(record.score or 0.0), record.id))[:BEST_PROGRAMS]
         rows = [[r.id, r.round, r.island, r.origin, r.score, r.program] for r in best]
-        self._tracker.table("best_programs", ["id", "round", "island", "origin", "score", "program"], rows)
+        if self._is_new("finished", 1, 1):
+            self._tracker.table(
+                "best_programs", ["id", "round", "island", "origin", "score", "program"], rows
+            )
         self._final = final_row(self._store)
 
     def close(self) -> None:
@@ -88,10 +93,15 @@ class WandbObserver(Observer):
         self._tracker.finish(self._final)
 
     def _log(self, axis: str, number: int, rows: list[Row]) -> None:
+        if self._is_new(axis, number, len(rows)):
+            for row in rows:
+                self._tracker.log(row)
+
+    def _is_new(self, axis: str, number: int, rows: int) -> bool:
+        """Whether nothing of this has been logged; noted first, so that a process killed in between loses these rows
+        rather than logging them twice."""
         if number <= self._logged[axis]:
-            return
-        # Noted first: a process killed in between loses these rows rather than logging them twice.
-        self._logged |= {axis: number, "step": self._tracker.step + len(rows)}
+            return False
+        self._logged |= {axis: number, "step": self._tracker.step + rows}
         self._store.set_meta("wandb_logged", self._logged)
-        for row in rows:
-            self._tracker.log(row)
+        return True

@@ -73,7 +73,7 @@ def test_an_offline_run_holds_every_promised_key(folder):
     assert values(rounds, "round") == list(range(1, 10))
     expected = {
         "evaluations", "explore/best", "explore/mean", "explore/valid", "explore/distinct", "explore/new",
-        "explore/improving", "explore/tokens", "explore/generation_s", "explore/evaluation_wait_s",
+        "explore/improving", "explore/samples", "explore/tokens", "explore/generation_s", "explore/evaluation_wait_s",
         "clusters/found", "clusters/effective", *(f"status/{status}" for status in Status),
         *(f"island/{i}/{what}" for i in range(3) for what in ("best", "clusters")),
     }  # fmt: skip
@@ -82,7 +82,7 @@ def test_an_offline_run_holds_every_promised_key(folder):
     expected = {
         "phase", "phase/loss", "phase/margin", "phase/accuracy", "phase/kl", "phase/pairs", "phase/train_s",
         "gate/gain", "gate/kl", "gate/min_gain", "gate/max_kl", "strategist/changes", "strategist/beta",
-        "strategist/epochs", "supporters/calls", "supporters/answered",
+        "strategist/epochs", "supporters/calls", "supporters/answered", "supporters/tokens", "supporters/seconds",
     }  # fmt: skip
     assert [row["phase"] for row in phases] == [1, 2]
     assert all(expected <= set(row) for row in phases)
@@ -101,6 +101,7 @@ def test_every_evaluation_has_its_row(folder):
     with RunStore(folder) as store:
         different = [c for c in store.candidates() if c.duplicate_of is None]
     assert values(rows, "evaluations") == list(range(1, len(different) + 1))
+    assert all("score/mean" in row for row in rows if "score/candidate" in row)
     assert values(rows, "score/candidate") == [c.score for c in different if c.score is not None]
     best = -math.inf
     for row in rows:
@@ -124,10 +125,11 @@ def test_resumed_the_record_keeps_its_id_and_its_steps_go_on(folder):
     track(folder)
     (whole,) = read_offline(folder)
     other = make_run(folder.parent / "other", LAYOUT)
-    for until in (3, 6, None):
+    for until in (3, 6, None, None):  # the last resumes a run that is complete
         track(other, until)
     parts = read_offline(other)
-    assert len(parts) == 3
+    assert len(parts) == 4
+    assert sum("best_programs/nrows" in row for part in parts for row in part.history) == 1
     assert {part.run_id for part in parts} == {"synthetic-0"}
     history = [row for part in parts for row in part.history]
     steps = [row["_step"] for row in history]
@@ -183,6 +185,18 @@ def test_whatever_fails_in_wandb_ends_the_tracking_and_not_the_run(folder, monke
     assert warnings == ["W&B tracking ended (ConnectionError: the server is away); the run goes on."]
     monkeypatch.undo()
     wandb.finish()
+
+
+def test_a_record_that_cannot_begin_stops_nothing(folder, monkeypatch):
+    import wandb
+
+    def outage(*arguments, **keywords):
+        raise TimeoutError("the service does not start")
+
+    monkeypatch.setattr(wandb, "init", outage)
+    warnings = []
+    track(folder, warn=warnings.append)
+    assert warnings == ["W&B tracking ended (TimeoutError: the service does not start); the run goes on."]
 
 
 def test_without_the_server_a_run_is_tracked_offline(tmp_path, monkeypatch):
