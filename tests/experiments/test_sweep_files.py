@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from wandb.sdk.launch.sweeps.utils import create_sweep_command_args
+from wandb.apis.public.sweeps import _validate_config_and_fill_distribution
+from wandb.sdk.launch.sweeps.utils import create_sweep_command_args, load_sweep_config
 
 from experiments.sweep.command import environment, expand
 from experiments.sweep.definition import Sweep, load_sweep
@@ -31,6 +32,13 @@ def test_every_configuration_of_a_file_is_a_run(path):
         config = load_config(None, parse_overrides(words[4:]))
         assert config.exploration.islands == parameters["exploration.islands"]
         assert config.method == parameters["method"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_wandb_reads_a_file_as_it_is(path):
+    config = load_sweep_config(str(path))
+    assert config == yaml.safe_load(path.read_text(encoding="utf-8"))
+    _validate_config_and_fill_distribution(config)  # raises where bounds have no kind
 
 
 def test_the_methods_of_search_are_all_there():

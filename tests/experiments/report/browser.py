@@ -45,6 +45,25 @@ class Page:
         """Run a function body in the page."""
         return self.driver.execute_script(script, *arguments)
 
+    def click_node(self, index: int) -> None:
+        """Click a node of the lineage, by the candidate's position."""
+        self.js(
+            "document.querySelector(`.nodes circle[data-index='${arguments[0]}']`)"
+            ".dispatchEvent(new MouseEvent('click', {bubbles: true}))",
+            index,
+        )
+
+    def diff(self, kind: str) -> object:
+        """The lines of the open diff that were `removed` or `added`."""
+        return self.js(
+            "return [...document.querySelectorAll(`.diff tr.${arguments[0]} code`)].map(c => c.textContent)",
+            kind,
+        )
+
+    def text(self, selector: str) -> str:
+        """What an element says."""
+        return str(self.js("return document.querySelector(arguments[0]).textContent", selector))
+
     def wait(self, condition: Callable[[], object], seconds: float = 30) -> None:
         """Until the condition holds; fails after `seconds`."""
         end = time.monotonic() + seconds
@@ -61,10 +80,10 @@ class Page:
         ]
 
     def requests(self) -> list[str]:
-        """Addresses asked for since the last `open`, data: aside."""
+        """Addresses asked for since the last `open`, those of the browser's own pages and data: aside."""
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         urls = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-        return [url for url in urls if not url.startswith("data:")]
+        return [url for url in urls if not url.startswith(("data:", "chrome://"))]
 
 
 @contextmanager

@@ -15,8 +15,6 @@ from trainers.store import RunStore
 
 pytestmark = needs_browser
 
-CLICK = "arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))"
-
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
@@ -39,31 +37,19 @@ def opened(page, url):
     assert page.driver.title.endswith("ATLAS Gym")
 
 
-def node(page, index):
-    return page.js("return document.querySelector(`.nodes circle[data-index='${arguments[0]}']`)", index)
-
-
-def lines(page, kind):
-    return page.js(
-        "return [...document.querySelectorAll(`.diff tr.${arguments[0]} code`)].map(c => c.textContent)", kind
-    )
-
-
 def test_a_click_on_a_node_opens_its_diff(opened, run_folder):
     candidates = read_run(run_folder).candidates
     position = {record.id: i for i, record in enumerate(candidates)}
     improving = [c for c in candidates if c.gain is not None and c.gain > 0][:4]
     assert len(improving) == 4
     for record in improving:
-        opened.js(CLICK, node(opened, position[record.id]))
-        assert f"Candidate {record.id}" in opened.js(
-            "return document.querySelector('.candidate h3').textContent"
-        )
+        opened.click_node(position[record.id])
+        assert f"Candidate {record.id}" in opened.text(".candidate h3")
         before = candidates[position[record.parent_id]].program.split("\n")
         after = record.program.split("\n")
-        assert lines(opened, "removed") == [line for line in before if line not in after]
-        assert lines(opened, "added") == [line for line in after if line not in before]
-        facts = opened.js("return document.querySelector('.facts').textContent")
+        assert opened.diff("removed") == [line for line in before if line not in after]
+        assert opened.diff("added") == [line for line in after if line not in before]
+        facts = opened.text(".facts")
         assert f"Round, island{record.round}, {record.island}" in facts
         assert f"Feedback{record.diagnosis}" in facts
 
@@ -85,12 +71,12 @@ def test_arrow_keys_walk_to_the_parent_and_back(opened, run_folder):
 def test_hostile_text_stays_text(opened, run_folder):
     candidates = read_run(run_folder).candidates
     index = next(i for i, c in enumerate(candidates) if ATTACK in c.program)
-    opened.js(CLICK, node(opened, index))
-    assert any(ATTACK in line for line in lines(opened, "added"))
-    assert ATTACK in opened.js("return document.querySelector('.facts').textContent")
-    assert ATTACK in opened.js("return document.querySelector('.calls').textContent")
+    opened.click_node(index)
+    assert any(ATTACK in line for line in opened.diff("added"))
+    assert ATTACK in opened.text(".facts")
+    assert ATTACK in opened.text(".calls")
     # What cannot be seen is shown as an escape, not obeyed.
-    assert "\\u202e" in opened.js("return document.querySelector('.diff').textContent")
+    assert "\\u202e" in opened.text(".diff")
     assert opened.js("return document.querySelectorAll('img:not([src^=\"data:image/png\"])').length") == 0
     assert opened.js("return document.querySelectorAll('script').length") == 2
 
