@@ -6,7 +6,7 @@ from atlas_gym.evaluation import EvaluatorPool
 from atlas_gym.registration import load_problem
 
 
-def confirm(env_id: str, program: str, seeds: int, workers: int = 1) -> list[float]:
+def confirm(env_id: str, program: str, seeds: int, workers: int = 2) -> list[float]:
     """Scores of a program on the first held-out tasks; a failure counts as the worst score."""
     problem = load_problem(env_id)
     tasks = [problem.task(seed, "held_out") for seed in range(seeds)]
@@ -15,7 +15,7 @@ def confirm(env_id: str, program: str, seeds: int, workers: int = 1) -> list[flo
     return [problem.spec.worst_score if e.score is None else e.score for e in evaluations]
 
 
-def confirm_expert(env_id: str, name: str, seeds: int, workers: int = 1) -> list[float]:
+def confirm_expert(env_id: str, name: str, seeds: int, workers: int = 2) -> list[float]:
     """The same for an expert program."""
     return confirm(env_id, load_problem(env_id).experts()[name].program, seeds, workers)
 
