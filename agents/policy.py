@@ -77,6 +77,8 @@ class Policy:
         """Wraps `model`. `folder`: its checkpoint, from which merged weights are restored without a copy in
         memory."""
         self.tokenizer = tokenizer
+        self.folder = folder
+        self.dtype: torch.dtype = model.dtype
         self.lora = lora or LoraSettings()
         with _seeded(seed), warnings.catch_warnings():
             # PEFT 0.21 asks transformers for a property by its old name.

@@ -5,7 +5,7 @@
 along the chosen completion y of each pair, over the whole vocabulary, on completion tokens only. The
 direction is candidate ‖ reference. Items that share a prompt are one packed sequence (`trainers.packing`),
 and the reference is computed once for the whole candidate set: one pass of the reference and one of each
-candidate over each prompt.
+candidate over each prompt. Several processes (`trainers.ranks`) take prompts in turn and add up.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import torch
 
 from agents.policy import Policy
 from agents.vocabulary import encode_continuation, encode_prompt
+from trainers import ranks
 from trainers.packing import Tree, group_by_prompt, pack_tree, to_device, tree_logits
 
 Item = tuple[str, str]
@@ -54,7 +55,7 @@ def candidate_kls(
     values: dict[str, list[float]] = {name: [0.0] * len(items) for name in candidates}
     tokens = 0
     groups = group_by_prompt([prompt for prompt, _ in items]) if packed else [[i] for i in range(len(items))]
-    for group in groups:
+    for group in ranks.share(groups):
         prompt = encode_prompt(policy.tokenizer, items[group[0]][0])
         completions = [encode_continuation(policy.tokenizer, items[i][1]) for i in group]
         tree = to_device(pack_tree(prompt, completions), policy.device)
@@ -64,7 +65,8 @@ def candidate_kls(
             averages = _item_averages(_logits(policy, name, tree), reference_logits, tree)
             for i, value in zip(group, averages, strict=True):
                 values[name][i] = value
-    return {name: _estimate(values[name], tokens) for name in candidates}
+    total = int(ranks.totals([tokens], policy.device)[0])
+    return {name: _estimate(ranks.totals(values[name], policy.device), total) for name in candidates}
 
 
 def token_kl(

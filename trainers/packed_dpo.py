@@ -33,6 +33,7 @@ from trl.trainer.dpo_trainer import DataCollatorForPreference
 from trl.trainer.utils import use_adapter
 
 from agents.vocabulary import encode_continuation, encode_prompt
+from trainers import ranks
 from trainers.packing import Tree, group_by_prompt, plant, to_device, token_log_probs, tree_logits
 
 STOCK_REFERENCE = "ref"
@@ -94,12 +95,14 @@ class PackedDPOTrainer(PreparedDPOTrainer):
         chosen, rejected = [0.0] * len(dataset), [0.0] * len(dataset)
         model: Any = self.model
         with torch.no_grad(), use_adapter(model, self._reference_adapter), self.accelerator.autocast():
-            for group in group_by_prompt([tuple(ids) for ids in dataset["prompt_ids"]]):
+            groups = group_by_prompt([tuple(ids) for ids in dataset["prompt_ids"]])
+            for group in ranks.share(groups):
                 forest = plant(dataset.select(group).to_list())
                 sums = completion_log_probs(model, forest.trees[0]).tolist()
                 for pair, index in enumerate(group):
                     chosen[index] = sums[forest.rows[pair][1]]
                     rejected[index] = sums[forest.rows[pair + len(group)][1]]
+        chosen, rejected = (ranks.totals(values, model.device) for values in (chosen, rejected))
         return dataset.add_column("ref_chosen_logps", chosen).add_column("ref_rejected_logps", rejected)
 
 

@@ -27,11 +27,11 @@ import numpy as np
 from agents.policy import POLICY, REFERENCE, Policy
 from agents.seeding import stream, torch_seed
 from trainers.gate import GateDecision, GateSettings, choose_candidate, gate_decision
-from trainers.kl import candidate_kls
 from trainers.pairs import PreferencePair
 from trainers.phase_result import CandidateResult, PhaseResult
-from trainers.phase_training import StepRecord, Training, TrainingSettings, train
+from trainers.phase_training import StepRecord, TrainingSettings
 from trainers.references import Initialisation, ReferenceRule, reference_rule
+from trainers.tune import Tune, Tuned, TuneJob, tune_here
 
 _START = "start"
 """Adapter that remembers the policy as it was before the phase."""
@@ -93,32 +93,27 @@ def run_phase(
     seed: int,
     review: Review | None = None,
     on_step: Callable[[StepRecord], None] | None = None,
+    tune: Tune = tune_here,
 ) -> PhaseResult:
     """Run phase number `phase` (from 1) of the run with that `seed`; see the module's description.
 
+    `tune` does the work that costs, in this process unless told otherwise (`trainers.launch`).
     `score` is called only under the gated rule, once for the reference and once per candidate. On any
     error, an interrupt included, the policy's adapters are as before.
 
     Raises:
         ValueError: there are no pairs, or none is short enough.
     """
-    seconds: dict[str, float] = {}
     gated = settings.reference == "gated"
     with _all_or_nothing(policy):
         if settings.initialisation == "base":
             policy.reset(POLICY, torch_seed(seed, "phase", phase, "adapter") % 2**32)
-        with _timed(seconds, "train"):
-            training = train(
-                policy,
-                pairs,
-                settings,
-                checkpoints=settings.checkpoints if gated else 0,
-                rng=stream(seed, "phase", phase, "order"),
-                seed=torch_seed(seed, "phase", phase, "trainer") % 2**32,
-                on_step=on_step,
-            )
         subset = gate_subset(pairs, settings.gate_prompts, stream(seed, "phase", phase, "gate"))
-        candidates, reference_score = _measure(policy, training, subset, score if gated else None, seconds)
+        checkpoints = settings.checkpoints if gated else 0
+        job = TuneJob(tuple(pairs), settings, checkpoints, tuple(subset), phase, seed)
+        tuned = tune(policy, job, on_step)
+        training, seconds = tuned.training, dict(tuned.seconds)
+        candidates, reference_score = _measure(tuned, subset, score if gated else None, seconds)
         chosen, decision = _decide(candidates, gate, review) if gated else (len(candidates) - 1, None)
         weight = _update(policy, candidates[chosen].name, decision, settings, phase)
         rolled_back = settings.rollback and decision is not None and not decision.promote
@@ -163,22 +158,21 @@ def _prompts(subset: Sequence[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def _measure(
-    policy: Policy,
-    training: Training,
+    tuned: Tuned,
     subset: Sequence[tuple[str, str]],
     score: Scorer | None,
     seconds: dict[str, float],
 ) -> tuple[tuple[CandidateResult, ...], float | None]:
     """The candidate set with Eq. 3 and, if there is a `score`, Ŝ of each; and Ŝ of the reference."""
-    steps = {**training.checkpoints, POLICY: len(training.steps)}
-    with _timed(seconds, "kl"):
-        kls = candidate_kls(policy, list(steps), REFERENCE, subset)
+    steps = {**tuned.training.checkpoints, POLICY: len(tuned.training.steps)}
     scores: dict[str, Sequence[float]] = {}
     with _timed(seconds, "score"):
         if score is not None:
             scores = {name: score(name, _prompts(subset)) for name in (REFERENCE, *steps)}
     candidates = tuple(
-        CandidateResult(name, step, kls[name].mean, kls[name].standard_error, *_compare(scores, name))
+        CandidateResult(
+            name, step, tuned.kls[name].mean, tuned.kls[name].standard_error, *_compare(scores, name)
+        )
         for name, step in steps.items()
     )
     return candidates, _mean(scores[REFERENCE]) if scores else None

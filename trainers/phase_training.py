@@ -20,6 +20,8 @@ from trl import DPOConfig
 
 from agents.policy import POLICY, REFERENCE, Policy
 from agents.vocabulary import encode_continuation, encode_prompt
+from trainers import ranks
+from trainers.distributed_dpo import DistributedDPOTrainer
 from trainers.packed_dpo import PackedDPOTrainer, PreparedDPOTrainer, borrowed, pair_dataset
 from trainers.packing import batch_order
 from trainers.pairs import PreferencePair
@@ -123,7 +125,7 @@ def train(
     rows = [(kept[i].prompt, kept[i].chosen, kept[i].rejected) for i in order]
     result = Training(pairs=len(kept), dropped=len(pairs) - len(kept))
     watch = _Watch(policy, result, math.ceil(len(rows) / settings.batch_size), checkpoints, on_step)
-    trainer_class = PackedDPOTrainer if settings.packed else PreparedDPOTrainer
+    trainer_class = _trainer_class(settings)
     with tempfile.TemporaryDirectory() as folder, borrowed(policy.model) as model, warnings.catch_warnings():
         counter = model.register_forward_pre_hook(result.count, with_kwargs=True)
         # TRL 1.16 asks transformers for a property by its old name.
@@ -141,7 +143,16 @@ def train(
             trainer.train()
         finally:
             counter.remove()
+    result.tokens = int(ranks.totals([result.tokens], policy.device)[0])
     return result
+
+
+def _trainer_class(settings: TrainingSettings) -> type[PreparedDPOTrainer]:
+    if ranks.size() > 1:
+        if not settings.packed:
+            raise ValueError("several processes train packed sequences only: set packed: true")
+        return DistributedDPOTrainer
+    return PackedDPOTrainer if settings.packed else PreparedDPOTrainer
 
 
 def _length(policy: Policy, pair: PreferencePair) -> int:
