@@ -22,7 +22,7 @@ from rich.console import Console
 from transformers.utils import logging as transformers_logging
 
 from agents.model import ModelMissing
-from atlas_gym.evaluation import ConfinementError
+from atlas_gym.evaluation import EvaluatorError
 from experiments.live import LiveView
 from experiments.report.write import write_report
 from experiments.summary import print_summary, write_files
@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (SettingsError, ModelMissing) as error:
         errors.print(f"[bold red]Error:[/bold red] {error}", highlight=False)
         return EXIT_USAGE
-    except (StoreError, ConfinementError) as error:
+    except (StoreError, EvaluatorError) as error:
         errors.print(f"[bold red]Error:[/bold red] {error}", highlight=False)
         return 1
 
@@ -77,6 +77,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", help="embedded, a Hugging Face id or a local folder")
     parser.add_argument("--rounds", type=int, help="exploration rounds")
     parser.add_argument(
+        "--evaluator", choices=("pool", "ray"), help="evaluate on this machine or on a Ray cluster"
+    )
+    parser.add_argument(
         "override", nargs="*", metavar="KEY=VALUE", help="any other setting, e.g. phase.beta=0.2"
     )
     return parser
@@ -94,7 +97,7 @@ def _folder_of_sweep() -> Path | None:
 def _resolve(options: argparse.Namespace) -> tuple[RunConfig, Path]:
     asked = {
         name: value
-        for name in ("method", "env", "seed", "model", "rounds")
+        for name in ("method", "env", "seed", "model", "rounds", "evaluator")
         if (value := getattr(options, name)) is not None
     }
     asked = merge(asked, parse_overrides(options.override))

@@ -29,7 +29,7 @@ def test_no_layer_imports_one_above_it(layer):
 
 
 def test_the_environments_need_no_learner():
-    heavy = {"torch", "transformers", "trl", "peft", "datasets", "wandb", "rich", "yaml"}
+    heavy = {"torch", "transformers", "trl", "peft", "datasets", "wandb", "rich", "yaml", "ray"}
     for path in (ROOT / "atlas_gym").rglob("*.py"):
         allowed = {"torch"} if "burgers" in path.parts else set()
         found = imported(path) & heavy - allowed

@@ -22,10 +22,10 @@ from agents.research_agent import ResearchAgent
 from agents.supporters import SupporterCall, build_supporters
 from agents.transformers_backend import TransformersGenerator
 from atlas_gym import make_task, task_spec
-from atlas_gym.evaluation import EvaluatorPool
 from trainers.advice import PhaseAdvisers
 from trainers.config import RunConfig, save_config
 from trainers.confirmation import confirm
+from trainers.evaluators import make_pool
 from trainers.exploration import Explorer
 from trainers.observer import Observer
 from trainers.program_cache import ProgramCache
@@ -55,7 +55,7 @@ class AtlasRun:
         self.spec = task_spec(config.env, **config.env_args)
         self.task = make_task(config.env, seed=config.seed, **config.env_args)
         self._resources = ExitStack()
-        self.pool = self._resources.enter_context(EvaluatorPool(workers=config.workers))
+        self.pool = self._resources.enter_context(make_pool(config))
         self.policy = Policy.load(folder, lora=config.lora, seed=config.seed)
         self.agent = ResearchAgent(
             self.spec, config.agent, seed=config.seed, chat=chat_of(self.policy.tokenizer)

@@ -7,7 +7,7 @@ set apart from it (that is how the ablations are made). Values given explicitly 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -69,8 +69,12 @@ class RunConfig:
     """Rounds between two fine-tuning phases (paper: 20). No phase follows the last round."""
     skip_idle_phases: bool = True
     """Skip a phase if the best score has not improved since the last one (paper, B.4)."""
+    evaluator: Literal["pool", "ray"] = "pool"
+    """Where programs are evaluated: `pool` on this machine, `ray` on a cluster (extra `ray`)."""
+    ray_address: str = ""
+    """Address of the Ray cluster (`auto`: the one this machine belongs to); empty: one on this machine."""
     workers: int = 2
-    """Evaluator processes."""
+    """Evaluations at a time: processes of the pool, or actors of the cluster."""
     torch_threads: int = 2
     """Threads of generation and tuning."""
     held_out_seeds: int = 16

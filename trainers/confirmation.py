@@ -6,7 +6,7 @@ from typing import Any
 
 from agents.candidate import CandidateRecord
 from atlas_gym import make_task
-from atlas_gym.evaluation import EvaluatorPool
+from atlas_gym.evaluation import Pool
 from trainers.config import RunConfig
 from trainers.store import RunStore
 
@@ -17,9 +17,7 @@ def best_candidate(store: RunStore) -> CandidateRecord:
                                  "ORDER BY score DESC, id LIMIT 1)"))  # fmt: skip
 
 
-def confirm(
-    config: RunConfig, store: RunStore, pool: EvaluatorPool, tell: Callable[..., None]
-) -> dict[str, Any]:
+def confirm(config: RunConfig, store: RunStore, pool: Pool, tell: Callable[..., None]) -> dict[str, Any]:
     """Score the initial and the best program on held-out tasks and put the run's summary together.
 
     Each held-out seed is a task of its own (with the run's number of replicas), so the spread over them is the
@@ -40,7 +38,7 @@ def confirm(
     }
 
 
-def _row(record: CandidateRecord, config: RunConfig, store: RunStore, pool: EvaluatorPool) -> dict[str, Any]:
+def _row(record: CandidateRecord, config: RunConfig, store: RunStore, pool: Pool) -> dict[str, Any]:
     scores = _held_out_scores(record, config, store, pool)
     mean = sum(scores) / len(scores) if scores else None
     return {
@@ -55,9 +53,7 @@ def _row(record: CandidateRecord, config: RunConfig, store: RunStore, pool: Eval
     }
 
 
-def _held_out_scores(
-    record: CandidateRecord, config: RunConfig, store: RunStore, pool: EvaluatorPool
-) -> list[float]:
+def _held_out_scores(record: CandidateRecord, config: RunConfig, store: RunStore, pool: Pool) -> list[float]:
     key = record.program_key or ""
     stored = store.held_out(key)
     if stored is None:

@@ -3,14 +3,14 @@
 from concurrent.futures import Future
 
 from agents.candidate import CandidateRecord
-from atlas_gym.evaluation import Evaluation, EvaluatorPool, Task
+from atlas_gym.evaluation import Evaluation, Pool, Task
 from atlas_gym.program import program_key
 
 
 class ProgramCache:
     """Starts evaluations, joins those under way, and knows what is recorded."""
 
-    def __init__(self, evaluator: EvaluatorPool, task: Task):
+    def __init__(self, evaluator: Pool, task: Task):
         self._evaluator = evaluator
         self._task = task
         self._running: dict[str, Future[Evaluation]] = {}

@@ -1,6 +1,7 @@
 """Evaluation of programs whose authors have every reason to cheat.
 
-    with EvaluatorPool(workers=2) as pool:                  # or ConfinedEvaluator(), in this process
+    with EvaluatorPool(workers=2) as pool:                  # or ConfinedEvaluator(), in this process;
+                                                            # on a cluster: ray_pool.RayEvaluatorPool
         evaluation = pool.evaluate(program, task)           # never raises because of the program
         evaluation.status, evaluation.score, evaluation.detail
 
@@ -48,7 +49,7 @@ hidden states guessable. On other systems than Linux only the unconfined evaluat
 
 from atlas_gym.evaluation.channel import CandidateError, Channel, ChannelClosed
 from atlas_gym.evaluation.evaluator import ConfinedEvaluator, Evaluator, UnconfinedEvaluator, make_evaluator
-from atlas_gym.evaluation.pool import EvaluatorPool
+from atlas_gym.evaluation.pool import EvaluatorPool, Pool
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status
 from atlas_gym.evaluation.streams import hidden_stream
 from atlas_gym.evaluation.task import Task
@@ -66,6 +67,7 @@ __all__ = [
     "EvaluatorPool",
     "Judgement",
     "Limits",
+    "Pool",
     "Status",
     "Task",
     "UnconfinedEvaluator",

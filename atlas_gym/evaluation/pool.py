@@ -10,6 +10,7 @@ import contextlib
 import os
 import queue
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from typing import Self
@@ -20,8 +21,35 @@ from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.evaluation.task import Task
 
 
-class EvaluatorPool:
-    """Evaluates programs on several cores; a context manager.
+class Pool(ABC):
+    """Evaluates many programs at a time; a context manager. Where it does so is the subclass's affair."""
+
+    @abstractmethod
+    def submit(self, program: str, task: Task) -> "Future[Evaluation]":
+        """Queue one program; the future holds its evaluation, or the exception of a failed evaluator."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Cancel what is queued, break off what is running, end every process; a second call does nothing."""
+
+    def evaluate(self, program: str, task: Task) -> Evaluation:
+        """Evaluate one program and wait for it."""
+        return self.submit(program, task).result()
+
+    def map(self, programs: Iterable[str], task: Task) -> list[Evaluation]:
+        """Evaluate many programs on one task; results in the order of the programs."""
+        futures = [self.submit(program, task) for program in programs]
+        return [future.result() for future in futures]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class EvaluatorPool(Pool):
+    """Evaluates programs on several cores of this machine.
 
     Example:
         with EvaluatorPool(workers=2) as pool:
@@ -54,24 +82,9 @@ class EvaluatorPool:
         self._jobs.put(Job(program, task, future))
         return future
 
-    def evaluate(self, program: str, task: Task) -> Evaluation:
-        """Evaluate one program and wait for it."""
-        return self.submit(program, task).result()
-
-    def map(self, programs: Iterable[str], task: Task) -> list[Evaluation]:
-        """Evaluate many programs on one task; results in the order of the programs."""
-        futures = [self.submit(program, task) for program in programs]
-        return [future.result() for future in futures]
-
     def close(self) -> None:
         """Cancel what is queued, break off what is running, end every process; a second call does nothing."""
         self._close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _cores() -> list[int]:

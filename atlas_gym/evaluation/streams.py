@@ -10,6 +10,8 @@ the user's state directory ($XDG_STATE_HOME/atlas-gym/secret, readable by the us
 use. Workers get neither the variable nor, being confined, the file. The word "public" as secret gives
 streams that are the same on every machine, and guessable: use it to reproduce figures, not to score
 programs you do not trust.
+
+Evaluators on other machines must score as this one does: `secret_in_force` is what they are given.
 """
 
 import hashlib
@@ -25,7 +27,7 @@ import numpy as np
 SECRET_VARIABLE = "ATLAS_GYM_SECRET"
 PUBLIC = "public"
 
-__all__ = ["PUBLIC", "SECRET_VARIABLE", "hidden_stream", "secret_path"]
+__all__ = ["PUBLIC", "SECRET_VARIABLE", "hidden_stream", "secret_in_force", "secret_path"]
 
 
 def hidden_stream(*labels: str | int, secret: str | None = None) -> np.random.Generator:
@@ -46,6 +48,14 @@ def secret_path() -> Path:
     """Where the machine's secret lies if no variable names one."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "atlas-gym" / "secret"
+
+
+def secret_in_force() -> str:
+    """The secret that this process draws its streams under, for trusted processes that are to draw the same.
+
+    Set as ATLAS_GYM_SECRET there. It must reach no worker, no log and no file that others can read.
+    """
+    return _secret().decode()
 
 
 def _encode(label: str | int) -> bytes:
