@@ -32,6 +32,10 @@ def cut(text: str, stop: Stop) -> tuple[str, bool]:
     return (text[:end], True) if end else (text, False)
 
 
+class BackendError(RuntimeError):
+    """The engine that writes text cannot go on; the message says what helps."""
+
+
 @dataclass(frozen=True)
 class Sampling:
     """How tokens are drawn."""
@@ -80,6 +84,8 @@ class GenerationRequest:
     """How this request's tokens are drawn; None for the backend's own way."""
     written: tuple[str, ...] | None = None
     """Completions that were made without a model, at least ``n``; a backend only hands them over."""
+    island: int | None = None
+    """The island that asks, which may have a model of its own; None if none does."""
 
     def __post_init__(self) -> None:
         if self.n < 1:

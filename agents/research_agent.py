@@ -157,6 +157,7 @@ class ResearchAgent:
             seed=torch_seed(self.seed, purpose, "tokens", round, island.index),
             sampling=own[island.index % len(own)] if own else None,
             written=style.write(proposal, n, rng),
+            island=island.index,
         )
         if parent.score is None:
             raise ValueError(f"candidate {parent.id} has no score")

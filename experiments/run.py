@@ -21,6 +21,7 @@ import yaml
 from rich.console import Console
 from transformers.utils import logging as transformers_logging
 
+from agents.generation import BackendError
 from agents.model import ModelMissing
 from atlas_gym.evaluation import EvaluatorError
 from experiments.live import LiveView
@@ -132,13 +133,16 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
         try:
             with view, AtlasRun(config, store, (view, tracker)) as run:
                 summary = run.run()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, BackendError) as stopped:
+            failed = isinstance(stopped, BackendError)
+            if failed:
+                console.print(f"\n[bold red]Error:[/bold red] {stopped}", highlight=False)
             console.print(
                 "\nStopped; nothing that was stored is lost. Continue with:\n"
                 f"  {Path(sys.executable).name} -m experiments.run --folder {folder} --resume"
             )
             tracker.close()
-            return EXIT_INTERRUPTED
+            return 1 if failed else EXIT_INTERRUPTED
         files = [*write_files(store, summary), *_write_report(folder, console)]
         tracker.attach(files)
         print_summary(store, summary, console)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from agents.backends import open_backend, tokenizer_of
 from agents.candidate import CandidateRecord
 from agents.generation import Generator
 from agents.model import resolve_model
@@ -20,7 +21,6 @@ from agents.policy import POLICY, Policy
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
 from agents.supporters import SupporterCall, build_supporters
-from agents.transformers_backend import TransformersGenerator
 from atlas_gym import make_task, task_spec
 from trainers.advice import PhaseAdvisers
 from trainers.config import RunConfig, save_config
@@ -49,17 +49,21 @@ class AtlasRun:
         self.config = config
         self.store = store
         self._observers = observers
-        folder = resolve_model(config.model)
+        folder = resolve_model(config.model) if config.needs_policy else None
         save_config(config, store.folder / "config.yaml")
         torch.set_num_threads(config.torch_threads)
         self.spec = task_spec(config.env, **config.env_args)
         self.task = make_task(config.env, seed=config.seed, **config.env_args)
         self._resources = ExitStack()
         self.pool = self._resources.enter_context(make_pool(config))
-        self.policy = Policy.load(folder, lora=config.lora, seed=config.seed)
-        self.agent = ResearchAgent(
-            self.spec, config.agent, seed=config.seed, chat=chat_of(self.policy.tokenizer)
-        )
+        self.policy = Policy.load(folder, lora=config.lora, seed=config.seed) if folder else None
+        tokenizer = self.policy.tokenizer if self.policy else tokenizer_of(config.backend, config.model)
+        self.agent = ResearchAgent(self.spec, config.agent, seed=config.seed, chat=chat_of(tokenizer))
+        self.backend = open_backend(
+            config.backend, config.sampling, model=config.model, folder=store.folder / "adapters" / "served",
+            policy=self.policy, further=config.island_models,
+        )  # fmt: skip
+        self._resources.callback(self.backend.close)
         self.cache = ProgramCache(self.pool, self.task)
         supporters = build_supporters(config.supporters, config.env, config.seed)
         supporters.resume(SupporterCall.from_dict(call) for call in store.supporter_calls())
@@ -67,8 +71,8 @@ class AtlasRun:
             config.exploration, self.agent, self._current_generator, self.cache, store, supporters.exploration
         )
         advisers = PhaseAdvisers(config, supporters, store)
-        self.tuning = Tuning(
-            config, self.policy, self.agent.styles[0], advisers, self.cache, store, self._tell
+        self.tuning = self.policy and Tuning(
+            config, self.policy, self.backend, self.agent.styles[0], advisers, self.cache, store, self._tell
         )
         self._generator: Generator | None = None
         self._best: CandidateRecord | None = None
@@ -87,7 +91,7 @@ class AtlasRun:
         self._tell("seeded", seed.score, done, self.config.rounds)
         for phase, (first, last) in enumerate(self._blocks(), start=1):
             self._explore(first, last)
-            if phase <= self.config.phases:
+            if phase <= self.config.phases and self.tuning:
                 self.tuning.phase(phase, first, last)
         summary = confirm(self.config, self.store, self.pool, self._tell)
         self._tell("finished", summary)
@@ -100,18 +104,16 @@ class AtlasRun:
 
     def _explore(self, first: int, last: int) -> None:
         self._tell("stage", f"rounds {first} to {last}: exploring")
-        with ExitStack() as merged:
-            # Folding the adapter in costs a second; a block that is only replayed never asks for it.
-            self._merge = lambda: merged.enter_context(self.policy.merged(POLICY))
+        with ExitStack() as served:
+            # Serving the policy's adapter costs a second; a block that is only replayed never asks for it.
+            self._serve = lambda: served.enter_context(self.backend.serving(POLICY))
             for summary in self.explorer.rounds(first, last):
                 self._tell("unit", summary, self.agent.best_score)
             self._generator = None
 
     def _current_generator(self) -> Generator:
         if self._generator is None:
-            self._generator = TransformersGenerator(
-                self._merge(), self.policy.tokenizer, self.config.sampling
-            )
+            self._generator = self._serve()
         return self._generator
 
     def _tell(self, event: str, *details: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import yaml
 
+from agents.backend_settings import BackendSettings, IslandModel
 from agents.generation import Sampling
 from agents.policy import LoraSettings
 from agents.research_agent import AgentSettings
@@ -87,6 +88,10 @@ class RunConfig:
     """What the research agent asks for, and its islands."""
     sampling: Sampling = Sampling()
     """How tokens are drawn."""
+    backend: BackendSettings = field(default_factory=BackendSettings)
+    """The engine that draws them."""
+    island_models: tuple[IslandModel, ...] = ()
+    """Islands that explore with a model of their own, and what runs it."""
     pairs: PairSettings = PairSettings()
     """How preference pairs are built."""
     phase: PhaseSettings = PhaseSettings()
@@ -108,6 +113,21 @@ class RunConfig:
         for name in ("rounds", "phase_every", "workers", "torch_threads", "held_out_seeds"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        islands = [island for own in self.island_models for island in own.islands]
+        if len(set(islands)) < len(islands) or not set(islands) <= set(range(self.exploration.islands)):
+            raise ValueError(
+                f"island_models must name islands from 0 to {self.exploration.islands - 1}, each once"
+            )
+        if self.phases and not self.backend.follows_policy:
+            raise ValueError(
+                "the model behind this endpoint cannot be tuned: set method: search (or tuning: false), or, for a "
+                "vLLM server of the same model, backend.openai.lora_loading: vllm"
+            )
+
+    @property
+    def needs_policy(self) -> bool:
+        """Whether the model's weights are needed in this process."""
+        return self.backend.name == "transformers" or self.phases > 0
 
     @property
     def phases(self) -> int:

@@ -14,12 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agents.backends import Backend
 from agents.candidate import CandidateRecord
 from agents.policy import POLICY, REFERENCE, Policy
 from agents.proposals import Proposal, Style
 from agents.research_agent import IslandPlan
 from agents.seeding import stream, torch_seed
-from agents.transformers_backend import TransformersGenerator
 from trainers.advice import PhaseAdvisers, PhaseControls
 from trainers.config import RunConfig
 from trainers.fresh import fresh_samples, plan_of
@@ -40,6 +40,7 @@ class Tuning:
     Args:
         config: the run's configuration.
         policy: the policy that is tuned.
+        backend: writes fresh samples with any adapter of the policy.
         style: the style the probe asks in.
         advisers: strategist and inspector.
         cache: evaluates fresh samples.
@@ -51,6 +52,7 @@ class Tuning:
         self,
         config: RunConfig,
         policy: Policy,
+        backend: Backend,
         style: Style,
         advisers: PhaseAdvisers,
         cache: ProgramCache,
@@ -59,6 +61,7 @@ class Tuning:
     ):
         self.config = config
         self.policy = policy
+        self.backend = backend
         self.style = style
         self.advisers = advisers
         self._controls = PhaseControls(advisers.current_controls())
@@ -136,8 +139,7 @@ class Tuning:
         def score(adapter: str, prompts: Sequence[str]) -> list[float]:
             plans = [self._plan(*proposals[prompt]) for prompt in prompts]
             seeds = [torch_seed(self.config.seed, "gate", number, i) for i in range(len(prompts))]
-            with self.policy.merged(adapter) as model:
-                generator = TransformersGenerator(model, self.policy.tokenizer, self.config.sampling)
+            with self.backend.serving(adapter) as generator:
                 groups = fresh_samples(generator, self.cache, plans, self.config.gate_samples, seeds)
             return [sum(map(_worth, group)) / len(group) for group in groups]
 
@@ -153,8 +155,7 @@ class Tuning:
         if result is None:
             start = next(self.store.candidates())
             plans = probe_plans(self.style, start)
-            with self.policy.merged(POLICY) as model:
-                generator = TransformersGenerator(model, self.policy.tokenizer, self.config.sampling)
+            with self.backend.serving(POLICY) as generator:
                 result = take_probe(
                     generator, self.cache, plans, self.config.probe,
                     margin=self.config.agent.min_gain, seed=self.config.seed,

@@ -24,8 +24,8 @@ Chat = Callable[[str], str]
 
 
 def chat_of(tokenizer: Any) -> Chat | None:
-    """The tokenizer's chat template as a function, None if it has none (a base model)."""
-    if not tokenizer.chat_template:
+    """The tokenizer's chat template as a function, None if it has none (a base model) or is not known."""
+    if tokenizer is None or not tokenizer.chat_template:
         return None
 
     def apply(message: str) -> str:
