@@ -21,15 +21,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, Literal, cast
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from peft.tuners.lora import Linear
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from peft.tuners.lora import Linear, LoraLayer
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BitsAndBytesConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from agents.adapter_files import digest, read_adapter, write_adapter
 from agents.merging import ExactMerge
+from atlas_gym.bridges.extras import require
 
 POLICY = "default"
 """Name of the adapter that is trained."""
@@ -49,6 +56,10 @@ class LoraSettings:
     """Dropout on the adapter's input while training. 0 keeps training deterministic and packed = unpacked."""
     targets: str | tuple[str, ...] = "all-linear"
     """Modules that get an adapter: PEFT's "all-linear" (all but the output head), or names."""
+    base: Literal["full", "8bit", "4bit"] = "full"
+    """The base model below the adapters: as it is, or quantised by bitsandbytes (extra `quantized`) to save
+    memory on a GPU. Nothing can be folded into quantised weights without changing them, so that such a
+    policy writes with its adapters beside the base, which is slower."""
 
     def to_peft(self) -> LoraConfig:
         """The same in PEFT's words."""
@@ -88,9 +99,11 @@ class Policy:
         self._layers = {
             name: module
             for name, module in self.model.get_base_model().named_modules()
-            if isinstance(module, Linear)
+            if isinstance(module, LoraLayer)
         }
-        self._merge = ExactMerge(self._layers, folder)
+        self._merge = ExactMerge(
+            {name: layer for name, layer in self._layers.items() if isinstance(layer, Linear)}, folder
+        )
         self.add(REFERENCE, copy_of=POLICY)
 
     @classmethod
@@ -107,8 +120,15 @@ class Policy:
         A matrices."""
         folder = Path(folder)
         # Packed sequences need a mask of their own, which "sdpa" takes as it is.
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="sdpa")
-        cast(torch.nn.Module, model).to(device)
+        options: dict[str, Any] = {"dtype": dtype, "attn_implementation": "sdpa"}
+        if lora is not None and lora.base != "full":
+            options |= _quantised(lora.base, dtype, device)
+        model = AutoModelForCausalLM.from_pretrained(folder, **options)
+        if "quantization_config" not in options:
+            cast(torch.nn.Module, model).to(device)
+        for module in model.modules():  # bitsandbytes would repack for a kernel that knows no gradient
+            if hasattr(module, "support_avx512bf16_for_cpu"):
+                cast(Any, module).support_avx512bf16_for_cpu = False
         return cls(model, AutoTokenizer.from_pretrained(folder), lora, folder, seed)
 
     @property
@@ -201,10 +221,14 @@ class Policy:
     @contextmanager
     def merged(self, name: str) -> Iterator[PreTrainedModel]:
         """A plain model with this adapter folded into the weights; the base is restored bit for bit on
-        leaving."""
+        leaving. Quantised weights are left alone, and the adapter works beside them."""
         self._require(name)
         self._merge.require_unmerged()
         self.model.eval()
+        if self.lora.base != "full":
+            with self.using(name):
+                yield cast(PreTrainedModel, self.model.get_base_model())
+            return
         try:
             self._merge.merge(name)
             with self.model.disable_adapter():
@@ -215,6 +239,25 @@ class Policy:
     def _require(self, name: str) -> None:
         if name not in self.adapters:
             raise KeyError(f"no adapter is called {name!r}; there are {', '.join(self.adapters)}")
+
+
+def _quantised(base: str, dtype: torch.dtype, device: str) -> dict[str, Any]:
+    """What `from_pretrained` needs to know to quantise the weights while it loads them."""
+    require("bitsandbytes", "quantized")
+    config = BitsAndBytesConfig(
+        load_in_8bit=base == "8bit",
+        load_in_4bit=base == "4bit",
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_compute_dtype=dtype,
+    )
+    return {"quantization_config": config, "device_map": {"": device}}
+
+
+def find_device(name: str) -> str:
+    """The device called `cpu` or `cuda`; `auto` is `cuda` where torch finds a GPU."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return name
 
 
 @contextmanager

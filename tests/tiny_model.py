@@ -21,13 +21,13 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<eos>", pad_token="<eos>")
 
 
-def save_tiny_model(folder: Path, dtype: torch.dtype = torch.float32) -> Path:
+def save_tiny_model(folder: Path, dtype: torch.dtype = torch.float32, width: int = 32) -> Path:
     """Write the model and its tokenizer to `folder` as Hugging Face would."""
     tokenizer = byte_tokenizer()
     config = LlamaConfig(
         vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
+        hidden_size=width,
+        intermediate_size=width * 3 // 2,
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,

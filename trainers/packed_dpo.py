@@ -62,7 +62,10 @@ class PreparedDPOTrainer(DPOTrainer):
         """`reference_adapter`: an adapter of `model`; None is TRL's rule, the trained adapter as it is
         now."""
         self._reference_adapter = reference_adapter or STOCK_REFERENCE
+        trained = {name: tensor.data for name, tensor in model.named_parameters() if tensor.requires_grad}
         super().__init__(model, **kwargs)
+        for name, values in trained.items():  # above a quantised base, TRL rounds adapters to bfloat16
+            model.get_parameter(name).data = values
         if reference_adapter is not None:
             _copy_adapter(model, reference_adapter, STOCK_REFERENCE)
 
