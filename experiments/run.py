@@ -30,6 +30,7 @@ from experiments.summary import print_summary, write_files
 from experiments.wandb_observer import WandbObserver
 from trainers.atlas import AtlasRun
 from trainers.config import METHODS, RunConfig, load_config
+from trainers.launch import LaunchError
 from trainers.settings_file import SettingsError, merge, parse_overrides
 from trainers.store import RunStore, StoreError
 
@@ -52,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (SettingsError, ModelMissing) as error:
         errors.print(f"[bold red]Error:[/bold red] {error}", highlight=False)
         return EXIT_USAGE
-    except (StoreError, EvaluatorError) as error:
+    except (StoreError, EvaluatorError, LaunchError) as error:
         errors.print(f"[bold red]Error:[/bold red] {error}", highlight=False)
         return 1
 

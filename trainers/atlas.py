@@ -17,7 +17,7 @@ from agents.backends import open_backend, tokenizer_of
 from agents.candidate import CandidateRecord
 from agents.generation import Generator
 from agents.model import resolve_model
-from agents.policy import POLICY, Policy
+from agents.policy import POLICY, Policy, find_device
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
 from agents.supporters import SupporterCall, build_supporters
@@ -56,7 +56,11 @@ class AtlasRun:
         self.task = make_task(config.env, seed=config.seed, **config.env_args)
         self._resources = ExitStack()
         self.pool = self._resources.enter_context(make_pool(config))
-        self.policy = Policy.load(folder, lora=config.lora, seed=config.seed) if folder else None
+        self.policy = (
+            Policy.load(folder, lora=config.lora, device=find_device(config.device), seed=config.seed)
+            if folder
+            else None
+        )
         tokenizer = self.policy.tokenizer if self.policy else tokenizer_of(config.backend, config.model)
         self.agent = ResearchAgent(self.spec, config.agent, seed=config.seed, chat=chat_of(tokenizer))
         self.backend = open_backend(

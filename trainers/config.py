@@ -18,6 +18,7 @@ from agents.research_agent import AgentSettings
 from agents.supporters import SupporterSettings
 from trainers.exploration import ExplorationSettings
 from trainers.gate import GateSettings
+from trainers.launch import LaunchSettings
 from trainers.pairs import PairSettings
 from trainers.phase import PhaseSettings
 from trainers.probe import ProbeSettings
@@ -100,8 +101,12 @@ class RunConfig:
     """Eqs. 4 and 5."""
     gate_samples: int = 8
     """Fresh completions per gate prompt that Ŝ is the mean of."""
+    launch: LaunchSettings = LaunchSettings()
+    """In which processes phases are tuned."""
     lora: LoraSettings = LoraSettings()
-    """The adapters."""
+    """The adapters, and in what precision the base model below them is kept."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the policy's weights are; `auto`: on a GPU if torch finds one."""
     supporters: SupporterSettings = field(default_factory=SupporterSettings)
     """The three supporters: `off`, `rules` or `llm` for each."""
     probe: ProbeSettings = ProbeSettings()

@@ -24,12 +24,14 @@ from trainers.advice import PhaseAdvisers, PhaseControls
 from trainers.config import RunConfig
 from trainers.fresh import fresh_samples, plan_of
 from trainers.gate import GateDecision, gate_warnings
+from trainers.launch import launched
 from trainers.pairs import PreferencePair, ScoredCompletion, build_pairs
 from trainers.phase import PhaseResult, PhaseSettings, run_phase
 from trainers.probe import probe_plans, take_probe
 from trainers.program_cache import ProgramCache
 from trainers.settings_file import build, plain
 from trainers.store import RunStore
+from trainers.tune import Tune, tune_here
 
 Tell = Callable[..., None]
 
@@ -101,12 +103,18 @@ class Tuning:
         outcome = run_phase(
             self.policy, pairs, settings, self.config.gate, self._scorer(number, last),
             phase=number, seed=self.config.seed, review=partial(self.advisers.review, number),
+            tune=self._tune,
         )  # fmt: skip
         for adapter in (POLICY, REFERENCE):
             self.policy.save(adapter, self._folder(number, adapter))
         self._probe(number, "after")
         row = self._row(outcome, last, earlier)
         self.store.add_phase(number, last, outcome.promoted, row, pairs, self.advisers.calls)
+
+    @property
+    def _tune(self) -> Tune:
+        launch = self.config.launch
+        return launched(launch, self.store.folder / "tuning") if launch.separate else tune_here
 
     def _reason_to_skip(self, first: int, last: int) -> str:
         if not self.config.skip_idle_phases:
