@@ -53,6 +53,9 @@ class AgentSettings:
     never."""
     island_sampling: tuple[Sampling, ...] = ()
     """How tokens are drawn, dealt out to the islands in turn; empty: as the generator does."""
+    evolve: bool = True
+    """Whether parents are drawn from what the islands found; otherwise the starting program is the only parent
+    ever (best-of-n)."""
     variants: int = 0
     """How many scored versions of the line at hand ``edit_line`` shows in its prompt."""
 
@@ -95,6 +98,7 @@ class ResearchAgent:
         self.best: CandidateRecord | None = None
         """The best candidate folded so far."""
         self.styles = _styles(spec, chat, self.settings.styles)
+        self._starts: dict[int, CandidateRecord] = {}
         self._hole_yields: dict[int, Yields] = {}
         self._style_yields: dict[int, Yields] = {}
 
@@ -109,6 +113,8 @@ class ResearchAgent:
         if record.round > island.round:
             self._begin_round(island, record.round)
         island.add(record)
+        if record.origin == "seed":
+            self._starts[record.island] = record
         if record.origin == "agent":
             improved = self.improves(record)
             self._holes_of(record.island).add((record.style, record.hole), improved)
@@ -143,8 +149,7 @@ class ResearchAgent:
 
     def _plan(self, island: Island, round: int, n: int, purpose: str, notes: Sequence[str]) -> IslandPlan:
         rng = stream(self.seed, purpose, round, island.index)
-        parent = island.choose_parent(rng)
-        worse = island.choose_worse(parent, rng)
+        parent, worse = self._parents(island, rng)
         style, hole = self._choose(island, parent, rng)
         variants = self._variants(island, style, hole) if style.name == EditLine.name else ()
         proposal = style.propose(parent, hole, Showing(worse, notes, variants))
@@ -162,6 +167,15 @@ class ResearchAgent:
         if parent.score is None:
             raise ValueError(f"candidate {parent.id} has no score")
         return IslandPlan(island.index, proposal, request, parent.score, parent.program_key)
+
+    def _parents(
+        self, island: Island, rng: np.random.Generator
+    ) -> tuple[CandidateRecord, CandidateRecord | None]:
+        """The program to change, and a worse one to show beside it."""
+        if not self.settings.evolve:
+            return self._starts[island.index], None
+        parent = island.choose_parent(rng)
+        return parent, island.choose_worse(parent, rng)
 
     def _choose(
         self, island: Island, parent: CandidateRecord, rng: np.random.Generator

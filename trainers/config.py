@@ -1,8 +1,4 @@
-"""A run's whole configuration, and what each method's name stands for.
-
-A method is nothing but settings: `METHODS` lists them, a configuration names one, and every single value can be
-set apart from it (that is how the ablations are made). Values given explicitly win over the method's.
-"""
+"""A run's whole configuration: a method's settings (`trainers.methods`), and whatever is set on top of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,32 +15,12 @@ from agents.supporters import SupporterSettings
 from trainers.exploration import ExplorationSettings
 from trainers.gate import GateSettings
 from trainers.launch import LaunchSettings
+from trainers.methods import METHODS
 from trainers.pairs import PairSettings
 from trainers.phase import PhaseSettings
 from trainers.probe import ProbeSettings
 from trainers.settings_file import SettingsError, build, merge, plain
 from trainers.tracking import Mode
-
-_ALONE = {"exploration": {"form": "off"}, "strategist": {"form": "off"}, "inspector": {"form": "off"}}
-
-METHODS: Mapping[str, Mapping[str, Any]] = {
-    # ATLAS: three supporters, a reference that moves through the gate, each phase goes on from the last policy.
-    "atlas": {"tuning": True, "phase": {"reference": "gated", "initialisation": "previous"}},
-    # The paper's ablation: a moving reference without supporters or gate.
-    "evodpo": {
-        "tuning": True,
-        "phase": {"reference": "every_phase", "initialisation": "previous"},
-        "supporters": _ALONE,
-    },
-    # EvoTune (Surina et al., 2025): fixed reference, every phase begins at the base model.
-    "evotune": {
-        "tuning": True,
-        "phase": {"reference": "fixed", "initialisation": "base"},
-        "supporters": _ALONE,
-    },
-    # Evolutionary search with the untuned model.
-    "search": {"tuning": False, "supporters": _ALONE},
-}
 
 
 @dataclass(frozen=True)

@@ -212,3 +212,12 @@ def test_base_models_have_no_chat_template():
         chat_template = None
 
     assert chat_of(Tokenizer()) is None
+
+
+def test_without_evolution_the_start_is_the_only_parent():
+    made = agent(AgentSettings(evolve=False))
+    for step in range(20):
+        made.record(windowed(10 + step, -0.1, hole="window =", parent_score=-0.5, round=1 + step))
+    for plan in made.plan(30, range(3), 4):
+        assert plan.parent_score == -0.5
+        assert plan.proposal.assemble(plan.proposal.avoid) == ORDINARY

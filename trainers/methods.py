@@ -1,0 +1,52 @@
+"""What each method's name stands for: nothing but settings.
+
+A configuration names a method, and every single value can be set apart from it. The ablations of ATLAS each take
+one component away and change nothing else.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+Settings = Mapping[str, Any]
+
+_OFF: Settings = {"form": "off"}
+_ALONE: Settings = {"exploration": _OFF, "strategist": _OFF, "inspector": _OFF}
+_ATLAS: Settings = {"tuning": True, "phase": {"reference": "gated", "initialisation": "previous"}}
+
+
+def _without(**change: Any) -> Settings:
+    return {**_ATLAS, **change, "phase": {**_ATLAS["phase"], **change.get("phase", {})}}
+
+
+METHODS: Mapping[str, Settings] = {
+    # ATLAS: three supporters, a reference that moves through the gate, each phase goes on from the last policy.
+    "atlas": _ATLAS,
+    # The paper's ablation: a moving reference without supporters or gate.
+    "evodpo": {
+        "tuning": True,
+        "phase": {"reference": "every_phase", "initialisation": "previous"},
+        "supporters": _ALONE,
+    },
+    # EvoTune (Surina et al., 2025): fixed reference, every phase begins at the base model.
+    "evotune": {
+        "tuning": True,
+        "phase": {"reference": "fixed", "initialisation": "base"},
+        "supporters": _ALONE,
+    },
+    # Evolutionary search with the untuned model.
+    "search": {"tuning": False, "supporters": _ALONE},
+    # The untuned model on the starting program over and over: what evolution itself is worth.
+    "best-of-n": {"tuning": False, "supporters": _ALONE, "agent": {"evolve": False}},
+    # ATLAS without one of its components.
+    "atlas-no-exploration-supporter": _without(supporters={"exploration": _OFF}),
+    "atlas-no-strategist": _without(supporters={"strategist": _OFF}),
+    "atlas-no-inspector": _without(supporters={"inspector": _OFF}),
+    "atlas-no-gate": _without(phase={"reference": "every_phase"}),
+    "atlas-fixed-reference": _without(phase={"reference": "fixed"}),
+    "atlas-from-base": _without(phase={"initialisation": "base"}),
+    "atlas-no-tuning": _without(tuning=False),
+    # As many samples a round, from one population.
+    "atlas-one-island": _without(exploration={"islands": 1, "groups": 1, "samples": 48, "patches": 12}),
+    # No distance exceeds 1: every program is of one cluster, and only scores select.
+    "atlas-no-clusters": _without(agent={"islands": {"clusters": {"radius": 1.0}}}),
+}
