@@ -1,15 +1,19 @@
 """Held-out scores: the full task, seeds that no search has seen."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from atlas_gym.evaluation import EvaluatorPool
 from atlas_gym.registration import load_problem
+from experiments.learners.objective import patient
 
 
 def confirm(env_id: str, program: str, seeds: int, workers: int = 2) -> list[float]:
     """Scores of a program on the first held-out tasks; a failure counts as the worst score."""
     problem = load_problem(env_id)
-    tasks = [problem.task(seed, "held_out") for seed in range(seeds)]
+    tasks: list[Any] = [problem.task(seed, "held_out") for seed in range(seeds)]
+    tasks = [replace(task, limits=patient(task.limits)) for task in tasks]
     with EvaluatorPool(workers) as pool:
         evaluations = [future.result() for future in [pool.submit(program, task) for task in tasks]]
     return [problem.spec.worst_score if e.score is None else e.score for e in evaluations]

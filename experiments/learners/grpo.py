@@ -49,7 +49,7 @@ class Remembering(ProgramReward):
 def learn_grpo(setting: Setting, budget: int, seed: int, group: int = 8) -> tuple[str, int]:
     """Tune the embedded model within a budget of evaluations; the best program it wrote on the way, and the
     evaluations it took. No template: the model writes the line that scores the arms, and may write more."""
-    reward = Remembering(**setting.search)
+    reward = Remembering(**setting.constants)
     train("embedded", budget // group, group, reward=reward, seed=seed, tasks=setting.tasks)
     return reward.best[0], reward.evaluations
 

@@ -4,14 +4,22 @@ All learners see the same tasks in the same order (evaluation i poses task `firs
 count the same thing: one evaluation is one program run once.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 import atlas_gym  # noqa: F401 - registers the ids
+from atlas_gym.evaluation import Limits
+from atlas_gym.registration import load_problem
 from atlas_gym.wrappers import Template, TemplateAction, load_template
+
+
+def patient(limits: Limits) -> Limits:
+    """Ten times the wall-clock time: how busy the machine is must not decide between programs. Their CPU time is
+    limited as ever."""
+    return replace(limits, wall_s=10 * limits.wall_s)
 
 
 @dataclass(frozen=True)
@@ -29,9 +37,15 @@ class Setting:
     tasks: int = 4
     """Training tasks that take turns; several, so that a program that suits one task alone does not win."""
 
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The environment's keywords during the search."""
+        limits = load_problem(self.env_id, **self.search).task(0, "train").limits
+        return {**self.search, "limits": patient(limits)}
+
     def make(self) -> TemplateAction:
         """The wrapped environment, on the training split."""
-        return TemplateAction(gym.make(self.env_id, **self.search), self.template)
+        return TemplateAction(gym.make(self.env_id, **self.constants), self.template)
 
     def load_template(self) -> Template:
         """The template."""

@@ -50,7 +50,7 @@ def learn_sb3(setting: Setting, budget: int, seed: int, algorithm: str, record: 
 def choose_expert(setting: Setting, budget: int, seed: int, algorithm: str = "PPO") -> tuple[str, int]:
     """Train on the choice among the environment's expert programs (Discrete); the name chosen, and the
     evaluations it took. SAC has no discrete actions."""
-    env = ProgramChoice(gym.make(setting.env_id, **setting.search))
+    env = ProgramChoice(gym.make(setting.env_id, **setting.constants))
     action, evaluations = _train(env, setting, budget, seed, algorithm)
     return env.names[int(action)], evaluations
 
