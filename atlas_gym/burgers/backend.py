@@ -37,11 +37,18 @@ def make_step(params: BurgersParams, points: Points) -> Step:
         ImportError: If torch is needed and missing.
     """
     width, layers = params.hidden_width, params.hidden_layers
-    if params.backend == "compiled" or (params.backend == "auto" and kernel_available(width, layers)):
+    if not stacks(params):
         return CompiledStep(points, width, layers)
     from atlas_gym.burgers.torch_step import TorchStep
 
     return TorchStep(points, width, layers)
+
+
+def stacks(params: BurgersParams) -> bool:
+    """Whether torch does the arithmetic, which then takes all networks at once."""
+    if params.backend == "auto" and params.device == "cpu":
+        return not kernel_available(params.hidden_width, params.hidden_layers)
+    return params.backend != "compiled"
 
 
 @cache

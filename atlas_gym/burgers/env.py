@@ -103,6 +103,8 @@ class BurgersEnv(ProgramEnv):
     |
     | `backend`                     | `"auto"`        | `compiled` kernel, plain `torch`, or whichever can be
     had     |
+    | `device`                      | `"cpu"`         | where torch trains all replicas at once, e.g. `cuda`
+    |
     | `limits`                      | `Limits(60, 30, 1024)` | seconds of wall clock and CPU, MB of memory, …
     |
     | `turns`                       | 1               | programs per episode

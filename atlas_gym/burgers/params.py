@@ -55,13 +55,19 @@ class BurgersParams:
     """What the score is the negative of: `relative_l2`, `residual`, or the paper's `nvl`, which programs can
     game."""
     backend: str = "auto"
-    """Who does the arithmetic: `compiled`, `torch`, or `auto` for the compiled kernel where it can be
-    built."""
+    """Who does the arithmetic: `compiled`, `torch`, or `auto` for the compiled kernel where it can be built and
+    the device is the CPU."""
+    device: str = "cpu"
+    """Where torch does it, for example `cuda`: all replicas at once. The compiled kernel is for the CPU."""
 
     def __post_init__(self) -> None:
         _check_choice("schedule", self.schedule, SCHEDULES)
         _check_choice("metric", self.metric, METRICS)
         _check_choice("backend", self.backend, ("auto", "compiled", "torch"))
+        if self.backend == "compiled" and self.device != "cpu":
+            raise ValueError(
+                f"the compiled kernel runs on the CPU, not on {self.device}: set backend='torch'"
+            )
         for name in (
             "n_residual",
             "n_initial",

@@ -5,11 +5,12 @@ Each replica has its own initial network, collocation and test points, drawn fro
 on the task's seed only, so that programs are compared on common random numbers.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from atlas_gym.burgers.backend import make_step
+from atlas_gym.burgers.backend import make_step, stacks
 from atlas_gym.burgers.conversation import Conversation, Losses
 from atlas_gym.burgers.network import draw_parameters, values
 from atlas_gym.burgers.params import BurgersParams
@@ -59,21 +60,39 @@ class BurgersTask:
         Raises:
             CandidateError: If a loss, its gradient or a network is no longer finite.
         """
-        trainings = [self.training(replica) for replica in range(self.params.replicas)]
-        history = train(self.params, trainings, losses)
+        history, thetas = self._train(losses)
         held_out = [self.held_out_points(replica) for replica in range(self.params.replicas)]
         losses.begin(held_out)
         outcomes = [
-            self._outcome(replica, training.theta, points, losses)
-            for replica, (training, points) in enumerate(zip(trainings, held_out, strict=True))
+            self._outcome(replica, theta, points, losses)
+            for replica, (theta, points) in enumerate(zip(thetas, held_out, strict=True))
         ]
         return judgement(outcomes, history, reference(self.params.viscosity), self.params.metric)
 
     def training(self, replica: int) -> Training:
         """A replica at its beginning: its initial network and its points."""
+        return Training(self.params, *self.beginning(replica))
+
+    def beginning(self, replica: int) -> tuple[Points, np.ndarray]:
+        """The points and the initial network of a replica."""
         p = self.params
         theta = draw_parameters(p.hidden_width, p.hidden_layers, self._stream(replica, "network"))
-        return Training(p, draw_points(p, self._stream(replica, "points")), theta)
+        return draw_points(p, self._stream(replica, "points")), theta
+
+    def _train(self, losses: Losses) -> tuple[np.ndarray, Sequence[np.ndarray]]:
+        """Losses of every step and replica, and the trained networks."""
+        replicas = range(self.params.replicas)
+        if not stacks(self.params):
+            trainings = [self.training(replica) for replica in replicas]
+            return train(self.params, trainings, losses), [training.theta for training in trainings]
+        from atlas_gym.burgers.stacked import StackedTraining, train_stacked
+
+        points, thetas = zip(*(self.beginning(replica) for replica in replicas), strict=True)
+        stack = StackedTraining(self.params, points, thetas)
+        history, (failure,) = train_stacked(self.params, stack, [losses])
+        if failure is not None:
+            raise failure
+        return history, list(stack.thetas)
 
     def held_out_points(self, replica: int) -> Points:
         """A replica's test points, as many as it is trained on."""

@@ -10,7 +10,7 @@ from atlas_gym.burgers.params import BurgersParams
 from atlas_gym.burgers.points import Points
 from atlas_gym.evaluation.channel import CandidateError
 
-_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
 class Training:
@@ -38,11 +38,11 @@ class Training:
         """
         gradient = self._step.backward(adjoint)
         self._count += 1
-        self._mean += (1.0 - _BETA1) * (gradient - self._mean)
-        self._square *= _BETA2
-        self._square += (1.0 - _BETA2) * gradient * gradient
-        scale = np.sqrt(self._square) / np.sqrt(1.0 - _BETA2**self._count) + _EPSILON
-        self.theta -= self._learning_rate / (1.0 - _BETA1**self._count) * self._mean / scale
+        self._mean += (1.0 - BETA1) * (gradient - self._mean)
+        self._square *= BETA2
+        self._square += (1.0 - BETA2) * gradient * gradient
+        scale = np.sqrt(self._square) / np.sqrt(1.0 - BETA2**self._count) + EPSILON
+        self.theta -= self._learning_rate / (1.0 - BETA1**self._count) * self._mean / scale
 
 
 def train(params: BurgersParams, trainings: Sequence[Training], losses: Losses) -> np.ndarray:
