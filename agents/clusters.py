@@ -33,6 +33,9 @@ class ClusterSettings:
     """Weight of behaviour against shape in the distance, in [0, 1]."""
     depth: int = 3
     """Length of the paths that a shape is made of, nodes."""
+    limit: int = 256
+    """Clusters at most (>= 1); once there are as many, a program joins the nearest however far it is. Keeps the
+    cost of a program independent of the length of a run."""
 
 
 @dataclass(frozen=True)
@@ -103,14 +106,23 @@ class Clusters:
 
     def add(self, program: Signature) -> int:
         """Assign one program; returns its cluster's index."""
-        gaps = [distance(leader, program, self.settings) for leader in self.leaders]
-        nearest = min(range(len(gaps)), key=gaps.__getitem__, default=None)
-        if nearest is None or gaps[nearest] > self.settings.radius:
+        nearest, gap = self._nearest(program)
+        if nearest is None or (gap > self.settings.radius and len(self.leaders) < self.settings.limit):
             self.leaders.append(program)
             self.sizes.append(0)
             nearest = len(self.leaders) - 1
         self.sizes[nearest] += 1
         return nearest
+
+    def _nearest(self, program: Signature) -> tuple[int | None, float]:
+        """The nearest leader, the earliest of equals, and its distance."""
+        nearest, gap = None, math.inf
+        for index, leader in enumerate(self.leaders):
+            # Behaviour alone is a lower bound of the distance, and much the cheaper half of it.
+            behaviour = self.settings.behaviour * _behaviour_distance(leader.behaviour, program.behaviour)
+            if behaviour < gap and (found := distance(leader, program, self.settings)) < gap:
+                nearest, gap = index, found
+        return nearest, gap
 
     @property
     def effective(self) -> float:

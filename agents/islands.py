@@ -4,15 +4,20 @@ An island is a pure fold over the candidate records it is given, in their order:
 nothing else changes it, so a killed run rebuilds its islands from the stored records. Random choices among
 its members take the generator they draw from as an argument.
 
-Programs that passed form the *buffer*, without duplicates by syntax tree and by exact score (a neutral edit
-of a known program is no second parent). From it the *population* is chosen: a fixed count of parents, the
-best of every cluster before the second best of any. Failed programs are kept apart, for whoever wants to
-learn from errors.
+Programs that passed are taken in, without duplicates by syntax tree and by exact score (a neutral edit of a
+known program is no second parent). From them the *population* is chosen: a fixed count of parents, the best of
+every cluster before the second best of any. Failed programs are kept apart, for whoever wants to learn from
+errors.
+
+Of a program that can no longer become a parent an island remembers fingerprint and score only: what it keeps
+whole (the *buffer*) is of every cluster the first program, the best, and as many as the population holds. So a
+record costs the same in a run's first round and after a million programs.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import insort
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,9 +51,21 @@ class ClusterView:
     best: CandidateRecord
     """The program with the highest score."""
     size: int
-    """Programs in the buffer."""
+    """Programs taken in."""
     parents: int
     """Programs in the population."""
+
+
+@dataclass
+class _Kept:
+    """What an island keeps of a cluster."""
+
+    leader: CandidateRecord
+    """Its first program."""
+    best: CandidateRecord
+    """Its best program, long ones included."""
+    parents: list[CandidateRecord] = field(default_factory=list)
+    """The best that may become parents, best first; no more than the population has room for."""
 
 
 class Island:
@@ -65,14 +82,14 @@ class Island:
 
     def _clear(self) -> None:
         self.clusters = Clusters(self.settings.clusters)
-        self.buffer: list[CandidateRecord] = []
         self.population: list[CandidateRecord] = []
+        self._kept: list[_Kept] = []
         self._cluster_of: dict[int, int] = {}
         self._keys: set[str] = set()
         self._scores: set[float] = set()
 
     def add(self, record: CandidateRecord) -> bool:
-        """Take a record in; returns whether it is a new program of the buffer."""
+        """Take a record in; returns whether it is a program that the island did not have."""
         self.round = max(self.round, record.round)
         if record.score is None or not record.passed:
             self.failed.append(record)
@@ -84,24 +101,45 @@ class Island:
         self._keys.add(record.program_key)
         self._scores.add(record.score)
         mark = signature(record.program, record.score, record.metrics, self.settings.clusters.depth)
-        self._cluster_of[record.id] = self.clusters.add(mark)
-        self.buffer.append(record)
-        self._select()
+        self._keep(record, self.clusters.add(mark))
         return True
 
     def restart(self, record: CandidateRecord) -> None:
-        """Give up the buffer and begin again from one program."""
+        """Give up all programs and begin again from one."""
         self._clear()
         self.add(record)
 
+    def _keep(self, record: CandidateRecord, cluster: int) -> None:
+        if cluster == len(self._kept):
+            self._kept.append(_Kept(record, record))
+        kept = self._kept[cluster]
+        self._cluster_of[record.id] = cluster
+        if _score(record) > _score(kept.best):
+            kept.best = record
+        if len(record.program) > self.settings.longest_parent:
+            return
+        insort(kept.parents, record, key=_rank)
+        if len(kept.parents) > self.settings.capacity:
+            dropped = kept.parents.pop()
+            if dropped is not kept.leader:
+                del self._cluster_of[dropped.id]
+            if dropped is record:
+                return
+        self._select()
+
     def _select(self) -> None:
-        fit = [record for record in self.buffer if len(record.program) <= self.settings.longest_parent]
-        fit.sort(key=lambda record: (-_score(record), record.id))
+        fit = sorted((record for kept in self._kept for record in kept.parents), key=_rank)
         self.population = covering_top(fit, self.settings.capacity, self.cluster_of)
 
     def cluster_of(self, record: CandidateRecord) -> int:
-        """Index of a buffered record's cluster."""
+        """Index of a kept record's cluster."""
         return self._cluster_of[record.id]
+
+    @property
+    def buffer(self) -> list[CandidateRecord]:
+        """The programs that are kept whole, by id."""
+        kept = {r.id: r for k in self._kept for r in (k.leader, k.best, *k.parents)}
+        return [kept[number] for number in sorted(kept)]
 
     @property
     def best(self) -> CandidateRecord | None:
@@ -114,18 +152,11 @@ class Island:
         return len({self.cluster_of(record) for record in self.population})
 
     def cluster_views(self) -> list[ClusterView]:
-        """The clusters of the buffer, the one with the best program first."""
-        members: dict[int, list[CandidateRecord]] = {}
-        for record in self.buffer:
-            members.setdefault(self.cluster_of(record), []).append(record)
+        """The island's clusters, the one with the best program first."""
+        parents = Counter(self.cluster_of(record) for record in self.population)
         views = [
-            ClusterView(
-                leader=cluster[0],
-                best=max(cluster, key=_score),
-                size=len(cluster),
-                parents=sum(record in self.population for record in cluster),
-            )
-            for cluster in members.values()
+            ClusterView(kept.leader, kept.best, self.clusters.sizes[cluster], parents[cluster])
+            for cluster, kept in enumerate(self._kept)
         ]
         return sorted(views, key=lambda view: -_score(view.best))
 
@@ -153,3 +184,8 @@ def _score(record: CandidateRecord) -> float:
     if record.score is None:
         raise ValueError(f"candidate {record.id} has no score")
     return record.score
+
+
+def _rank(record: CandidateRecord) -> tuple[float, int]:
+    """Sorts the best first, the earliest of equals."""
+    return -_score(record), record.id

@@ -170,8 +170,10 @@ class RoundHistory:
 
     def extend(self, store: RunStore) -> list[Row]:
         """Read the rounds that were completed since the last look; returns all rows."""
-        units = store.unit_summaries()
-        while own := [unit for unit in units if unit["round"] == self._next]:
+        units: dict[int, list[Row]] = {}
+        for unit in store.unit_summaries(self._next):
+            units.setdefault(unit["round"], []).append(unit)
+        while own := units.get(self._next):
             if self._next > 0 and len(own) < self._groups:
                 break
             records = list(store.candidates("WHERE c.round = ?", (self._next,)))
@@ -185,7 +187,7 @@ class RoundHistory:
 
 def final_row(store: RunStore) -> Row:
     """What a run came to: its best score and, once confirmed, the mean over the held-out seeds."""
-    best = max(store.candidates("WHERE c.score IS NOT NULL"), key=lambda c: (c.score, -c.id), default=None)
+    best = next(iter(store.best_candidates(1)), None)
     if best is None:
         return {}
     row: Row = {"best_score": best.score, "candidates": store.count("candidates")}

@@ -67,8 +67,7 @@ class WandbObserver(Observer):
     def phase(self, result: Mapping[str, Any]) -> None:
         """See `Observer`."""
         number = result["phase"]
-        calls = [call for call in self._store.supporter_calls() if call["phase"] == number]
-        self._log("phase", number, [phase_row(result, calls)])
+        self._log("phase", number, [phase_row(result, self._store.supporter_calls(number))])
 
     def attach(self, paths: list[Path]) -> None:
         """Attach the run's report and its latest adapters as artifacts."""
@@ -79,8 +78,7 @@ class WandbObserver(Observer):
 
     def finished(self, summary: Mapping[str, Any]) -> None:
         """See `Observer`."""
-        different = self._store.candidates("WHERE c.score IS NOT NULL AND c.duplicate_of IS NULL")
-        best = sorted(different, key=lambda record: (-(record.score or 0.0), record.id))[:BEST_PROGRAMS]
+        best = self._store.best_candidates(BEST_PROGRAMS)
         rows = [[r.id, r.round, r.island, r.origin, r.score, r.program] for r in best]
         if self._is_new("finished", 1, 1):
             self._tracker.table(

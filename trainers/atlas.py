@@ -68,7 +68,7 @@ class AtlasRun:
             policy=self.policy, further=config.island_models,
         )  # fmt: skip
         self._resources.callback(self.backend.close)
-        self.cache = ProgramCache(self.pool, self.task)
+        self.cache = ProgramCache(self.pool, self.task, store)
         supporters = build_supporters(config.supporters, config.env, config.seed)
         supporters.resume(SupporterCall.from_dict(call) for call in store.supporter_calls())
         self.explorer = Explorer(
@@ -91,7 +91,7 @@ class AtlasRun:
         """Walk every step of the run that is not stored yet; returns the summary of the whole run."""
         start = self.spec.starts[self.config.start]
         seed = self.explorer.seed(start)
-        done = max((s["round"] for s in self.store.unit_summaries()), default=0)
+        done = self.store.last_round()
         self._tell("seeded", seed.score, done, self.config.rounds)
         for phase, (first, last) in enumerate(self._blocks(), start=1):
             self._explore(first, last)

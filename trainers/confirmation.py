@@ -11,19 +11,13 @@ from trainers.config import RunConfig
 from trainers.store import RunStore
 
 
-def best_candidate(store: RunStore) -> CandidateRecord:
-    """The candidate with the highest training score, the earliest of equals."""
-    return next(store.candidates("WHERE c.id = (SELECT id FROM candidates WHERE score IS NOT NULL "
-                                 "ORDER BY score DESC, id LIMIT 1)"))  # fmt: skip
-
-
 def confirm(config: RunConfig, store: RunStore, pool: Pool, tell: Callable[..., None]) -> dict[str, Any]:
     """Score the initial and the best program on held-out tasks and put the run's summary together.
 
     Each held-out seed is a task of its own (with the run's number of replicas), so the spread over them is the
     spread a user of the program would see.
     """
-    initial, best = next(store.candidates()), best_candidate(store)
+    initial, (best,) = next(store.candidates()), store.best_candidates(1)
     tell("stage", f"confirming on {config.held_out_seeds} held-out seeds")
     rows = store.candidate_counts()
     return {

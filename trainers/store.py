@@ -202,17 +202,37 @@ class RunStore:
 
     def unit_candidates(self, round_: int, islands: Iterable[int]) -> list[CandidateRecord]:
         """The candidates of some islands in one round, by id."""
-        wanted = set(islands)
-        return [c for c in self.candidates("WHERE c.round = ?", (round_,)) if c.island in wanted]
+        wanted = sorted(islands)
+        marks = ", ".join("?" * len(wanted))
+        return list(self.candidates(f"WHERE c.round = ? AND c.island IN ({marks})", (round_, *wanted)))
 
     def candidates(self, where: str = "", args: tuple = ()) -> Iterator[CandidateRecord]:
-        """Candidates by id; `where` is an SQL condition over `c` (candidates)."""
+        """Candidates by id, read as they are asked for; `where` is an SQL condition over `c` (candidates)."""
         query = (
             f"SELECT {self._columns}, p.prompt FROM candidates c "
             f"LEFT JOIN prompts p ON c.prompted AND p.round = c.round AND p.island = c.island {where} ORDER BY c.id"
         )
-        for row in self._db.execute(query, args):
-            yield candidate_from_row(row)
+        prompt = ""
+        for *row, text in self._db.execute(query, args):
+            # Neighbours share their prompt: kept once, however many of them the caller keeps.
+            prompt = prompt if text == prompt else text or ""
+            yield candidate_from_row((*row, prompt))
+
+    def outcomes(self) -> Iterator[tuple]:
+        """(id, round, island, parent, status, score, duplicate_of) of every candidate by id: for whoever has to look
+        at all of them and needs the text of few."""
+        yield from self._db.execute(
+            "SELECT id, round, island, parent_id, status, score, duplicate_of FROM candidates ORDER BY id"
+        )
+
+    def best_candidates(self, limit: int) -> list[CandidateRecord]:
+        """The different candidates with the highest training scores, best first, the earliest of equals."""
+        best = self.candidates(
+            "WHERE c.id IN (SELECT id FROM candidates WHERE score IS NOT NULL AND duplicate_of IS NULL "
+            "ORDER BY score DESC, id LIMIT ?)",
+            (limit,),
+        )
+        return sorted(best, key=lambda record: (-(record.score or 0.0), record.id))
 
     def candidate(self, candidate_id: int) -> CandidateRecord:
         """One candidate by id.
@@ -250,11 +270,14 @@ class RunStore:
         ).fetchone()
         return {"candidates": total, "evaluated": different, "valid_share": valid / total if total else 0.0}
 
-    def unit_summaries(self) -> list[dict[str, Any]]:
-        """Every finished unit's summary, in order of round and group."""
-        return [
-            json.loads(row[0]) for row in self._db.execute("SELECT summary FROM units ORDER BY round, grp")
-        ]
+    def unit_summaries(self, first: int = 0) -> list[dict[str, Any]]:
+        """Every finished unit's summary from the round `first` on, in order of round and group."""
+        rows = self._db.execute("SELECT summary FROM units WHERE round >= ? ORDER BY round, grp", (first,))
+        return [json.loads(row[0]) for row in rows]
+
+    def last_round(self) -> int:
+        """The last round of which a unit is stored; 0 if there is none."""
+        return self._db.execute("SELECT max(round) FROM units").fetchone()[0] or 0
 
     # -- tuning
 
@@ -319,10 +342,12 @@ class RunStore:
             [(round_, phase, call.role, json.dumps(call.as_dict())) for call in calls],
         )
 
-    def supporter_calls(self) -> list[dict[str, Any]]:
-        """Every stored supporter call, in order."""
-        rows = self._db.execute("SELECT round, phase, role, call FROM supporter_calls ORDER BY id")
-        return [{"round": r, "phase": p, "role": role, **json.loads(call)} for r, p, role, call in rows]
+    def supporter_calls(self, phase: int | None = None) -> Iterator[dict[str, Any]]:
+        """Every stored supporter call, or those of one phase, in order; read as they are asked for."""
+        where, args = ("", ()) if phase is None else ("WHERE phase = ?", (phase,))
+        query = f"SELECT round, phase, role, call FROM supporter_calls {where} ORDER BY id"
+        for r, p, role, call in self._db.execute(query, args):
+            yield {"round": r, "phase": p, "role": role, **json.loads(call)}
 
 
 def _selected(db: sqlite3.Connection) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from dataclasses import asdict
 
 from agents.candidate import CandidateRecord
 
@@ -21,7 +20,6 @@ CREATE TABLE IF NOT EXISTS candidates (
     diagnosis TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX IF NOT EXISTS candidates_by_round ON candidates (round, island);
-CREATE INDEX IF NOT EXISTS candidates_by_key ON candidates (program_key);
 CREATE TABLE IF NOT EXISTS units (
     round INTEGER, grp INTEGER, summary TEXT NOT NULL, PRIMARY KEY (round, grp)
 );
@@ -40,6 +38,7 @@ CREATE TABLE IF NOT EXISTS held_out (program_key TEXT PRIMARY KEY, result TEXT N
 CREATE TABLE IF NOT EXISTS supporter_calls (
     id INTEGER PRIMARY KEY AUTOINCREMENT, round INTEGER, phase INTEGER, role TEXT NOT NULL, call TEXT NOT NULL
 );
+CREATE INDEX IF NOT EXISTS calls_by_phase ON supporter_calls (phase) WHERE phase IS NOT NULL;
 """
 
 CANDIDATE_COLUMNS = (
@@ -63,7 +62,7 @@ def missing_columns(db: sqlite3.Connection) -> set[str]:
 
 def candidate_row(record: CandidateRecord) -> tuple:
     """A candidate as a row of `CANDIDATE_COLUMNS`."""
-    values = asdict(record)
+    values = dict(vars(record))
     values["metrics"] = json.dumps(dict(record.metrics))
     values["is_copy"] = int(record.is_copy)
     values["prompted"] = int(bool(record.prompt))

@@ -10,7 +10,7 @@ stands in the program.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -61,8 +61,8 @@ class ExplorationRequest:
     """Measurements of the program, for example one value per loss term."""
     failures: tuple[Failure, ...] = ()
     """Recent failures of the same island, newest last."""
-    tried: frozenset[str] = frozenset()
-    """Program keys that need not be proposed again."""
+    tried: Set[str] = frozenset()
+    """Program keys that need not be proposed again; may be many, so only asked whether it has one."""
     max_patches: int = 3
     """Patches wanted at most."""
 
@@ -142,16 +142,13 @@ def admit_patches(
 ) -> tuple[Patch, ...]:
     """The drafts that are new, runnable and bounded edits of the agent's program, in order, at most as many
     as asked for."""
-    seen = set(request.tried)
-    parent_key = program_key(request.program)
-    if parent_key is not None:
-        seen.add(parent_key)
+    seen = {program_key(request.program)}
     admitted: list[Patch] = []
     for draft in drafts:
         if len(admitted) >= request.max_patches:
             break
         patch = _admit(request, draft, bound)
-        if patch is not None and patch.program_key not in seen:
+        if patch is not None and patch.program_key not in seen and patch.program_key not in request.tried:
             seen.add(patch.program_key)
             admitted.append(patch)
     return tuple(admitted)

@@ -53,6 +53,20 @@ def test_programs_join_the_nearest_leader_or_lead_a_cluster():
     assert 1 < clusters.effective < 2
 
 
+@given(st.lists(st.tuples(programs(), st.floats(-1, 0)), max_size=12), programs())
+def test_the_nearest_leader_is_found_without_looking_closely_at_all(leaders, program):
+    marks = [mark(text, score) for text, score in leaders]
+    wanted = mark(program, -0.3)
+    gaps = [distance(leader, wanted, SETTINGS) for leader in marks]
+    clusters = Clusters(ClusterSettings(radius=1.0), marks, [1] * len(marks))
+    assert clusters.add(wanted) == (gaps.index(min(gaps)) if gaps else 0)
+
+
+def test_a_full_house_of_clusters_takes_everything_in():
+    clusters = Clusters(ClusterSettings(radius=0.0, limit=2))
+    assert [clusters.add(mark(score=score)) for score in (-0.1, -1.0, -0.2, -0.9, -5.0)] == [0, 1, 0, 1, 1]
+
+
 def test_the_effective_number_of_clusters_measures_collapse():
     assert Clusters(sizes=[5, 5, 5]).effective == pytest.approx(3)
     assert Clusters(sizes=[100, 1]).effective < 1.1

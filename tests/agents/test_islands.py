@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.clusters import ClusterSettings
+from agents.clusters import Clusters, ClusterSettings, covering_top, signature
 from agents.islands import Island, IslandSettings
 from agents.seeding import stream
 from tests.agents.proposals.programs import ORDINARY
@@ -32,6 +32,20 @@ def test_the_buffer_has_no_duplicates_and_the_population_is_its_best(sequence):
         assert island.best.score == max(scores)
         assert len(island.population) == min(3, len(scores))
     assert all(r.score is None for r in island.failed)
+
+
+@given(st.lists(st.tuples(st.integers(1, 99), st.integers(1, 40), st.booleans()), max_size=30))
+def test_what_is_no_longer_kept_could_not_become_a_parent(drawn):
+    island = Island(0, IslandSettings(capacity=2))
+    clusters, taken, cluster_of = Clusters(), [], {}
+    for window, score, other in drawn:
+        candidate = record((RANDOM if other else ORDINARY).replace("50", str(window)), -score / 40)
+        if island.add(candidate):
+            cluster_of[candidate.id] = clusters.add(signature(candidate.program, candidate.score, {}))
+            taken.append(candidate)
+        ranked = sorted(taken, key=lambda r: (-r.score, r.id))
+        assert island.population == covering_top(ranked, 2, lambda r: cluster_of[r.id])
+    assert len(island.buffer) <= 4 * len(clusters.leaders)
 
 
 @given(records)

@@ -68,7 +68,7 @@ def explore(folder, dies_after=None):
     evaluator, writer = Evaluator(), Writer(dies_after)
     with RunStore(folder) as store:
         agent = ResearchAgent(SPEC, AgentSettings(migrate_every=2), seed=5)
-        explorer = Explorer(SETTINGS, agent, lambda: writer, ProgramCache(evaluator, None), store)
+        explorer = Explorer(SETTINGS, agent, lambda: writer, ProgramCache(evaluator, None, store), store)
         explorer.seed(START)
         for _ in explorer.rounds(1, ROUNDS):
             pass
@@ -135,6 +135,6 @@ def test_killed_anywhere_and_resumed_is_the_same_run(whole, tmp_path, seed):
 def test_a_failing_start_is_an_error(tmp_path):
     with RunStore(tmp_path) as store:
         agent = ResearchAgent(SPEC, AgentSettings(), seed=5)
-        explorer = Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), None), store)
+        explorer = Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), None, store), store)
         with pytest.raises(ValueError, match="starting program fails"):
             explorer.seed("def f(x:\n")
