@@ -35,6 +35,7 @@ from atlas_gym.burgers.points import Points, draw_points
 from atlas_gym.burgers.problem import STARTS, BurgersProblem
 from atlas_gym.burgers.task import BurgersTask
 from atlas_gym.evaluation import ConfinedEvaluator
+from experiments.benchmarks.installing import install_into
 from experiments.benchmarks.nested_autograd import train_nested
 
 DEEPXDE = ("deepxde==1.15.0", "scikit-optimize==0.10.2", "pyaml==26.7.0")
@@ -64,7 +65,7 @@ def main() -> None:
     torch.set_num_threads(1)
     setup = make_setup(arguments.steps)
     with tempfile.TemporaryDirectory() as folder, ConfinedEvaluator() as evaluator:
-        deepxde = None if arguments.without_deepxde else install_deepxde(Path(folder))
+        deepxde = None if arguments.without_deepxde else have_deepxde(Path(folder))
         print_trajectories(setup, deepxde)
         print_times(time_all(contenders(setup, evaluator, deepxde), arguments.repeats), arguments.steps)
 
@@ -146,24 +147,9 @@ def print_trajectories(setup: Setup, deepxde: Path | None) -> None:
         print(f"{name}: losses of {short.params.steps} steps equal nested autograd's to {deviation:.1e}")
 
 
-def install_deepxde(folder: Path) -> Path | None:
-    """Install DeepXDE into a folder; None, with the reason printed, if that fails."""
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--target",
-        str(folder),
-        *DEEPXDE,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        print(f"DeepXDE is left out, it could not be installed: {done.stderr.strip()[-300:]}")
-        return None
-    return folder
+def have_deepxde(folder: Path) -> Path | None:
+    """The folder with DeepXDE installed in it; None, with the reason printed, if that fails."""
+    return folder if install_into(folder, "DeepXDE", DEEPXDE) else None
 
 
 def run_deepxde(setup: Setup, folder: Path, what: str) -> dict:

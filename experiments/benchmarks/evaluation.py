@@ -14,7 +14,6 @@ import asyncio
 import importlib
 import logging
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,6 +28,7 @@ from atlas_gym import make_task, task_spec
 from atlas_gym.bandit.bare import play_bare
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.evaluation.doctor import cold_start_seconds
+from experiments.benchmarks.installing import install_into
 
 OPENEVOLVE = ("openevolve==0.4.0", "dacite==1.9.2", "openai==3.52.0", "jiter==0.19.0")
 
@@ -85,20 +85,7 @@ def _score(evaluator: ConfinedEvaluator, program: str, task) -> float:
 
 def openevolve_contender(folder: Path, program: str) -> Contender | None:
     """OpenEvolve's own evaluator on the same simulation; None, with the reason printed, if it cannot be had."""
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--target",
-        str(folder),
-        *OPENEVOLVE,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        print(f"OpenEvolve is left out, it could not be installed: {done.stderr.strip()[-300:]}")
+    if not install_into(folder, "OpenEvolve", OPENEVOLVE):
         return None
     sys.path.append(str(folder))
     logging.disable(logging.WARNING)

@@ -1,0 +1,241 @@
+"""What a GPU does here: generation, one EvoDPO phase, the gate, a batch of Burgers trainings.
+
+    python -m experiments.benchmarks.gpu --json gpu.json
+    python -m experiments.benchmarks.gpu --device cpu --pairs 2 --networks 3 24
+
+Times are wall clock on a GPU, after its work is done, and CPU seconds with `--device cpu`, where other programs
+may be running. The model's dtype is bfloat16, adapters are float32, and Burgers is float64 everywhere.
+
+- generation: line edits of the bandit's starting program (`experiments.benchmarks.dpo`), adapter merged, at
+several batch sizes;
+- phase: DPO on 16 prompts x `--pairs` pairs, packed, with and without autocast on a GPU, and peak memory;
+- gate: Eq. 3 of two candidates on four of the prompts, and as many fresh samples as Ŝ of one policy takes;
+- Burgers: one Adam step of stacked networks (`atlas_gym.burgers.stacked`), loss and gradient of the plain loss
+included, beside the compiled kernel's time for the same networks one after the other on one CPU core;
+- evaluation: CPU seconds of the starting programs in a confined worker, both processes together.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from agents.generation import GenerationRequest
+from agents.model import resolve_model
+from agents.policy import POLICY, REFERENCE, Policy
+from agents.transformers_backend import TransformersGenerator
+from atlas_gym import make_task, task_spec
+from atlas_gym.burgers.in_process import LocalLosses
+from atlas_gym.burgers.params import BurgersParams
+from atlas_gym.burgers.stacked import StackedTraining, train_stacked
+from atlas_gym.burgers.task import BurgersTask
+from atlas_gym.burgers.training import Training, train
+from atlas_gym.evaluation import ConfinedEvaluator
+from experiments.benchmarks.burgers import plain
+from experiments.benchmarks.dpo import make_pairs
+from trainers.kl import candidate_kls
+from trainers.phase import gate_subset
+from trainers.phase_training import TrainingSettings
+from trainers.phase_training import train as train_policy
+
+BATCHES = (1, 8, 32)
+GATE_PROMPTS, GATE_SAMPLES = 4, 8
+BURGERS_STEPS = 20
+
+Figures = dict[str, Any]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure and print; 2 if there is no such device."""
+    options = _parser().parse_args(arguments)
+    if problem := missing_device(options.device):
+        print(problem, file=sys.stderr)
+        return 2
+    torch.set_num_threads(options.threads)
+    figures: Figures = {"device": describe(options.device)}
+    print(figures["device"], flush=True)
+    sections: dict[str, Callable[[argparse.Namespace], Figures]] = {
+        "model": model_figures,
+        "burgers": burgers_figures,
+        "evaluation": evaluation_figures,
+    }
+    for name in options.only or sections:
+        figures |= sections[name](options)
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.benchmarks.gpu",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument("--model", default="embedded", help="embedded, a folder or a Hugging Face id")
+    parser.add_argument("--pairs", type=int, default=4, help="pairs per prompt of the phase, at most 4")
+    parser.add_argument("--prompts", type=int, default=16, help="prompts of the phase")
+    parser.add_argument("--networks", type=int, nargs="+", default=[3, 24, 96, 384], help="Burgers networks")
+    parser.add_argument("--threads", type=int, default=1, help="torch's threads on the CPU")
+    parser.add_argument(
+        "--only", nargs="+", choices=["model", "burgers", "evaluation"], help="these sections alone"
+    )
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    return parser
+
+
+def missing_device(device: str) -> str | None:
+    """Why nothing can be measured there, if so."""
+    if device == "cpu" or torch.cuda.is_available():
+        return None
+    built = torch.version.cuda
+    reason = (
+        f"torch {torch.__version__} is built for CUDA {built}" if built else "torch is built without CUDA"
+    )
+    return f"There is no GPU that torch can use here ({reason}). On a CPU: --device cpu"
+
+
+def describe(device: str) -> str:
+    """The device in words."""
+    if device == "cpu":
+        return f"CPU, {torch.get_num_threads()} thread(s), CPU seconds"
+    properties = torch.cuda.get_device_properties(0)
+    return f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB, torch {torch.__version__}"
+
+
+def seconds_of(device: str, work: Callable[[], object]) -> float:
+    """Time of some work: wall clock on a GPU, CPU time on a CPU."""
+    if device == "cpu":
+        began = time.process_time()
+        work()
+        return time.process_time() - began
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    work()
+    torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def model_figures(options: argparse.Namespace) -> Figures:
+    """Generation, a phase, and the gate, on one policy."""
+    policy = Policy.load(resolve_model(options.model), device=options.device)
+    pairs = make_pairs(options.prompts, options.pairs)
+    found: Figures = {}
+    for bf16 in (False, True) if options.device == "cuda" else (False,):
+        name = "phase, bf16" if bf16 else "phase"
+        found[name] = _phase(options, policy, replace(TrainingSettings(max_tokens=4096), bf16=bf16), pairs)
+        print(f"{name}: {found[name]}", flush=True)
+    items = gate_subset(pairs, GATE_PROMPTS, np.random.default_rng(0))
+    found["gate KL, s"] = seconds_of(
+        options.device, lambda: candidate_kls(policy, ["candidate-1", POLICY], REFERENCE, items)
+    )
+    print(f"gate: Eq. 3 of 2 candidates on {len(items)} completions {found['gate KL, s']:.2f} s", flush=True)
+    with policy.merged(POLICY) as model:
+        generator = TransformersGenerator(model, policy.tokenizer)
+        for batch in BATCHES:
+            found[f"generation, batch {batch}"] = _generation(options, generator, pairs, batch)
+            print(f"generation, batch {batch}: {found[f'generation, batch {batch}']}", flush=True)
+    return found
+
+
+def _phase(options: argparse.Namespace, policy: Policy, settings: TrainingSettings, pairs: Any) -> Figures:
+    policy.reset(POLICY, seed=0)
+    for name in set(policy.adapters) - {POLICY, REFERENCE}:
+        policy.remove(name)
+    if options.device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    rng = np.random.default_rng(0)
+    tokens = []
+    seconds = seconds_of(
+        options.device,
+        lambda: tokens.append(train_policy(policy, pairs, settings, checkpoints=1, rng=rng, seed=0).tokens),
+    )
+    figures = {"pairs": len(pairs), "s": round(seconds, 2), "tokens": tokens[0]}
+    if options.device == "cuda":
+        figures["peak GiB"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
+    return figures
+
+
+def _generation(
+    options: argparse.Namespace, generator: TransformersGenerator, pairs: Any, batch: int
+) -> Figures:
+    """`batch` samples of each of two prompts, one prompt at a time."""
+    prompts = list(dict.fromkeys(pair.prompt for pair in pairs))[:2]
+    requests = [GenerationRequest(prompt, batch, seed=index) for index, prompt in enumerate(prompts)]
+    generator.generate([GenerationRequest(prompts[0], 1)])  # what is compiled or allocated at first use
+    before = generator.totals.tokens
+    seconds = seconds_of(options.device, lambda: [generator.generate([request]) for request in requests])
+    tokens = generator.totals.tokens - before
+    return {"tokens": tokens, "s": round(seconds, 3), "tokens per s": round(tokens / seconds, 1)}
+
+
+def burgers_figures(options: argparse.Namespace) -> Figures:
+    """Milliseconds of a training step per network: stacked on the device, and the kernel on one core."""
+    params = BurgersParams(steps=BURGERS_STEPS, replicas=1)
+    stacked = replace(params, backend="torch", device=options.device)
+    found: Figures = {}
+    torch.set_default_dtype(torch.float64)
+    try:
+        for count in options.networks:
+            tasks = [BurgersTask(params, seed=seed) for seed in range(count)]
+            points, thetas = zip(*(task.beginning(0) for task in tasks), strict=True)
+            training = StackedTraining(stacked, points, thetas)
+            losses = [LocalLosses([plain], params) for _ in tasks]
+            spent = seconds_of(options.device, lambda t=training, own=losses: train_stacked(stacked, t, own))
+            found[f"burgers, {count} stacked, ms"] = 1000 * spent / BURGERS_STEPS / count
+            print(
+                f"Burgers, {count} networks stacked: {1000 * spent / BURGERS_STEPS / count:.3f} ms per step"
+            )
+        alone = Training(params, *tasks[0].beginning(0))
+        spent = seconds_of("cpu", lambda: train(params, [alone], LocalLosses([plain], params)))
+        loss = seconds_of("cpu", lambda: _losses_alone(params, alone, BURGERS_STEPS))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    found["burgers, kernel, ms"] = 1000 * spent / BURGERS_STEPS
+    found["burgers, loss and gradient alone, ms"] = 1000 * loss / BURGERS_STEPS
+    print(
+        f"Burgers, one network, compiled kernel if there is one: {1000 * spent / BURGERS_STEPS:.3f} ms per step, of "
+        f"which the loss and its gradient {1000 * loss / BURGERS_STEPS:.3f}, which stay on the CPU in any case"
+    )
+    return found
+
+
+def _losses_alone(params: BurgersParams, training: Training, steps: int) -> None:
+    losses = LocalLosses([plain], params)
+    losses.begin([training.points])
+    vectors = training.vectors()
+    for epoch in range(steps):
+        losses.ask(0, epoch, vectors)
+
+
+def evaluation_figures(options: argparse.Namespace) -> Figures:
+    """CPU seconds of a whole evaluation of each environment's starting program; the least of three."""
+    found: Figures = {}
+    with ConfinedEvaluator() as evaluator:
+        for env in ("ATLAS-Bandit-v0", "ATLAS-Burgers-v0"):
+            spent = [_evaluation_cpu(evaluator, env) for _ in range(3)]
+            found[f"evaluation, {env}, CPU s"] = min(spent)
+            print(f"evaluation, {env}: {min(spent):.2f} CPU s (of {', '.join(f'{s:.2f}' for s in spent)})")
+    return found
+
+
+def _evaluation_cpu(evaluator: ConfinedEvaluator, env: str) -> float:
+    began = time.process_time()
+    task = make_task(env, seed=0)
+    limits = replace(task.limits, wall_s=600.0)  # a busy machine is not the program's fault
+    evaluation = evaluator.evaluate(task_spec(env).starts["named"], replace(task, limits=limits))
+    if not evaluation.ok:
+        raise RuntimeError(f"{env}: {evaluation.status}: {evaluation.detail}")
+    return time.process_time() - began + evaluation.cpu_s
+
+
+if __name__ == "__main__":
+    sys.exit(main())
