@@ -10,11 +10,21 @@ validated and bounded by the same code for both forms, and the call's record is 
 on. A consultation never raises for anything a server does and never outlasts its deadline.
 """
 
-from agents.supporters.call import Consultation, SupporterCall
-from agents.supporters.exploration import ExplorationAdvice, ExplorationRequest, Failure, Patch, Suggestion
-from agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange, Regression
-from agents.supporters.settings import RoleSettings, Supporters, SupporterSettings, build_supporters
-from agents.supporters.strategist import GateOutcome, StrategyAdvice, Telemetry, TuningControls
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agents.supporters.call import Consultation, SupporterCall
+    from agents.supporters.exploration import (
+        ExplorationAdvice,
+        ExplorationRequest,
+        Failure,
+        Patch,
+        Suggestion,
+    )
+    from agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange, Regression
+    from agents.supporters.settings import RoleSettings, Supporters, SupporterSettings, build_supporters
+    from agents.supporters.strategist import GateOutcome, StrategyAdvice, Telemetry, TuningControls
 
 __all__ = [
     "Consultation",
@@ -37,3 +47,15 @@ __all__ = [
     "TuningControls",
     "build_supporters",
 ]
+
+# Each name is imported when it is first asked for: whoever reads a run's calls needs no HTTP client.
+_MODULES = ("call", "exploration", "inspector", "settings", "strategist")
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        for module in _MODULES:
+            found = import_module(f"{__name__}.{module}")
+            if hasattr(found, name):
+                return getattr(found, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

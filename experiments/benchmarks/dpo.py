@@ -4,7 +4,8 @@
 
 Every contender runs in a process of its own, one after the other, on the same pairs in the same batches
 from the same weights, and reports the seconds of the phase (reference included, loading excluded), wall clock
-and CPU (which is what counts where other programs are running), the peak of its resident memory (everything included), its losses and its adapter. Contenders:
+and CPU (which is what counts where other programs are running), the peak of its resident memory (everything
+included), its losses and its adapter. Contenders:
 
 - packed: this package's trainer, one sequence per prompt;
 - stock: TRL's `DPOTrainer` with its own collation and loss, same settings;
@@ -146,11 +147,12 @@ def report(figures: dict[str, dict[str, Any]], folder: Path) -> None:
     packed = figures["packed"]
     for name in [name for name in figures if name != "packed"]:
         other = figures[name]
+        seconds, cpu, memory, tokens = (
+            packed[key] / other[key] for key in ("seconds", "cpu", "memory", "tokens")
+        )
         print(
-            f"packed / {name}: {packed['seconds'] / other['seconds']:.3f} of the time, "
-            f"{packed['cpu'] / other['cpu']:.3f} of the CPU time (goal {GOALS['seconds']}), {packed['memory'] / other['memory']:.2f} of the memory "
-            f"(goal {GOALS['memory']}), "
-            f"{packed['tokens'] / other['tokens']:.3f} of the tokens"
+            f"packed / {name}: {seconds:.3f} of the time, {cpu:.3f} of the CPU time (goal {GOALS['seconds']}), "
+            f"{memory:.2f} of the memory (goal {GOALS['memory']}), {tokens:.3f} of the tokens"
         )
         print_differences(figures, name, folder)
     kl = packed["kl"]
