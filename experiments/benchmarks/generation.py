@@ -1,0 +1,188 @@
+"""The embedded model through transformers and through vLLM: tokens per second, adapters, non-copy decoding.
+
+    OMP_NUM_THREADS=1 python -m experiments.benchmarks.generation
+
+Every contender (an engine, and how its adapter is applied) runs in a process of its own, vLLM's in the environment
+that `make vllm` makes; the whole round is repeated, and of each figure the best is kept, since other work on the
+machine only ever slows one down. For the same reason time on a CPU is that of the process, which on an idle machine
+and with one thread is the time that passes. Loading is excluded, and each workload is gone through once in small
+before it is measured.
+
+- `decode`: 1, 8 or 32 samples of one line-edit prompt (the bandit's initial program) that run on past the line, for
+  at most 32 tokens; reading the prompt is included in the time.
+- `lines`: what a run asks for: 4 prompts of 8 samples that end with their line, plainly and with non-copy decoding.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from agents.backend_settings import BackendSettings, VLLMSettings
+from agents.backends import open_backend
+from agents.generation import GenerationRequest, Generator, Sampling
+from agents.model import resolve_model
+from agents.policy import POLICY, Policy
+from agents.proposals.base import Showing
+from agents.proposals.edit_line import EditLine
+from agents.transformers_backend import TransformersGenerator
+from atlas_gym import task_spec
+from experiments.benchmarks.dpo import _program
+
+CONTENDERS = ("transformers base", "transformers merged", "transformers unmerged")
+VLLM_CONTENDERS = ("vllm base", "vllm merged", "vllm unmerged")
+BATCHES = (1, 8, 32)
+TOKENS = 32
+
+
+def main() -> None:
+    """Run every contender in turn and print the tables; with `--contender`, be one."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    default = Path(os.environ.get("VENV_VLLM", ".venv-vllm")) / "bin" / "python"
+    parser.add_argument("--vllm-python", type=Path, default=default, help="interpreter that has vLLM")
+    parser.add_argument("--rounds", type=int, default=2, help="how often everything is measured")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu", help="where the policy's weights are (vLLM finds its own)")
+    parser.add_argument("--model", default="embedded")
+    parser.add_argument("--only", nargs="*", default=[], help="contenders to measure; default: all")
+    parser.add_argument("--json", type=Path, help="keep the figures in this file, with those that it has")
+    parser.add_argument("--contender", choices=CONTENDERS + VLLM_CONTENDERS, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.contender:
+        print(json.dumps(contend(arguments)))
+        return
+    contenders = CONTENDERS + (VLLM_CONTENDERS if arguments.vllm_python.exists() else ())
+    if contenders == CONTENDERS:
+        print(
+            f"{arguments.vllm_python} does not exist, so vLLM is left out: make vllm, or name --vllm-python"
+        )
+    stored = arguments.json and arguments.json.exists()
+    figures: dict[str, dict[str, float]] = json.loads(arguments.json.read_text()) if stored else {}
+    for _ in range(arguments.rounds):
+        for name in [name for name in contenders if name in (arguments.only or contenders)]:
+            python = str(arguments.vllm_python) if name in VLLM_CONTENDERS else sys.executable
+            keep_best(figures.setdefault(name, {}), spawn(name, python))
+    report({name: figures[name] for name in CONTENDERS + VLLM_CONTENDERS if name in figures})
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=1))
+
+
+def spawn(contender: str, python: str) -> dict[str, float]:
+    """Run one contender in a fresh process with this process's arguments."""
+    command = [python, "-m", "experiments.benchmarks.generation", *sys.argv[1:], "--contender", contender]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    with tempfile.TemporaryFile("w+") as log:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, check=False
+        )
+        log.seek(0)
+        if done.returncode:
+            sys.exit(f"{contender} failed:\n{log.read()[-3000:]}")
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    print(contender, {name: round(value, 2) for name, value in figures.items()}, flush=True)
+    return figures
+
+
+def keep_best(best: dict[str, float], figures: dict[str, float]) -> None:
+    """Seconds: the smallest of each."""
+    for name, value in figures.items():
+        best[name] = min(value, best.get(name, value))
+
+
+def contend(arguments: argparse.Namespace) -> dict[str, float]:
+    """Be one contender: seconds of each workload."""
+    torch.set_num_threads(arguments.threads)
+    engine, adapter = arguments.contender.split()
+    policy = Policy.load(resolve_model(arguments.model), device=arguments.device)
+    if adapter != "base":
+        source = torch.Generator().manual_seed(0)
+        for name, tensor in policy.tensors(POLICY).items():
+            if ".lora_B." in name:
+                tensor.data.copy_(torch.randn(tensor.shape, generator=source) * 0.005)
+    with serving(engine, adapter, arguments.model, policy) as (generator, swap):
+        return {"swap": swap} | measure(generator)
+
+
+@contextmanager
+def serving(engine: str, adapter: str, model: str, policy: Policy) -> Iterator[tuple[Generator, float]]:
+    """A generator with the adapter applied as the contender's name says, and the seconds that took."""
+    sampling = Sampling(max_function_tokens=TOKENS)
+    if engine == "transformers" and adapter == "unmerged":
+        with policy.using(POLICY) as adapted:
+            yield TransformersGenerator(adapted.get_base_model(), policy.tokenizer, sampling), 0.0
+        return
+    options = VLLMSettings(adapter="lora" if adapter == "unmerged" else "merged", max_model_len=2048)
+    settings = BackendSettings("vllm" if engine == "vllm" else "transformers", vllm=options)
+    with tempfile.TemporaryDirectory() as folder:
+        backend = open_backend(settings, sampling, model=model, folder=Path(folder), policy=policy)
+        start = time.perf_counter()
+        with backend.serving(POLICY) as generator:
+            yield generator, time.perf_counter() - start
+        backend.close()
+
+
+def measure(generator: Generator) -> dict[str, float]:
+    """Seconds per drawn token of `decode` by batch, seconds per sample of `lines`, plainly and without copies."""
+    lines = make_lines()
+    plain = [replace(request, avoid=None) for request in lines]
+    figures = {}
+    for batch in BATCHES:
+        request = replace(lines[0], n=batch, avoid=None, stop="function")
+        seconds, tokens, _ = timed(generator, [request])
+        figures[f"decode {batch}"] = seconds / tokens
+    for name, requests in (("plain", plain), ("non-copy", lines)):
+        seconds, tokens, samples = timed(generator, requests)
+        figures |= {f"lines {name}": seconds / samples, f"lines {name}, per token": seconds / tokens}
+    return figures
+
+
+def timed(generator: Generator, requests: Sequence[GenerationRequest]) -> tuple[float, int, int]:
+    """Seconds, drawn tokens and samples, after a go with other seeds and an eighth of the samples."""
+    generator.generate([replace(r, seed=r.seed + 1000, n=max(1, r.n // 8)) for r in requests])
+    clock = time.perf_counter if torch.cuda.is_available() else time.process_time
+    start = clock()
+    completions = [completion for row in generator.generate(requests) for completion in row]
+    seconds = clock() - start
+    return seconds, sum(completion.tokens for completion in completions), len(completions)
+
+
+def make_lines() -> list[GenerationRequest]:
+    """Four line-edit prompts on variants of the bandit's initial program, eight samples each; always the same."""
+    spec = task_spec("ATLAS-Bandit-v0")
+    style = EditLine(spec.function)
+    requests = []
+    for index, window in enumerate((50, 30, 70, 20)):
+        parent, worse = (_program(spec.starts["named"], window + shift, index) for shift in (0, 5))
+        hole = style.holes(parent.program)[index]
+        proposal = style.propose(parent, hole, Showing(worse=worse))
+        requests.append(GenerationRequest(proposal.prompt, 8, avoid=proposal.avoid, seed=index))
+    return requests
+
+
+def report(figures: dict[str, dict[str, float]]) -> None:
+    """Print both tables as Markdown."""
+    print("\n| tokens/s | batch 1 | batch 8 | batch 32 | adapter in place, s |\n|---|---|---|---|---|")
+    for name, found in figures.items():
+        speeds = " | ".join(f"{1 / found[f'decode {batch}']:.0f}" for batch in BATCHES)
+        print(f"| {name} | {speeds} | {found['swap']:.1f} |")
+    print(
+        "\n| line edits, 4 × 8 | plain, ms per sample | non-copy, ms per sample | cost of non-copy |\n|---|---|---|---|"
+    )
+    for name, found in figures.items():
+        plain, without = (1000 * found[f"lines {way}"] for way in ("plain", "non-copy"))
+        print(f"| {name} | {plain:.0f} | {without:.0f} | {without / plain - 1:+.0%} |")
+
+
+if __name__ == "__main__":
+    main()
