@@ -92,7 +92,7 @@ class AtlasRow:
     env_id: str
     """Its environment."""
     learner: str
-    """Its method and starting program."""
+    """Its method, length, starting program, model and whether a supporter also wrote programs."""
     seed: int
     """Its seed."""
     evaluations: int
@@ -109,6 +109,10 @@ def read_atlas(folder: Path) -> AtlasRow:
         raise ValueError(f"{folder} has no held-out scores: the run is not finished")
     if run.setting("env_args"):
         raise ValueError(f"{folder} is a run of the environment with other constants")
-    learner = f"{run.setting('method')} run, `{run.setting('start')}` start, model {run.setting('model')}"
+    supporter = run.setting("supporters.exploration.form") or "off"
+    learner = (
+        f"{run.setting('method')} run, {run.rounds} rounds, `{run.setting('start')}` start, model "
+        f"{run.setting('model')}, exploration supporter {supporter}"
+    )
     evaluations = sum(record.duplicate_of is None for record in run.candidates)
     return AtlasRow(run.setting("env"), learner, run.setting("seed"), evaluations, tuple(scores))
