@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Origin = Literal["seed", "agent", "supporter"]
+Origin = Literal["seed", "agent", "supporter", "carried"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class CandidateRecord:
     island: int
     """Island whose prompt (or start) produced the program."""
     origin: Origin
-    """Who wrote it: the task's start, the research agent, or a supporter."""
+    """Who wrote it: the task's start, the research agent, or a supporter; ``carried`` if it is an island's program
+    scored again because the task changed."""
     style: str
     """Proposal style, for example ``edit_line``; empty for seeds."""
     hole: str

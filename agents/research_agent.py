@@ -113,14 +113,28 @@ class ResearchAgent:
         if record.round > island.round:
             self._begin_round(island, record.round)
         island.add(record)
-        if record.origin == "seed":
-            self._starts[record.island] = record
+        if record.origin in ("seed", "carried"):
+            self._starts.setdefault(record.island, record)
         if record.origin == "agent":
             improved = self.improves(record)
             self._holes_of(record.island).add((record.style, record.hole), improved)
             self._styles_of(record.island).add(record.style, improved)
         if record.score is not None and (self.best_score is None or record.score > self.best_score):
             self.best = record
+
+    def forget(self, keep: int) -> dict[int, list[CandidateRecord]]:
+        """Empty every island, because the task changes and scores with it.
+
+        Returns:
+            Up to ``keep`` programs an island that are worth scoring again: the start, then the best.
+        """
+        kept = {}
+        for index, island in self.islands.items():
+            start = self._starts[index]
+            others = [r for r in island.population if r.program_key != start.program_key]
+            kept[index] = [start, *others][:keep]
+        self.islands, self._starts, self.best = {}, {}, None
+        return kept
 
     def improves(self, record: CandidateRecord) -> bool:
         """Whether a record is a new program that beats its parent by the smallest gain that counts."""

@@ -71,6 +71,10 @@ class Problem(ABC):
         """Scores on the task that are no program's, such as the ends of the scale, by name; here none."""
         return {}
 
+    def observations(self, seed: int, split: str) -> tuple[str, ...]:
+        """Facts about the task that anybody could observe, one line each, for a prompt; here none."""
+        return ()
+
     @abstractmethod
     def text(self, evaluation: Evaluation | None) -> str:
         """Draw an evaluation as text; None before the first."""

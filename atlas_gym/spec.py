@@ -62,3 +62,19 @@ def make_task(env_id: str, *, seed: int, split: str = "train", **params: Any) ->
         TypeError: If the environment has no such keyword.
     """
     return load_problem(env_id, **params).task(seed, split)
+
+
+def observe_task(env_id: str, *, seed: int, split: str = "train", **params: Any) -> tuple[str, ...]:
+    """Facts about a task that anybody could observe without its hidden state, one line each, for a prompt.
+
+    Args:
+        env_id: A registered id.
+        seed: As for `make_task`.
+        split: As for `make_task`.
+        params: The environment's own keywords, where they differ from its defaults.
+
+    Raises:
+        ValueError: If no environment has this id, or the split or seed is not one.
+        TypeError: If the environment has no such keyword.
+    """
+    return load_problem(env_id, **params).observations(seed, split)

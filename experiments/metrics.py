@@ -54,6 +54,7 @@ class Progress:
         self._fold = ClusterFold(settings)
         self._evaluations = 0
         self._best: float | None = None
+        self._task_began = 0
         self._islands: dict[int, float] = {}
         self._reached: dict[int, set[int]] = {}
 
@@ -75,6 +76,8 @@ class Progress:
 
     def _take(self, record: CandidateRecord) -> None:
         self._evaluations += record.duplicate_of is None
+        if record.origin == "carried" and record.round != self._task_began:  # another task, other scores
+            self._task_began, self._best, self._islands = record.round, None, {}
         cluster_of = self._fold.extend((record,))
         if record.score is None:
             return

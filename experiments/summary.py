@@ -19,9 +19,7 @@ def print_summary(store: RunStore, summary: Mapping[str, Any], console: Console)
     phases = [p for p in store.phases() if not p.get("skipped")]
     if phases:
         console.print(_phase_table(store, phases))
-    console.print(
-        f"\nBest program (candidate {summary['best']['id']}, written by the {summary['best']['origin']}):"
-    )
+    console.print(f"\nBest program (candidate {summary['best']['id']}, origin: {summary['best']['origin']}):")
     console.print(Syntax(summary["best"]["program"], "python", background_color="default"))
 
 

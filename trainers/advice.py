@@ -84,16 +84,19 @@ class PhaseAdvisers:
         scores = [r.score for r in recent if r.score is not None]
         quantiles = np.quantile(scores or [0.0], (0, 0.25, 0.5, 0.75, 1)).tolist()
         different = {r.program_key for r in recent if r.passed and not r.is_copy}
-        start = next(self._store.candidates())
+        start = self._store.start(last)
         return Telemetry(
             key=("phase", number), controls=current, pairs=pairs, passed=len(scores),
             failed=len(recent) - len(scores), score_quantiles=tuple(quantiles), initial_score=start.score or 0.0,
-            best_scores=tuple(self._store.best_score(0, row["round"]) or 0.0 for row in rows),
+            best_scores=tuple(self._best_by(row["round"]) for row in rows),
             distinct_share=len(different) / len(recent) if recent else None,
             losses=tuple(step["loss"] for step in rows[-1]["steps"]) if rows else (),
             gate=tuple(GateOutcome(row["promoted"], row["gain"], row["kl"]) for row in rows if row["decision"]),
             min_gain=self._config.gate.min_gain, max_kl=self._config.gate.max_kl,
         )  # fmt: skip
+
+    def _best_by(self, round_: int) -> float:
+        return self._store.best_score(self._store.task_began(round_), round_) or 0.0
 
     def review(
         self, number: int, decision: GateDecision, candidates: Sequence[CandidateResult]

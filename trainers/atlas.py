@@ -2,12 +2,12 @@
 
     blocks of `phase_every` rounds:   explore … explore | phase 1 | explore … explore | phase 2 | …
 
-EvoTune, EvoDPO and plain search are the same loop under other settings (`trainers.config.METHODS`). The loop keeps
+EvoTune, EvoDPO and plain search are the same loop under other settings (`trainers.methods`). The loop keeps
 no state that the run store does not have: run again, it walks the same steps and reads each one that is stored,
 so killing it at any moment and calling it again is the same as never having killed it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -21,7 +21,7 @@ from agents.policy import POLICY, Policy, find_device
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
 from agents.supporters import SupporterCall, build_supporters
-from atlas_gym import make_task, task_spec
+from atlas_gym import task_spec
 from trainers.advice import PhaseAdvisers
 from trainers.config import RunConfig, save_config
 from trainers.confirmation import confirm
@@ -30,6 +30,7 @@ from trainers.exploration import Explorer
 from trainers.observer import Observer
 from trainers.program_cache import ProgramCache
 from trainers.store import RunStore
+from trainers.tasks import TaskSchedule
 from trainers.tuning import Tuning
 
 
@@ -53,7 +54,7 @@ class AtlasRun:
         save_config(config, store.folder / "config.yaml")
         torch.set_num_threads(config.torch_threads)
         self.spec = task_spec(config.env, **config.env_args)
-        self.task = make_task(config.env, seed=config.seed, **config.env_args)
+        self.tasks = TaskSchedule(config)
         self._resources = ExitStack()
         self.pool = self._resources.enter_context(make_pool(config))
         self.policy = (
@@ -68,7 +69,7 @@ class AtlasRun:
             policy=self.policy, further=config.island_models,
         )  # fmt: skip
         self._resources.callback(self.backend.close)
-        self.cache = ProgramCache(self.pool, self.task, store)
+        self.cache = ProgramCache(self.pool, self.tasks.task(1), store)
         supporters = build_supporters(config.supporters, config.env, config.seed)
         supporters.resume(SupporterCall.from_dict(call) for call in store.supporter_calls())
         self.explorer = Explorer(
@@ -76,7 +77,7 @@ class AtlasRun:
         )
         advisers = PhaseAdvisers(config, supporters, store)
         self.tuning = self.policy and Tuning(
-            config, self.policy, self.backend, self.agent.styles[0], advisers, self.cache, store, self._tell
+            config, self.policy, self.backend, self.agent, advisers, self.cache, store, self._tell
         )
         self._generator: Generator | None = None
         self._best: CandidateRecord | None = None
@@ -93,7 +94,8 @@ class AtlasRun:
         seed = self.explorer.seed(start)
         done = self.store.last_round()
         self._tell("seeded", seed.score, done, self.config.rounds)
-        for phase, (first, last) in enumerate(self._blocks(), start=1):
+        for phase, (first, last) in enumerate(self.config.blocks, start=1):
+            self._set_task(phase)
             self._explore(first, last)
             if phase <= self.config.phases and self.tuning:
                 self.tuning.phase(phase, first, last)
@@ -101,10 +103,10 @@ class AtlasRun:
         self._tell("finished", summary)
         return summary
 
-    def _blocks(self) -> Iterator[tuple[int, int]]:
-        step = self.config.phase_every if self.config.tuning else self.config.rounds
-        for first in range(1, self.config.rounds + 1, step):
-            yield first, min(first + step - 1, self.config.rounds)
+    def _set_task(self, block: int) -> None:
+        self.explorer.notes = self.tasks.notes(block)
+        if self.tasks.changes(block):
+            self.explorer.change_task(self.tasks.task(block))
 
     def _explore(self, first: int, last: int) -> None:
         self._tell("stage", f"rounds {first} to {last}: exploring")

@@ -31,6 +31,11 @@ class RunConfig:
     """Environment id."""
     env_args: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments of the environment's task, for example `replicas: 5`."""
+    drift: tuple[Mapping[str, Any], ...] = ()
+    """Keywords laid on `env_args`, one mapping for each block of `phase_every` rounds, in turn: the task changes
+    between phases. Empty: one task all along."""
+    observe: bool = False
+    """Whether prompts say what random play observes of the task."""
     start: str = "named"
     """Starting program: `named` (constants on lines of their own), `inlined` or `scratch`."""
     method: str = "atlas"
@@ -116,6 +121,12 @@ class RunConfig:
         return (self.rounds - 1) // self.phase_every if self.tuning else 0
 
     @property
+    def blocks(self) -> list[tuple[int, int]]:
+        """First and last round of every block; phases fall between blocks."""
+        step = self.phase_every if self.tuning or self.drift else self.rounds
+        return [(first, min(first + step - 1, self.rounds)) for first in range(1, self.rounds + 1, step)]
+
+    @property
     def name(self) -> str:
         """A folder name that tells runs apart."""
         return f"{self.env.removeprefix('ATLAS-').lower()}-{self.method}-{self.start}-s{self.seed}"
@@ -124,20 +135,26 @@ class RunConfig:
 def load_config(path: Path | None, overrides: Mapping[str, Any]) -> RunConfig:
     """A configuration from the method's settings, a file laid on them, and overrides on top.
 
+    A file may begin with `based_on: other.yaml`, a file beside it on which it is laid in turn.
+
     Raises:
         SettingsError: the file is missing or not YAML, or a setting is unknown or unusable.
     """
-    values: dict[str, Any] = {}
-    if path is not None:
-        try:
-            values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        except OSError as error:
-            raise SettingsError(f"the configuration {path} cannot be read: {error.strerror}") from error
-        except yaml.YAMLError as error:
-            raise SettingsError(f"{path} is not YAML: {error}") from error
-    values = merge(values, overrides)
+    values = merge({} if path is None else _read(path), overrides)
     method = METHODS.get(values.get("method", RunConfig.method), {})
     return build(RunConfig, merge(method, values))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except OSError as error:
+        raise SettingsError(f"the configuration {path} cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{path} is not YAML: {error}") from error
+    if isinstance(values, dict) and (base := values.pop("based_on", None)):
+        return merge(_read(path.parent / base), values)
+    return values  # type: ignore[no-any-return]
 
 
 def save_config(config: RunConfig, path: Path) -> None:

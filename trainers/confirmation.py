@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 from agents.candidate import CandidateRecord
-from atlas_gym import make_task
 from atlas_gym.evaluation import Pool
 from trainers.config import RunConfig
 from trainers.store import RunStore
+from trainers.tasks import TaskSchedule
 
 
 def confirm(config: RunConfig, store: RunStore, pool: Pool, tell: Callable[..., None]) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def confirm(config: RunConfig, store: RunStore, pool: Pool, tell: Callable[..., 
     Each held-out seed is a task of its own (with the run's number of replicas), so the spread over them is the
     spread a user of the program would see.
     """
-    initial, (best,) = next(store.candidates()), store.best_candidates(1)
+    initial, (best,) = store.start(), store.best_candidates(1)
     tell("stage", f"confirming on {config.held_out_seeds} held-out seeds")
     rows = store.candidate_counts()
     return {
@@ -51,8 +51,9 @@ def _held_out_scores(record: CandidateRecord, config: RunConfig, store: RunStore
     key = record.program_key or ""
     stored = store.held_out(key)
     if stored is None:
+        tasks = TaskSchedule(config)
         futures = [
-            pool.submit(record.program, make_task(config.env, seed=seed, split="held_out", **config.env_args))
+            pool.submit(record.program, tasks.held_out(len(config.blocks), seed))
             for seed in range(config.held_out_seeds)
         ]
         evaluations = [future.result() for future in futures]

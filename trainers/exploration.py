@@ -15,20 +15,20 @@ steps; a unit that is already in the store is read instead of made.
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from agents.candidate import CandidateRecord, Origin
 from agents.generation import Completion, Generator
 from agents.research_agent import IslandPlan, ResearchAgent
-from agents.supporters import ExplorationRequest, Failure, SupporterCall
+from agents.supporters import ExplorationRequest, Failure
 from agents.supporters.exploration import ExplorationSupporter
-from atlas_gym.evaluation import Evaluation
+from atlas_gym.evaluation import Evaluation, Task
 from atlas_gym.program import program_key
 from trainers.measures import is_new
 from trainers.program_cache import ProgramCache
 from trainers.store import RunStore
+from trainers.units import MadeFrom, Unit, Written
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,15 @@ class ExplorationSettings:
     """Programs the exploration supporter may add per island and round."""
     advise_every: int = 1
     """The exploration supporter is asked every so many rounds."""
+    carried: int = 4
+    """Programs per island that are scored again when the task changes, the start among them; they take the place
+    of the round's samples, so at most `samples` + `patches` are."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.groups <= self.islands:
             raise ValueError("groups must lie between 1 and the number of islands")
-        if self.samples < 1 or self.patches < 0 or self.advise_every < 1:
-            raise ValueError("samples and advise_every must be at least 1, patches at least 0")
+        if self.samples < 1 or self.patches < 0 or self.advise_every < 1 or self.carried < 1:
+            raise ValueError("samples, advise_every and carried must be at least 1, patches at least 0")
 
     def members(self, group: int) -> list[int]:
         """The islands of a group."""
@@ -61,39 +64,6 @@ class ExplorationSettings:
         """Arithmetic id: equal in every run of the same layout, and ascending in the order of recording
         within a unit."""
         return (round_ * self.islands + island) * (self.samples + self.patches) + sample
-
-
-@dataclass(frozen=True)
-class _Written:
-    """A program that somebody wrote for an island; its evaluation is under way, or recorded already (None)."""
-
-    plan: IslandPlan
-    sample: int
-    origin: Origin
-    style: str
-    completion: str
-    program: str
-    evaluation: "Future[Evaluation] | None"
-
-    def outcome(self) -> Evaluation:
-        """The evaluation, waited for."""
-        if self.evaluation is None:
-            raise RuntimeError("a program was taken for recorded, but there is no record of it")
-        return self.evaluation.result()
-
-
-@dataclass
-class _Unit:
-    """A unit under way: what was written and asked, or what the store had of it."""
-
-    round: int
-    group: int
-    plans: Sequence[IslandPlan] = ()
-    written: list[_Written] = field(default_factory=list)
-    calls: list[SupporterCall] = field(default_factory=list)
-    tokens: int = 0
-    generation_s: float = 0.0
-    stored: list[CandidateRecord] | None = None
 
 
 class Explorer:
@@ -123,6 +93,14 @@ class Explorer:
         self.cache = cache
         self.store = store
         self.supporter = supporter
+        self.notes: Sequence[str] = ()
+        self._carried: dict[int, list[CandidateRecord]] = {}
+
+    def change_task(self, task: Task) -> None:
+        """From the next round on programs are scored on another task; that round scores the islands' best again."""
+        self.cache.change_task(task)
+        most = min(self.settings.carried, self.settings.samples + self.settings.patches)
+        self._carried = self.agent.forget(most)
 
     def seed(self, program: str) -> CandidateRecord:
         """Evaluate the starting program (round 0) and give it to every island.
@@ -155,40 +133,62 @@ class Explorer:
 
     def rounds(self, first: int, last: int) -> Iterator[dict[str, Any]]:
         """Explore rounds `first` to `last` inclusive; yields each unit's summary as it is folded."""
-        under_way: deque[_Unit] = deque()
+        under_way: deque[Unit] = deque()
         for round_ in range(first, last + 1):
             for group in range(self.settings.groups):
                 if len(under_way) == self.settings.groups:
                     yield self._collect(under_way.popleft())
                 under_way.append(self._launch(round_, group))
+            self._carried = {}
         while under_way:
             yield self._collect(under_way.popleft())
 
-    def _launch(self, round_: int, group: int) -> _Unit:
-        unit = _Unit(round_, group)
+    def _launch(self, round_: int, group: int) -> Unit:
+        unit = Unit(round_, group)
         islands = self.settings.members(group)
         if self.store.unit_summary(round_, group) is not None:
             unit.stored = self.store.unit_candidates(round_, islands)
             return unit
-        unit.plans = self.agent.plan(round_, islands, self.settings.samples)
+        if self._carried:
+            self._carry(unit, islands)
+        else:
+            self._generate(unit, islands)
+        return unit
+
+    def _carry(self, unit: Unit, islands: Sequence[int]) -> None:
+        for island in islands:
+            for slot, record in enumerate(self._carried[island]):
+                self._write(
+                    unit,
+                    MadeFrom(island, record.id, parent_key=record.program_key),
+                    slot,
+                    "carried",
+                    "",
+                    "",
+                    record.program,
+                )
+
+    def _generate(self, unit: Unit, islands: Sequence[int]) -> None:
+        unit.plans = self.agent.plan(unit.round, islands, self.settings.samples, notes=self.notes)
+        made_from = [MadeFrom.plan(plan, prompted=True) for plan in unit.plans]
 
         def submit(request: int, sample: int, completion: Completion) -> None:
             plan = unit.plans[request]
             program = plan.proposal.assemble(completion.text)
             unit.tokens += completion.tokens
-            self._write(unit, plan, sample, "agent", plan.proposal.style, completion.text, program)
+            style = plan.proposal.style
+            self._write(unit, made_from[request], sample, "agent", style, completion.text, program)
 
         started = time.monotonic()
         self.generator().stream([plan.request for plan in unit.plans], submit)
         unit.generation_s = time.monotonic() - started
-        if self.supporter is not None and round_ % self.settings.advise_every == 0:
+        if self.supporter is not None and unit.round % self.settings.advise_every == 0:
             self._consult(unit, self.supporter)
-        return unit
 
     def _write(
         self,
-        unit: _Unit,
-        plan: IslandPlan,
+        unit: Unit,
+        made_from: MadeFrom,
         sample: int,
         origin: Origin,
         style: str,
@@ -196,9 +196,9 @@ class Explorer:
         program: str,
     ) -> None:
         evaluation = self.cache.submit(program)
-        unit.written.append(_Written(plan, sample, origin, style, completion, program, evaluation))
+        unit.written.append(Written(made_from, sample, origin, style, completion, program, evaluation))
 
-    def _consult(self, unit: _Unit, supporter: ExplorationSupporter) -> None:
+    def _consult(self, unit: Unit, supporter: ExplorationSupporter) -> None:
         """Ask about each parent of the unit, and start evaluating the patches that come back."""
         for plan in unit.plans:
             request = self._request(unit.round, plan)
@@ -206,7 +206,15 @@ class Explorer:
             unit.calls.append(consultation.call)
             patches = consultation.advice.patches[: self.settings.patches]
             for slot, patch in enumerate(patches, start=self.settings.samples):
-                self._write(unit, plan, slot, "supporter", patch.kind, "", patch.program)
+                self._write(
+                    unit,
+                    MadeFrom.plan(plan, prompted=False),
+                    slot,
+                    "supporter",
+                    patch.kind,
+                    "",
+                    patch.program,
+                )
 
     def _request(self, round_: int, plan: IslandPlan) -> ExplorationRequest:
         parent = self.store.candidate(plan.proposal.parent_id)
@@ -218,7 +226,7 @@ class Explorer:
             tried=self.cache.keys, max_patches=self.settings.patches,
         )  # fmt: skip
 
-    def _collect(self, unit: _Unit) -> dict[str, Any]:
+    def _collect(self, unit: Unit) -> dict[str, Any]:
         if unit.stored is not None:
             for record in unit.stored:
                 self._fold(record)
@@ -236,41 +244,33 @@ class Explorer:
         self.cache.record(record)
         self.agent.record(record)
 
-    def _records(self, unit: _Unit) -> list[CandidateRecord]:
+    def _records(self, unit: Unit) -> list[CandidateRecord]:
         """The unit's candidates in the order of their ids, whatever order they were written in."""
         records: list[CandidateRecord] = []
         seen: dict[str, CandidateRecord] = {}
-        for written in sorted(unit.written, key=lambda w: (w.plan.island, w.sample)):
+        for written in sorted(unit.written, key=lambda w: (w.made_from.island, w.sample)):
             record = self._record(unit.round, written, seen)
             if record.program_key is not None:
                 seen.setdefault(record.program_key, record)
             records.append(record)
         return records
 
-    def _record(self, round_: int, written: _Written, seen: dict[str, CandidateRecord]) -> CandidateRecord:
-        plan, key = written.plan, program_key(written.program)
+    def _record(self, round_: int, written: Written, seen: dict[str, CandidateRecord]) -> CandidateRecord:
+        key = program_key(written.program)
         earlier = self.cache.recorded(key) or (seen.get(key) if key else None)
-        outcome = earlier if earlier is not None else written.outcome()
-        by_agent = written.origin == "agent"
-        return CandidateRecord(
-            id=self.settings.candidate_id(round_, plan.island, written.sample), round=round_, island=plan.island,
-            origin=written.origin, style=written.style, hole=plan.proposal.hole if by_agent else "",
-            parent_id=plan.proposal.parent_id, prompt=plan.proposal.prompt if by_agent else "",
-            completion=written.completion, program=written.program, program_key=key, status=str(outcome.status),
-            score=outcome.score, detail=outcome.detail, metrics=dict(outcome.metrics),
-            parent_score=plan.parent_score, is_copy=key == plan.parent_key,
-            duplicate_of=earlier.id if earlier is not None else None, diagnosis=outcome.diagnosis,
-        )  # fmt: skip
+        id_ = self.settings.candidate_id(round_, written.made_from.island, written.sample)
+        return written.record(id_, round_, key, earlier)
 
     def _island_best(self, island: int, records: list[CandidateRecord]) -> float | None:
         """The island's best score once these records are folded in."""
-        best = self.agent.islands[island].best
+        known = self.agent.islands.get(island)
+        best = known.best if known is not None else None
         scores = [best.score] if best is not None and best.score is not None else []
         return max(
             scores + [r.score for r in records if r.island == island and r.score is not None], default=None
         )
 
-    def _summary(self, unit: _Unit, records: list[CandidateRecord], waited: float) -> dict[str, Any]:
+    def _summary(self, unit: Unit, records: list[CandidateRecord], waited: float) -> dict[str, Any]:
         statuses: dict[str, int] = {}
         for record in records:
             statuses[record.status] = statuses.get(record.status, 0) + 1
@@ -285,7 +285,7 @@ class Explorer:
             "distinct": len({r.program_key for r in records if is_new(r) and r.duplicate_of is None}),
             "statuses": statuses,
             "best": max(scores, default=None),
-            "island_best": {str(plan.island): self._island_best(plan.island, records) for plan in unit.plans},
+            "island_best": {str(i): self._island_best(i, records) for i in self.settings.members(unit.group)},
             "tokens": unit.tokens,
             "generation_s": round(unit.generation_s, 3),
             "evaluation_wait_s": round(waited, 3),

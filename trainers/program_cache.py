@@ -28,6 +28,12 @@ class ProgramCache:
         self._running: dict[str, Future[Evaluation]] = {}
         self._first: dict[str, int] = {}
 
+    def change_task(self, task: Task) -> None:
+        """Score on another task from now on: nothing that is recorded says anything of it."""
+        self._task = task
+        self._running.clear()
+        self._first.clear()
+
     def submit(self, program: str) -> "Future[Evaluation] | None":
         """Start an evaluation, or join one under way; None if the program's outcome is recorded already."""
         key = program_key(program)

@@ -226,11 +226,12 @@ class RunStore:
         )
 
     def best_candidates(self, limit: int) -> list[CandidateRecord]:
-        """The different candidates with the highest training scores, best first, the earliest of equals."""
+        """The different candidates with the highest training scores under the run's last task, best first, the
+        earliest of equals."""
         best = self.candidates(
             "WHERE c.id IN (SELECT id FROM candidates WHERE score IS NOT NULL AND duplicate_of IS NULL "
-            "ORDER BY score DESC, id LIMIT ?)",
-            (limit,),
+            "AND round >= ? ORDER BY score DESC, id LIMIT ?)",
+            (self.task_began(), limit),
         )
         return sorted(best, key=lambda record: (-(record.score or 0.0), record.id))
 
@@ -255,6 +256,16 @@ class RunStore:
     def count(self, table: str) -> int:
         """Number of rows of a table."""
         return self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+
+    def task_began(self, last: int | None = None) -> int:
+        """The round since which scores are comparable to those of the round `last` (default: the last there is):
+        where the task changed last, 0 if it never did."""
+        query = "SELECT max(round) FROM candidates WHERE origin = 'carried' AND round <= ?"
+        return self._db.execute(query, (self.last_round() if last is None else last,)).fetchone()[0] or 0
+
+    def start(self, last: int | None = None) -> CandidateRecord:
+        """The starting program as the task of the round `last` scores it."""
+        return next(self.candidates("WHERE c.round >= ?", (self.task_began(last),)))
 
     def best_score(self, first: int, last: int) -> float | None:
         """The best score of the rounds `first` to `last`, None if nothing was scored in them."""

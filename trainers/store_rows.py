@@ -20,6 +20,7 @@ CREATE TABLE IF NOT EXISTS candidates (
     diagnosis TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX IF NOT EXISTS candidates_by_round ON candidates (round, island);
+CREATE INDEX IF NOT EXISTS candidates_carried ON candidates (round) WHERE origin = 'carried';
 CREATE TABLE IF NOT EXISTS units (
     round INTEGER, grp INTEGER, summary TEXT NOT NULL, PRIMARY KEY (round, grp)
 );

@@ -17,8 +17,8 @@ from typing import Any
 from agents.backends import Backend
 from agents.candidate import CandidateRecord
 from agents.policy import POLICY, REFERENCE, Policy
-from agents.proposals import Proposal, Style
-from agents.research_agent import IslandPlan
+from agents.proposals import Proposal
+from agents.research_agent import IslandPlan, ResearchAgent
 from agents.seeding import stream, torch_seed
 from trainers.advice import PhaseAdvisers, PhaseControls
 from trainers.config import RunConfig
@@ -27,7 +27,7 @@ from trainers.gate import GateDecision, gate_warnings
 from trainers.launch import launched
 from trainers.pairs import PreferencePair, ScoredCompletion, build_pairs
 from trainers.phase import PhaseResult, PhaseSettings, run_phase
-from trainers.probe import probe_plans, take_probe
+from trainers.probe import drawn_plans, probe_plans, take_probe
 from trainers.program_cache import ProgramCache
 from trainers.settings_file import build, plain
 from trainers.store import RunStore
@@ -43,7 +43,7 @@ class Tuning:
         config: the run's configuration.
         policy: the policy that is tuned.
         backend: writes fresh samples with any adapter of the policy.
-        style: the style the probe asks in.
+        agent: plans what the probe asks.
         advisers: strategist and inspector.
         cache: evaluates fresh samples.
         store: the run store.
@@ -55,7 +55,7 @@ class Tuning:
         config: RunConfig,
         policy: Policy,
         backend: Backend,
-        style: Style,
+        agent: ResearchAgent,
         advisers: PhaseAdvisers,
         cache: ProgramCache,
         store: RunStore,
@@ -64,7 +64,7 @@ class Tuning:
         self.config = config
         self.policy = policy
         self.backend = backend
-        self.style = style
+        self.agent = agent
         self.advisers = advisers
         self._controls = PhaseControls(advisers.current_controls())
         self.cache = cache
@@ -98,7 +98,7 @@ class Tuning:
             result = {"phase": number, "round": last, "skipped": reason}
             self.store.add_phase(number, last, False, result, ())
             return
-        self._probe(number, "before")
+        self._probe(number, "before", last, pairs)
         self._tell("stage", f"phase {number}: tuning on {len(pairs)} pairs")
         outcome = run_phase(
             self.policy, pairs, settings, self.config.gate, self._scorer(number, last),
@@ -107,7 +107,7 @@ class Tuning:
         )  # fmt: skip
         for adapter in (POLICY, REFERENCE):
             self.policy.save(adapter, self._folder(number, adapter))
-        self._probe(number, "after")
+        self._probe(number, "after", last, pairs)
         row = self._row(outcome, last, earlier)
         self.store.add_phase(number, last, outcome.promoted, row, pairs, self.advisers.calls)
 
@@ -119,8 +119,9 @@ class Tuning:
     def _reason_to_skip(self, first: int, last: int) -> str:
         if not self.config.skip_idle_phases:
             return ""
-        before = self.store.best_score(0, first - 1)
-        since = self.store.best_score(first, last)
+        began = self.store.task_began(last)
+        before = self.store.best_score(began, max(began, first - 1))
+        since = self.store.best_score(max(first, began + 1), last)
         improved = since is not None and (before is None or since > before)
         return "" if improved else f"exploration brought no improvement in rounds {first} to {last}"
 
@@ -156,13 +157,12 @@ class Tuning:
     def _plan(self, island: int, proposal: Proposal) -> IslandPlan:
         return plan_of(island, proposal, self.store.candidate(proposal.parent_id))
 
-    def _probe(self, number: int, moment: str) -> None:
+    def _probe(self, number: int, moment: str, last: int, pairs: Sequence[PreferencePair]) -> None:
         if self.config.probe.samples == 0:
             return
         result = self.store.probe(number, moment)
         if result is None:
-            start = next(self.store.candidates())
-            plans = probe_plans(self.style, start)
+            plans = self._probe_plans(number, last, pairs)
             with self.backend.serving(POLICY) as generator:
                 result = take_probe(
                     generator, self.cache, plans, self.config.probe,
@@ -170,6 +170,11 @@ class Tuning:
                 )  # fmt: skip
             self.store.add_probe(number, moment, result)
         self._tell("probe", number, moment, result)
+
+    def _probe_plans(self, number: int, last: int, pairs: Sequence[PreferencePair]) -> list[IslandPlan]:
+        if self.config.probe.prompts:
+            return drawn_plans(self.agent, self.config.probe.prompts, number, {pair.prompt for pair in pairs})
+        return probe_plans(self.agent.styles[0], self.store.start(last))
 
     def _row(self, outcome: PhaseResult, last: int, earlier: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """What the store keeps of a phase: the result, with step averages and the gate's warnings."""

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from atlas_gym.bandit import programs
+from atlas_gym.bandit.observations import observe
 from atlas_gym.bandit.params import PRESETS, BanditParams
 from atlas_gym.bandit.prompts import PREAMBLE, SIGNATURE, description
 from atlas_gym.bandit.rendering import draw_image, draw_text
@@ -75,6 +76,10 @@ class BanditProblem(Problem):
             "uniform play, expected": -float(instances.uniform_regret.mean()),
             "full information (told θ of the last step)": -float(instances.informed_regret.mean()),
         }
+
+    def observations(self, seed: int, split: str) -> tuple[str, ...]:
+        check_seed_and_split(seed, split)
+        return observe(self.params, int(seed), split)
 
     def text(self, evaluation: Evaluation | None) -> str:
         return draw_text(evaluation)

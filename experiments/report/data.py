@@ -34,14 +34,20 @@ class RunData:
     """Confirmation of the initial and the best program by program key, where there is one yet."""
 
     @cached_property
+    def task_began(self) -> int:
+        """The round in which the run's last task began: scores before it mean something else."""
+        return max((c.round for c in self.candidates if c.origin == "carried"), default=0)
+
+    @cached_property
     def initial(self) -> CandidateRecord | None:
-        """The program the run started from."""
-        return self.candidates[0] if self.candidates else None
+        """The program the run started from, as its last task scores it."""
+        return next((c for c in self.candidates if c.round >= self.task_began), None)
 
     @cached_property
     def best(self) -> CandidateRecord | None:
         """The highest score on the training seeds, the earliest of equals."""
-        return max((c for c in self.candidates if c.passed), key=lambda c: (c.score, -c.id), default=None)
+        comparable = (c for c in self.candidates if c.passed and c.round >= self.task_began)
+        return max(comparable, key=lambda c: (c.score, -c.id), default=None)
 
     @property
     def tuned_phases(self) -> list[Mapping[str, Any]]:
@@ -113,11 +119,16 @@ def _probes(
 
 
 def best_curve(run: RunData) -> list[tuple[int, float]]:
-    """Best score so far against different programs evaluated: one point per improvement, and the last one."""
+    """Best score so far against different programs evaluated: one point per improvement, and the last one.
+
+    Where the task drifted, the curve is that of the last task.
+    """
     points: list[tuple[int, float]] = []
     evaluations = 0
     for record in run.candidates:
         evaluations += record.duplicate_of is None
+        if record.round < run.task_began:
+            continue
         if record.score is not None and (not points or record.score > points[-1][1]):
             points.append((evaluations, record.score))
     if points and points[-1][0] < evaluations:

@@ -1,6 +1,5 @@
 """`kill -9` of the real main job, real weights and confined workers included: nothing lost, nothing doubled."""
 
-import os
 import random
 import signal
 import subprocess
@@ -15,10 +14,13 @@ from agents.model import ModelMissing, resolve_model
 from trainers.store import RunStore
 
 SMALL = [
-    "rounds=5", "phase_every=2", "exploration.islands=3", "exploration.samples=6", "pairs.count=8", "probe.samples=1",
+    "rounds=8", "phase_every=3", "exploration.islands=3", "exploration.samples=6", "pairs.count=8", "probe.samples=1",
     "gate_samples=2", "held_out_seeds=2", "env_args.replicas=2", "env_args.horizon=300", "tracking=off",
     "torch_threads=1",
 ]  # fmt: skip
+
+
+KILLS = 10
 
 
 def start(folder: Path) -> subprocess.Popen:
@@ -33,6 +35,18 @@ def finish(folder: Path) -> None:
     process = start(folder)
     output, _ = process.communicate(timeout=600)
     assert process.returncode == 0, output.decode()
+
+
+def kill_at_random(process: subprocess.Popen) -> bool:
+    """Kill a run some moments after it has got to work; False if it came to its end first."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if b"exploring" in line:
+            break
+    time.sleep(random.uniform(0, 4))
+    process.kill()
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
 
 
 def contents(folder: Path) -> tuple:
@@ -52,15 +66,9 @@ def test_killed_at_random_moments_and_resumed(tmp_path):
     except ModelMissing as error:
         pytest.skip(str(error))
     finish(tmp_path / "whole")
-    rng = random.Random()
     before = set(psutil.pids())
-    for _ in range(3):
-        process = start(tmp_path / "killed")
-        time.sleep(rng.uniform(5, 35))
-        if process.poll() is not None:
-            break
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+    killed = sum(kill_at_random(start(tmp_path / "killed")) for _ in range(KILLS))
+    assert killed > KILLS // 2, "the run ended before it was killed often enough to show anything"
     finish(tmp_path / "killed")
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
     assert_nothing_left_behind(before)
