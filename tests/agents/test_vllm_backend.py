@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -139,16 +140,13 @@ def tune(policy, seed):
 
 
 def firsts(backend, adapter=POLICY):
-    """Where 60 samples leave their parent and with which character: equal numbers, so equal models agree."""
-    parent = " x + 1"
+    """What 60 samples keep of their parent, and their first token: equal numbers, so equal models agree."""
+    request = GenerationRequest(
+        "def f(x):\n    a =", 60, avoid=" x + 1", seed=9, sampling=replace(SAMPLING, max_new_tokens=1)
+    )
     with backend.serving(adapter) as generator:
-        (row,) = generator.generate([GenerationRequest("def f(x):\n    a =", 60, avoid=parent, seed=9)])
-    return [_begin(completion.text, parent) for completion in row]
-
-
-def _begin(text, parent):
-    pairs = enumerate(zip(text, parent, strict=False))
-    return text[: next((i for i, (a, b) in pairs if a != b), min(len(text), len(parent))) + 1]
+        (row,) = generator.generate([request])
+    return [completion.text for completion in row]
 
 
 @INSIDE
