@@ -32,6 +32,8 @@ class TaskSpec:
     """Whole programs to start from: `named` (constants on lines of their own), `inlined`, `scratch`."""
     worst_score: float
     """Reward of a program that failed; below every score that a program can reach."""
+    errors: tuple[str, ...] = ()
+    """Those of its metrics that are errors: never negative, lower is better."""
 
 
 def task_spec(env_id: str, **params: Any) -> TaskSpec:

@@ -11,13 +11,27 @@ from typing import Any
 
 import numpy as np
 
-from agents.supporters import GateOutcome, Inspection, SupporterCall, Supporters, Telemetry, TuningControls
+from agents.policy import REFERENCE
+from agents.supporters import (
+    GateOutcome,
+    Inspection,
+    MetricChange,
+    SupporterCall,
+    Supporters,
+    Telemetry,
+    TuningControls,
+)
 from trainers.config import RunConfig
 from trainers.gate import GateDecision
+from trainers.measures import DISTINCT_SHARE, VALID_SHARE
 from trainers.pairs import PairSettings, PreferencePair
 from trainers.phase import PhaseSettings
 from trainers.phase_result import CandidateResult
 from trainers.store import RunStore
+
+
+Measured = Mapping[str, Mapping[str, float]]
+"""Measurements of fresh samples (`trainers.measures.measurements`) by adapter."""
 
 
 @dataclass(frozen=True)
@@ -99,13 +113,13 @@ class PhaseAdvisers:
         return self._store.best_score(self._store.task_began(round_), round_) or 0.0
 
     def review(
-        self, number: int, decision: GateDecision, candidates: Sequence[CandidateResult]
+        self, number: int, measured: Measured, decision: GateDecision, candidates: Sequence[CandidateResult]
     ) -> GateDecision:
         """The gate's decision after the inspector; refused at most."""
         inspector = self._supporters.inspector
         if inspector is None:
             return decision
-        consultation = inspector.consult(self._inspection(number, decision, candidates))
+        consultation = inspector.consult(self._inspection(number, measured, decision, candidates))
         self.calls.append(consultation.call)
         verdict = consultation.advice
         return (
@@ -115,7 +129,7 @@ class PhaseAdvisers:
         )
 
     def _inspection(
-        self, number: int, decision: GateDecision, candidates: Sequence[CandidateResult]
+        self, number: int, measured: Measured, decision: GateDecision, candidates: Sequence[CandidateResult]
     ) -> Inspection:
         chosen = next(
             (c for c in candidates if c.kl == decision.kl and c.gain == decision.gain), candidates[-1]
@@ -125,5 +139,15 @@ class PhaseAdvisers:
             key=("phase", number), rule_accepts=decision.promote, gain=decision.gain, kl=decision.kl,
             min_gain=decision.min_gain, max_kl=decision.max_kl, gain_error=chosen.gain_error,
             samples=self._config.gate_samples * self._config.phase.gate_prompts,
+            metrics=_changes(measured.get(REFERENCE, {}), measured.get(chosen.name, {})),
             recent=tuple(bool(row["promoted"]) for row in rows),
         )  # fmt: skip
+
+
+def _changes(reference: Mapping[str, float], candidate: Mapping[str, float]) -> tuple[MetricChange, ...]:
+    """The candidate's measurements beside the reference's, where both have them."""
+    return tuple(
+        MetricChange(name, reference[name], candidate[name], name in (VALID_SHARE, DISTINCT_SHARE))
+        for name in candidate
+        if name in reference
+    )

@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from agents.candidate import CandidateRecord
 
 
+VALID_SHARE, DISTINCT_SHARE = "valid_share", "distinct_share"
+"""Names of the measurements that are better when higher."""
+
+
 @dataclass(frozen=True)
 class Share:
     """A share of samples and how sure it is."""
@@ -63,6 +67,24 @@ def measure(groups: Sequence[Sequence[CandidateRecord]], margin: float = 0.0) ->
         distinct_share=distinct / len(samples) if samples else 0.0,
         distinct_improving=len({r.program_key for r in improving}),
     )
+
+
+def measurements(records: Sequence[CandidateRecord], errors: Sequence[str]) -> dict[str, float]:
+    """What an inspector compares policies by: shares, and the mean of each error metric over what passed.
+
+    Args:
+        records: fresh samples of one policy, at least one.
+        errors: names of metrics that are errors (`TaskSpec.errors`); those that no sample has are left out.
+    """
+    found = {
+        VALID_SHARE: sum(r.passed for r in records) / len(records),
+        DISTINCT_SHARE: len({r.program_key for r in records if is_new(r)}) / len(records),
+    }
+    for name in errors:
+        values = [r.metrics[name] for r in records if r.passed and name in r.metrics]
+        if values:
+            found[name] = sum(values) / len(values)
+    return found
 
 
 def is_new(record: CandidateRecord) -> bool:

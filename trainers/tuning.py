@@ -25,6 +25,7 @@ from trainers.config import RunConfig
 from trainers.fresh import fresh_samples, plan_of
 from trainers.gate import GateDecision, gate_warnings
 from trainers.launch import launched
+from trainers.measures import measurements
 from trainers.pairs import PreferencePair, ScoredCompletion, build_pairs
 from trainers.phase import PhaseResult, PhaseSettings, run_phase
 from trainers.probe import drawn_plans, probe_plans, take_probe
@@ -68,6 +69,7 @@ class Tuning:
         self.advisers = advisers
         self._controls = PhaseControls(advisers.current_controls())
         self.cache = cache
+        self._measured: dict[str, dict[str, float]] = {}
         self.store = store
         self._tell = tell
 
@@ -102,7 +104,7 @@ class Tuning:
         self._tell("stage", f"phase {number}: tuning on {len(pairs)} pairs")
         outcome = run_phase(
             self.policy, pairs, settings, self.config.gate, self._scorer(number, last),
-            phase=number, seed=self.config.seed, review=partial(self.advisers.review, number),
+            phase=number, seed=self.config.seed, review=partial(self.advisers.review, number, self._measured),
             tune=self._tune,
         )  # fmt: skip
         for adapter in (POLICY, REFERENCE):
@@ -150,6 +152,8 @@ class Tuning:
             seeds = [torch_seed(self.config.seed, "gate", number, i) for i in range(len(prompts))]
             with self.backend.serving(adapter) as generator:
                 groups = fresh_samples(generator, self.cache, plans, self.config.gate_samples, seeds)
+            records = [record for group in groups for record in group]
+            self._measured[adapter] = measurements(records, self.agent.spec.errors)
             return [sum(map(_worth, group)) / len(group) for group in groups]
 
         return score

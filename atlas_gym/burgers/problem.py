@@ -57,6 +57,7 @@ class BurgersProblem(Problem):
             description=description(self.params),
             starts={start: without_docstring(programs.__name__, name) for start, name in STARTS.items()},
             worst_score=-WORST_METRIC - 1.0,
+            errors=("relative_l2", "residual", "residual_term", "initial_term", "boundary_term"),
         )
 
     def task(self, seed: int, split: str) -> BurgersTask:

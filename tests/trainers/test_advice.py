@@ -85,8 +85,27 @@ def test_controls_carry_over_through_the_store(store):
 def test_the_inspector_can_only_refuse(store, veto, gain):
     decision = gate_decision(gain, 0.05, GateSettings())
     advisers = PhaseAdvisers(CONFIG, Supporters(inspector=Inspector(veto)), store)
-    reviewed = advisers.review(1, decision, [replace(CANDIDATE, gain=gain)])
+    reviewed = advisers.review(1, {}, decision, [replace(CANDIDATE, gain=gain)])
     assert reviewed.promote == (decision.promote and not veto)
     assert [call.role for call in advisers.calls] == ["inspector"]
     if veto:
         assert "inspector" in reviewed.reason
+
+
+def test_the_inspector_hears_what_got_worse(store):
+    heard = []
+
+    class Listening(Inspector):
+        def consult(self, request):
+            heard.append(request)
+            return super().consult(request)
+
+    advisers = PhaseAdvisers(CONFIG, Supporters(inspector=Listening(False)), store)
+    decision = gate_decision(0.1, 0.05, GateSettings())
+    measured = {
+        "reference": {"valid_share": 0.8, "initial_term": 0.1, "nothing": 1.0},
+        "default": {"valid_share": 0.2, "initial_term": 0.4},
+    }
+    advisers.review(1, measured, decision, [CANDIDATE])
+    worse = {metric.name: metric.regression() for metric in heard[0].metrics}
+    assert worse == {"valid_share": pytest.approx(4.0), "initial_term": pytest.approx(4.0)}

@@ -1,11 +1,12 @@
 """Shares and their standard errors against hand-computed ones."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from agents.candidate import CandidateRecord
-from trainers.measures import measure
+from trainers.measures import measure, measurements
 
 
 def record(status="ok", score=-0.1, parent_score=-0.2, key="k", is_copy=False):
@@ -39,3 +40,14 @@ def test_the_margin_decides_what_improves():
 
 def test_one_prompt_has_no_standard_error():
     assert math.isnan(measure([[record()]]).valid.error)
+
+
+def test_measurements_are_shares_and_means_over_what_passed():
+    records = [
+        replace(record(key="a"), metrics={"residual": 1.0}),
+        replace(record(key="b"), metrics={"residual": 3.0}),
+        replace(record("error"), metrics={}),
+        replace(record(key="a"), metrics={"residual": 2.0}),
+    ]
+    found = measurements(records, ("residual", "unknown"))
+    assert found == {"valid_share": 0.75, "distinct_share": 0.5, "residual": 2.0}
