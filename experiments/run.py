@@ -25,6 +25,7 @@ from agents.generation import BackendError
 from agents.model import ModelMissing
 from atlas_gym.evaluation import EvaluatorError
 from experiments.live import LiveView
+from experiments.plan.show import show_plan
 from experiments.report.write import write_report
 from experiments.summary import print_summary, write_files
 from experiments.wandb_observer import WandbObserver
@@ -49,6 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
     errors = Console(stderr=True, soft_wrap=True)
     try:
         config, folder = _resolve(options)
+        if options.dry_run:
+            show_plan(config, console)
+            return 0
         return _run(config, folder, console)
     except (SettingsError, ModelMissing) as error:
         errors.print(f"[bold red]Error:[/bold red] {error}", highlight=False)
@@ -72,6 +76,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--resume", action="store_true", help="continue the run in --folder")
     parser.add_argument(
         "--resume-if-exists", action="store_true", help="continue it if there is one, else begin"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print what would be done and what it would cost, and do nothing"
     )
     parser.add_argument("--method", choices=sorted(METHODS), help="what learns, and how")
     parser.add_argument("--env", help="environment id")

@@ -154,7 +154,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path} is not YAML: {error}") from error
     if isinstance(values, dict) and (base := values.pop("based_on", None)):
         return merge(_read(path.parent / base), values)
-    return values  # type: ignore[no-any-return]
+    return values
 
 
 def save_config(config: RunConfig, path: Path) -> None:
