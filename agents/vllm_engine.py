@@ -11,6 +11,7 @@ repeatable, and lets merged weights be handed over without a copy on disk.
 from __future__ import annotations
 
 import os
+import warnings
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,9 @@ def require_vllm() -> Any:
         )
     _prepare_environment()
     try:
-        import vllm
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # it reads every name that torch has, old ones too
+            import vllm
     except ImportError as error:
         raise BackendError(
             f"{found[0]} cannot be imported ({error}). Packages for images and sound that came with it are often the "
@@ -106,7 +109,9 @@ def start_engine(settings: VLLMSettings, folder: Path, lora_rank: int = 0) -> An
         options |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": _room(lora_rank)}
     set_threads = torch.set_num_threads  # vLLM replaces it by a function that does nothing
     try:
-        return vllm.LLM(**options, **settings.extra)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            return vllm.LLM(**options, **settings.extra)
     except (ValueError, RuntimeError, OSError) as error:
         raise BackendError(f"vLLM does not start on {folder}: {error}") from error
     finally:

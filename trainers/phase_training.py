@@ -26,6 +26,13 @@ from trainers.packed_dpo import PackedDPOTrainer, PreparedDPOTrainer, borrowed, 
 from trainers.packing import batch_order
 from trainers.pairs import PreferencePair
 
+# transformers before 5.20, which vLLM wants, has it by its old name.
+_CHECKPOINTING = next(
+    name
+    for name in ("activation_checkpointing", "gradient_checkpointing")
+    if name in DPOConfig.__dataclass_fields__
+)
+
 
 @dataclass(frozen=True)
 class TrainingSettings:
@@ -180,7 +187,7 @@ def _dpo_config(settings: TrainingSettings, folder: str, seed: int, cpu: bool) -
         train_sampling_strategy="sequential",
         precompute_ref_log_probs=settings.packed,
         max_length=None,
-        activation_checkpointing=settings.activation_checkpointing,
+        **{_CHECKPOINTING: settings.activation_checkpointing},
         # The base has its own dtype and the adapters are float32; autocast only rounds the latter.
         bf16=settings.bf16,
         seed=seed,

@@ -56,7 +56,7 @@ def test_three_rounds_and_a_phase(backend, tmp_path):
     written = [record for record in records if record.origin == "agent"]
     # Non-copy decoding works in each engine: the untuned model alone copies more than half of the time.
     assert sum(record.is_copy for record in written) < 0.3 * len(written)
-    assert sum(record.passed for record in written) > 0.2 * len(written)
+    assert any(record.passed and not record.is_copy for record in written)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_search_with_a_server_that_is_killed_and_restarted(mode, llama, tmp_path
     written = [record for record in records if record.origin == "agent"]
     assert sum(record.completion == "" for record in written) == 0
     assert sum(record.is_copy for record in written) < 0.3 * len(written)
-    assert sum(record.passed for record in written) > 0.2 * len(written)
+    assert any(record.passed and not record.is_copy for record in written)
 
 
 @pytest.mark.slow
