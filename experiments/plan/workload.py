@@ -160,7 +160,7 @@ def _asked(prompts: int, samples: int, sizes: TextSizes) -> Asked:
 
 def _measurements(config: RunConfig, sizes: TextSizes) -> list[tuple[int, int]]:
     """(prompts, samples) that each phase asks besides exploration."""
-    found = [(2 * sizes.holes, config.probe.samples)]
+    found = [(2 * (config.probe.prompts or sizes.holes), config.probe.samples)]
     if config.phase.reference == "gated":  # the reference, the checkpoints, the final policy
         found.append(((2 + config.phase.checkpoints) * config.phase.gate_prompts, config.gate_samples))
     return found

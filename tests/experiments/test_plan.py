@@ -56,7 +56,9 @@ def test_what_is_counted_is_what_the_configuration_decides():
 def test_work_grows_with_what_asks_for_it():
     _, once, cost = planned("default")
     _, twice, cost_twice = planned("default", rounds=48)
-    assert twice.exploration.drawn == 2 * once.exploration.drawn
+    assert twice.exploration.drawn == pytest.approx(2 * once.exploration.drawn, rel=1e-3)
+    _, probed, _ = planned("default", probe={"prompts": 100, "samples": 16})
+    assert probed.measuring.completions == 2 * (3 * 4 * 8 + 2 * 100 * 16)
     assert cost_twice.exploring == pytest.approx(2 * cost.exploring, rel=1e-3)
     _, search, searching = planned("default", method="search")
     assert (search.phases, search.trained, searching.tuning) == (0, 0, 0.0)
