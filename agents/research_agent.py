@@ -37,6 +37,9 @@ class AgentSettings:
     styles: Mapping[str, float] = field(default_factory=lambda: {"edit_line": 1.0})
     """Proposal styles and how often each is used, relative to each other: ``edit_line``, ``complete``,
     ``rewrite``, ``numeric`` (no model)."""
+    edit_numbers: bool = True
+    """Whether ``edit_line`` also rewrites lines that only set a number. With ``false`` and a weight for
+    ``numeric``, constants need no model and the model's samples go to structure."""
     adaptive_styles: bool = False
     """Whether styles that yield improvements are used more often."""
     min_gain: float = 0.002
@@ -97,7 +100,7 @@ class ResearchAgent:
         self.islands: dict[int, Island] = {}
         self.best: CandidateRecord | None = None
         """The best candidate folded so far."""
-        self.styles = _styles(spec, chat, self.settings.styles)
+        self.styles = _styles(spec, chat, self.settings)
         self._starts: dict[int, CandidateRecord] = {}
         self._hole_yields: dict[int, Yields] = {}
         self._style_yields: dict[int, Yields] = {}
@@ -149,6 +152,7 @@ class ResearchAgent:
         *,
         purpose: str = "round",
         notes: Sequence[str] = (),
+        remarks: Mapping[int, str] | None = None,
     ) -> list[IslandPlan]:
         """One proposal of ``n`` samples per island.
 
@@ -158,8 +162,19 @@ class ResearchAgent:
             n: Samples per proposal.
             purpose: A further label of the random streams: other purposes get other proposals.
             notes: Facts shown in every prompt, one line each.
+            remarks: A further line for single islands, such as a supporter's critique.
         """
-        return [self._plan(self.islands[index], round, n, purpose, notes) for index in islands]
+        remarks = remarks or {}
+        return [
+            self._plan(
+                self.islands[index],
+                round,
+                n,
+                purpose,
+                (*notes, *([remarks[index]] if remarks.get(index) else ())),
+            )
+            for index in islands
+        ]
 
     def _plan(self, island: Island, round: int, n: int, purpose: str, notes: Sequence[str]) -> IslandPlan:
         rng = stream(self.seed, purpose, round, island.index)
@@ -247,14 +262,14 @@ class ResearchAgent:
         return [(index, island.best) for index, island in self.islands.items() if island.best is not None]
 
 
-def _styles(spec: TaskSpec, chat: Chat | None, wanted: Mapping[str, float]) -> list[Style]:
+def _styles(spec: TaskSpec, chat: Chat | None, settings: AgentSettings) -> list[Style]:
     known: list[Style] = [
-        EditLine(spec.function),
+        EditLine(spec.function, settings.edit_numbers),
         Complete(spec.function),
         Rewrite(spec, chat),
         Numeric(spec.function),
     ]
-    return [style for style in known if wanted.get(style.name, 0) > 0]
+    return [style for style in known if settings.styles.get(style.name, 0) > 0]
 
 
 def _passes(every: int, before: int, now: int) -> bool:

@@ -15,7 +15,6 @@ steps; a unit that is already in the store is read instead of made.
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from agents.candidate import CandidateRecord, Origin
@@ -25,45 +24,11 @@ from agents.supporters import ExplorationRequest, Failure
 from agents.supporters.exploration import ExplorationSupporter
 from atlas_gym.evaluation import Evaluation, Task
 from atlas_gym.program import program_key
+from trainers.layout import ExplorationSettings
 from trainers.measures import is_new
 from trainers.program_cache import ProgramCache
 from trainers.store import RunStore
 from trainers.units import MadeFrom, Unit, Written
-
-
-@dataclass(frozen=True)
-class ExplorationSettings:
-    """How a round is laid out."""
-
-    islands: int = 6
-    """Number of islands (paper: 6)."""
-    samples: int = 8
-    """Completions per island and round (EvoTune: 8)."""
-    groups: int = 2
-    """Groups the islands are split into; while one is generated the other is evaluated. 1 to `islands`."""
-
-    patches: int = 2
-    """Programs the exploration supporter may add per island and round."""
-    advise_every: int = 1
-    """The exploration supporter is asked every so many rounds."""
-    carried: int = 4
-    """Programs per island that are scored again when the task changes, the start among them; they take the place
-    of the round's samples, so at most `samples` + `patches` are."""
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.groups <= self.islands:
-            raise ValueError("groups must lie between 1 and the number of islands")
-        if self.samples < 1 or self.patches < 0 or self.advise_every < 1 or self.carried < 1:
-            raise ValueError("samples, advise_every and carried must be at least 1, patches at least 0")
-
-    def members(self, group: int) -> list[int]:
-        """The islands of a group."""
-        return list(range(group, self.islands, self.groups))
-
-    def candidate_id(self, round_: int, island: int, sample: int) -> int:
-        """Arithmetic id: equal in every run of the same layout, and ascending in the order of recording
-        within a unit."""
-        return (round_ * self.islands + island) * (self.samples + self.patches) + sample
 
 
 class Explorer:
@@ -94,6 +59,7 @@ class Explorer:
         self.store = store
         self.supporter = supporter
         self.notes: Sequence[str] = ()
+        self._critiques: dict[int, str] = {}
         self._carried: dict[int, list[CandidateRecord]] = {}
 
     def change_task(self, task: Task) -> None:
@@ -169,7 +135,9 @@ class Explorer:
                 )
 
     def _generate(self, unit: Unit, islands: Sequence[int]) -> None:
-        unit.plans = self.agent.plan(unit.round, islands, self.settings.samples, notes=self.notes)
+        unit.plans = self.agent.plan(
+            unit.round, islands, self.settings.samples, notes=self.notes, remarks=self._critiques
+        )
         made_from = [MadeFrom.plan(plan, prompted=True) for plan in unit.plans]
 
         def submit(request: int, sample: int, completion: Completion) -> None:
@@ -204,6 +172,7 @@ class Explorer:
             request = self._request(unit.round, plan)
             consultation = supporter.consult(request)
             unit.calls.append(consultation.call)
+            unit.critiques[str(plan.island)] = consultation.advice.critique
             patches = consultation.advice.patches[: self.settings.patches]
             for slot, patch in enumerate(patches, start=self.settings.samples):
                 self._write(
@@ -227,17 +196,21 @@ class Explorer:
         )  # fmt: skip
 
     def _collect(self, unit: Unit) -> dict[str, Any]:
-        if unit.stored is not None:
-            for record in unit.stored:
-                self._fold(record)
-            return self.store.unit_summary(unit.round, unit.group) or {}
-        started = time.monotonic()
-        records = self._records(unit)
-        summary = self._summary(unit, records, waited=time.monotonic() - started)
-        proposals = {plan.island: plan.proposal for plan in unit.plans}
-        self.store.add_unit(unit.round, unit.group, records, summary, proposals, unit.calls)
-        for record in records:
+        known = self.store.unit_summary(unit.round, unit.group) if unit.stored is not None else None
+        summary = known or self._store(unit)
+        for record in unit.stored or ():
             self._fold(record)
+        if self.settings.show_critique:
+            self._critiques |= {int(island): text for island, text in summary.get("critiques", {}).items()}
+        return summary
+
+    def _store(self, unit: Unit) -> dict[str, Any]:
+        """Wait for the unit's evaluations and store what came of them."""
+        started = time.monotonic()
+        unit.stored = self._records(unit)
+        summary = self._summary(unit, unit.stored, waited=time.monotonic() - started)
+        proposals = {plan.island: plan.proposal for plan in unit.plans}
+        self.store.add_unit(unit.round, unit.group, unit.stored, summary, proposals, unit.calls)
         return summary
 
     def _fold(self, record: CandidateRecord) -> None:
@@ -286,6 +259,7 @@ class Explorer:
             "statuses": statuses,
             "best": max(scores, default=None),
             "island_best": {str(i): self._island_best(i, records) for i in self.settings.members(unit.group)},
+            "critiques": unit.critiques,
             "tokens": unit.tokens,
             "generation_s": round(unit.generation_s, 3),
             "evaluation_wait_s": round(waited, 3),

@@ -77,6 +77,7 @@ class Unit:
     plans: Sequence[IslandPlan] = ()
     written: list[Written] = field(default_factory=list)
     calls: list[SupporterCall] = field(default_factory=list)
+    critiques: dict[str, str] = field(default_factory=dict)
     tokens: int = 0
     generation_s: float = 0.0
     stored: list[CandidateRecord] | None = None

@@ -22,6 +22,9 @@ class EditLine:
 
     function: str
     """Name of the entry function."""
+    numbers: bool = True
+    """Whether right sides that are nothing but a number are rewritten too; off, constants are left to the style
+    ``numeric`` and the model's samples go to structure."""
 
     name = "edit_line"
 
@@ -30,7 +33,7 @@ class EditLine:
         source = Source.parse(program, self.function)
         if source is None:
             return []
-        found = [_hole(source, node) for node in source.statements()]
+        found = [_hole(source, node) for node in source.statements() if self.numbers or not _is_number(node)]
         return sorted((hole for hole in found if hole is not None), key=lambda hole: hole.line)
 
     def propose(self, parent: CandidateRecord, hole: Hole, showing: Showing) -> Proposal:
@@ -77,6 +80,12 @@ def _hole(source: Source, node: ast.stmt) -> Hole | None:
     if text.endswith("\\") or not beginning.endswith(("=", "return", " in", "\tin")):
         return None
     return Hole(" ".join(beginning.split()), line, len(beginning))
+
+
+def _is_number(node: ast.stmt) -> bool:
+    value = _right_side(node)
+    value = value.operand if isinstance(value, ast.UnaryOp) else value
+    return isinstance(value, ast.Constant) and isinstance(value.value, int | float)
 
 
 def _right_side(node: ast.stmt) -> ast.expr | None:

@@ -221,3 +221,14 @@ def test_without_evolution_the_start_is_the_only_parent():
     for plan in made.plan(30, range(3), 4):
         assert plan.parent_score == -0.5
         assert plan.proposal.assemble(plan.proposal.avoid) == ORDINARY
+
+
+def test_constants_can_be_left_to_the_numeric_style():
+    made = agent(AgentSettings(styles={"edit_line": 1.0, "numeric": 1.0}, edit_numbers=False), islands=1)
+    holes = {"edit_line": set(), "numeric": set()}
+    for round in range(60):
+        proposal = made.plan(round, [0], 1)[0].proposal
+        holes[proposal.style].add(proposal.hole)
+    assert holes["edit_line"]
+    assert "window =" in holes["numeric"]
+    assert not holes["edit_line"] & {"window =", "lam =", "alpha ="}

@@ -1,0 +1,41 @@
+"""How a round of exploration is laid out: islands, samples, groups, and the ids that follow from them."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ExplorationSettings:
+    """How a round is laid out."""
+
+    islands: int = 6
+    """Number of islands (paper: 6)."""
+    samples: int = 8
+    """Completions per island and round (EvoTune: 8)."""
+    groups: int = 2
+    """Groups the islands are split into; while one is generated the other is evaluated. 1 to `islands`."""
+
+    patches: int = 2
+    """Programs the exploration supporter may add per island and round."""
+    advise_every: int = 1
+    """The exploration supporter is asked every so many rounds."""
+    show_critique: bool = False
+    """Whether an island's next prompt shows the supporter's latest critique, as a comment. For models that can
+    read one; the embedded one cannot."""
+    carried: int = 4
+    """Programs per island that are scored again when the task changes, the start among them; they take the place
+    of the round's samples, so at most `samples` + `patches` are."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.groups <= self.islands:
+            raise ValueError("groups must lie between 1 and the number of islands")
+        if self.samples < 1 or self.patches < 0 or self.advise_every < 1 or self.carried < 1:
+            raise ValueError("samples, advise_every and carried must be at least 1, patches at least 0")
+
+    def members(self, group: int) -> list[int]:
+        """The islands of a group."""
+        return list(range(group, self.islands, self.groups))
+
+    def candidate_id(self, round_: int, island: int, sample: int) -> int:
+        """Arithmetic id: equal in every run of the same layout, and ascending in the order of recording
+        within a unit."""
+        return (round_ * self.islands + island) * (self.samples + self.patches) + sample
