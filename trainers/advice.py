@@ -29,7 +29,6 @@ from trainers.phase import PhaseSettings
 from trainers.phase_result import CandidateResult
 from trainers.store import RunStore
 
-
 Measured = Mapping[str, Mapping[str, float]]
 """Measurements of fresh samples (`trainers.measures.measurements`) by adapter."""
 

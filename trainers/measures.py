@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from agents.candidate import CandidateRecord
 
-
 VALID_SHARE, DISTINCT_SHARE = "valid_share", "distinct_share"
 """Names of the measurements that are better when higher."""
 
