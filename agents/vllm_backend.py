@@ -22,6 +22,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,18 @@ from agents.generation import BackendError, Completion, GenerationRequest, Gener
 from agents.openai_serving import is_base, written_adapter
 from agents.policy import Policy
 from agents.vllm_engine import start_engine
+
+
+@dataclass(frozen=True)
+class _Scoring:
+    index: int
+    """Index of the request whose parent is scored."""
+    place: int
+    """The first of the parent's places that it shows."""
+    prompt: list[int]
+    """The request's prompt."""
+    parent: list[int]
+    """The parent's tokens."""
 
 
 class VLLMGenerator:
@@ -50,7 +63,8 @@ class VLLMGenerator:
         self._params, self._kind = SamplingParams, RequestOutputKind
         self._numbers = itertools.count()
         self._drafts: dict[str, Draft] = {}
-        self._scoring: dict[str, tuple[int, int]] = {}
+        self._scoring: dict[str, _Scoring] = {}
+        self._rows: dict[int, dict[int, dict[int, float]]] = {}
 
     def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
         """All completions, by request and sample."""
@@ -70,9 +84,10 @@ class VLLMGenerator:
                 for output in self._engine.step():
                     self._take_up(output, requests, on_completion)
         finally:
-            self._engine.abort_request([*self._drafts, *self._scoring], internal=True)
+            self._engine.abort_request([*self._drafts, *self._scoring])
             self._drafts.clear()
             self._scoring.clear()
+            self._rows.clear()
 
     def _begin(self, index: int, request: GenerationRequest, on_completion: OnCompletion) -> None:
         parent = self._drafting.parent(request)
@@ -83,8 +98,22 @@ class VLLMGenerator:
         elif parent is None:
             self._continue(self._drafting.drafts(index, request, None), request, on_completion)
         else:
-            key = self._add(prompt + parent, self._scoring_params(request, bool(parent)))
-            self._scoring[key] = index, len(prompt)
+            self._score(index, request, prompt, parent)
+
+    def _score(self, index: int, request: GenerationRequest, prompt: list[int], parent: list[int]) -> None:
+        """Ask for the distribution at each of the parent's tokens and at its end."""
+        self._rows[index] = {}
+        # vLLM 0.32 fails on prompt log-probabilities with an adapter: its output head then expects one row per
+        # request. There the end is asked for first, and then, with the prompt in the cache, each place before it.
+        along = bool(parent) and self._adapter is None
+        key = self._add(prompt + parent, self._scoring_params(request, along))
+        first = 0 if along else len(parent)
+        self._scoring[key] = _Scoring(index, first, prompt, parent)
+
+    def _score_before_the_end(self, scoring: _Scoring, request: GenerationRequest) -> None:
+        for place in range(len(scoring.parent)):
+            key = self._add(scoring.prompt + scoring.parent[:place], self._scoring_params(request, False))
+            self._scoring[key] = _Scoring(scoring.index, place, scoring.prompt, scoring.parent)
 
     def _scoring_params(self, request: GenerationRequest, along: bool) -> Any:
         top_k = self._drafting.of(request).top_k
@@ -138,11 +167,7 @@ class VLLMGenerator:
         key, written = output.request_id, output.outputs[0]
         if key in self._scoring:
             if output.finished:
-                index, start = self._scoring.pop(key)
-                rows = [*(output.prompt_logprobs or [])[start:], written.logprobs[0]]
-                scores = [{token: found.logprob for token, found in row.items()} for row in rows]
-                drafts = self._drafting.drafts(index, requests[index], scores)
-                self._continue(drafts, requests[index], on_completion)
+                self._keep(self._scoring.pop(key), output, requests, on_completion)
             return
         draft = self._drafts.get(key)
         if draft is None:
@@ -157,6 +182,25 @@ class VLLMGenerator:
         on_completion(
             draft.request, draft.sample, Completion(text, draft.drawn + len(written.token_ids), ended)
         )
+
+    def _keep(
+        self,
+        scoring: _Scoring,
+        output: Any,
+        requests: Sequence[GenerationRequest],
+        on_completion: OnCompletion,
+    ) -> None:
+        """Keep what a scoring request has shown; the last one of a prompt is followed by its samples."""
+        found, request = self._rows[scoring.index], requests[scoring.index]
+        start = len(scoring.prompt) + scoring.place
+        rows = [*(output.prompt_logprobs or [])[start:], output.outputs[0].logprobs[0]]
+        for place, row in enumerate(rows, start=scoring.place):
+            found[place] = {token: shown.logprob for token, shown in row.items()}
+        if len(found) == len(scoring.parent) + 1:
+            scores = [found[place] for place in sorted(found)]
+            self._continue(self._drafting.drafts(scoring.index, request, scores), request, on_completion)
+        elif len(found) == 1:
+            self._score_before_the_end(scoring, request)
 
 
 class VLLMBackend:

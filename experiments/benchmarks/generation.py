@@ -134,39 +134,50 @@ def serving(engine: str, adapter: str, model: str, policy: Policy) -> Iterator[t
 
 def measure(generator: Generator) -> dict[str, float]:
     """Seconds per drawn token of `decode` by batch, seconds per sample of `lines`, plainly and without copies."""
-    lines = make_lines()
-    plain = [replace(request, avoid=None) for request in lines]
     figures = {}
     for batch in BATCHES:
-        request = replace(lines[0], n=batch, avoid=None, stop="function")
-        seconds, tokens, _ = timed(generator, [request])
+        seconds, tokens, _ = timed(
+            generator, [[long(line, batch) for line in make_lines(go)[:1]] for go in (batch, 0)]
+        )
         figures[f"decode {batch}"] = seconds / tokens
-    for name, requests in (("plain", plain), ("non-copy", lines)):
+    for name, goes in (("plain", (100, 101)), ("non-copy", (200, 201))):
+        requests = [make_lines(go, copies=name == "plain") for go in goes]
         seconds, tokens, samples = timed(generator, requests)
         figures |= {f"lines {name}": seconds / samples, f"lines {name}, per token": seconds / tokens}
     return figures
 
 
-def timed(generator: Generator, requests: Sequence[GenerationRequest]) -> tuple[float, int, int]:
-    """Seconds, drawn tokens and samples, after a go with other seeds and an eighth of the samples."""
-    generator.generate([replace(r, seed=r.seed + 1000, n=max(1, r.n // 8)) for r in requests])
+def long(line: GenerationRequest, n: int) -> GenerationRequest:
+    """The same prompt, continued past the line."""
+    return replace(line, n=n, avoid=None, stop="function")
+
+
+def timed(generator: Generator, goes: Sequence[Sequence[GenerationRequest]]) -> tuple[float, int, int]:
+    """Seconds, drawn tokens and samples of the first go, after the second in small: other prompts, so that no
+    engine finds the measured ones in its cache, as it would not in a run."""
+    generator.generate([replace(request, n=max(1, request.n // 8)) for request in goes[1]])
     clock = time.perf_counter if torch.cuda.is_available() else time.process_time
     start = clock()
-    completions = [completion for row in generator.generate(requests) for completion in row]
+    completions = [completion for row in generator.generate(goes[0]) for completion in row]
     seconds = clock() - start
     return seconds, sum(completion.tokens for completion in completions), len(completions)
 
 
-def make_lines() -> list[GenerationRequest]:
-    """Four line-edit prompts on variants of the bandit's initial program, eight samples each; always the same."""
+def make_lines(go: int, copies: bool = False) -> list[GenerationRequest]:
+    """Four line-edit prompts on variants of the bandit's initial program, eight samples each; other ones for
+    each go, always the same."""
     spec = task_spec("ATLAS-Bandit-v0")
     style = EditLine(spec.function)
     requests = []
-    for index, window in enumerate((50, 30, 70, 20)):
-        parent, worse = (_program(spec.starts["named"], window + shift, index) for shift in (0, 5))
+    for index in range(4):
+        # The number stands at the beginning of the prompt: nothing behind it is shared with another go.
+        parent, worse = (
+            _program(spec.starts["named"], 1000 * shift + 10 * go + index, index) for shift in (1, 2)
+        )
         hole = style.holes(parent.program)[index]
         proposal = style.propose(parent, hole, Showing(worse=worse))
-        requests.append(GenerationRequest(proposal.prompt, 8, avoid=proposal.avoid, seed=index))
+        avoid = None if copies else proposal.avoid
+        requests.append(GenerationRequest(proposal.prompt, 8, avoid=avoid, seed=index))
     return requests
 
 

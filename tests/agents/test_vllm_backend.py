@@ -205,6 +205,7 @@ def test_each_completion_comes_once_and_an_interrupted_engine_can_go_on(engines)
 
         with pytest.raises(KeyboardInterrupt):
             generator.stream(REQUESTS, interrupt)
+        assert not vllm._llm.llm_engine.has_unfinished_requests()
         assert generator.generate(REQUESTS) == whole
         calls.clear()
         generator.stream(REQUESTS, lambda *call: calls.append(call))
