@@ -15,12 +15,16 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar
 
 Item = TypeVar("Item")
+
+_NUMBER = re.compile(r"(?<![\w.])\d+(\.\d+|\.(?![\w.]))?([eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -38,18 +42,33 @@ class ClusterSettings:
     cost of a program independent of the length of a run."""
 
 
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """What a program looks like. Equal by identity: programs that differ in numbers share theirs."""
+
+    paths: Mapping[tuple[str, ...], int]
+    """How often each path of node types occurs."""
+
+
 @dataclass(frozen=True)
 class Signature:
     """What two programs are compared by."""
 
-    shape: Mapping[tuple[str, ...], int]
-    """How often each path of node types occurs."""
+    shape: Shape
+    """Its syntax tree without names and values."""
     behaviour: Mapping[str, float]
     """Score and metrics."""
 
 
 def signature(program: str, score: float, metrics: Mapping[str, float], depth: int = 3) -> Signature:
     """Signature of a program that parses."""
+    finite = {name: value for name, value in metrics.items() if math.isfinite(value)}
+    # Most candidates are a known program with other numbers; a shape does not see those.
+    return Signature(_shape(_NUMBER.sub("0", program), depth), finite | {"score": score})
+
+
+@lru_cache(maxsize=4096)
+def _shape(program: str, depth: int) -> Shape:
     paths: Counter[tuple[str, ...]] = Counter()
     pending: list[tuple[ast.AST, tuple[str, ...]]] = [(ast.parse(program), ())]
     while pending:  # not recursive: a long sum is a deep tree
@@ -59,8 +78,7 @@ def signature(program: str, score: float, metrics: Mapping[str, float], depth: i
         pending += [
             (child, path) for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr_context)
         ]
-    finite = {name: value for name, value in metrics.items() if math.isfinite(value)}
-    return Signature(paths, finite | {"score": score})
+    return Shape(paths)
 
 
 def distance(one: Signature, other: Signature, settings: ClusterSettings) -> float:
@@ -69,11 +87,13 @@ def distance(one: Signature, other: Signature, settings: ClusterSettings) -> flo
     return settings.behaviour * behaviour + (1 - settings.behaviour) * _shape_distance(one.shape, other.shape)
 
 
-def _shape_distance(one: Mapping[tuple[str, ...], int], other: Mapping[tuple[str, ...], int]) -> float:
+@lru_cache(maxsize=65536)
+def _shape_distance(one: Shape, other: Shape) -> float:
     """One minus the weighted Jaccard similarity."""
-    paths = one.keys() | other.keys()
-    shared = sum(min(one.get(path, 0), other.get(path, 0)) for path in paths)
-    return 1 - shared / max(sum(max(one.get(path, 0), other.get(path, 0)) for path in paths), 1)
+    a, b = one.paths, other.paths
+    paths = a.keys() | b.keys()
+    shared = sum(min(a.get(path, 0), b.get(path, 0)) for path in paths)
+    return 1 - shared / max(sum(max(a.get(path, 0), b.get(path, 0)) for path in paths), 1)
 
 
 def _behaviour_distance(one: Mapping[str, float], other: Mapping[str, float]) -> float:

@@ -39,9 +39,14 @@ from atlas_gym.evaluation.task import Task
 
 _LOCAL_STORE_BYTES = 100 * 2**20
 """Object store of a cluster started here; evaluations are small and hardly use it."""
-_LOCAL_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
-"""Nobody is told that a cluster was started here, and its evaluators run at this process's priority: at Ray's
-default niceness a step of a conversation waits whole time slices for whatever else uses the core."""
+_LOCAL_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",
+    "RAY_raylet_start_wait_time_s": "300",
+}
+"""For a cluster that is started here: nobody is told of it; evaluators run at this process's priority (at Ray's
+default niceness a step of a conversation waits whole time slices for whatever else uses the core); and a busy machine
+has time to start it."""
 
 
 class RayEvaluatorPool(Pool):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents import clusters
 from agents.clusters import Clusters, ClusterSettings, covering_top, distance, signature
 from tests.agents.proposals.programs import ORDINARY, programs
 
@@ -28,6 +29,29 @@ def test_constants_and_names_are_no_difference_of_shape_but_calls_are():
     assert distance(mark(), mark(ORDINARY.replace("np.sum", "np.max")), SETTINGS) > 0
 
 
+NUMBERS = [
+    "50",
+    "-7",
+    "7.5e-3",
+    "5.",
+    "x1",
+    "0x7",
+    "1_000",
+    "[7, 8.0]",
+    "7j",
+    "'7'",
+    "7 .real",
+    "7..real",
+    "f'{x1:5.2f}'",
+]
+
+
+@pytest.mark.parametrize("text", NUMBERS)
+def test_a_program_has_its_own_shape_though_it_shares_it_with_other_numbers(text):
+    program = f"def policy(x1, h, t):\n    return {text} if t > 3 else 2\n"
+    assert mark(program).shape.paths == clusters._shape.__wrapped__(program, 3).paths
+
+
 def test_behaviour_counts_relative_to_its_size_and_ignores_what_is_not_finite():
     near, far = mark(score=-0.51), mark(score=-2.0)
     assert 0 < distance(mark(), near, SETTINGS) < distance(mark(), far, SETTINGS)
@@ -41,16 +65,16 @@ def test_a_deep_expression_is_no_problem():
 
 
 def test_programs_join_the_nearest_leader_or_lead_a_cluster():
-    clusters = Clusters()
+    groups = Clusters()
     other = ORDINARY.replace(
         "return int(np.argmax(scores))", "return int(np.random.default_rng(t).integers(K))"
     )
     found = [
-        clusters.add(m) for m in (mark(), mark(score=-0.49), mark(other, -0.9), mark(), mark(other, -0.91))
+        groups.add(m) for m in (mark(), mark(score=-0.49), mark(other, -0.9), mark(), mark(other, -0.91))
     ]
     assert found == [0, 0, 1, 0, 1]
-    assert clusters.sizes == [3, 2]
-    assert 1 < clusters.effective < 2
+    assert groups.sizes == [3, 2]
+    assert 1 < groups.effective < 2
 
 
 @given(st.lists(st.tuples(programs(), st.floats(-1, 0)), max_size=12), programs())
@@ -58,13 +82,13 @@ def test_the_nearest_leader_is_found_without_looking_closely_at_all(leaders, pro
     marks = [mark(text, score) for text, score in leaders]
     wanted = mark(program, -0.3)
     gaps = [distance(leader, wanted, SETTINGS) for leader in marks]
-    clusters = Clusters(ClusterSettings(radius=1.0), marks, [1] * len(marks))
-    assert clusters.add(wanted) == (gaps.index(min(gaps)) if gaps else 0)
+    found = Clusters(ClusterSettings(radius=1.0), marks, [1] * len(marks))
+    assert found.add(wanted) == (gaps.index(min(gaps)) if gaps else 0)
 
 
 def test_a_full_house_of_clusters_takes_everything_in():
-    clusters = Clusters(ClusterSettings(radius=0.0, limit=2))
-    assert [clusters.add(mark(score=score)) for score in (-0.1, -1.0, -0.2, -0.9, -5.0)] == [0, 1, 0, 1, 1]
+    full = Clusters(ClusterSettings(radius=0.0, limit=2))
+    assert [full.add(mark(score=score)) for score in (-0.1, -1.0, -0.2, -0.9, -5.0)] == [0, 1, 0, 1, 1]
 
 
 def test_the_effective_number_of_clusters_measures_collapse():
