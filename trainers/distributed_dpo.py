@@ -41,6 +41,11 @@ class DistributedDPOTrainer(PackedDPOTrainer):
         args.ddp_broadcast_buffers = False
         args.ddp_find_unused_parameters = False
         super().__init__(model, args=args, **kwargs)
+        if self.is_fsdp_enabled or getattr(args.deepspeed_plugin, "zero_stage", 0) == 3:
+            raise ValueError(
+                "the processes of a phase each hold the whole model, so that adapters can be copied while it trains: "
+                "choose a configuration that does not shard parameters (no FSDP, DeepSpeed ZeRO up to 2)"
+            )
         self._counted = True
         self._gather = self.accelerator.gather
         self.accelerator.gather = self._gather_counted

@@ -44,8 +44,8 @@ class LaunchSettings:
     """Processes of a phase. 1 tunes in the run's own process; more are started by `accelerate launch` on this
     machine, one for each GPU, or with gloo on CPUs."""
     config_file: str = ""
-    """A configuration that `accelerate config` wrote, for anything beyond that (FSDP, DeepSpeed, machines);
-    `processes` is then its affair. Empty: none."""
+    """A configuration that `accelerate config` wrote, for anything beyond that (DeepSpeed, say);
+    how many processes there are is then its affair. Empty: none."""
 
     def __post_init__(self) -> None:
         if self.processes < 1:
