@@ -103,9 +103,10 @@ class VLLMGenerator:
     def _score(self, index: int, request: GenerationRequest, prompt: list[int], parent: list[int]) -> None:
         """Ask for the distribution at each of the parent's tokens and at its end."""
         self._rows[index] = {}
-        # vLLM 0.32 fails on prompt log-probabilities with an adapter: its output head then expects one row per
-        # request. There the end is asked for first, and then, with the prompt in the cache, each place before it.
-        along = bool(parent) and self._adapter is None
+        # vLLM 0.32 fails on prompt log-probabilities in an engine for adapters: its output head then expects one
+        # row per request. There the end is asked for first, and then, with the prompt in the cache, each place
+        # before it.
+        along = bool(parent) and self._engine.vllm_config.lora_config is None
         key = self._add(prompt + parent, self._scoring_params(request, along))
         first = 0 if along else len(parent)
         self._scoring[key] = _Scoring(index, first, prompt, parent)
