@@ -1,20 +1,29 @@
-"""`make bench`: what the program exists for, measured side by side with what a user would use instead."""
+"""`make bench`: what the program exists for, measured side by side with what a user would use instead.
 
+`make bench ARGS="evaluation burgers"` runs only those.
+"""
+
+import argparse
 import subprocess
 import sys
 
 BENCHMARKS = ("evaluation", "burgers", "dpo")
 
 
-def main() -> int:
-    """Run every benchmark in a process of its own; returns how many failed."""
+def main(arguments: list[str] | None = None) -> int:
+    """Run benchmarks, each in a process of its own; returns how many failed."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.benchmarks", description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="of " + ", ".join(BENCHMARKS) + "; default: all"
+    )
+    names = parser.parse_args(arguments).names or BENCHMARKS
+    if unknown := set(names) - set(BENCHMARKS):
+        parser.error(f"no benchmark {unknown.pop()!r}; there are {', '.join(BENCHMARKS)}")
     failed = 0
-    for name in BENCHMARKS:
+    for name in names:
         print(f"\n== {name}", flush=True)
-        failed += (
-            subprocess.run([sys.executable, "-m", f"experiments.benchmarks.{name}"], check=False).returncode
-            != 0
-        )
+        command = [sys.executable, "-m", f"experiments.benchmarks.{name}"]
+        failed += subprocess.run(command, check=False).returncode != 0
     return failed
 
 

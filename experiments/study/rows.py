@@ -123,6 +123,30 @@ def origin_rows(runs: Sequence[Finished]) -> Iterator[Row]:
                 }
 
 
+def probe_rows(runs: Sequence[Finished]) -> Iterator[Row]:
+    """One row a probe and kind of hole: what fresh samples were before and after a phase."""
+    for item in runs:
+        for (phase, moment), probe in item.run.probes.items():
+            for kind, shares in {"all": probe, **probe.get("kinds", {})}.items():
+                yield {
+                    **item.key,
+                    "phase": phase,
+                    "moment": moment,
+                    "kind": kind,
+                    "prompts": shares["prompts"],
+                    "samples": shares["samples"],
+                    **{
+                        f"{name}_{part}": shares[name][part]
+                        for name in _SHARES
+                        for part in ("value", "error")
+                    },
+                    "distinct_improving": shares["distinct_improving"],
+                }
+
+
+_SHARES = ("valid", "new", "improving")
+
+
 def write_csv(rows: Sequence[Row], path: Path) -> Path:
     """Rows with equal columns as CSV; numbers to seven digits."""
     with open(path, "w", newline="", encoding="utf-8") as file:

@@ -106,6 +106,35 @@ def origins(rows: Sequence[Row]) -> Table:
     return Table("origins", "By origin", columns, cells)
 
 
+def probes(rows: Sequence[Row]) -> Table:
+    """Whether tuning made improving edits more frequent on prompts it was not tuned on, numbers and structure
+    apart."""
+    found = {(r["arm"], r["start"], r["seed"], r["phase"], r["kind"], r["moment"]): r for r in rows}
+    cells = tuple(
+        (
+            *map(str, key),
+            f"{after['prompts']} × {after['samples'] // max(1, after['prompts'])}",
+            *(
+                f"{_with_error(before, name)} → {_with_error(after, name)}"
+                for name in ("valid", "new", "improving")
+            ),
+            f"{before['distinct_improving']} → {after['distinct_improving']}",
+        )
+        for *key, moment in found
+        if moment == "before" and (before := found[*key, "before"]) and (after := found.get((*key, "after")))
+    )
+    columns = (
+        "Method", "Start", "Seed", "Phase", "Holes", "Prompts × samples", "Valid", "New", "Improving",
+        "Different improving",
+    )  # fmt: skip
+    note = "Fresh samples before → after the phase, same prompts and seeds, ± standard error over prompts."
+    return Table("probes", "What tuning changed", columns, cells, note)
+
+
+def _with_error(row: Row, name: str) -> str:
+    return f"{row[f'{name}_value']:.3f} ± {row[f'{name}_error']:.3f}"
+
+
 def mean_error(values: Sequence[float], form: str = ".4f") -> str:
     """Mean ± standard error."""
     if not values:

@@ -37,6 +37,7 @@ def write_study(plan: Plan, folder: Path, output: Path) -> list[Path]:
         "rounds": list(rows.round_rows(runs)),
         "phases": list(rows.phase_rows(runs)),
         "origins": list(rows.origin_rows(runs)),
+        "probes": list(rows.probe_rows(runs)),
     }
     paths = [rows.write_csv(found, output / f"{name}.csv") for name, found in data.items() if found]
     made = [
@@ -46,6 +47,7 @@ def write_study(plan: Plan, folder: Path, output: Path) -> list[Path]:
         tables.interventions_by_run(data["runs"]),
         tables.shares(data["runs"], data["rounds"]),
         tables.origins(data["origins"]),
+        tables.probes(data["probes"]),
     ]
     made = [table for table in made if table.rows]
     paths += write_tables(made, output / "tables")

@@ -132,6 +132,9 @@ def add_phase(store: RunStore, search: _Search, phase: int, round_: int) -> None
                 "new": {"value": 0.35 + lift, "error": 0.03},
                 "improving": {"value": 0.04, "error": 0.02},
                 "distinct": 12,
+                "distinct_improving": 2,
+                "samples": 120,
+                "prompts": 12,
             },
         )
     said = ("beta = 0.15, epochs = 2 | losses have settled", f"accepted | {ATTACK}")

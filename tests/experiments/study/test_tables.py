@@ -53,3 +53,15 @@ def test_the_standard_error_is_scipys(n):
 
     values = np.random.default_rng(n).normal(size=n).tolist()
     assert tables.mean_error(values) == f"{np.mean(values):.4f} ± {sem(values):.4f}"
+
+
+def test_probes_set_before_beside_after_by_kind_of_hole():
+    row = {
+        "arm": "a", "start": "named", "seed": 0, "phase": 1, "kind": "number", "prompts": 4, "samples": 64,
+        **{f"{name}_{part}": 0.1 for name in ("valid", "new", "improving") for part in ("value", "error")},
+        "distinct_improving": 2,
+    }  # fmt: skip
+    rows = [row | {"moment": "before"}, row | {"moment": "after", "improving_value": 0.25}]
+    (cells,) = tables.probes([*rows, row | {"moment": "before", "phase": 2}]).rows
+    assert cells[4:6] == ("number", "4 × 16")
+    assert cells[8] == "0.100 ± 0.100 → 0.250 ± 0.100"
