@@ -18,7 +18,7 @@ class Estimate:
     exploring: float | None
     """Generation while exploring; evaluation runs beside it."""
     evaluating_cpu: float
-    """CPU time of all evaluations."""
+    """CPU time of all evaluations, those that are spared left out."""
     evaluating: float
     """Wall time of those, by the configured workers."""
     measuring: float | None
@@ -54,7 +54,7 @@ def estimate(config: RunConfig, work: Workload) -> Estimate:
     on_gpu = config.device == "cuda" or (config.device == "auto" and config.model != "embedded")
     consulting = sum(role.written for role in work.consultations) / ASSUMED_GPU.stream
     served = {role.model for role in work.consultations if role.form == "llm"}
-    evaluating_cpu = work.evaluations * EVALUATION_CPU_S.get(config.env, 1.0)
+    evaluating_cpu = MAIN_JOB.evaluated * work.evaluations * EVALUATION_CPU_S.get(config.env, 1.0)
     tuning = _tuning(config, work, on_gpu)
     return Estimate(
         on_gpu=on_gpu,
