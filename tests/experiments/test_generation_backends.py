@@ -24,8 +24,11 @@ SMALL = [
 CANDIDATES = 3 + 3 * 3 * 6  # the start on three islands, then three rounds
 
 
-def run(folder: Path, *settings: str, python: str | Path = sys.executable) -> subprocess.CompletedProcess:
-    command = [str(python), "-m", "experiments.run", "--folder", str(folder), *SMALL, *settings]
+def run(
+    folder: Path, *settings: str, python: str | Path = sys.executable, config: Path | None = None
+) -> subprocess.CompletedProcess:
+    command = [str(python), "-m", "experiments.run", "--folder", str(folder)]
+    command += [*(["--config", str(config)] if config else []), *SMALL, *settings]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1100, check=False)
 
 
@@ -125,7 +128,7 @@ def test_an_island_with_a_model_of_its_own(llama, tmp_path):
         "backend": {"name": "openai", "openai": {"base_url": llama.base_url, "model": "m"}},
     }
     (tmp_path / "own.yaml").write_text(yaml.safe_dump({"island_models": [own]}))
-    done = run(tmp_path / "run", "--config", str(tmp_path / "own.yaml"), "rounds=1", "method=search")
+    done = run(tmp_path / "run", "rounds=1", "method=search", config=tmp_path / "own.yaml")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     with RunStore.open_readonly(tmp_path / "run") as store:
         written = [record for record in store.candidates() if record.origin == "agent"]
