@@ -173,6 +173,7 @@ def _length(policy: Policy, pair: PreferencePair) -> int:
 
 
 def _dpo_config(settings: TrainingSettings, folder: str, seed: int, cpu: bool) -> DPOConfig:
+    checkpointing: dict[str, Any] = {_CHECKPOINTING: settings.activation_checkpointing}
     return DPOConfig(
         output_dir=folder,
         beta=settings.beta,
@@ -187,7 +188,7 @@ def _dpo_config(settings: TrainingSettings, folder: str, seed: int, cpu: bool) -
         train_sampling_strategy="sequential",
         precompute_ref_log_probs=settings.packed,
         max_length=None,
-        **{_CHECKPOINTING: settings.activation_checkpointing},
+        **checkpointing,
         # The base has its own dtype and the adapters are float32; autocast only rounds the latter.
         bf16=settings.bf16,
         seed=seed,
