@@ -42,11 +42,11 @@ _LOCAL_STORE_BYTES = 100 * 2**20
 _LOCAL_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",
-    "RAY_raylet_start_wait_time_s": "300",
 }
-"""For a cluster that is started here: nobody is told of it; evaluators run at this process's priority (at Ray's
-default niceness a step of a conversation waits whole time slices for whatever else uses the core); and a busy machine
-has time to start it."""
+"""For a cluster that is started here: nobody is told of it, and evaluators run at this process's priority: at Ray's
+default niceness a step of a conversation waits whole time slices for whatever else uses the core."""
+_STARTS = 3
+"""Attempts at starting a cluster here: Ray gives it half a minute, too little on a busy machine."""
 
 
 class RayEvaluatorPool(Pool):
@@ -122,14 +122,25 @@ def _connect(ray: ModuleType, address: str, workers: int) -> bool:
         if address:
             ray.init(address=address, **quiet)
         else:
-            for name, value in _LOCAL_ENVIRONMENT.items():
-                os.environ.setdefault(name, value)
-            size = {"num_cpus": workers, "object_store_memory": _LOCAL_STORE_BYTES}
-            ray.init(address="local", include_dashboard=False, **size, **quiet)
+            _start_cluster(ray, workers, quiet)
     finally:
         if in_main:
             signal.signal(signal.SIGTERM, handler)
     return True
+
+
+def _start_cluster(ray: ModuleType, workers: int, options: dict[str, Any]) -> None:
+    for name, value in _LOCAL_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    size = {"num_cpus": workers, "object_store_memory": _LOCAL_STORE_BYTES}
+    for attempt in range(_STARTS):
+        try:
+            ray.init(address="local", include_dashboard=False, **size, **options)
+            return
+        except Exception as error:
+            ray.shutdown()
+            if attempt == _STARTS - 1:
+                raise ConnectionError(f"no Ray cluster could be started here: {error}") from error
 
 
 def _close(ray: ModuleType | None, backlog: Backlog, slots: list[Slot], owner: int) -> None:

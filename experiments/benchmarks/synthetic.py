@@ -10,6 +10,7 @@ import hashlib
 import math
 import random
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +193,7 @@ def write_config(folder: Path, run: SyntheticRun) -> None:
     (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
 
 
-def fill(store: RunStore, run: SyntheticRun, timed: Any) -> int:
+def fill(store: RunStore, run: SyntheticRun, timed: AbstractContextManager = nullcontext()) -> int:  # noqa: B008
     """Store a whole run; returns the number of candidates.
 
     Args:

@@ -1,5 +1,7 @@
 """How widely a run has searched: best score, different programs and clusters of every island, by round."""
 
+import math
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +10,9 @@ from agents.clusters import ClusterSettings
 from experiments.metrics import ClusterFold
 from experiments.report.data import RunData
 from trainers.settings_file import build
+
+ROUNDS_SHOWN = 400
+"""Rounds up to which a chart has a point for each."""
 
 
 def cluster_fold(run: RunData) -> ClusterFold:
@@ -24,26 +29,36 @@ def coverage(run: RunData, fold: ClusterFold | None = None) -> dict[str, Any]:
         fold: the fold of an earlier look at the same run, if there was one.
 
     Returns:
-        `islands`, `rounds` (the abscissa), and `best`, `programs` and `clusters` (islands × rounds).
+        `islands`, `rounds` (the abscissa; of a long run not every round), and `best`, `programs` and `clusters`
+        (islands × rounds).
     """
-    cluster_of = (fold or cluster_fold(run)).extend(run.candidates)
+    clusters = fold or cluster_fold(run)
     islands = sorted({record.island for record in run.candidates})
     found = {island: _Found() for island in islands}
     table: dict[str, list[list[Any]]] = {
         key: [[] for _ in islands] for key in ("best", "programs", "clusters")
     }
-    rounds = list(range(run.rounds + 1)) if run.candidates else []
-    at = 0
-    for round_ in rounds:
-        while at < len(run.candidates) and run.candidates[at].round == round_:
-            record = run.candidates[at]
-            found[record.island].add(record, cluster_of)
-            at += 1
-        for row, island in enumerate(islands):
-            table["best"][row].append(found[island].best)
-            table["programs"][row].append(len(found[island].programs))
-            table["clusters"][row].append(len(found[island].clusters))
+    rounds = sorted({*range(0, run.rounds, every(run.rounds)), run.rounds}) if run.candidates else []
+    ahead = deque(rounds)
+
+    def note_until(round_: float) -> None:
+        while ahead and ahead[0] < round_:
+            ahead.popleft()
+            for row, island in enumerate(islands):
+                table["best"][row].append(found[island].best)
+                table["programs"][row].append(len(found[island].programs))
+                table["clusters"][row].append(len(found[island].clusters))
+
+    for record in run.everything():
+        note_until(record.round)
+        found[record.island].add(record, clusters.extend((record,)))
+    note_until(math.inf)
     return {"islands": islands, "rounds": rounds, **table}
+
+
+def every(rounds: int) -> int:
+    """Of a long run's rounds, a chart shows one in so many."""
+    return max(1, math.ceil(rounds / ROUNDS_SHOWN))
 
 
 class _Found:

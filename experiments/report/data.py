@@ -1,15 +1,22 @@
 """What a report needs of a run, read in one moment from its folder."""
 
-from collections.abc import Mapping
+import json
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from agents.candidate import CandidateRecord
+from experiments.report.selection import Census, select
 from trainers.store import RunStore
+
+CALLS_SHOWN = 1000
+"""Consultations up to which a report has all."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +27,12 @@ class RunData:
     """The run folder's name."""
     config: Mapping[str, Any]
     """Its `config.yaml`; empty if the run has not come as far as writing one."""
+    folder: Path
+    """The run folder."""
+    census: Census
+    """What is counted over all candidates."""
     candidates: tuple[CandidateRecord, ...]
-    """Every candidate by id; prompts are left out."""
+    """The candidates that are shown, by id; prompts are left out. Of a long run a selection, see `selection`."""
     units: tuple[Mapping[str, Any], ...]
     """Summary of every finished unit, in order of round and group."""
     phases: tuple[Mapping[str, Any], ...]
@@ -29,7 +40,7 @@ class RunData:
     probes: Mapping[tuple[int, str], Mapping[str, Any]]
     """Probe by phase and moment (`before`, `after`)."""
     supporter_calls: tuple[Mapping[str, Any], ...]
-    """Every consultation of a supporter, in order."""
+    """Consultations of supporters, in order; of very many, those about phases and an even choice of the others."""
     held_out: Mapping[str, Mapping[str, Any]]
     """Confirmation of the initial and the best program by program key, where there is one yet."""
 
@@ -57,7 +68,17 @@ class RunData:
     @property
     def rounds(self) -> int:
         """The last round that is stored."""
-        return self.candidates[-1].round if self.candidates else 0
+        return self.census.rounds
+
+    def everything(self) -> Iterator[CandidateRecord]:
+        """Every candidate by id, whether it is shown or not."""
+        if self.census.candidates == len(self.candidates):
+            yield from self.candidates
+            return
+        with RunStore.open_readonly(
+            self.folder
+        ) as store:  # of a run under way: no more than the census knows
+            yield from islice(store.candidates(), self.census.candidates)
 
     @property
     def confirmed(self) -> bool:
@@ -87,19 +108,33 @@ def read_run(folder: Path) -> RunData:
         StoreError: there is no run store in it.
     """
     with RunStore.open_readonly(folder) as store:
-        candidates = tuple(replace(record, prompt="") for record in store.candidates())
+        census, ids = select(store.outcomes(), store.task_began())
+        where, args = (
+            ("", ())
+            if ids is None
+            else ("WHERE c.id IN (SELECT value FROM json_each(?))", (json.dumps(ids),))
+        )
+        candidates = tuple(replace(record, prompt="") for record in store.candidates(where, args))
         phases = tuple(store.phases())
         keys = {record.program_key for record in candidates if record.program_key is not None}
         return RunData(
             name=Path(folder).resolve().name,
             config=_read_config(Path(folder) / "config.yaml"),
+            folder=Path(folder),
+            census=census,
             candidates=candidates,
             units=tuple(store.unit_summaries()),
             phases=phases,
             probes=_probes(store, phases),
-            supporter_calls=tuple(store.supporter_calls()),
+            supporter_calls=_calls(store),
             held_out={key: found for key in keys if (found := store.held_out(key)) is not None},
         )
+
+
+def _calls(store: RunStore) -> tuple[Mapping[str, Any], ...]:
+    every = math.ceil(store.count("supporter_calls") / CALLS_SHOWN)
+    calls = enumerate(store.supporter_calls())
+    return tuple(call for i, call in calls if call["phase"] is not None or i % every == 0)
 
 
 def _read_config(path: Path) -> Mapping[str, Any]:
@@ -123,14 +158,4 @@ def best_curve(run: RunData) -> list[tuple[int, float]]:
 
     Where the task drifted, the curve is that of the last task.
     """
-    points: list[tuple[int, float]] = []
-    evaluations = 0
-    for record in run.candidates:
-        evaluations += record.duplicate_of is None
-        if record.round < run.task_began:
-            continue
-        if record.score is not None and (not points or record.score > points[-1][1]):
-            points.append((evaluations, record.score))
-    if points and points[-1][0] < evaluations:
-        points.append((evaluations, points[-1][1]))
-    return points
+    return list(run.census.curve) if run.candidates else []

@@ -44,11 +44,10 @@ def _comparison(bands: Sequence[Band]) -> Figure:
 def _scores(run: RunData) -> Figure:
     figure = Figure(figsize=(COLUMN_WIDTH, 2.3))
     axes = figure.subplots()
-    curve, evaluations = best_curve(run), 0
+    curve = best_curve(run)
     after: dict[int, int] = {}
     dots: list[tuple[int, float]] = []
-    for record in run.candidates:
-        evaluations += record.duplicate_of is None
+    for record, evaluations in zip(run.candidates, run.census.numbers, strict=True):
         after[record.round] = evaluations
         if record.score is not None and record.duplicate_of is None:
             dots.append((evaluations, record.score))

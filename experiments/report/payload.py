@@ -13,7 +13,7 @@ from typing import Any
 from agents.candidate import CandidateRecord
 from experiments.metrics import ClusterFold
 from experiments.report.comparison import Group, band, flatten
-from experiments.report.coverage import coverage
+from experiments.report.coverage import coverage, every
 from experiments.report.data import RunData
 from experiments.report.pictures import Picture
 from experiments.report.tables import Table
@@ -78,6 +78,9 @@ def _run(run: RunData, label: str, pictures: Sequence[Picture], fold: ClusterFol
         "confirmed": run.confirmed,
         "initial": _scored(run, run.initial),
         "best": _scored(run, run.best),
+        "total": run.census.candidates,
+        "valid": run.census.valid,
+        "evaluated": run.census.evaluated,
         "candidates": candidates,
         "programs": texts.as_dict(),
         "phases": [_phase(run, phase) for phase in run.phases],
@@ -123,6 +126,7 @@ def _candidates(run: RunData, texts: TextTable) -> Json:
         "duplicate": [
             index.get(r.duplicate_of, -1) if r.duplicate_of is not None else -1 for r in run.candidates
         ],
+        "evaluations": list(run.census.numbers),
         "copy": [int(r.is_copy) for r in run.candidates],
         "score": [_short(r.score) for r in run.candidates],
         "program": [texts.add(r.program) for r in run.candidates],
@@ -156,16 +160,16 @@ def _call(run: RunData, call: Mapping[str, Any]) -> Json:
 
 
 def _rounds(run: RunData) -> Json:
-    """Per round: samples, valid, new, distinct, tokens, seconds and statuses, summed over the groups
-    of islands."""
+    """Per round: samples, valid, new, distinct, tokens, seconds and statuses, summed over the groups of islands; of a
+    long run over several rounds each, named by the last."""
     keys = ("samples", "valid", "new", "improving", "distinct", "tokens", "generation_s", "evaluation_wait_s")
+    step = every(run.rounds)
     rounds: dict[int, Json] = {}
     for unit in run.units:
         if unit["round"] == 0:
             continue
-        total = rounds.setdefault(
-            unit["round"], {"round": unit["round"], "statuses": {}, **dict.fromkeys(keys, 0)}
-        )
+        number = min(math.ceil(unit["round"] / step) * step, run.rounds)
+        total = rounds.setdefault(number, {"round": number, "statuses": {}, **dict.fromkeys(keys, 0)})
         for key in keys:
             total[key] += unit.get(key) or 0
         for status, count in unit.get("statuses", {}).items():

@@ -9,10 +9,7 @@ class Run {
     columns.parent.forEach((parent, i) => { if (parent >= 0) this.children[parent].push(i); });
     this.position = new Map(columns.id.map((id, i) => [id, i]));
     this.bestIndex = this.best ? this.position.get(this.best.id) : -1;
-    this.evaluations = [];
-    let evaluations = 0;
-    for (const duplicate of columns.duplicate) this.evaluations.push(duplicate < 0 ? ++evaluations : evaluations);
-    this.evaluated = evaluations;
+    this.evaluations = columns.evaluations;
   }
 
   text(number) {

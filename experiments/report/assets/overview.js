@@ -14,7 +14,7 @@ function overview(run) {
         ? "confirmed when the run ends"
         : `from ${number(initial.heldOut)}: ${gain(initial.heldOut, best.heldOut)}; ±\u00a0${number(standardError(best.heldOutScores))}`),
       figure("Different programs", run.evaluated.toLocaleString("en"),
-        `of ${run.size.toLocaleString("en")} candidates; ${percent(validShare(run))} ran`),
+        `of ${run.total.toLocaleString("en")} candidates; ${percent(run.valid / run.total)} ran`),
       figure("Promotions", `${run.tuned.filter((p) => p.promoted).length} of ${run.tuned.length}`,
         "fine-tuning phases" + (run.phases.length > run.tuned.length ? `, ${run.phases.length - run.tuned.length} more skipped` : ""))),
     el("details", {}, el("summary", {}, "Configuration"),
@@ -30,9 +30,11 @@ function gain(initial, final) {
   return initial ? `${percent(1 - final / initial, 1)} better` : "–";
 }
 
-function validShare(run) {
-  const ok = run.candidates.names.indexOf("ok");
-  return run.candidates.status.filter((status) => status === ok).length / run.size;
+// Of a long run, what the charts and the lineage leave out.
+function selection(run) {
+  if (run.size === run.total) return "";
+  return ` Of ${run.total.toLocaleString("en")} candidates ${run.size.toLocaleString("en")} are shown: improvements, the best ` +
+    "with their ancestors, and a random draw of the others with their parents; repeats are left out. The run store has all.";
 }
 
 function standardError(values) {

@@ -3,7 +3,7 @@
 function scores(run, select) {
   if (!run.initial) return null;
   return section("scores", "Score over evaluations",
-    "Every different program that ran, in the order of evaluation. Click a dot to open its program below.",
+    "Every different program that ran, in the order of evaluation. Click a dot to open its program below." + selection(run),
     responsive((width) => scoreChart(run, width, select)),
     legend([["line best", "best so far"], ["dot agent", "research agent"], ["dot supporter", "supporter"],
       ["line promoted", "phase: reference promoted"], ["line kept", "phase: reference kept"]]));

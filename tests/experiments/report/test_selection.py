@@ -1,0 +1,80 @@
+"""Long runs: the page shows a selection, and counts everything."""
+
+import pytest
+
+from experiments.benchmarks.synthetic import SyntheticRun, fill, write_config
+from experiments.report import data
+from experiments.report.comparison import group_runs
+from experiments.report.coverage import ROUNDS_SHOWN, coverage
+from experiments.report.data import best_curve, read_run
+from experiments.report.page import render_page
+from experiments.report.payload import build_payload
+from experiments.report.selection import select
+from trainers.store import RunStore
+
+
+@pytest.fixture(scope="module")
+def long_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("long")
+    run = SyntheticRun(1500)
+    write_config(folder, run)
+    with RunStore(folder) as store:
+        fill(store, run)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def thinned(long_run):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(data, "select", lambda outcomes, began: select(outcomes, began, shown=100, drawn=50))
+        return read_run(long_run)
+
+
+def test_a_selection_counts_everything_and_shows_what_matters(long_run, thinned):
+    whole = read_run(long_run)
+    assert whole.census.candidates == len(whole.candidates) == thinned.census.candidates
+    assert len(thinned.candidates) < len(whole.candidates) / 2
+    assert (thinned.initial, thinned.best, thinned.rounds) == (whole.initial, whole.best, whole.rounds)
+    assert best_curve(thinned) == best_curve(whole)
+    assert thinned.census.valid == sum(c.status == "ok" for c in whole.candidates)
+    shown = {c.id: c for c in thinned.candidates}
+    at = thinned.best
+    while at.parent_id is not None:
+        at = shown[at.parent_id]
+    position = {c.id: n for c, n in zip(whole.candidates, whole.census.numbers, strict=True)}
+    assert thinned.census.numbers == tuple(position[c.id] for c in thinned.candidates)
+
+
+def test_evaluations_are_numbered_by_different_programs(long_run):
+    whole = read_run(long_run)
+    number = 0
+    for record, found in zip(whole.candidates, whole.census.numbers, strict=True):
+        number += record.duplicate_of is None
+        assert found == number
+    assert number == whole.census.evaluated
+
+
+def test_coverage_is_that_of_all_candidates(long_run, thinned):
+    assert coverage(thinned) == coverage(read_run(long_run))
+
+
+def test_a_long_runs_rounds_are_put_together(long_run, monkeypatch):
+    from experiments.report import coverage as module
+    from experiments.report.payload import _rounds
+
+    run = read_run(long_run)
+    apart = _rounds(run)["rounds"]
+    monkeypatch.setattr(module, "ROUNDS_SHOWN", 8)
+    together = _rounds(run)["rounds"]
+    assert len(apart) == run.rounds
+    assert len(together) <= 8
+    assert sum(r["samples"] for r in together) == sum(r["samples"] for r in apart)
+    assert coverage(run)["rounds"][-1] == run.rounds
+    assert ROUNDS_SHOWN == 400
+
+
+def test_the_page_says_what_it_leaves_out(thinned):
+    payload = build_payload(group_runs([thinned]), [], {}, {})
+    run = payload["runs"][0]
+    assert run["total"] == thinned.census.candidates > len(run["candidates"]["id"])
+    assert "are shown" in render_page(payload, "x")
