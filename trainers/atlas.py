@@ -14,7 +14,6 @@ from typing import Any
 import torch
 
 from agents.backends import open_backend, tokenizer_of
-from agents.candidate import CandidateRecord
 from agents.generation import Generator
 from agents.model import resolve_model
 from agents.policy import POLICY, Policy, find_device
@@ -53,8 +52,8 @@ class AtlasRun:
         folder = resolve_model(config.model) if config.needs_policy else None
         save_config(config, store.folder / "config.yaml")
         torch.set_num_threads(config.torch_threads)
-        self.spec = task_spec(config.env, **config.env_args)
         self.tasks = TaskSchedule(config)
+        self.spec = task_spec(config.env, **config.env_args)
         self._resources = ExitStack()
         self.pool = self._resources.enter_context(make_pool(config))
         self.policy = (
@@ -80,7 +79,6 @@ class AtlasRun:
             config, self.policy, self.backend, self.agent, advisers, self.cache, store, self._tell
         )
         self._generator: Generator | None = None
-        self._best: CandidateRecord | None = None
 
     def __enter__(self) -> "AtlasRun":
         return self

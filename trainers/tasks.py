@@ -12,6 +12,7 @@ from typing import Any
 from atlas_gym import make_task, observe_task
 from atlas_gym.evaluation import Task
 from trainers.config import RunConfig
+from trainers.settings_file import SettingsError
 
 
 class TaskSchedule:
@@ -19,10 +20,21 @@ class TaskSchedule:
 
     Args:
         config: the run's configuration.
+
+    Raises:
+        SettingsError: the environment does not exist, or does not take these keywords.
     """
 
     def __init__(self, config: RunConfig):
         self._config = config
+        for block in range(1, max(1, len(config.drift)) + 1):
+            try:
+                self.task(block)
+            except (TypeError, ValueError) as error:
+                where = f"drift[{block - 1}] on env_args" if config.drift else "env_args"
+                raise SettingsError(
+                    f"{config.env} with {where} {dict(self.arguments(block))}: {error}"
+                ) from error
 
     def arguments(self, block: int) -> Mapping[str, Any]:
         """The environment's keywords in a block; blocks count from 1, as phases do."""

@@ -3,6 +3,7 @@
 import pytest
 
 from trainers.config import RunConfig
+from trainers.settings_file import SettingsError
 from trainers.tasks import TaskSchedule
 
 DRIFT = ({}, {"dimension": 8}, {"dimension": 8, "noise": 0.5})
@@ -37,3 +38,16 @@ def test_prompts_say_what_random_play_observes():
     )
     assert "5 arms" in calm[0]
     assert calm[1] != wild[1]
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        (RunConfig(env="ATLAS-Bandits-v0"), "ATLAS-Bandits-v0"),
+        (RunConfig(env_args={"arm": 3}), "env_args {'arm': 3}"),
+        (RunConfig(drift=({}, {"noise": -1.0})), r"drift\[1\] on env_args {'noise': -1.0}"),
+    ],
+)
+def test_a_task_that_does_not_exist_is_refused_before_the_run_begins(config, named):
+    with pytest.raises(SettingsError, match=named):
+        TaskSchedule(config)
