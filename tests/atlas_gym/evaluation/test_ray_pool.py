@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -56,6 +57,15 @@ def make_pool(workers=2, **options):
     return RayEvaluatorPool(workers, **options)
 
 
+def both_busy(pool):
+    """Two programs that run until their time is up, begun on both slots."""
+    task = replace(TASK, limits=Limits(wall_s=8.0, cpu_s=20.0))
+    endless = [pool.submit(ENDLESS, task) for _ in range(2)]
+    while not all(future.running() for future in endless):
+        time.sleep(0.01)
+    return endless
+
+
 def actors(of=None):
     """Process ids of the actors below a process (default: this one)."""
     found = set()
@@ -80,17 +90,18 @@ class TestLocal:
     pytestmark = needs_ray
 
     def test_a_killed_worker_costs_no_result_and_doubles_none(self, shared_pool, caplog):
+        endless = both_busy(shared_pool)
         futures = [shared_pool.submit(program, TASK) for program in PROGRAMS]
         settled = []
         for number, future in enumerate(futures):
             future.add_done_callback(lambda _, number=number: settled.append(number))
-        futures[10].result()
         victim = min(actors())
         os.kill(victim, signal.SIGKILL)
         scores = [future.result().score for future in futures]
         with EvaluatorPool(2) as local:
             assert scores == [evaluation.score for evaluation in local.map(PROGRAMS, TASK)]
         assert sorted(settled) == list(range(len(PROGRAMS)))
+        assert {future.result().status for future in endless} == {Status.TIMEOUT}
         assert "lost its evaluator" in caplog.text
         assert len(actors() - {victim}) == 2
 
@@ -180,7 +191,7 @@ class TestEnds:
             waiting.result(timeout=0)
         with pytest.raises(RuntimeError, match="closed"):
             pool.submit(HONEST, TASK)
-        assert die_out(processes)
+        assert die_out(processes, patience_s=120)
 
     def test_nothing_survives_a_killed_driver_of_its_own_cluster(self):
         with driver("workers=2") as (process, below):
@@ -241,11 +252,12 @@ class TestCluster:
     def test_a_lost_node_costs_no_result(self, cluster, caplog):
         node = cluster.add_node(num_cpus=1)
         with make_pool(2, address=cluster.address) as pool:
+            endless = both_busy(pool)
             futures = [pool.submit(program, TASK) for program in PROGRAMS]
-            futures[10].result()
             cluster.remove_node(node, allow_graceful=False)
             scores = [future.result().score for future in futures]
         assert scores == [play_bare(program, TASK) for program in PROGRAMS]
+        assert {future.result().status for future in endless} == {Status.TIMEOUT}
         assert "lost its evaluator" in caplog.text
 
     def test_actors_and_confined_children_end_with_a_killed_driver(self, cluster):
