@@ -46,6 +46,7 @@ def phase(policy, settings=SETTINGS, **kwargs):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("processes", [2, 3])
 def test_processes_together_do_what_one_does(folder, tmp_path, processes):
     alone, together = make_policy(folder), make_policy(folder)
@@ -65,6 +66,7 @@ def test_processes_together_do_what_one_does(folder, tmp_path, processes):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_processes_that_fail_leave_the_policy_as_it_was(folder, tmp_path):
     policy = make_policy(folder)
     before = policy.digest(POLICY), policy.digest(REFERENCE)
