@@ -78,7 +78,9 @@ def _parser() -> argparse.ArgumentParser:
         "--resume-if-exists", action="store_true", help="continue it if there is one, else begin"
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="print what would be done and what it would cost, and do nothing"
+        "--dry-run",
+        action="store_true",
+        help="print what would be done and what it would cost, and do nothing",
     )
     parser.add_argument("--method", choices=sorted(METHODS), help="what learns, and how")
     parser.add_argument("--env", help="environment id")
