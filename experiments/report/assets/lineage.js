@@ -23,7 +23,7 @@ class Lineage {
     const go = (text, index) => el("button", {type: "button", onclick: () => this.select(index)}, text);
     return section("lineage", "Lineage",
       "A column per round, a lane per island; in each cell the best program is on top. Click a program to see what it " +
-      "changed, or walk with the arrow keys: left to its parent, right to its best child." + selection(run),
+      "changed, or walk with the arrow keys: left to its parent, right to its best child." + selection(this.run),
       el("div", {class: "controls"}, go("Best program", this.run.bestIndex), go("Initial program", 0),
         go("Largest step", this.largestStep()), toggle("failed", "failed"), toggle("repeats", "copies and repeats")),
       this.box,
