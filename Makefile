@@ -8,6 +8,7 @@ ARGS   ?=
 BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
 DEV   := $(VENV)/.ready-dev
+SLOW  := $(VENV)/.ready-slow
 # verifiers wants mcp 2, OpenEnv mcp 1: the taskset's test has an environment of its own.
 export VENV_VERIFIERS ?= .venv-verifiers
 # vLLM fixes other versions of torch's companions and transformers than the rest wants.
@@ -25,7 +26,7 @@ run: setup model  ## the main job: evolve bandit programs with the embedded mode
 test: $(DEV) model  ## the quick suite
 	@$(BIN)/python -m pytest $(ARGS)
 
-test-all: $(DEV) $(VERIFIERS) model  ## everything, the slow suite included
+test-all: $(SLOW) $(VERIFIERS) model  ## everything, the slow suite included
 	@$(BIN)/python -m pytest -m "slow or not slow" $(ARGS)
 
 lint: $(DEV)
@@ -51,6 +52,11 @@ $(READY): pyproject.toml constraints.txt Makefile
 $(DEV): $(READY)
 	@echo "Adding what the tests need: another minute."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[learn,dev]" -c constraints.txt
+	@touch $@
+
+$(SLOW): $(DEV)
+	@echo "Adding what only the slow suite needs: Ray and bitsandbytes, 200 MB."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[learn,dev,slow]" -c constraints.txt
 	@touch $@
 
 vllm: $(VENV_VLLM)/.ready model  ## vLLM for machines without a GPU, and all that a run needs, in .venv-vllm
