@@ -120,6 +120,9 @@ class PairSettings:
     """Pairs of one prompt, at most. Packing makes further pairs of a prompt nearly free."""
     prompts: int = 20
     """Distinct prompts, at most: they are what a packed phase spends its time on, not the pairs."""
+    pool: int = 2000
+    """Prompts that pairs are formed of before the caps choose, at most: of a longer run so many are drawn, so that
+    a phase costs the same after a million candidates."""
     per_hole: int = 16
     """Pairs whose edit is at the same hole, at most."""
     per_text: int = 6
@@ -129,7 +132,7 @@ class PairSettings:
     def __post_init__(self) -> None:
         if self.builder not in get_args(Builder):
             raise ValueError(f"builder must be one of {', '.join(get_args(Builder))}, not {self.builder!r}")
-        for name in ("count", "per_prompt", "prompts", "per_hole", "per_text"):
+        for name in ("count", "per_prompt", "prompts", "pool", "per_hole", "per_text"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if not self.margin >= 0.0:

@@ -81,6 +81,20 @@ class StoreQueries:
         )
         return [(r, i, Proposal(**{**json.loads(text), "prompt": prompt})) for r, i, prompt, text in rows]
 
+    def proposal(self, round_: int, island: int) -> Proposal:
+        """What an island was asked in a round; KeyError if nothing was."""
+        row = self._db.execute(
+            "SELECT prompt, proposal FROM prompts WHERE round = ? AND island = ?", (round_, island)
+        ).fetchone()
+        if row is None:
+            raise KeyError(f"island {island} was asked nothing in round {round_}")
+        return Proposal(**{**json.loads(row[1]), "prompt": row[0]})
+
+    def asked(self, last: int) -> list[tuple[int, int]]:
+        """(round, island) of every prompt up to the round `last`, in order."""
+        query = "SELECT round, island FROM prompts WHERE round <= ? ORDER BY round, island"
+        return list(self._db.execute(query, (last,)))
+
     def count(self, table: str) -> int:
         """Number of rows of a table."""
         return self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]

@@ -17,7 +17,6 @@ from typing import Any
 from agents.backends import Backend
 from agents.candidate import CandidateRecord
 from agents.policy import POLICY, REFERENCE, Policy
-from agents.proposals import Proposal
 from agents.research_agent import IslandPlan, ResearchAgent
 from agents.seeding import stream, torch_seed
 from trainers.advice import PhaseAdvisers, PhaseControls
@@ -26,7 +25,8 @@ from trainers.fresh import fresh_samples, plan_of
 from trainers.gate import GateDecision, gate_warnings
 from trainers.launch import launched
 from trainers.measures import measurements
-from trainers.pairs import PreferencePair, ScoredCompletion, build_pairs
+from trainers.pair_pool import pair_pool
+from trainers.pairs import PreferencePair, build_pairs
 from trainers.phase import PhaseResult, PhaseSettings, run_phase
 from trainers.probe import drawn_plans, probe_plans, take_probe
 from trainers.program_cache import ProgramCache
@@ -103,7 +103,7 @@ class Tuning:
         self._probe(number, "before", last, pairs)
         self._tell("stage", f"phase {number}: tuning on {len(pairs)} pairs")
         outcome = run_phase(
-            self.policy, pairs, settings, self.config.gate, self._scorer(number, last),
+            self.policy, pairs, settings, self.config.gate, self._scorer(number, pairs),
             phase=number, seed=self.config.seed, review=partial(self.advisers.review, number, self._measured),
             tune=self._tune,
         )  # fmt: skip
@@ -137,18 +137,20 @@ class Tuning:
         return self._controls.phase(self.config.phase), pairs
 
     def _pairs(self, number: int, last: int, controls: PhaseControls) -> list[PreferencePair]:
-        """D_k: built from every completion of the run so far (the data are cumulative, Algorithm 1)."""
-        completions = [
-            _scored(record) for record in self.store.candidates("WHERE c.prompted AND c.round <= ?", (last,))
-        ]
+        """D_k: built from the completions of the whole run so far (the data are cumulative, Algorithm 1)."""
         settings = controls.pairs(self.config.pairs)
+        completions = pair_pool(
+            self.store, last, settings.pool, stream(self.config.seed, "pair pool", number)
+        )
         return build_pairs(completions, settings, stream(self.config.seed, "pairs", number))
 
-    def _scorer(self, number: int, last: int) -> Callable[[str, Sequence[str]], list[float]]:
-        proposals = {p.prompt: (island, p) for _, island, p in self.store.proposals(1, last)}
+    def _scorer(
+        self, number: int, pairs: Sequence[PreferencePair]
+    ) -> Callable[[str, Sequence[str]], list[float]]:
+        answered = {pair.prompt: pair.chosen_id for pair in pairs}
 
         def score(adapter: str, prompts: Sequence[str]) -> list[float]:
-            plans = [self._plan(*proposals[prompt]) for prompt in prompts]
+            plans = [self._plan(self.store.candidate(answered[prompt])) for prompt in prompts]
             seeds = [torch_seed(self.config.seed, "gate", number, i) for i in range(len(prompts))]
             with self.backend.serving(adapter) as generator:
                 groups = fresh_samples(generator, self.cache, plans, self.config.gate_samples, seeds)
@@ -158,8 +160,10 @@ class Tuning:
 
         return score
 
-    def _plan(self, island: int, proposal: Proposal) -> IslandPlan:
-        return plan_of(island, proposal, self.store.candidate(proposal.parent_id))
+    def _plan(self, answer: CandidateRecord) -> IslandPlan:
+        """The plan that this candidate answered."""
+        proposal = self.store.proposal(answer.round, answer.island)
+        return plan_of(answer.island, proposal, self.store.candidate(proposal.parent_id))
 
     def _probe(self, number: int, moment: str, last: int, pairs: Sequence[PreferencePair]) -> None:
         if self.config.probe.samples == 0:
@@ -200,14 +204,6 @@ class Tuning:
             "accuracy": sum(s["accuracy"] for s in steps) / len(steps),
             "warnings": gate_warnings(decisions) if outcome.decision is not None else [],
         }
-
-
-def _scored(record: CandidateRecord) -> ScoredCompletion:
-    return ScoredCompletion(
-        candidate_id=record.id, prompt=record.prompt, completion=record.completion, status=record.status,
-        score=record.score, parent_score=record.parent_score, is_copy=record.is_copy, hole=record.hole,
-        program_key=record.program_key,
-    )  # fmt: skip
 
 
 def _worth(record: CandidateRecord) -> float:

@@ -7,7 +7,7 @@ The candidates are made up (see `synthetic`). Of every size it measures, each in
 * insert: seconds inside the store for all units, one durable transaction each, as a run writes them;
 * resume: opening the store and folding every record into islands, cache and tallies, by the very code that a
   resumed run goes through (`Explorer`), up to the point where the next prompt can be planned;
-* pairs: choosing a phase's preference pairs from all completions of the run (the data are cumulative);
+* pairs: choosing a phase's preference pairs (the data are cumulative);
 * report: writing the whole report page, without the environment's pictures.
 
 Time is the process's own (on a machine that does other things, too, the clock says little) and the clock's. Peak
@@ -40,7 +40,8 @@ from atlas_gym.evaluation import Evaluation, Pool, Task
 from experiments.benchmarks.synthetic import LAYOUT, SyntheticRun, fill, write_config
 from experiments.report.write import write_report
 from trainers.exploration import Explorer
-from trainers.pairs import PairSettings, ScoredCompletion, build_pairs
+from trainers.pair_pool import pair_pool
+from trainers.pairs import PairSettings, build_pairs
 from trainers.program_cache import ProgramCache
 from trainers.store import RunStore
 
@@ -112,14 +113,9 @@ def pairs(folder: Path, candidates: int) -> Figures:
     """Choose one phase's pairs from everything, as `trainers.tuning` does."""
     watch = Stopwatch()
     with watch, RunStore.open_readonly(folder) as store:
-        completions = [
-            ScoredCompletion(
-                candidate_id=r.id, prompt=r.prompt, completion=r.completion, status=r.status, score=r.score,
-                parent_score=r.parent_score, is_copy=r.is_copy, hole=r.hole, program_key=r.program_key,
-            )
-            for r in store.candidates("WHERE c.prompted")
-        ]  # fmt: skip
-        found = build_pairs(completions, PairSettings(), stream(0, "pairs", 1))
+        settings = PairSettings()
+        completions = pair_pool(store, store.last_round(), settings.pool, stream(0, "pair pool", 1))
+        found = build_pairs(completions, settings, stream(0, "pairs", 1))
     return {**watch.times, "pairs": len(found)}
 
 
