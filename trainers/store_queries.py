@@ -73,14 +73,6 @@ class StoreQueries:
             return record
         raise KeyError(candidate_id)
 
-    def proposals(self, first: int, last: int) -> list[tuple[int, int, Proposal]]:
-        """(round, island, proposal) of the rounds `first` to `last`, in that order."""
-        rows = self._db.execute(
-            "SELECT round, island, prompt, proposal FROM prompts WHERE round BETWEEN ? AND ? ORDER BY round, island",
-            (first, last),
-        )
-        return [(r, i, Proposal(**{**json.loads(text), "prompt": prompt})) for r, i, prompt, text in rows]
-
     def proposal(self, round_: int, island: int) -> Proposal:
         """What an island was asked in a round; KeyError if nothing was."""
         row = self._db.execute(

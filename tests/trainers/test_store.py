@@ -33,8 +33,11 @@ def test_a_unit_comes_back_as_it_was(store):
     failed = replace(RECORD, id=8, status="error", score=None, detail="ValueError: x", program_key=None)
     supporter = replace(RECORD, id=9, origin="supporter", prompt="", completion="")
     store.add_unit(1, 0, [RECORD, failed, supporter], {"samples": 3}, {2: PROPOSAL})
-    assert store.proposals(1, 1) == [(1, 2, PROPOSAL)]
-    assert store.proposals(2, 9) == []
+    assert store.proposal(1, 2) == PROPOSAL
+    assert store.asked(1) == [(1, 2)]
+    assert store.asked(0) == []
+    with pytest.raises(KeyError, match="island 0 was asked nothing in round 1"):
+        store.proposal(1, 0)
     assert list(store.candidates()) == [RECORD, failed, supporter]
     assert store.unit_candidates(1, [2]) == [RECORD, failed, supporter]
     assert store.unit_candidates(1, [0]) == []
