@@ -32,6 +32,8 @@ def main() -> int:
         for round_ in range(done, settings.get("rounds", 4) + 1):
             store.add_unit(round_, 0, [_candidate(round_, settings)], _summary(round_))
             time.sleep(settings.get("sleep", 0.0))
+            if round_ == settings.get("bad_waits_after") and settings["beta"] > 1:
+                time.sleep(120)  # to be stopped, however late anybody looks
     return 0
 
 

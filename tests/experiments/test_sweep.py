@@ -97,7 +97,7 @@ def test_killed_in_the_middle_and_resumed(tmp_path, sweep):
 def test_hyperband_cuts_short_what_falls_behind(sweep, tmp_path):
     text = HEAD + (
         "name: hb\nmethod: grid\nearly_terminate: {type: hyperband, min_iter: 2, eta: 2}\n"
-        "parameters: {beta: {values: [0.3, 5.0, 6.0]}, rounds: {value: 6}, sleep: {value: 0.3}}\n"
+        "parameters: {beta: {values: [0.3, 5.0, 6.0]}, rounds: {value: 6}, bad_waits_after: {value: 3}}\n"
     )
     assert sweep(text, "--workers", "1") == 0
     first, second, third = runs_in(tmp_path / "s", text)
