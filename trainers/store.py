@@ -140,7 +140,7 @@ class RunStore(StoreQueries):
                 f"Writing to {self.folder} failed ({error}). Nothing stored so far is lost: free some space "
                 "and run the same command with --resume."
             ) from error
-        except BaseException:
+        except BaseException:  # whatever ends the block, Ctrl-C included, must leave no half of it
             self._rollback()
             raise
 

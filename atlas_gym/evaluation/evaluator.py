@@ -120,7 +120,7 @@ class _ForkingEvaluator:
         worker, began = server.take(), time.perf_counter()
         try:
             outcome = _converse(worker, source, task)
-        except BaseException:
+        except BaseException:  # no worker outlives its evaluation, not even on Ctrl-C
             worker.end()
             raise
         wall_s = time.perf_counter() - began

@@ -137,7 +137,7 @@ def _start_cluster(ray: ModuleType, workers: int, options: dict[str, Any]) -> No
         try:
             ray.init(address="local", include_dashboard=False, **size, **options)
             return
-        except Exception as error:
+        except Exception as error:  # Ray raises whatever its processes died of; the last one is passed on
             ray.shutdown()
             if attempt == _STARTS - 1:
                 raise ConnectionError(f"no Ray cluster could be started here: {error}") from error

@@ -106,7 +106,7 @@ class ForkServer:
         self._spare: Worker | None = None
         try:
             greeting = self._greet(driver, torch, layers)
-        except BaseException:
+        except BaseException:  # a fork server that did not come up is not left behind, not even on Ctrl-C
             self.close()
             raise
         self.layers: tuple[str, ...] = tuple(greeting["layers"])

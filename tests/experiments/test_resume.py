@@ -37,13 +37,18 @@ def finish(folder: Path) -> None:
     assert process.returncode == 0, output.decode()
 
 
-def kill_at_random(process: subprocess.Popen) -> bool:
-    """Kill a run some moments after it has got to work; False if it came to its end first."""
+def wait_until_at_work(process: subprocess.Popen) -> None:
+    """Until the run says that it explores."""
     assert process.stdout is not None
     for line in process.stdout:
         if b"exploring" in line:
             break
-    time.sleep(random.uniform(0, 4))
+
+
+def kill_at_random(process: subprocess.Popen) -> bool:
+    """Kill a run some moments after it has got to work; False if it came to its end first."""
+    wait_until_at_work(process)
+    time.sleep(random.uniform(0, 4))  # the random moment that the test is about
     process.kill()
     process.communicate()
     return process.returncode == -signal.SIGKILL
@@ -95,7 +100,7 @@ def _is_evaluator(process: psutil.Process) -> bool:
 def test_interrupted_by_the_person_it_says_how_to_go_on(tmp_path):
     before = set(psutil.pids())
     process = start(tmp_path / "run")
-    time.sleep(25)
+    wait_until_at_work(process)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
