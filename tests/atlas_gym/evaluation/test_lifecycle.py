@@ -27,8 +27,8 @@ def evaluator():
 
 
 def test_mistakes_of_a_task_reach_the_caller_and_leave_nothing(evaluator, monkeypatch):
+    before = descendants()
     evaluator.evaluate(HONEST, TASK)
-    before = alive(descendants())
 
     def fail(self, channel):
         raise ZeroDivisionError("a mistake in the task")
@@ -38,7 +38,7 @@ def test_mistakes_of_a_task_reach_the_caller_and_leave_nothing(evaluator, monkey
         with pytest.raises(ZeroDivisionError, match="a mistake in the task"):
             evaluator.evaluate(HONEST, TASK)
     assert evaluator.evaluate(HONEST, TASK).ok
-    assert len(alive(descendants())) <= len(before)
+    assert len(alive(descendants() - before)) <= 2  # the fork server and the worker it keeps ready
 
 
 def test_close_leaves_no_process_and_no_descriptor():
