@@ -7,6 +7,7 @@ what the gate would promote; the type of its verdict leaves it nothing else.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -98,12 +99,14 @@ class PhaseAdvisers:
         quantiles = np.quantile(scores or [0.0], (0, 0.25, 0.5, 0.75, 1)).tolist()
         different = {r.program_key for r in recent if r.passed and not r.is_copy}
         start = self._store.start(last)
+        steps = rows[-1]["steps"] if rows else ()
         return Telemetry(
             key=("phase", number), controls=current, pairs=pairs, passed=len(scores),
             failed=len(recent) - len(scores), score_quantiles=tuple(quantiles), initial_score=start.score or 0.0,
             best_scores=tuple(self._best_by(row["round"]) for row in rows),
             distinct_share=len(different) / len(recent) if recent else None,
-            losses=tuple(step["loss"] for step in rows[-1]["steps"]) if rows else (),
+            entropy=fmean(step["entropy"] for step in steps) if steps else None,
+            losses=tuple(step["loss"] for step in steps),
             gate=tuple(GateOutcome(row["promoted"], row["gain"], row["kl"]) for row in rows if row["decision"]),
             min_gain=self._config.gate.min_gain, max_kl=self._config.gate.max_kl,
         )  # fmt: skip

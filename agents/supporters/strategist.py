@@ -108,7 +108,8 @@ class Telemetry:
     distinct_share: float | None = None
     """Distinct programs as a share of the samples since the last phase, in [0, 1]."""
     entropy: float | None = None
-    """Mean entropy of the policy's next token while sampling, nats; None if it was not measured."""
+    """Mean entropy of the policy's next token over the completions of the last phase's pairs while it was tuned,
+    nats; None before the first phase."""
     losses: tuple[float, ...] = ()
     """Training losses of the last phase, in order."""
     gate: tuple[GateOutcome, ...] = ()

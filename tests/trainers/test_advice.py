@@ -73,6 +73,18 @@ def test_a_strategist_hears_what_happened_and_is_obeyed(store):
     assert advisers.calls == [CALL]
 
 
+def test_a_strategist_hears_how_the_last_phase_went(store):
+    strategist = Strategist(TuningControls(0.2, 0.4, 1, 1e-4))
+    advisers = PhaseAdvisers(CONFIG, Supporters(strategist=strategist), store)
+    advisers.controls(1, 1, 1, [])
+    steps = [{"loss": 0.69, "entropy": 1.5}, {"loss": 0.61, "entropy": 0.5}]
+    store.add_phase(1, 1, False, {"round": 1, "decision": None, "steps": steps}, [])
+    advisers.controls(2, 1, 1, [])
+    before, after = strategist.told
+    assert (before.losses, before.entropy) == ((), None)
+    assert (after.losses, after.entropy) == ((0.69, 0.61), 1.0)
+
+
 def test_controls_carry_over_through_the_store(store):
     row = {"round": 1, "controls": {"beta": 0.7, "score_threshold": 0.1, "epochs": 3, "learning_rate": 1e-5}}
     store.add_phase(1, 1, False, row | {"skipped": ""}, [])
