@@ -10,8 +10,8 @@ from agents.generation import BackendError, Completion, GenerationRequest, Sampl
 from agents.policy import POLICY, LoraSettings, Policy
 from agents.research_agent import AgentSettings, ResearchAgent
 from agents.routing import RoutedGenerator
+from tests.agents.completions_server import write
 from tests.agents.supporters import server as s
-from tests.agents.test_openai_backend import write
 from tests.agents.tiny import character_model, character_tokenizer
 from tests.trainers.test_exploration import SPEC
 from trainers.config import RunConfig, load_config

@@ -1,0 +1,33 @@
+"""Scripted completions servers: clients that are quick to give up, and what a server may answer."""
+
+import json
+
+from agents.backend_settings import OpenAISettings
+from agents.completions import CompletionsClient
+from agents.generation import Sampling
+from agents.openai_backend import OpenAIGenerator
+from tests.agents.supporters import server as s
+
+QUICK = {"deadline_s": 20.0, "wait_s": 0.0, "pause_s": 0.0, "reply_bytes": 100_000, "concurrency": 4}
+
+
+def settings(base_url, **options):
+    return OpenAISettings(base_url, model="m", **(QUICK | options))
+
+
+def generator(base_url, tokenizer=None, reload=None, sampling=None, **options):
+    client = CompletionsClient(settings(base_url, **options))
+    return OpenAIGenerator(client, sampling or Sampling(), tokenizer, reload)
+
+
+def completion(text, reason="stop", tokens=3, **more):
+    choice = {"index": 0, "text": text, "finish_reason": reason, **more}
+    return json.dumps({"choices": [choice], "usage": {"completion_tokens": tokens}}).encode()
+
+
+def write(text, reason="stop", **more):
+    return s.respond(completion(text, reason, **more))
+
+
+def texts(generated):
+    return [[c.text for c in row] for row in generated]
