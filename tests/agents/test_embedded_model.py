@@ -3,7 +3,7 @@
 import pytest
 
 from agents.generation import Sampling
-from agents.model import ModelMissing, load_model, resolve_model
+from agents.model import load_model
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
 from agents.transformers_backend import TransformersGenerator
@@ -16,11 +16,8 @@ SMALL = {"horizon": 40, "replicas": 1}
 
 
 @pytest.fixture(scope="module")
-def embedded():
-    try:
-        return load_model(resolve_model("embedded"))
-    except ModelMissing as missing:
-        pytest.skip(str(missing))
+def embedded(embedded_weights):
+    return load_model(embedded_weights)
 
 
 def test_the_embedded_model_writes_programs_that_are_valid_and_new(embedded):

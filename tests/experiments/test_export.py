@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from experiments.export import export
-from tests.trainers.test_store import PROPOSAL, RECORD
+from tests.trainers.samples import PROPOSAL, RECORD
 from trainers.pairs import PreferencePair
 from trainers.store import RunStore, StoreError
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agents.model import ModelMissing, resolve_model
 from tests.agents.supporters.llama import LlamaServer, fetch_gguf
 from trainers.store import RunStore, StoreError
 
 ROOT = Path(__file__).parent.parent.parent
+pytestmark = pytest.mark.usefixtures("embedded_weights")
+
 VLLM = ROOT / os.environ.get("VENV_VLLM", ".venv-vllm") / "bin" / "python"
 
 SMALL = [
@@ -30,14 +31,6 @@ def run(
     command = [str(python), "-m", "experiments.run", "--folder", str(folder)]
     command += [*(["--config", str(config)] if config else []), *SMALL, *settings]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1100, check=False)
-
-
-@pytest.fixture(autouse=True)
-def _embedded():
-    try:
-        resolve_model("embedded")
-    except ModelMissing as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.slow

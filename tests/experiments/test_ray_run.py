@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from agents.model import ModelMissing, resolve_model
 from tests.atlas_gym.evaluation.processes import descendants
 from trainers.store import RunStore, StoreError
 
@@ -77,12 +76,9 @@ def contents(folder: Path) -> tuple:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1300)
+@pytest.mark.usefixtures("embedded_weights")
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra `ray`")
 def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path):
-    try:
-        resolve_model("embedded")
-    except ModelMissing as error:
-        pytest.skip(str(error))
     finish(start(tmp_path / "pool"), tmp_path / "pool")
     process = start(tmp_path / "ray", "--evaluator", "ray")
     try:

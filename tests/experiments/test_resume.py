@@ -10,7 +10,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agents.model import ModelMissing, resolve_model
 from trainers.store import RunStore
 
 SMALL = [
@@ -65,11 +64,8 @@ def contents(folder: Path) -> tuple:
 
 @pytest.mark.slow
 @pytest.mark.timeout(4000)
+@pytest.mark.usefixtures("embedded_weights")
 def test_killed_at_random_moments_and_resumed(tmp_path):
-    try:
-        resolve_model("embedded")
-    except ModelMissing as error:
-        pytest.skip(str(error))
     finish(tmp_path / "whole")
     before = set(psutil.pids())
     killed = sum(kill_at_random(start(tmp_path / "killed")) for _ in range(KILLS))
@@ -97,6 +93,7 @@ def _is_evaluator(process: psutil.Process) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.usefixtures("embedded_weights")
 def test_interrupted_by_the_person_it_says_how_to_go_on(tmp_path):
     before = set(psutil.pids())
     process = start(tmp_path / "run")

@@ -12,7 +12,6 @@ import psutil
 import pytest
 import yaml
 
-from agents.model import ModelMissing, resolve_model
 from experiments.sweep.definition import load_sweep
 from experiments.sweep.runner import best_run
 from experiments.sweep.state import SweepStore
@@ -35,11 +34,8 @@ def shrunk(path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
+@pytest.mark.usefixtures("embedded_weights")
 def test_six_runs_killed_in_the_middle_and_resumed(tmp_path):
-    try:
-        resolve_model("embedded")
-    except ModelMissing as error:
-        pytest.skip(str(error))
     file, folder = shrunk(tmp_path / "small.yaml"), tmp_path / "sweep"
     command = [sys.executable, "-m", "experiments.sweep", str(file), "--folder", str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)

@@ -12,7 +12,7 @@ from agents.supporters import (
     Supporters,
     TuningControls,
 )
-from tests.trainers.test_store import PROPOSAL, RECORD
+from tests.trainers.samples import PROPOSAL, RECORD
 from trainers.advice import PhaseAdvisers, PhaseControls
 from trainers.config import load_config
 from trainers.gate import GateSettings, gate_decision

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.trainers.test_store import PROPOSAL, RECORD
+from tests.trainers.samples import PROPOSAL, RECORD
 from trainers.pair_pool import pair_pool, scored
 from trainers.store import RunStore
 

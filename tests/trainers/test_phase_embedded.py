@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from agents.model import ModelMissing, resolve_model
 from agents.policy import POLICY, REFERENCE, Policy
 from experiments.benchmarks.dpo import make_pairs
 from trainers.gate import GateSettings
@@ -13,12 +12,8 @@ from trainers.phase import PhaseSettings, run_phase
 
 
 @pytest.fixture
-def policy():
-    try:
-        folder = resolve_model("embedded")
-    except ModelMissing as missing:
-        pytest.skip(str(missing))
-    return Policy.load(folder)
+def policy(embedded_weights):
+    return Policy.load(embedded_weights)
 
 
 def test_a_phase_of_the_embedded_model(policy):

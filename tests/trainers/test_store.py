@@ -9,18 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.candidate import CandidateRecord
-from agents.proposals.base import Proposal
+from tests.trainers.samples import PROPOSAL, RECORD
 from trainers.store import RunStore, StoreError
-
-RECORD = CandidateRecord(
-    id=7, round=1, island=2, origin="agent", style="edit_line", hole="window =", parent_id=0, prompt="prompt",
-    completion=" 10\n", program="def f(): ...\n", program_key="abc", status="ok", score=-0.125, detail="",
-    metrics={"normalized_score": 0.5}, parent_score=-0.25, is_copy=False, duplicate_of=None,
-)  # fmt: skip
-PROPOSAL = Proposal(
-    style="edit_line", parent_id=0, hole="window =", prompt="prompt", avoid=" 50", stop="line", head="a =", tail="\n"
-)  # fmt: skip
 
 
 @pytest.fixture
@@ -87,7 +77,7 @@ def test_a_second_process_is_kept_out(store):
 def test_killed_after_a_commit_nothing_is_lost(tmp_path):
     script = (
         "import os, signal; from trainers.store import RunStore\n"
-        "from tests.trainers.test_store import PROPOSAL, RECORD\n"
+        "from tests.trainers.samples import PROPOSAL, RECORD\n"
         f"store = RunStore({str(tmp_path / 'run')!r}); store.add_unit(1, 0, [RECORD], {{}}, {{2: PROPOSAL}})\n"
         "store._db.execute('BEGIN'); store._db.execute(\"DELETE FROM candidates\")\n"
         "os.kill(os.getpid(), signal.SIGKILL)"

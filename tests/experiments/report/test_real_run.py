@@ -9,7 +9,6 @@ import pytest
 
 pytest.importorskip("selenium", reason="selenium comes with the dev extra")
 
-from agents.model import ModelMissing, resolve_model
 from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.program import program_key
@@ -30,12 +29,8 @@ SETTINGS = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, embedded_weights):
     """A run of three rounds and a phase, to which a program is added that attacks the page."""
-    try:
-        resolve_model("embedded")
-    except ModelMissing as error:
-        pytest.skip(str(error))
     folder = tmp_path_factory.mktemp("runs") / "real"
     command = [sys.executable, "-m", "experiments.run", "--folder", str(folder), *SETTINGS]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -1,0 +1,13 @@
+"""A candidate and the question it answers, as the store keeps them."""
+
+from agents.candidate import CandidateRecord
+from agents.proposals.base import Proposal
+
+RECORD = CandidateRecord(
+    id=7, round=1, island=2, origin="agent", style="edit_line", hole="window =", parent_id=0, prompt="prompt",
+    completion=" 10\n", program="def f(): ...\n", program_key="abc", status="ok", score=-0.125, detail="",
+    metrics={"normalized_score": 0.5}, parent_score=-0.25, is_copy=False, duplicate_of=None,
+)  # fmt: skip
+PROPOSAL = Proposal(
+    style="edit_line", parent_id=0, hole="window =", prompt="prompt", avoid=" 50", stop="line", head="a =", tail="\n"
+)  # fmt: skip
