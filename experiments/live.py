@@ -81,7 +81,8 @@ class LiveView(Observer):
             f"{name} {result[name]['value']:.2f}±{result[name]['error']:.2f}"
             for name in ("valid", "new", "improving")
         )
-        self.console.print(f"  probe {moment:6s} phase {phase}: {shares}  distinct {result['distinct']}")
+        where = f"{moment:6s} phase {phase}" if moment in ("before", "after") else f"unseen task, {moment:5s}"
+        self.console.print(f"  probe {where}: {shares}  distinct {result['distinct']}")
 
     def phase(self, result: Mapping[str, Any]) -> None:
         """See `Observer`."""

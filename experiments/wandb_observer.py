@@ -62,7 +62,7 @@ class WandbObserver(Observer):
 
     def probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
         """See `Observer`."""
-        self._log("probe", 2 * phase + (moment == "after"), [probe_row(phase, moment, result)])
+        self._log("probe", 2 * phase + (moment in ("after", "tuned")), [probe_row(phase, moment, result)])
 
     def phase(self, result: Mapping[str, Any]) -> None:
         """See `Observer`."""

@@ -95,8 +95,10 @@ class AtlasRun:
         for phase, (first, last) in enumerate(self.config.blocks, start=1):
             self._set_task(phase)
             self._explore(first, last)
-            if phase <= self.config.phases and self.tuning:
+            if self.tuning and phase <= self.config.phases:
                 self.tuning.phase(phase, first, last)
+            elif self.tuning and self.tasks.changes(phase):
+                self.tuning.unseen(phase, last)
         summary = confirm(self.config, self.store, self.pool, self._tell)
         self._tell("finished", summary)
         return summary

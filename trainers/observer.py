@@ -17,7 +17,7 @@ class Observer:
         """A unit was folded; `best` is the best score of the run so far."""
 
     def probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
-        """A probe was taken ("before" or "after" a phase)."""
+        """A probe was taken: "before" or "after" a phase; on a task that no phase saw, "base" or "tuned"."""
 
     def phase(self, result: Mapping[str, Any]) -> None:
         """A phase has ended with its gate decision."""

@@ -139,6 +139,11 @@ class StoreQueries:
         ).fetchone()
         return None if row is None else json.loads(row[0])
 
+    def probes(self) -> dict[tuple[int, str], dict[str, Any]]:
+        """Every stored probe by phase and moment, in that order."""
+        rows = self._db.execute("SELECT phase, moment, result FROM probes ORDER BY phase, rowid")
+        return {(phase, moment): json.loads(result) for phase, moment, result in rows}
+
     def held_out(self, program_key: str) -> dict[str, Any] | None:
         """A program's stored confirmation, or None."""
         row = self._db.execute("SELECT result FROM held_out WHERE program_key = ?", (program_key,)).fetchone()

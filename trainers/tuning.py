@@ -36,6 +36,9 @@ from trainers.tune import Tune, tune_here
 
 Tell = Callable[..., None]
 
+_BASE = "base"
+"""Adapter that changes nothing, for as long as the base model is asked."""
+
 
 class Tuning:
     """The fine-tuning phases of a run.
@@ -81,6 +84,21 @@ class Tuning:
         else:
             self._run(number, first, last, stored)
         self._tell("phase", self.store.phases()[number - 1])
+
+    def unseen(self, block: int, last: int) -> None:
+        """The decisive probe, on the task of a block that no phase follows: base model against tuned policy.
+
+        Prompts and parents are the new task's, so what a phase remembered of earlier numbers is of no use.
+        """
+        if self.config.probe.samples == 0:
+            return
+        self.policy.add(_BASE, copy_of=POLICY)
+        self.policy.reset(_BASE, self.config.seed)
+        try:
+            for moment, adapter in (("base", _BASE), ("tuned", POLICY)):
+                self._probe(block, moment, last, (), adapter)
+        finally:
+            self.policy.remove(_BASE)
 
     def _restore(self, result: dict[str, Any]) -> None:
         if not result.get("skipped"):
@@ -165,13 +183,15 @@ class Tuning:
         proposal = self.store.proposal(answer.round, answer.island)
         return plan_of(answer.island, proposal, self.store.candidate(proposal.parent_id))
 
-    def _probe(self, number: int, moment: str, last: int, pairs: Sequence[PreferencePair]) -> None:
+    def _probe(
+        self, number: int, moment: str, last: int, pairs: Sequence[PreferencePair], adapter: str = POLICY
+    ) -> None:
         if self.config.probe.samples == 0:
             return
         result = self.store.probe(number, moment)
         if result is None:
             plans = self._probe_plans(number, last, pairs)
-            with self.backend.serving(POLICY) as generator:
+            with self.backend.serving(adapter) as generator:
                 result = take_probe(
                     generator, self.cache, plans, self.config.probe,
                     margin=self.config.agent.min_gain, seed=self.config.seed,

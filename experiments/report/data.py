@@ -38,7 +38,7 @@ class RunData:
     phases: tuple[Mapping[str, Any], ...]
     """Result of every finished phase, skipped ones included."""
     probes: Mapping[tuple[int, str], Mapping[str, Any]]
-    """Probe by phase and moment (`before`, `after`)."""
+    """Probe by phase and moment (`before`, `after`; `base`, `tuned` on the task after the last phase)."""
     supporter_calls: tuple[Mapping[str, Any], ...]
     """Consultations of supporters, in order; of very many, those about phases and an even choice of the others."""
     held_out: Mapping[str, Mapping[str, Any]]
@@ -125,7 +125,7 @@ def read_run(folder: Path) -> RunData:
             candidates=candidates,
             units=tuple(store.unit_summaries()),
             phases=phases,
-            probes=_probes(store, phases),
+            probes=store.probes(),
             supporter_calls=_calls(store),
             held_out={key: found for key in keys if (found := store.held_out(key)) is not None},
         )
@@ -139,18 +139,6 @@ def _calls(store: RunStore) -> tuple[Mapping[str, Any], ...]:
 
 def _read_config(path: Path) -> Mapping[str, Any]:
     return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
-
-
-def _probes(
-    store: RunStore, phases: tuple[Mapping[str, Any], ...]
-) -> dict[tuple[int, str], Mapping[str, Any]]:
-    probes: dict[tuple[int, str], Mapping[str, Any]] = {}
-    for phase in phases:
-        for moment in ("before", "after"):
-            result = store.probe(phase["phase"], moment)
-            if result is not None:
-                probes[phase["phase"], moment] = result
-    return probes
 
 
 def best_curve(run: RunData) -> list[tuple[int, float]]:

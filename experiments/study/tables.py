@@ -109,7 +109,7 @@ def origins(rows: Sequence[Row]) -> Table:
 def probes(rows: Sequence[Row]) -> Table:
     """Whether tuning made improving edits more frequent on prompts it was not tuned on, numbers and structure
     apart."""
-    found = {(r["arm"], r["start"], r["seed"], r["phase"], r["kind"], r["moment"]): r for r in rows}
+    found = {(r["arm"], r["start"], r["seed"], _where(r), r["kind"], r["moment"] in _FIRST): r for r in rows}
     cells = tuple(
         (
             *map(str, key),
@@ -120,15 +120,25 @@ def probes(rows: Sequence[Row]) -> Table:
             ),
             f"{before['distinct_improving']} → {after['distinct_improving']}",
         )
-        for *key, moment in found
-        if moment == "before" and (before := found[*key, "before"]) and (after := found.get((*key, "after")))
+        for *key, first in found
+        if first and (before := found[*key, True]) and (after := found.get((*key, False)))
     )
     columns = (
-        "Method", "Start", "Seed", "Phase", "Holes", "Prompts × samples", "Valid", "New", "Improving",
+        "Method", "Start", "Seed", "When", "Holes", "Prompts × samples", "Valid", "New", "Improving",
         "Different improving",
     )  # fmt: skip
-    note = "Fresh samples before → after the phase, same prompts and seeds, ± standard error over prompts."
+    note = (
+        "Fresh samples before → after a phase, or of base model → tuned policy on a task that came after the last "
+        "phase; same prompts and seeds, ± standard error over prompts."
+    )
     return Table("probes", "What tuning changed", columns, cells, note)
+
+
+_FIRST = ("before", "base")
+
+
+def _where(row: Row) -> str:
+    return "unseen task" if row["moment"] in ("base", "tuned") else f"phase {row['phase']}"
 
 
 def _with_error(row: Row, name: str) -> str:
