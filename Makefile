@@ -32,7 +32,7 @@ test-all: $(SLOW) $(VERIFIERS) model  ## everything, the slow suite included
 lint: $(DEV)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
-bench: $(DEV) model
+bench: $(DEV) model  ## half an hour: evaluating, training on Burgers, a DPO phase, each beside what one would use instead
 	@$(BIN)/python -m experiments.benchmarks $(ARGS)
 
 gallery: setup

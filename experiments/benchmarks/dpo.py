@@ -184,7 +184,7 @@ def make_pairs(prompts: int, pairs: int) -> list[PreferencePair]:
     style = EditLine(spec.function)
     made: list[PreferencePair] = []
     while len(made) < prompts * pairs:
-        worse, parent = (_program(spec.starts["named"], int(rng.integers(5, 200)), i) for i in range(2))
+        worse, parent = (variant(spec.starts["named"], int(rng.integers(5, 200)), i) for i in range(2))
         hole = style.holes(parent.program)[len(made) // pairs % len(style.holes(parent.program))]
         prompt = style.propose(parent, hole, Showing(worse=worse)).prompt
         good, bad = _completions(parent.program, rng)
@@ -205,23 +205,13 @@ def _completions(program: str, rng: np.random.Generator) -> tuple[list[str], lis
     return good, [f" ({side} * {rng.integers(2, 100)}\n" for side in drawn[4:]]
 
 
-def _program(start: str, window: int, index: int) -> CandidateRecord:
+def variant(start: str, window: int, index: int) -> CandidateRecord:
+    """The starting program with another window, as an island would hold it."""
     program = start.replace("window = 50", f"window = {window}")
     return CandidateRecord(
-        id=index,
-        round=0,
-        island=0,
-        origin="seed",
-        style="",
-        hole="",
-        parent_id=None,
-        prompt="",
-        completion="",
-        program=program,
-        program_key=None,
-        status="ok",
-        score=-0.16,
-    )
+        id=index, round=0, island=0, origin="seed", style="", hole="", parent_id=None, prompt="", completion="",
+        program=program, program_key=None, status="ok", score=-0.16,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from agents.proposals.base import Showing
 from agents.proposals.edit_line import EditLine
 from agents.transformers_backend import TransformersGenerator
 from atlas_gym import task_spec
-from experiments.benchmarks.dpo import _program
+from experiments.benchmarks.dpo import variant
 
 CONTENDERS = ("transformers base", "transformers merged", "transformers unmerged")
 VLLM_CONTENDERS = ("vllm base", "vllm merged", "vllm unmerged")
@@ -172,7 +172,7 @@ def make_lines(go: int, copies: bool = False) -> list[GenerationRequest]:
     for index in range(4):
         # The number stands at the beginning of the prompt: nothing behind it is shared with another go.
         parent, worse = (
-            _program(spec.starts["named"], 1000 * shift + 10 * go + index, index) for shift in (1, 2)
+            variant(spec.starts["named"], 1000 * shift + 10 * go + index, index) for shift in (1, 2)
         )
         hole = style.holes(parent.program)[index]
         proposal = style.propose(parent, hole, Showing(worse=worse))
