@@ -38,6 +38,8 @@ class Plan:
     """Seeds of the runs."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings that all arms share."""
+    about: str = ""
+    """What the study asks and what came out, in words (Markdown); heads its page."""
 
     def runs(self) -> "list[PlannedRun]":
         """Every run, the seeds outermost: a study that is cut short has all arms with fewer seeds."""

@@ -9,7 +9,7 @@ from experiments.study.plan import Plan
 
 _HEAD = """# The study `{plan.name}`: {plan.env}
 
-{count}; `*.csv` has the data. Made by
+{about}{count}; `*.csv` has the data. Made by
 
 ```
 python -m experiments.study experiments/studies/{plan.name}.yaml
@@ -54,7 +54,7 @@ def write_study(plan: Plan, folder: Path, output: Path) -> list[Path]:
     paths += draw_study(data["rounds"], output)
     page = output / "README.md"
     count = f"{len(runs)} of {len(plan.runs())} runs finished"
-    page.write_text(
-        _HEAD.format(plan=plan, count=count) + "\n".join(map(as_markdown, made)), encoding="utf-8"
-    )
+    about = f"{plan.about.strip()}\n\n" if plan.about else ""
+    head = _HEAD.format(plan=plan, count=count, about=about)
+    page.write_text(head + "\n".join(map(as_markdown, made)), encoding="utf-8")
     return [*paths, page]

@@ -26,7 +26,13 @@ def test_a_failed_run_is_reported_and_its_log_named(tmp_path):
 
 @pytest.fixture
 def study(tmp_path):
-    plan = Plan("x", "ATLAS-Bandit-v0", {"atlas": Arm(), "evotune": Arm("evotune")}, seeds=(1, 2))
+    plan = Plan(
+        "x",
+        "ATLAS-Bandit-v0",
+        {"atlas": Arm(), "evotune": Arm("evotune")},
+        seeds=(1, 2),
+        about="What came out.",
+    )
     for run in plan.runs()[:3]:
         folder = make_run(tmp_path / run.name, Layout(method=run.arm, seed=run.seed, rounds=6))
         (folder / DONE).touch()
@@ -40,7 +46,7 @@ def test_finished_runs_become_data_tables_and_a_figure(study, tmp_path):
         rows = list(csv.DictReader(file))
     assert [(row["arm"], row["seed"]) for row in rows] == [("atlas", "1"), ("evotune", "1"), ("atlas", "2")]
     page = (tmp_path / "out" / "README.md").read_text()
-    assert "3 of 4 runs finished" in page
+    assert "\n\nWhat came out.\n\n3 of 4 runs finished" in page
     assert "**Best program on held-out seeds**" in page
     assert {Path(path).suffix for path in paths} == {".csv", ".md", ".tex", ".png", ".pdf"}
 
