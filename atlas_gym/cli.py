@@ -29,6 +29,9 @@ _EXPECTED_ERRORS = (
 )
 """What a wrong argument or a missing part of the machine raises: worth a line, not a traceback."""
 
+_READ_CHARS = 2**20
+"""As much of a file is read. Every task's limit on a program is far below it, and says so."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 fine, 1 program or machine failed, 2 wrong usage."""
@@ -116,8 +119,16 @@ def _evaluate(options: argparse.Namespace) -> int:
 
 def _program(path: Path, problem: Problem) -> str:
     """The text of a file, or of the expert program of that name."""
-    expert = problem.experts().get(str(path))
-    return expert.program if expert is not None and not path.exists() else path.read_text(encoding="utf-8")
+    experts = problem.experts()
+    if path.is_file():
+        try:
+            with path.open(encoding="utf-8") as file:
+                return file.read(_READ_CHARS)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is no program: it is not UTF-8 text ({error.reason})") from None
+    if str(path) in experts:
+        return experts[str(path)].program
+    raise ValueError(f"{path} is neither a file nor an expert program; those are {', '.join(experts)}")
 
 
 def _report(evaluations: Sequence[Evaluation], limits: Limits) -> str:

@@ -62,7 +62,8 @@ def test_unconfined_is_possible_and_shows(program, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["missing.py"], "missing.py"),
+        (["missing.py"], "missing.py is neither a file nor an expert program; those are "),
+        (["tests"], "tests is neither a file"),
         (["kalman", "--seeds", "0"], "--seeds is at least 1"),
         (["kalman", "--set", "horizon"], "'horizon' is not NAME=VALUE"),
         (["kalman", "--set", "preset=papr"], "no preset 'papr'"),
@@ -74,6 +75,12 @@ def test_mistakes_are_one_line_and_exit_code_2(arguments, message, capsys):
     error = capsys.readouterr().err
     assert message in error
     assert "Traceback" not in error
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path, capsys):
+    (tmp_path / "program.py").write_bytes(b"\x00\xff")
+    assert evaluate(str(tmp_path / "program.py")) == 2
+    assert "program.py is no program: it is not UTF-8 text" in capsys.readouterr().err
 
 
 def test_unknown_environments_are_named(capsys):
