@@ -60,6 +60,12 @@ def main(arguments: list[str] | None = None) -> int:
     except (StoreError, EvaluatorError, LaunchError) as error:
         errors.print(f"[bold red]Error:[/bold red] {error}", highlight=False)
         return 1
+    except OSError as error:  # a full disk under the adapters or the report, a folder that was taken away
+        errors.print(
+            f"[bold red]Error:[/bold red] {error}\nWhat was stored is not lost: put it right and add --resume.",
+            highlight=False,
+        )
+        return 1
 
 
 def _quiet_libraries() -> None:

@@ -44,13 +44,20 @@ class RunStore(StoreQueries):
         folder: the run's folder; made if it is missing.
 
     Raises:
-        StoreError: another process holds the run, the file is not a run store, or it is of another version.
+        StoreError: the folder cannot be written to, another process holds the run, the file is not a run store, or it
+            is of another version.
     """
 
     def __init__(self, folder: Path):
         self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = self._acquire_lock()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = self._acquire_lock()
+        except OSError as error:
+            raise StoreError(
+                f"The run folder {self.folder} cannot be made or written to ({error.strerror}); name another one with "
+                "--folder."
+            ) from error
         try:
             self._db = sqlite3.connect(self.folder / "run.sqlite", isolation_level=None)
             self._db.execute("PRAGMA journal_mode=WAL")

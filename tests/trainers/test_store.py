@@ -87,6 +87,13 @@ def test_killed_after_a_commit_nothing_is_lost(tmp_path):
         assert list(store.candidates()) == [RECORD]
 
 
+@pytest.mark.parametrize("inside", ["file", "file/run", "/proc/run"])
+def test_a_folder_that_cannot_be_is_named(tmp_path, inside):
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"cannot be made or written to .*--folder"):
+        RunStore(tmp_path / inside)
+
+
 def test_a_file_that_is_no_store_is_named(tmp_path):
     (tmp_path / "run.sqlite").write_bytes(b"not a database" * 200)
     with pytest.raises(StoreError, match="cannot be read as a run store"):
