@@ -23,7 +23,7 @@ WEIGHTS = "adapter_model.safetensors"
 
 
 class AdapterError(RuntimeError):
-    """An adapter folder that is missing, damaged, or made for another model."""
+    """An adapter folder that is missing, damaged, made for another model, or cannot be written."""
 
 
 def digest(tensors: Mapping[str, torch.Tensor]) -> str:
@@ -41,18 +41,27 @@ def write_adapter(folder: Path, tensors: Mapping[str, torch.Tensor], config: Lor
 
     The folder appears complete by one rename: a process killed at any moment leaves the old folder, the new
     one, or none (and then a `*.old` that held the old one).
+
+    Raises:
+        AdapterError: the folder cannot be written to or the disk is full; what was there is kept.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     checksum = digest(content)
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        save_file(content, draft / WEIGHTS, metadata={"format": "pt", "digest": checksum})
-        config.save_pretrained(str(draft))
-        _flush(draft)
-        _swap(draft, folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        try:
+            save_file(content, draft / WEIGHTS, metadata={"format": "pt", "digest": checksum})
+            config.save_pretrained(str(draft))
+            _flush(draft)
+            _swap(draft, folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    except (OSError, SafetensorError) as error:
+        raise AdapterError(
+            f"the adapter cannot be written to {folder} ({error}); make room there and resume the run: what was stored "
+            "before is not lost"
+        ) from error
     return checksum
 
 

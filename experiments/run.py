@@ -21,6 +21,7 @@ import yaml
 from rich.console import Console
 from transformers.utils import logging as transformers_logging
 
+from agents.adapter_files import AdapterError
 from agents.generation import BackendError
 from agents.model import ModelMissing
 from atlas_gym.evaluation import EvaluatorError
@@ -57,10 +58,10 @@ def main(arguments: list[str] | None = None) -> int:
     except (SettingsError, ModelMissing) as error:
         errors.print(f"[bold red]Error:[/bold red] {error}", highlight=False)
         return EXIT_USAGE
-    except (StoreError, EvaluatorError, LaunchError) as error:
+    except (StoreError, AdapterError, EvaluatorError, LaunchError) as error:
         errors.print(f"[bold red]Error:[/bold red] {error}", highlight=False)
         return 1
-    except OSError as error:  # a full disk under the adapters or the report, a folder that was taken away
+    except OSError as error:  # a full disk under the report, a folder that was taken away
         errors.print(
             f"[bold red]Error:[/bold red] {error}\nWhat was stored is not lost: put it right and add --resume.",
             highlight=False,

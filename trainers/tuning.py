@@ -10,15 +10,18 @@ failed. All policies of a phase answer the same prompts with the same seeds, so 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agents.adapter_files import AdapterError
 from agents.backends import Backend
 from agents.candidate import CandidateRecord
 from agents.policy import POLICY, REFERENCE, Policy
 from agents.research_agent import IslandPlan, ResearchAgent
 from agents.seeding import stream, torch_seed
+from agents.supporters import TuningControls
 from trainers.advice import PhaseAdvisers, PhaseControls
 from trainers.config import RunConfig
 from trainers.fresh import fresh_samples, plan_of
@@ -30,11 +33,15 @@ from trainers.pairs import PreferencePair, build_pairs
 from trainers.phase import PhaseResult, PhaseSettings, run_phase
 from trainers.probe import drawn_plans, probe_plans, take_probe
 from trainers.program_cache import ProgramCache
+from trainers.redo import redo_phase
 from trainers.settings_file import build, plain
 from trainers.store import RunStore
 from trainers.tune import Tune, tune_here
 
 Tell = Callable[..., None]
+
+_BEFORE = "before"
+"""Adapter that remembers the policy while its successor is being read."""
 
 _BASE = "base"
 """Adapter that changes nothing, for as long as the base model is asked."""
@@ -100,10 +107,32 @@ class Tuning:
         finally:
             self.policy.remove(_BASE)
 
-    def _restore(self, result: dict[str, Any]) -> None:
-        if not result.get("skipped"):
-            self.policy.restore(POLICY, self._folder(result["phase"], POLICY))
-            self.policy.restore(REFERENCE, self._folder(result["phase"], REFERENCE))
+    def _restore(self, row: dict[str, Any]) -> None:
+        if row.get("skipped"):
+            return
+        self.policy.add(_BEFORE, copy_of=POLICY)
+        try:
+            for adapter in (POLICY, REFERENCE):
+                self.policy.restore(adapter, self._folder(row["phase"], adapter))
+        except AdapterError as error:
+            self.policy.copy(_BEFORE, POLICY)
+            self._tell("stage", f"phase {row['phase']}: tuning again, because {error}")
+            self._redo(row)
+        finally:
+            self.policy.remove(_BEFORE)
+
+    def _redo(self, phase: dict[str, Any]) -> None:
+        number, config = phase["phase"], self.config
+        settings = PhaseControls(build(TuningControls, phase["controls"])).phase(config.phase)
+        names = [field.name for field in fields(PreferencePair)]
+        rows = [row for row in self.store.pairs() if row["phase"] == number]
+        pairs = [PreferencePair(**{name: row[name] for name in names}) for row in rows]
+        redo_phase(self.policy, pairs, settings, config.gate, phase, seed=config.seed, tune=self._tune)
+        self._save(number)
+
+    def _save(self, number: int) -> None:
+        for adapter in (POLICY, REFERENCE):
+            self.policy.save(adapter, self._folder(number, adapter))
 
     def _folder(self, number: int, adapter: str) -> Path:
         return self.store.folder / "adapters" / f"phase-{number:03d}" / adapter
@@ -125,8 +154,7 @@ class Tuning:
             phase=number, seed=self.config.seed, review=partial(self.advisers.review, number, self._measured),
             tune=self._tune,
         )  # fmt: skip
-        for adapter in (POLICY, REFERENCE):
-            self.policy.save(adapter, self._folder(number, adapter))
+        self._save(number)
         self._probe(number, "after", last, pairs)
         row = self._row(outcome, last, earlier)
         self.store.add_phase(number, last, outcome.promoted, row, pairs, self.advisers.calls)

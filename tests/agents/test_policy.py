@@ -188,7 +188,7 @@ def test_a_writer_that_dies_leaves_the_old_adapter(policy, tmp_path, monkeypatch
         raise OSError("no space left on device")
 
     monkeypatch.setattr("agents.adapter_files._flush", full_disk)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(AdapterError, match=r"no space.*make room there and resume"):
         policy.save(POLICY, tmp_path / "adapter")
     assert policy.restore(REFERENCE, tmp_path / "adapter") == old
     assert [path.name for path in tmp_path.iterdir()] == ["adapter"]

@@ -1,6 +1,7 @@
 """`kill -9` of the real main job, real weights and confined workers included: nothing lost, nothing doubled."""
 
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -73,6 +74,21 @@ def test_killed_at_random_moments_and_resumed(tmp_path):
     finish(tmp_path / "killed")
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
     assert_nothing_left_behind(before)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.usefixtures("embedded_weights")
+def test_lost_and_damaged_adapters_are_made_again(tmp_path):
+    finish(tmp_path)
+    adapters = tmp_path / "adapters"
+    files = sorted(adapters.glob("phase-*/*/adapter_model.safetensors"))
+    before = {path: path.read_bytes() for path in files}
+    assert len(files) == 4
+    shutil.rmtree(adapters / "phase-001" / "default")
+    files[-1].write_bytes(before[files[-1]][:-1])
+    finish(tmp_path)
+    assert {path: path.read_bytes() for path in files} == before
 
 
 def assert_nothing_left_behind(before: set[int]) -> None:
