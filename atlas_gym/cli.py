@@ -37,7 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 fine, 1 program or machine failed, 2 wrong usage."""
     options = _parser().parse_args(arguments)
     try:
-        return options.command(options)
+        code = options.command(options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # whoever reads the output has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except _EXPECTED_ERRORS as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 2
