@@ -132,6 +132,14 @@ class StoreQueries:
         """Every stored preference pair as (phase, idx, kind, chosen_id, rejected_id, margin, hole, ...)."""
         yield from self._db.execute("SELECT * FROM pairs ORDER BY phase, idx")
 
+    def phase_pairs(self, phase: int) -> list[dict[str, Any]]:
+        """The pairs a phase was trained on, in their order; keys are the fields of `PreferencePair`."""
+        names = ("prompt", "chosen", "rejected", "kind", "margin", "chosen_id", "rejected_id", "hole")
+        rows = self._db.execute(
+            f"SELECT {', '.join(names)} FROM pairs WHERE phase = ? ORDER BY idx", (phase,)
+        )
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
     def probe(self, phase: int, moment: str) -> dict[str, Any] | None:
         """A stored probe's result, or None."""
         row = self._db.execute(

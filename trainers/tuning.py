@@ -10,7 +10,6 @@ failed. All policies of a phase answer the same prompts with the same seeds, so 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -124,9 +123,7 @@ class Tuning:
     def _redo(self, phase: dict[str, Any]) -> None:
         number, config = phase["phase"], self.config
         settings = PhaseControls(build(TuningControls, phase["controls"])).phase(config.phase)
-        names = [field.name for field in fields(PreferencePair)]
-        rows = [row for row in self.store.pairs() if row["phase"] == number]
-        pairs = [PreferencePair(**{name: row[name] for name in names}) for row in rows]
+        pairs = [PreferencePair(**pair) for pair in self.store.phase_pairs(number)]
         redo_phase(self.policy, pairs, settings, config.gate, phase, seed=config.seed, tune=self._tune)
         self._save(number)
 

@@ -1,5 +1,6 @@
 """The run store: atomic, exact, honest about what it cannot do."""
 
+import math
 import sqlite3
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.trainers.samples import PROPOSAL, RECORD
+from trainers.pairs import PreferencePair
 from trainers.store import RunStore, StoreError
 
 
@@ -85,6 +87,16 @@ def test_killed_after_a_commit_nothing_is_lost(tmp_path):
     subprocess.run([sys.executable, "-c", script], check=False)
     with RunStore(tmp_path / "run") as store:
         assert list(store.candidates()) == [RECORD]
+
+
+def test_the_pairs_of_a_phase_come_back_as_they_were(store):
+    pairs = [
+        PreferencePair("a =", " 1\n", " 2\n", "score", 0.5, 1, 2, "a ="),
+        PreferencePair("a =", " 1\n", " (\n", "failed", math.inf, 1, 3, "a ="),
+    ]
+    store.add_phase(1, 4, True, {}, pairs)
+    store.add_phase(2, 8, True, {}, pairs[:1])
+    assert [PreferencePair(**pair) for pair in store.phase_pairs(1)] == pairs
 
 
 @pytest.mark.parametrize("inside", ["file", "file/run", "/proc/run"])
