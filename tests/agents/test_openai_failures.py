@@ -1,12 +1,9 @@
 """The completions backend against servers that fail: every way ends, in a result or in what to do."""
 
 import socket
-import threading
-import time
 
 import pytest
 
-from agents.exchange import THREAD
 from agents.generation import BackendError, GenerationRequest
 from tests.agents.completions_server import generator, texts, write
 from tests.agents.supporters import server as s
@@ -37,7 +34,7 @@ def test_a_broken_server_ends_the_run_with_what_to_do(name):
         with pytest.raises(BackendError, match="resume the run") as raised:
             generator(server.base_url).generate([GenerationRequest("a", 8)])
         assert reason in str(raised.value)
-        assert _calls_end()
+        assert s.calls_end()
 
 
 @pytest.mark.parametrize("stalling", [s.silence, s.drip_headers, s.drip_body, s.endless_chunks])
@@ -45,7 +42,7 @@ def test_a_stalling_server_is_left_at_the_deadline(stalling):
     with s.serve(stalling) as server:
         with pytest.raises(BackendError, match="no complete reply within"):
             generator(server.base_url, deadline_s=0.3).generate([GenerationRequest("a", 2)])
-        assert _calls_end()
+        assert s.calls_end()
 
 
 def test_an_outage_is_waited_for():
@@ -124,13 +121,3 @@ def test_the_key_is_sent_and_appears_nowhere_else(monkeypatch, caplog):
                 [GenerationRequest("a", 1)]
             )
         assert server.requests == []
-
-
-def _calls_end():
-    """Whether the threads of all calls end soon."""
-    until = time.monotonic() + 10
-    while any(thread.name == THREAD for thread in threading.enumerate()):
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.02)
-    return True

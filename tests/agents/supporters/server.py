@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from agents.exchange import THREAD
+
 Write = Callable[[bytes], None]
 
 
@@ -176,3 +178,13 @@ def echo_key(received: Received, write: Write) -> None:
     say(json.dumps({"critique": f"your header was {secret}", "reason": secret, "decision": "accept"}))(
         received, write
     )
+
+
+def calls_end() -> bool:
+    """Whether the threads of all calls to a server end soon."""
+    until = time.monotonic() + 10
+    while any(thread.name == THREAD for thread in threading.enumerate()):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True

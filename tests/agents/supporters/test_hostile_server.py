@@ -3,11 +3,9 @@
 import json
 import socket
 import threading
-import time
 
 import pytest
 
-from agents.exchange import THREAD
 from agents.supporters.budget import CallLimits
 from tests.agents.supporters import server as s
 from tests.agents.supporters.samples import NEUTRAL, REQUESTS
@@ -83,7 +81,7 @@ def test_stalling_server_is_left_at_the_deadline(name, supporter):
         assert "no complete reply within" in answer.call.reason
         # Generous, for a busy machine: without the hard deadline these would run for minutes or for ever.
         assert answer.call.seconds < limits.deadline_s + 10
-        assert _calls_end()
+        assert s.calls_end()
 
 
 def test_unreachable_server(supporter):
@@ -116,7 +114,7 @@ def test_a_call_leaves_no_thread_behind(supporter):
         limits = CallLimits(deadline_s=0.2, attempts=1)
         for _ in range(3):
             supporter("inspector", hostile.base_url, limits).consult(REQUESTS["inspector"])
-        assert _calls_end()
+        assert s.calls_end()
 
 
 def test_concurrent_calls_share_one_budget(supporter):
@@ -132,13 +130,3 @@ def test_concurrent_calls_share_one_budget(supporter):
             thread.join()
         usage = strategist._conversation.budget.usage
     assert (usage.calls, usage.answered, usage.tokens) == (8, 8, 120)
-
-
-def _calls_end() -> bool:
-    """Whether the threads of all calls end soon."""
-    until = time.monotonic() + 10
-    while any(thread.name == THREAD for thread in threading.enumerate()):
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.02)
-    return True
