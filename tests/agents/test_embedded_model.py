@@ -2,10 +2,11 @@
 
 import pytest
 
-from agents.generation import Sampling
+from agents.generation import GenerationRequest, Sampling
 from agents.model import load_model
+from agents.proposals.base import Showing
+from agents.proposals.edit_line import EditLine
 from agents.proposals.rewrite import chat_of
-from agents.research_agent import ResearchAgent
 from agents.transformers_backend import TransformersGenerator
 from atlas_gym.evaluation import UnconfinedEvaluator
 from atlas_gym.program import program_key
@@ -24,22 +25,25 @@ def test_the_embedded_model_writes_programs_that_are_valid_and_new(embedded):
     model, tokenizer = embedded
     assert chat_of(tokenizer) is not None
     spec = task_spec("ATLAS-Bandit-v0", **SMALL)
-    start = spec.starts["named"]
-    agent = ResearchAgent(spec, seed=3)
-    for island in range(2):
-        agent.record(record(start, -0.2, island=island, origin="seed"))
-    plans = agent.plan(1, range(2), 8)
+    start = record(spec.starts["named"], -0.2)
+    style = EditLine(spec.function)
+    # Every line once: processors round bfloat16 differently, and with few lines one of them may draw no valid edit.
+    proposals = [style.propose(start, hole, Showing()) for hole in style.holes(start.program)]
+    requests = [
+        GenerationRequest(proposal.prompt, 4, avoid=proposal.avoid, seed=index)
+        for index, proposal in enumerate(proposals)
+    ]
     generator = TransformersGenerator(model, tokenizer, Sampling(max_new_tokens=24))
     made = {
-        plan.proposal.assemble(completion.text)
-        for plan, row in zip(plans, generator.generate([plan.request for plan in plans]), strict=True)
+        proposal.assemble(completion.text)
+        for proposal, row in zip(proposals, generator.generate(requests), strict=True)
         for completion in row
     }
-    assert generator.totals.samples == 16
+    assert generator.totals.samples == 4 * len(proposals)
     task = make_task("ATLAS-Bandit-v0", seed=0, **SMALL)
     evaluator = UnconfinedEvaluator()  # works on every system; the programs come from a harmless prompt
     try:
-        new = [program for program in made if program_key(program) not in (None, program_key(start))]
-        assert any(evaluator.evaluate(program, task).ok for program in new)
+        new = [program for program in made if program_key(program) not in (None, start.program_key)]
+        assert sum(evaluator.evaluate(program, task).ok for program in new) >= 3
     finally:
         evaluator.close()
