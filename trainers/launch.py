@@ -70,7 +70,7 @@ class WorkOrder:
     lora: LoraSettings
     """The adapters."""
     threads: int
-    """Torch's threads in each process."""
+    """Torch's threads of all processes together."""
     process: int
     """The process that waits for the result; without it there is no use in going on."""
     task: TuneJob
@@ -78,12 +78,21 @@ class WorkOrder:
 
 
 def launched(settings: LaunchSettings, folder: Path) -> Tune:
-    """Someone who does jobs in processes of their own, with working folders in `folder`."""
+    """Someone who does jobs in processes of their own, with working folders in `folder`.
+
+    Raises:
+        LaunchError: the configuration for Accelerate is missing; better heard now than when the first phase begins.
+    """
+    if settings.config_file and not Path(settings.config_file).is_file():
+        raise LaunchError(
+            f"launch.config_file: there is no file {settings.config_file}; "
+            f"`accelerate config --config_file {settings.config_file}` makes one"
+        )
 
     def tune(policy: Policy, job: TuneJob, on_step: Callable[[StepRecord], None] | None) -> Tuned:
         folder.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f"phase-{job.phase:03d}-", dir=folder))
-        _write_order(work, policy, job, settings)
+        _write_order(work, policy, job)
         _launch(settings, work, policy.device.type)
         tuned = _read_result(work)
         for name in tuned.training.checkpoints:
@@ -99,7 +108,7 @@ def launched(settings: LaunchSettings, folder: Path) -> Tune:
     return tune
 
 
-def _write_order(work: Path, policy: Policy, job: TuneJob, settings: LaunchSettings) -> None:
+def _write_order(work: Path, policy: Policy, job: TuneJob) -> None:
     if policy.folder is None:
         raise ValueError("the policy's model is in memory only; other processes need its folder")
     order = WorkOrder(
@@ -107,7 +116,7 @@ def _write_order(work: Path, policy: Policy, job: TuneJob, settings: LaunchSetti
         dtype=str(policy.dtype).removeprefix("torch."),
         device=policy.device.type,
         lora=policy.lora,
-        threads=max(1, torch.get_num_threads() // settings.processes),
+        threads=torch.get_num_threads(),
         process=os.getpid(),
         task=replace(job, settings=_training_alone(job.settings)),
     )
@@ -134,7 +143,8 @@ def _read_result(work: Path) -> Tuned:
     values = json.loads((work / "result.json").read_text(encoding="utf-8"))
     steps = [build(StepRecord, step) for step in values["training"]["steps"]]
     kls = {name: build(KLEstimate, kl) for name, kl in values["kls"].items()}
-    return Tuned(Training(**values["training"] | {"steps": steps}), kls, values["seconds"])
+    training = Training(**values["training"] | {"steps": steps})
+    return Tuned(training, kls, values["seconds"], values["processes"])
 
 
 def _launch(settings: LaunchSettings, work: Path, device: str) -> None:

@@ -21,8 +21,8 @@ from trainers.tune import tune_here
 def main(folder: Path) -> None:
     """Do the job in `folder`."""
     order = build(WorkOrder, json.loads((folder / "job.json").read_text(encoding="utf-8")))
-    torch.set_num_threads(order.threads)
     state = PartialState(cpu=order.device == "cpu")
+    torch.set_num_threads(max(1, order.threads // state.num_processes))
     policy = Policy.load(
         order.model, dtype=getattr(torch, order.dtype), lora=order.lora, device=str(state.device)
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from agents.policy import POLICY, REFERENCE, Policy
 from agents.seeding import stream, torch_seed
+from trainers import ranks
 from trainers.kl import KLEstimate, candidate_kls
 from trainers.pairs import PreferencePair
 from trainers.phase_training import StepRecord, Training, TrainingSettings, train
@@ -45,6 +46,8 @@ class Tuned:
     """Eq. 3 of each candidate, in the order of their steps; the last is `POLICY`."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Wall time of `train` and `kl`."""
+    processes: int = 1
+    """How many shared the work."""
 
 
 Tune = Callable[[Policy, TuneJob, Callable[[StepRecord], None] | None], Tuned]
@@ -69,4 +72,5 @@ def tune_here(policy: Policy, job: TuneJob, on_step: Callable[[StepRecord], None
     )
     trained = time.perf_counter()
     kls = candidate_kls(policy, [*training.checkpoints, POLICY], REFERENCE, job.gate_items)
-    return Tuned(training, kls, {"train": trained - began, "kl": time.perf_counter() - trained})
+    seconds = {"train": trained - began, "kl": time.perf_counter() - trained}
+    return Tuned(training, kls, seconds, ranks.size())

@@ -58,6 +58,9 @@ class Tuning:
         cache: evaluates fresh samples.
         store: the run store.
         tell: passes events to the observers.
+
+    Raises:
+        LaunchError: phases are to run in processes of their own, and these cannot be started as configured.
     """
 
     def __init__(
@@ -81,6 +84,8 @@ class Tuning:
         self._measured: dict[str, dict[str, float]] = {}
         self.store = store
         self._tell = tell
+        launch = config.launch
+        self._tune: Tune = launched(launch, store.folder / "tuning") if launch.separate else tune_here
 
     def phase(self, number: int, first: int, last: int) -> None:
         """Do phase `number` after the rounds `first` to `last`, or restore it if it is stored."""
@@ -155,11 +160,6 @@ class Tuning:
         self._probe(number, "after", last, pairs)
         row = self._row(outcome, last, earlier)
         self.store.add_phase(number, last, outcome.promoted, row, pairs, self.advisers.calls)
-
-    @property
-    def _tune(self) -> Tune:
-        launch = self.config.launch
-        return launched(launch, self.store.folder / "tuning") if launch.separate else tune_here
 
     def _reason_to_skip(self, first: int, last: int) -> str:
         if not self.config.skip_idle_phases:

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+import yaml
 
 from agents.policy import POLICY, REFERENCE, LoraSettings, Policy
 from tests.tiny_model import save_tiny_model
@@ -45,13 +46,34 @@ def phase(policy, settings=SETTINGS, **kwargs):
     return run_phase(policy, PAIRS, settings, gate, score, phase=1, seed=0, **kwargs)
 
 
+def by_file(tmp_path):
+    """Two processes, as a configuration of Accelerate's says."""
+    path = tmp_path / "accelerate.yaml"
+    # With MULTI_CPU Accelerate starts one process and leaves the others to mpirun.
+    values = {
+        "compute_environment": "LOCAL_MACHINE", "distributed_type": "MULTI_GPU", "use_cpu": True, "num_machines": 1,
+        "num_processes": 2, "machine_rank": 0, "mixed_precision": "no", "main_process_port": 0,
+    }  # fmt: skip
+    path.write_text(yaml.safe_dump(values))
+    return LaunchSettings(config_file=str(path))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("processes", [2, 3])
+@pytest.mark.parametrize("processes", [2, 3, "by a configuration file"])
 def test_processes_together_do_what_one_does(folder, tmp_path, processes):
     alone, together = make_policy(folder), make_policy(folder)
     expected = phase(alone)
-    found = phase(together, tune=launched(LaunchSettings(processes=processes), tmp_path / "jobs"))
+    settings = LaunchSettings(processes=processes) if isinstance(processes, int) else by_file(tmp_path)
+    launch, shared = launched(settings, tmp_path / "jobs"), []
+
+    def tune(*args):
+        tuned = launch(*args)
+        shared.append(tuned.processes)
+        return tuned
+
+    found = phase(together, tune=tune)
+    assert shared == [processes if isinstance(processes, int) else 2]
     assert len(found.steps) == len(expected.steps) == 7
     for step, other in zip(found.steps, expected.steps, strict=True):
         assert dataclasses.astuple(step) == pytest.approx(dataclasses.astuple(other), rel=1e-4, abs=1e-5)
@@ -86,6 +108,8 @@ def test_a_batch_is_divided_by_prompts_where_it_can_be():
     assert divide(["a"], 2) == [[0], []]
 
 
-def test_settings_that_make_no_sense_are_refused():
+def test_settings_that_make_no_sense_are_refused(tmp_path):
     with pytest.raises(ValueError, match="processes"):
         LaunchSettings(processes=0)
+    with pytest.raises(LaunchError, match=r"no file.*accelerate config"):
+        launched(LaunchSettings(config_file=str(tmp_path / "missing.yaml")), tmp_path)
