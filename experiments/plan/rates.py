@@ -30,9 +30,9 @@ class MainJob:
 
 MAIN_JOB = MainJob()
 
-EVALUATION_CPU_S = {"ATLAS-Bandit-v0": 0.8, "ATLAS-Burgers-v0": 3.6}
-"""CPU seconds of evaluating the starting program in a confined worker, both processes together, on busy cores:
-`python -m experiments.benchmarks.gpu --device cpu --only evaluation`. An idle core needs less."""
+EVALUATION_CPU_S = {"ATLAS-Bandit-v0": 0.44, "ATLAS-Burgers-v0": 3.7}
+"""CPU seconds of evaluating the starting program in a confined worker, both processes together:
+`python -m experiments.benchmarks.gpu --device cpu --only evaluation`. Busy cores need up to twice that."""
 
 
 @dataclass(frozen=True)

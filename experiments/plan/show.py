@@ -122,7 +122,7 @@ def _assumptions(config: RunConfig, cost: Estimate) -> list[str]:
         "counts are upper bounds where the run decides: phases may be skipped, programs known already",
         f"a token is {MAIN_JOB.characters_per_token} characters, a line edit {MAIN_JOB.line_tokens} tokens, "
         f"{MAIN_JOB.batch_shared:.0%} of a batch share a prompt (measured in the main job)",
-        f"an evaluation takes {evaluation or 1.0} CPU s ({'measured on a busy machine' if evaluation else 'assumed'}), "
+        f"an evaluation takes {evaluation or 1.0} CPU s ({'measured' if evaluation else 'assumed'}), "
         f"and {MAIN_JOB.evaluated:.0%} of the samples need one: the others are invalid or known (the main job)",
     ]
     if not cost.on_gpu:
