@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from trainers.observer import Observer
@@ -46,8 +47,8 @@ class LiveView(Observer):
 
     def stage(self, text: str) -> None:
         """See `Observer`."""
-        self._progress.update(self._task, description=text)
-        self.console.print(f"[dim]{text}[/dim]")
+        self._progress.update(self._task, description=escape(text))
+        self.console.print(text, style="dim", markup=False)
 
     def seeded(self, score: float, round_: int, rounds: int) -> None:
         """See `Observer`."""
@@ -88,15 +89,15 @@ class LiveView(Observer):
         """See `Observer`."""
         self._phases_done += 1
         if result.get("skipped"):
-            self.console.print(f"  phase {result['phase']} skipped: {result['skipped']}")
+            self.console.print(f"  phase {result['phase']} skipped: {result['skipped']}", markup=False)
             return
         self._clock.phase_done(sum(result["seconds"].values()))
         colour = "green" if result["promoted"] else "yellow"
         decision = result["decision"]
         reason = decision["reason"] if decision else f"reference weight {result['weight']:.2g} by its rule"
-        self.console.print(f"  phase {result['phase']}: [{colour}]{reason}[/{colour}]")
+        self.console.print(f"  phase {result['phase']}: [{colour}]{escape(reason)}[/{colour}]")
         for warning in result.get("warnings", ()):
-            self.console.print(f"  [bold red]{warning}[/bold red]")
+            self.console.print(f"  {warning}", style="bold red", markup=False)
 
     def _left(self, round_: int) -> str:
         seconds = self._clock.left(self._rounds - round_, self._phases - self._phases_done)

@@ -7,6 +7,7 @@ but the folder.
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 import warnings
@@ -19,6 +20,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import yaml
 from rich.console import Console
+from rich.markup import escape
 from transformers.utils import logging as transformers_logging
 
 from agents.adapter_files import AdapterError
@@ -56,17 +58,18 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         return _run(config, folder, console)
     except (SettingsError, ModelMissing) as error:
-        errors.print(f"[bold red]Error:[/bold red] {error}", highlight=False)
+        _say_error(errors, error)
         return EXIT_USAGE
     except (StoreError, AdapterError, EvaluatorError, LaunchError) as error:
-        errors.print(f"[bold red]Error:[/bold red] {error}", highlight=False)
+        _say_error(errors, error)
         return 1
     except OSError as error:  # a full disk under the report, a folder that was taken away
-        errors.print(
-            f"[bold red]Error:[/bold red] {error}\nWhat was stored is not lost: put it right and add --resume.",
-            highlight=False,
-        )
+        _say_error(errors, f"{error}\nWhat was stored is not lost: put it right and add --resume.")
         return 1
+
+
+def _say_error(console: Console, error: object) -> None:
+    console.print(f"[bold red]Error:[/bold red] {escape(str(error))}", highlight=False)
 
 
 def _quiet_libraries() -> None:
@@ -143,28 +146,32 @@ def _resume(options: argparse.Namespace, asked: dict[str, Any]) -> tuple[RunConf
 
 
 def _run(config: RunConfig, folder: Path, console: Console) -> int:
-    console.print(f"[bold]{config.name}[/bold] in {folder}: {config.rounds} rounds, {config.phases} phases")
+    where = escape(str(folder))
+    console.print(f"[bold]{config.name}[/bold] in {where}: rounds {config.rounds}, phases {config.phases}")
     with RunStore(folder) as store:
         view = LiveView(config.rounds, config.phases, config.exploration.groups, console)
-        tracker = WandbObserver(store, config, warn=lambda text: console.print(f"[yellow]{text}[/yellow]"))
+        tracker = WandbObserver(
+            store, config, warn=lambda text: console.print(text, style="yellow", markup=False)
+        )
         try:
             with view, AtlasRun(config, store, (view, tracker)) as run:
                 summary = run.run()
         except (KeyboardInterrupt, BackendError) as stopped:
             failed = isinstance(stopped, BackendError)
             if failed:
-                console.print(f"\n[bold red]Error:[/bold red] {stopped}", highlight=False)
-            console.print(
-                "\nStopped; nothing that was stored is lost. Continue with:\n"
-                f"  {Path(sys.executable).name} -m experiments.run --folder {folder} --resume"
+                _say_error(console, stopped)
+            again = (
+                f"{Path(sys.executable).name} -m experiments.run --folder {shlex.quote(str(folder))} --resume"
             )
+            console.print("\nStopped; nothing that was stored is lost. Continue with:")
+            console.print(f"  {again}", soft_wrap=True, markup=False)  # to be copied: no line breaks in it
             tracker.close()
             return 1 if failed else EXIT_INTERRUPTED
         files = [*write_files(store, summary), *_write_report(folder, console)]
         tracker.attach(files)
         print_summary(store, summary, console)
         tracker.close()
-        console.print(f"\nIn {folder}: run.sqlite, config.yaml, " + ", ".join(path.name for path in files))
+        console.print(f"\nIn {where}: run.sqlite, config.yaml, " + ", ".join(path.name for path in files))
     return 0
 
 
@@ -172,7 +179,8 @@ def _write_report(folder: Path, console: Console) -> list[Path]:
     try:
         return write_report([folder], folder / "report.html")[:1]
     except Exception as error:  # noqa: BLE001  the run is complete; its report can be made again at any time
-        console.print(f"[yellow]No report: {error}. Try python -m experiments.report {folder}[/yellow]")
+        text = f"No report: {error}. Try python -m experiments.report {folder}"
+        console.print(text, style="yellow", markup=False)
         return []
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from experiments.plan.estimate import HOUR, Estimate, estimate
@@ -20,7 +21,7 @@ def show_plan(config: RunConfig, console: Console) -> None:
     console.print(_table("What it would cost", _costs(config, work, cost)))
     console.print("[bold]Assumptions[/bold]")
     for line in _assumptions(config, cost):
-        console.print(f"- {line}", highlight=False)
+        console.print(f"- {line}", highlight=False, markup=False)
 
 
 def _table(title: str, rows: Iterable[tuple[str, str]]) -> Table:
@@ -28,7 +29,7 @@ def _table(title: str, rows: Iterable[tuple[str, str]]) -> Table:
     table.add_column(ratio=3)
     table.add_column(ratio=8)
     for name, value in rows:
-        table.add_row(name, value)
+        table.add_row(name, escape(value))
     return table
 
 

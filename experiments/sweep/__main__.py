@@ -11,6 +11,7 @@ from pathlib import Path
 
 import yaml
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from experiments.sweep.command import expand
@@ -71,7 +72,9 @@ def _conclude(sweep: Sweep, runs: list[SweepRun], folder: Path, console: Console
     (folder / "best.yaml").write_text(text, encoding="utf-8")
     settings = " ".join(f"{name}={value}" for name, value in best.parameters.items())
     console.print(
-        f"Best: run {best.number:03d}, {sweep.metric} = {best.value:.5g} with {settings}", highlight=False
+        f"Best: run {best.number:03d}, {sweep.metric} = {best.value:.5g} with {settings}",
+        highlight=False,
+        markup=False,
     )
     return 0
 
@@ -83,7 +86,8 @@ def _table(sweep: Sweep, runs: list[SweepRun], best: SweepRun | None) -> Table:
     for run in runs:
         cells = _cells(sweep, run)
         table.add_row(
-            *map(str, cells), style="bold green" if best is not None and run.number == best.number else None
+            *(escape(str(cell)) for cell in cells),
+            style="bold green" if best is not None and run.number == best.number else None,
         )
     return table
 
