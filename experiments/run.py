@@ -12,13 +12,11 @@ import signal
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
 
 # Evaluators share the cores with torch: OpenMP threads that spin while they wait would slow both down many times
 # over. The library reads this once, when torch is first imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-import yaml
 from rich.console import Console
 from rich.markup import escape
 from transformers.utils import logging as transformers_logging
@@ -35,15 +33,16 @@ from experiments.wandb_observer import WandbObserver
 from trainers.atlas import AtlasRun
 from trainers.config import METHODS, RunConfig, load_config
 from trainers.launch import LaunchError
-from trainers.settings_file import SettingsError, merge, parse_overrides
+from trainers.settings_file import SettingsError, differences, merge, parse_overrides
 from trainers.store import RunStore, StoreError
+from trainers.tasks import TaskSchedule
 
 EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run or resume; returns the exit code (0 done, 1 failed, 2 asked wrongly, 130 interrupted)."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_intermixed_args(arguments)
     options.folder = options.folder or _folder_of_sweep()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopped by an agent: as gently as by Ctrl-C
     _quiet_libraries()
@@ -56,6 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.dry_run:
             show_plan(config, console)
             return 0
+        _require_own_folder(options, config, folder)
         return _run(config, folder, console)
     except (SettingsError, ModelMissing) as error:
         _say_error(errors, error)
@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _say_error(console: Console, error: object) -> None:
-    console.print(f"[bold red]Error:[/bold red] {escape(str(error))}", highlight=False)
+    console.print(f"[bold red]Error:[/bold red] {escape(str(error))}", highlight=False, soft_wrap=True)
 
 
 def _quiet_libraries() -> None:
@@ -122,27 +122,28 @@ def _resolve(options: argparse.Namespace) -> tuple[RunConfig, Path]:
         if (value := getattr(options, name)) is not None
     }
     asked = merge(asked, parse_overrides(options.override))
-    if options.folder is not None and (options.folder / "config.yaml").exists():
-        return _resume(options, asked)
-    if options.resume:
+    stored = options.folder and options.folder / "config.yaml"
+    holds_run = stored is not None and stored.exists()
+    if options.resume and not holds_run:
         raise SettingsError("--resume needs --folder with a run in it (a config.yaml)")
-    config = load_config(options.config, asked)
+    # What is not said anew is as the run in the folder has it.
+    config = load_config(stored if holds_run and options.config is None else options.config, asked)
+    TaskSchedule(config)  # refuses what the environment does not know, before anything is written
     return config, options.folder or Path("runs") / config.name
 
 
-def _resume(options: argparse.Namespace, asked: dict[str, Any]) -> tuple[RunConfig, Path]:
-    folder = options.folder
+def _require_own_folder(options: argparse.Namespace, config: RunConfig, folder: Path) -> None:
+    """A folder holds one run, and a run keeps its settings."""
+    if not (folder / "config.yaml").exists():
+        return
     if not (options.resume or options.resume_if_exists):
         raise SettingsError(
-            f"{folder} holds a run already: add --resume to continue it, or name another --folder"
+            f"{folder} holds a run already: add --folder {folder} --resume to continue it, or name another --folder"
         )
-    stored = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
-    config = load_config(folder / "config.yaml", {})
-    if asked and load_config(None, merge(stored, asked)) != config:
+    if changes := differences(load_config(folder / "config.yaml", {}), config):
         raise SettingsError(
-            f"{folder} was begun with other settings; a run keeps its own. Name another --folder"
+            f"{folder} was begun with other settings ({changes}); a run keeps its own. Name another --folder"
         )
-    return config, folder
 
 
 def _run(config: RunConfig, folder: Path, console: Console) -> int:
@@ -157,22 +158,28 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
             with view, AtlasRun(config, store, (view, tracker)) as run:
                 summary = run.run()
         except (KeyboardInterrupt, BackendError) as stopped:
-            failed = isinstance(stopped, BackendError)
-            if failed:
-                _say_error(console, stopped)
-            again = (
-                f"{Path(sys.executable).name} -m experiments.run --folder {shlex.quote(str(folder))} --resume"
-            )
-            console.print("\nStopped; nothing that was stored is lost. Continue with:")
-            console.print(f"  {again}", soft_wrap=True, markup=False)  # to be copied: no line breaks in it
             tracker.close()
-            return 1 if failed else EXIT_INTERRUPTED
+            return _conclude_early(stopped, folder, console)
         files = [*write_files(store, summary), *_write_report(folder, console)]
         tracker.attach(files)
         print_summary(store, summary, console)
         tracker.close()
         console.print(f"\nIn {where}: run.sqlite, config.yaml, " + ", ".join(path.name for path in files))
     return 0
+
+
+def _conclude_early(stopped: BaseException, folder: Path, console: Console) -> int:
+    failed = isinstance(stopped, BackendError)
+    if failed:
+        _say_error(console, stopped)
+    if (folder / "config.yaml").exists():  # else it has not begun
+        program, quoted = Path(sys.executable).name, shlex.quote(str(folder))
+        console.print("\nStopped; nothing that was stored is lost. Continue with:")
+        # To be copied: no line breaks in it.
+        console.print(
+            f"  {program} -m experiments.run --folder {quoted} --resume", soft_wrap=True, markup=False
+        )
+    return 1 if failed else EXIT_INTERRUPTED
 
 
 def _write_report(folder: Path, console: Console) -> list[Path]:

@@ -28,6 +28,7 @@ from trainers.evaluators import make_pool
 from trainers.exploration import Explorer
 from trainers.observer import Observer
 from trainers.program_cache import ProgramCache
+from trainers.settings_file import SettingsError
 from trainers.store import RunStore
 from trainers.tasks import TaskSchedule
 from trainers.tuning import Tuning
@@ -43,6 +44,7 @@ class AtlasRun:
 
     Raises:
         ModelMissing: the model is not on this machine; the message names the command that fetches it.
+        SettingsError: the settings do not fit the environment or the machine.
     """
 
     def __init__(self, config: RunConfig, store: RunStore, observers: Sequence[Observer] = ()):
@@ -50,14 +52,13 @@ class AtlasRun:
         self.store = store
         self._observers = observers
         folder = resolve_model(config.model) if config.needs_policy else None
-        save_config(config, store.folder / "config.yaml")
         torch.set_num_threads(config.torch_threads)
         self.tasks = TaskSchedule(config)
         self.spec = task_spec(config.env, **config.env_args)
         self._resources = ExitStack()
         self.pool = self._resources.enter_context(make_pool(config))
         self.policy = (
-            Policy.load(folder, lora=config.lora, device=find_device(config.device), seed=config.seed)
+            Policy.load(folder, lora=config.lora, device=_device(config), seed=config.seed)
             if folder
             else None
         )
@@ -79,6 +80,8 @@ class AtlasRun:
             config, self.policy, self.backend, self.agent, advisers, self.cache, store, self._tell
         )
         self._generator: Generator | None = None
+        # Last: a run that could not even begin must not tie its folder to the settings that prevented it.
+        save_config(config, store.folder / "config.yaml")
 
     def __enter__(self) -> "AtlasRun":
         return self
@@ -125,3 +128,10 @@ class AtlasRun:
     def _tell(self, event: str, *details: Any) -> None:
         for observer in self._observers:
             getattr(observer, event)(*details)
+
+
+def _device(config: RunConfig) -> str:
+    try:
+        return find_device(config.device)
+    except ValueError as error:
+        raise SettingsError(f"device: {error}") from error

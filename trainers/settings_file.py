@@ -38,7 +38,7 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
     try:
         return cls(**made)
     except (TypeError, ValueError) as error:
-        raise SettingsError(f"{where or 'configuration'}: {error}") from error
+        raise SettingsError(f"{where.rstrip('.') or 'configuration'}: {error}") from error
 
 
 def plain(settings: Any) -> dict[str, Any]:
@@ -52,6 +52,14 @@ def plain(settings: Any) -> dict[str, Any]:
         return value
 
     return simple(dataclasses.asdict(settings))
+
+
+def differences(mine: Any, other: Any, most: int = 4) -> str:
+    """In words, in which settings two dataclasses of one kind differ (`most` of them); empty if in none."""
+    here, there = _flat(plain(mine)), _flat(plain(other))
+    changed = [key for key in here | there if here.get(key) != there.get(key)]
+    said = [f"{key}: {here.get(key)!r} against {there.get(key)!r}" for key in changed[:most]]
+    return ", ".join(said) + (f" and {len(changed) - most} more" if len(changed) > most else "")
 
 
 def parse_overrides(overrides: Iterable[str]) -> dict[str, Any]:
@@ -82,6 +90,13 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         old = result.get(key)
         result[key] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return result
+
+
+def _flat(values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= _flat(value, f"{where}{key}.") if isinstance(value, Mapping) else {f"{where}{key}": value}
+    return flat
 
 
 def _nearest(key: str, known: Iterable[str]) -> str:

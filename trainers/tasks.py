@@ -9,7 +9,7 @@ changes each island's best programs are scored again and everything else of it i
 from collections.abc import Mapping
 from typing import Any
 
-from atlas_gym import make_task, observe_task
+from atlas_gym import make_task, observe_task, task_spec
 from atlas_gym.evaluation import Task
 from trainers.config import RunConfig
 from trainers.settings_file import SettingsError
@@ -22,7 +22,7 @@ class TaskSchedule:
         config: the run's configuration.
 
     Raises:
-        SettingsError: the environment does not exist, or does not take these keywords.
+        SettingsError: the environment does not exist, does not take these keywords, or has no such start.
     """
 
     def __init__(self, config: RunConfig):
@@ -35,6 +35,9 @@ class TaskSchedule:
                 raise SettingsError(
                     f"{config.env} with {where} {dict(self.arguments(block))}: {error}"
                 ) from error
+        starts = task_spec(config.env, **config.env_args).starts
+        if config.start not in starts:
+            raise SettingsError(f"start must be one of {', '.join(starts)}, not {config.start!r}")
 
     def arguments(self, block: int) -> Mapping[str, Any]:
         """The environment's keywords in a block; blocks count from 1, as phases do."""

@@ -29,8 +29,12 @@ def start(folder: Path) -> subprocess.Popen:
     command = [sys.executable, "-m", "experiments.run", "--folder", str(folder), "--resume-if-exists"]
     if not (folder / "config.yaml").exists():
         command += SMALL
-    # A session of its own: whatever the run starts can be told from everything else.
-    return subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    # A session of its own: whatever the run starts can be told from everything else. Interrupts count even where
+    # the tests are a shell's background job, which ignores them and hands that down.
+    return subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
 
 
 def finish(folder: Path) -> None:
