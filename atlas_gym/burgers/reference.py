@@ -67,7 +67,8 @@ def evaluate(spectra: np.ndarray, modes: int, x: np.ndarray) -> np.ndarray:
     """The Fourier series at the points x: spectra (n, modes // 2 + 1) to values (n, len(x))."""
     weights = np.full(modes // 2 + 1, 2.0 / modes)
     weights[0] = 1.0 / modes
-    return np.real((spectra * weights) @ np.exp(1j * np.outer(_wave_numbers(modes), x + 1.0)))
+    waves = np.exp(1j * np.outer(_wave_numbers(modes), x + 1.0))
+    return np.real(np.einsum("tk,kx->tx", spectra * weights, waves))  # see `network.values`
 
 
 def _wave_numbers(modes: int) -> np.ndarray:

@@ -1,7 +1,11 @@
 """Every registered environment against what Gymnasium and its wrappers expect; any warning fails."""
 
 import copy
+import json
+import os
 import pickle
+import subprocess
+import sys
 import warnings
 
 import gymnasium as gym
@@ -213,6 +217,30 @@ def test_every_vectorization_gives_the_same_rewards(env_id, mode):
     np.testing.assert_array_equal(rewards, expected)
     assert terminated.all()
     assert list(infos["final_info"]["status"]) == ["ok", "ok"]
+
+
+SCORE = """
+import json, sys
+import gymnasium as gym, atlas_gym
+env_id, kwargs, program = json.loads(sys.argv[1])
+env = gym.make(env_id, **kwargs)
+env.reset(seed=3)
+print(env.step(program)[1].hex())
+env.close()
+"""
+
+
+def test_a_reward_does_not_depend_on_the_threads_of_the_process(env_id):
+    """BLAS rounds differently with another number of threads; where a score is computed must not matter."""
+    job = json.dumps([env_id, QUICK[env_id], starts(env_id)[0]])
+    rewards = set()
+    for threads in ("1", "2", "4"):
+        environment = os.environ | {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+        done = subprocess.run(
+            [sys.executable, "-c", SCORE, job], env=environment, capture_output=True, text=True, check=True
+        )
+        rewards.add(done.stdout.strip())
+    assert len(rewards) == 1
 
 
 def test_shared_memory_is_refused_instead_of_returning_stale_texts(env_id):
