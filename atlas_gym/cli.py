@@ -185,6 +185,8 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _gallery(options: argparse.Namespace) -> int:
+    if options.seeds < 1:
+        raise ValueError("--seeds is at least 1")
     write_gallery(options.output, options.env_ids, options.presets, options.seeds, options.workers)
     print(f"wrote {options.output}")
     return 0

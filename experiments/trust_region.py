@@ -22,7 +22,8 @@ from agents.policy import Policy
 from trainers.config import RunConfig, load_config
 from trainers.pairs import PreferencePair
 from trainers.phase import PhaseSettings, run_phase
-from trainers.store import RunStore
+from trainers.settings_file import SettingsError
+from trainers.store import RunStore, StoreError
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.trust_region", description=__doc__)
     parser.add_argument("run", type=Path, help="folder of a run with at least one phase")
     options = parser.parse_args(arguments)
-    config = load_config(options.run / "config.yaml", {})
+    try:
+        config, pairs = load_config(options.run / "config.yaml", {}), first_pairs(options.run)
+    except (SettingsError, StoreError) as error:
+        raise SystemExit(f"Error: {error}") from error
     torch.set_num_threads(config.torch_threads)
-    pairs = first_pairs(options.run)
     table = Table("phase", "epochs", "learning rate", "KL per token", "budget", "gate")
     passed = []
     for name, settings in (("normal", config.phase), ("runaway", Runaway().of(config.phase))):
@@ -61,13 +64,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def first_pairs(run: Path) -> list[PreferencePair]:
-    """The pairs of a run's first phase."""
+    """The pairs of a run's first phase.
+
+    Raises:
+        StoreError: there is no run, or it has had no phase yet.
+    """
     with RunStore.open_readonly(run) as store:
-        rows = [row for row in store.pairs() if row[0] == 1]
-    return [
-        PreferencePair(p, c, r, kind, margin, cid, rid, hole)
-        for _, _, kind, cid, rid, margin, hole, p, c, r in rows
-    ]
+        pairs = [PreferencePair(**pair) for pair in store.phase_pairs(1)]
+    if not pairs:
+        raise StoreError(f"{run} has no phase with pairs yet")
+    return pairs
 
 
 def replay(config: RunConfig, pairs: list[PreferencePair], settings: PhaseSettings) -> tuple[float, bool]:

@@ -19,7 +19,7 @@ from trainers.methods import METHODS
 from trainers.pairs import PairSettings
 from trainers.phase import PhaseSettings
 from trainers.probe import ProbeSettings
-from trainers.settings_file import SettingsError, build, merge, plain
+from trainers.settings_file import SettingsError, build, merge, plain, read_mapping
 from trainers.tracking import Mode
 
 
@@ -145,16 +145,14 @@ def load_config(path: Path | None, overrides: Mapping[str, Any]) -> RunConfig:
     return build(RunConfig, merge(method, values))
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except OSError as error:
-        raise SettingsError(f"the configuration {path} cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise SettingsError(f"{path} is not YAML: {error}") from error
-    if isinstance(values, dict) and (base := values.pop("based_on", None)):
-        return merge(_read(path.parent / base), values)
-    return values
+def _read(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
+    values = read_mapping(path, "the configuration")
+    base = values.pop("based_on", None)
+    if base is None:
+        return values
+    if path.resolve() in above:
+        raise SettingsError(f"{path} is based on itself")
+    return merge(_read(path.parent / str(base), (*above, path.resolve())), values)
 
 
 def save_config(config: RunConfig, path: Path) -> None:

@@ -10,6 +10,7 @@ import difflib
 import types
 import typing
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
@@ -39,6 +40,23 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
         return cls(**made)
     except (TypeError, ValueError) as error:
         raise SettingsError(f"{where.rstrip('.') or 'configuration'}: {error}") from error
+
+
+def read_mapping(path: Path, what: str) -> dict[str, Any]:
+    """The settings in a YAML file; none if it is empty.
+
+    Raises:
+        SettingsError: it cannot be read, is not YAML, or holds something else. `what`: the file, in words.
+    """
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{what} {path} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not YAML: {error}") from error
+    if not isinstance(values, dict | None):
+        raise SettingsError(f"{path} must hold settings, key: value, not {str(values)[:40]!r}")
+    return values or {}
 
 
 def plain(settings: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from atlas_gym import make_task, task_spec
 from atlas_gym.evaluation import EvaluatorPool
-from trainers.store import RunStore
+from trainers.store import RunStore, StoreError
 
 CONSOLE = Console(width=120)
 A_DAY = 1_000_000
@@ -178,7 +178,10 @@ def main(arguments: list[str] | None = None) -> int:
     elif options.kind == "islands":
         islands(options.counts, options.rounds)
     else:
-        runs(options.folders)
+        try:
+            runs(options.folders)
+        except StoreError as error:
+            raise SystemExit(f"Error: {error}") from error
     return 0
 
 

@@ -6,10 +6,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from trainers.config import RunConfig, load_config
-from trainers.settings_file import SettingsError, build, merge
+from trainers.settings_file import SettingsError, build, merge, read_mapping
 
 
 @dataclass(frozen=True)
@@ -84,13 +82,8 @@ def read_plan(path: Path) -> Plan:
     Raises:
         SettingsError: the file cannot be read, or one of its settings is unknown or unusable.
     """
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"the plan {path} cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise SettingsError(f"{path} is not YAML: {error}") from error
-    if not isinstance(values, dict) or not isinstance(values.get("arms"), dict):
+    values = read_mapping(path, "the plan")
+    if not isinstance(values.get("arms"), dict):
         raise SettingsError(f"{path} is no plan: it needs name, env and arms")
     arms = {name: build(Arm, arm or {}) for name, arm in values.pop("arms").items()}
     try:

@@ -52,7 +52,7 @@ def load_sweep(path: Path) -> Sweep:
         values = yaml.safe_load(text)
     except OSError as error:
         raise SweepError(f"the sweep {path} cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SweepError(f"{path} is not YAML: {error}") from error
     if not isinstance(values, Mapping):
         raise SweepError(f"{path} holds no sweep")

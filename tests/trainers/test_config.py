@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from trainers.config import METHODS, RunConfig, load_config, save_config
-from trainers.settings_file import SettingsError
+from trainers.settings_file import SettingsError, differences
 
 SHIPPED = sorted((Path(__file__).parents[2] / "experiments" / "configs").glob("*.yaml"))
 
@@ -69,6 +69,30 @@ def test_a_bad_configuration_is_refused(values, complaint):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(SettingsError, match="cannot be read"):
         load_config(tmp_path / "none.yaml", {})
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"a: [", "not YAML"),
+        (b"\xff\xfe", "not YAML"),
+        (b"hello", "must hold settings"),
+        (b"- a", "must hold settings"),
+        (b"based_on: own.yaml", "based on itself"),
+        (b"based_on: other.yaml", "other.yaml cannot be read"),
+    ],
+)
+def test_a_file_without_settings_is_refused(content, complaint, tmp_path):
+    (tmp_path / "own.yaml").write_bytes(content)
+    with pytest.raises(SettingsError, match=complaint):
+        load_config(tmp_path / "own.yaml", {})
+
+
+def test_differences_are_named_and_not_all_of_them():
+    one, other = load_config(None, {}), load_config(None, {"rounds": 5, "phase": {"beta": 0.3}})
+    assert differences(one, one) == ""
+    assert differences(one, other) == f"rounds: {one.rounds} against 5, phase.beta: 0.1 against 0.3"
+    assert differences(one, other, most=1) == f"rounds: {one.rounds} against 5 and 1 more"
 
 
 def test_phases_fall_between_rounds():
