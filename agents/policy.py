@@ -253,19 +253,6 @@ def _quantised(base: str, dtype: torch.dtype, device: str) -> dict[str, Any]:
     return {"quantization_config": config, "device_map": {"": device}}
 
 
-def find_device(name: str) -> str:
-    """The device called `cpu` or `cuda`; `auto` is `cuda` where torch finds a GPU.
-
-    Raises:
-        ValueError: it is to be a GPU, and torch finds none.
-    """
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"torch {torch.__version__} finds no GPU here; auto or cpu runs on the CPU")
-    return name
-
-
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """PEFT draws from the global generator only: seed it, and put it back as it was."""

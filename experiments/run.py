@@ -122,12 +122,12 @@ def _resolve(options: argparse.Namespace) -> tuple[RunConfig, Path]:
         if (value := getattr(options, name)) is not None
     }
     asked = merge(asked, parse_overrides(options.override))
-    stored = options.folder and options.folder / "config.yaml"
-    holds_run = stored is not None and stored.exists()
-    if options.resume and not holds_run:
+    stored = options.folder / "config.yaml" if options.folder else None
+    if stored is not None and not stored.exists():
+        stored = None
+    if options.resume and stored is None:
         raise SettingsError("--resume needs --folder with a run in it (a config.yaml)")
-    # What is not said anew is as the run in the folder has it.
-    config = load_config(stored if holds_run and options.config is None else options.config, asked)
+    config = load_config(options.config or stored, asked)  # what is not said anew is as the stored run has it
     TaskSchedule(config)  # refuses what the environment does not know, before anything is written
     return config, options.folder or Path("runs") / config.name
 

@@ -16,7 +16,7 @@ import torch
 from agents.backends import open_backend, tokenizer_of
 from agents.generation import Generator
 from agents.model import resolve_model
-from agents.policy import POLICY, Policy, find_device
+from agents.policy import POLICY, Policy
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
 from agents.supporters import SupporterCall, build_supporters
@@ -131,7 +131,13 @@ class AtlasRun:
 
 
 def _device(config: RunConfig) -> str:
-    try:
-        return find_device(config.device)
-    except ValueError as error:
-        raise SettingsError(f"device: {error}") from error
+    """Where the policy's weights go: on a GPU if torch finds one, unless the CPU is asked for."""
+    if config.device == "cpu":
+        return "cpu"
+    if torch.cuda.is_available():
+        return "cuda"
+    if config.device == "cuda":
+        raise SettingsError(
+            f"device: torch {torch.__version__} finds no GPU here; auto or cpu runs on the CPU"
+        )
+    return "cpu"

@@ -16,7 +16,7 @@ from trainers.config import load_config, save_config
     [
         # In brackets, as extras and lists are: a console with markup would swallow them.
         (["--config", "no[such,file].yaml"], "no[such,file].yaml"),
-        (["seed=[yes,no]"], "seed"),
+        (["seed=[yes,no]"], "seed must be a whole number, not [True, False]"),
         (["--resume", "--folder", "no[run]"], "--resume needs --folder with a run in it"),
         (["env=ATLAS-Nope-v0"], "there are ATLAS-Bandit-v0, ATLAS-Burgers-v0"),
         (["env=ATLAS-Nope-v0", "--dry-run"], "there are ATLAS-Bandit-v0, ATLAS-Burgers-v0"),
@@ -61,9 +61,9 @@ def test_a_folder_keeps_its_settings(stored, arguments, says, named, tmp_path, c
     assert not (stored / "run.sqlite").exists()
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 @pytest.mark.usefixtures("embedded_weights")
-def test_a_run_that_cannot_begin_leaves_its_folder_to_other_settings(tmp_path, capsys):
+def test_a_run_that_cannot_begin_leaves_its_folder_to_other_settings(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     arguments = ["--folder", str(tmp_path), "tracking=off", "rounds=1"]
     assert main([*arguments, "device=cuda"]) == 2
     assert "finds no GPU here" in capsys.readouterr().err
