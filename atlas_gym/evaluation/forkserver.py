@@ -26,13 +26,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from atlas_gym.evaluation import probe, wire, worker
+from atlas_gym.evaluation import imports, probe, wire, worker
 from atlas_gym.evaluation.boot import stub_packages
 from atlas_gym.evaluation.confinement import Confinement, refuse_debuggers
 
 _LIKELY_IMPORTS = """
     bisect collections contextlib copy dataclasses decimal enum fractions functools heapq itertools json math
-    operator random re statistics string time typing warnings encodings.latin_1 encodings.ascii
+    operator random re statistics string time typing warnings encodings.ascii encodings.idna
     numpy.fft numpy.lib.stride_tricks numpy.linalg numpy.ma numpy.polynomial numpy.random scipy
 """
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
@@ -208,6 +208,8 @@ def _prepare(control: socket.socket, config: dict[str, Any]) -> tuple[ForkServer
     refuse_debuggers()
     confinement = Confinement(config["layers"], config["read_roots"])
     confinement.enter()
+    if "landlock" in config["layers"]:
+        imports.hide_other_packages()
     held, resident = probe.held_layers(confinement)
     layers = [layer for layer in held if layer in config["layers"]]
     gc.collect()

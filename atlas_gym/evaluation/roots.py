@@ -11,15 +11,12 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from atlas_gym.evaluation.imports import PACKAGES
 from atlas_gym.evaluation.streams import secret_path
 
-LIBRARIES = ("numpy", "scipy", "torch")
-"""What programs may import besides the standard library, where it is installed."""
-_BESIDE = ("torchgen", "functorch", "typing_extensions", "sympy", "mpmath", "networkx", "filelock", "fsspec")
-"""What torch imports late."""
 _DEVICES = ("/etc/ld.so.cache", "/dev/null", "/dev/urandom")
 _LIBRARY_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
-_PACKAGES = Path(__file__).resolve().parents[1]
+_THIS_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def read_roots() -> list[str]:
@@ -29,7 +26,7 @@ def read_roots() -> list[str]:
     """
     candidates = {*_DEVICES, *_standard_library(), *_installed(), *_shared_libraries()}
     roots = sorted({os.path.realpath(c) for c in candidates if os.path.exists(c)})
-    for private, what in ((Path(os.path.realpath(secret_path())), "the secret"), (_PACKAGES, "this package")):
+    for private, what in ((Path(os.path.realpath(secret_path())), "the secret"), (_THIS_PACKAGE, "this package")):
         exposing = [root for root in roots if private.is_relative_to(root)]
         if exposing:
             raise RuntimeError(
@@ -47,7 +44,7 @@ def _standard_library() -> Iterator[str]:
 
 def _installed() -> Iterator[str]:
     """The libraries' folders, and those with the shared objects that came with them."""
-    for name in (*LIBRARIES, *_BESIDE):
+    for name in PACKAGES:
         spec = find_spec(name)
         if spec is not None and spec.origin is not None:
             place = Path(spec.origin)

@@ -72,7 +72,8 @@ class Worker:
     def start(self, program: bytes, function: str, limits: Limits, core: int) -> None:
         """Start the clock, hand over limits and program, and wait until the layers are on.
 
-        Raises `WorkerNotReady` if the worker ends before that, `ChannelClosed` if its time ran out.
+        Raises `WorkerNotReady` if the worker ends before that, `ChannelClosed` if its time ran out,
+        `ForkServerGone` if nothing is heard of it for longer than that.
         """
         self._server.request(wire.ARM, self._number, limits.wall_s)
         name = function.encode()
@@ -80,6 +81,8 @@ class Worker:
         head = wire.START.pack(*budgets, len(name), len(program))
         try:
             self.channel.send(head + name + program)
+            if not self.channel.readable(limits.wall_s + _ANSWER_S):
+                raise ForkServerGone("the fork server neither forked a worker nor killed it in time")
             self.channel.read_exactly(len(wire.READY))
         except ChannelClosed:
             ended = self.end()
@@ -153,7 +156,7 @@ class ForkServer:
         Raises `ForkServerGone` if the fork server does not say so in time, or says what it cannot mean.
         """
         while number not in self._exits:
-            mark, ended, status, killed, cpu_s, peak = wire.EXITED.unpack(self._receive(wire.EXITED.size))
+            mark, ended, status, killed, cpu_s, peak = wire.EXITED.unpack(self._receive(wire.EXITED.size, _ANSWER_S))
             known = mark == wire.EXIT_MARK and ended in self._running and killed in wire.KILLERS
             if not known or not 0 <= cpu_s < math.inf:
                 raise ForkServerGone("the fork server's control socket was written to by something else")
@@ -196,12 +199,12 @@ class ForkServer:
         (length,) = wire.LENGTH.unpack(self._receive(wire.LENGTH.size, _START_S))
         if length > wire.GREETING_BYTES:
             raise ForkServerGone("the fork server's greeting is none")
-        greeting: dict[str, Any] = json.loads(self._receive(length))
+        greeting: dict[str, Any] = json.loads(self._receive(length, _ANSWER_S))
         if "error" in greeting:
             raise EvaluatorError(f"the fork server could not start:\n{greeting['error']}")
         return greeting
 
-    def _receive(self, n: int, patience_s: float = _ANSWER_S) -> bytes:
+    def _receive(self, n: int, patience_s: float) -> bytes:
         """The fork server's next `n` bytes. Raises `ForkServerGone` if they are not all there in time."""
         data, deadline = b"", time.monotonic() + patience_s
         with contextlib.suppress(OSError):

@@ -5,7 +5,7 @@ from tests.hostile.attack import ANY, FAILED, Attack
 _CATEGORY = "forging the channel"
 _EVERY_FD = """
         import fcntl
-        for descriptor in range(256):
+        for descriptor in range(4096):
             try:
                 {act}
             except (OSError, ValueError):
@@ -62,7 +62,7 @@ ATTACKS = (
             def __reduce__(self):
                 return (os.system, (f'touch {MARKER}',))
         data = pickle.dumps(Pickled())
-        for descriptor in range(3, 256):
+        for descriptor in range(3, 4096):
             try:
                 os.write(descriptor, data)
                 os.write(descriptor, len(data).to_bytes(8, 'little') + data)
@@ -75,7 +75,7 @@ ATTACKS = (
         "a flood on every descriptor",
         """
         flood = bytes(1 << 16)
-        for descriptor in range(3, 256):
+        for descriptor in range(3, 4096):
             try:
                 for _ in range(100):
                     os.write(descriptor, flood)
@@ -83,11 +83,11 @@ ATTACKS = (
                 pass
         """,
     ),
-    _attack("every descriptor closed", "os.closerange(0, 256)", FAILED),
+    _attack("every descriptor closed", "os.closerange(0, 4096)", FAILED),
     _attack(
         "the channel read in the driver's stead",
         """
-        for descriptor in range(3, 256):
+        for descriptor in range(3, 4096):
             try:
                 os.read(descriptor, 1 << 20)
             except OSError:
@@ -104,7 +104,7 @@ ATTACKS = (
         "requests to the fork server and the pool",
         """
         import struct
-        for descriptor in range(3, 256):
+        for descriptor in range(3, 4096):
             try:
                 with socket.socket(fileno=os.dup(descriptor)) as control:
                     control.send(struct.pack('<BxxxId', 1, 1, 0.0))
