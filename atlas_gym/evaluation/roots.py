@@ -26,7 +26,10 @@ def read_roots() -> list[str]:
     """
     candidates = {*_DEVICES, *_standard_library(), *_installed(), *_shared_libraries()}
     roots = sorted({os.path.realpath(c) for c in candidates if os.path.exists(c)})
-    for private, what in ((Path(os.path.realpath(secret_path())), "the secret"), (_THIS_PACKAGE, "this package")):
+    for private, what in (
+        (Path(os.path.realpath(secret_path())), "the secret"),
+        (_THIS_PACKAGE, "this package"),
+    ):
         exposing = [root for root in roots if private.is_relative_to(root)]
         if exposing:
             raise RuntimeError(

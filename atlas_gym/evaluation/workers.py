@@ -156,7 +156,9 @@ class ForkServer:
         Raises `ForkServerGone` if the fork server does not say so in time, or says what it cannot mean.
         """
         while number not in self._exits:
-            mark, ended, status, killed, cpu_s, peak = wire.EXITED.unpack(self._receive(wire.EXITED.size, _ANSWER_S))
+            mark, ended, status, killed, cpu_s, peak = wire.EXITED.unpack(
+                self._receive(wire.EXITED.size, _ANSWER_S)
+            )
             known = mark == wire.EXIT_MARK and ended in self._running and killed in wire.KILLERS
             if not known or not 0 <= cpu_s < math.inf:
                 raise ForkServerGone("the fork server's control socket was written to by something else")

@@ -94,13 +94,13 @@ def test_no_layer_that_is_claimed_but_not_held_passes(monkeypatch):
 
 def test_the_secret_may_not_lie_where_programs_can_read(monkeypatch):
     monkeypatch.setattr(roots, "secret_path", lambda: Path(np.__file__).parent / "secret")
-    with pytest.raises(RuntimeError, match="the secret, .*, lies below"):
+    with pytest.raises(RuntimeError, match=r"the secret, .*, lies below"):
         roots.read_roots()
 
 
 def test_this_package_may_not_lie_where_programs_can_read(monkeypatch):
     monkeypatch.setattr(roots, "_THIS_PACKAGE", Path(np.__file__).parent / "atlas_gym")
-    with pytest.raises(RuntimeError, match="this package, .*, lies below"):
+    with pytest.raises(RuntimeError, match=r"this package, .*, lies below"):
         roots.read_roots()
 
 

@@ -1,6 +1,6 @@
 """Speaking on the channel oneself: forged answers, noise, pickles, silence."""
 
-from tests.hostile.attack import ANY, FAILED, Attack
+from tests.hostile.attack import CRASHED, ERROR, FAILED, HARMLESS, REFUSED, TIMEOUT, Attack
 
 _CATEGORY = "forging the channel"
 _EVERY_FD = """
@@ -13,7 +13,7 @@ _EVERY_FD = """
 """
 
 
-def _attack(name, code, statuses=ANY, when="first"):
+def _attack(name, code, statuses=HARMLESS, when="first"):
     return Attack(name, _CATEGORY, code, statuses, when)
 
 
@@ -26,10 +26,12 @@ ATTACKS = (
     _attack(
         "forged answers ahead of time",
         _on_every_descriptor("os.write(descriptor, bytes(4096))"),
+        REFUSED,
     ),
     _attack(
         "one forged byte",
         _on_every_descriptor("os.write(descriptor, b'\\0')"),
+        REFUSED,
     ),
     _attack(
         "a forged error with escape sequences",
@@ -82,6 +84,7 @@ ATTACKS = (
             except OSError:
                 pass
         """,
+        REFUSED | TIMEOUT,
     ),
     _attack("every descriptor closed", "os.closerange(0, 4096)", FAILED),
     _attack(
@@ -119,11 +122,13 @@ ATTACKS = (
         genuine = os.write
         os.write = lambda descriptor, data: genuine(descriptor, bytes(len(data) + 7))
         """,
+        ERROR,
         when="load",
     ),
     _attack(
         "the driver's receiving replaced",
         "os.readv = lambda descriptor, buffers: len(buffers[0])",
+        CRASHED,
         when="load",
     ),
     _attack(
@@ -136,6 +141,7 @@ ATTACKS = (
                 type(pipe).send = lambda self, payload: None
             frame = frame.f_back
         """,
+        TIMEOUT,
     ),
     _attack(
         "answers for a while, then silence",
@@ -145,6 +151,7 @@ ATTACKS = (
             while True:
                 time.sleep(60)
         """,
+        TIMEOUT,
         when="always",
     ),
 )
