@@ -40,7 +40,16 @@ def interpreter(tmp_path_factory):
     shutil.copytree(PROJECT, source, ignore=ignored)
     (source / "setup.py").unlink()  # the kernel need not be built
     pip = [sys.executable, "-m", "pip"]
-    build = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder), str(source)]
+    build = [
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "-w",
+        str(folder),
+        str(source),
+    ]
     subprocess.run([*pip, *build], check=True)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     python = folder / "venv" / "bin" / "python"

@@ -41,8 +41,8 @@ def meet(confinement: str) -> list[str]:
     envs = gymnasium.make_vec("ATLAS-Bandit-v0", num_envs=2, confinement=confinement)
     try:
         envs.reset(seed=0)
-        observations, *_ = envs.step((WAKE, WAIT))
-        return list(observations)
+        infos = envs.step((WAKE, WAIT))[-1]
+        return list(infos["final_info"]["feedback"])
     finally:
         envs.close()
 
