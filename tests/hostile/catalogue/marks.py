@@ -35,7 +35,15 @@ ATTACKS = (
     _attack("read a file of the standard library", "boast(open(os.__file__).read(1))"),
     _attack("read a shared library", "boast(open(np._core._multiarray_umath.__file__, 'rb').read(1))"),
     _attack("list the standard library", "boast(os.listdir(os.path.dirname(os.__file__)))"),
-    _attack("ask for a name that nobody has", "os.access('/usr/lib/mark', 0) or os.stat('/usr/lib/mark')"),
+    _attack(
+        "ask for a name that nobody has",
+        """
+        try:
+            os.stat('/usr/lib/mark')
+        except FileNotFoundError:
+            boast('the kernel remembers that it was asked')
+        """,
+    ),
     _attack(
         "map a library shared",
         "import mmap\nmmap.mmap(os.open(os.__file__, os.O_RDONLY), 4096, prot=mmap.PROT_READ)\nboast('mapped')",
@@ -59,7 +67,7 @@ ATTACKS = (
     _system_call("ask for the machine's free memory", 99, "room"),
     _system_call("watch files", 294, "0"),
     _system_call("a barrier for all processes", 324, "1, 0, 0"),
-    _system_call("a semaphore for all processes", 64, "1234, 1, 0o1666"),
-    _system_call("a queue for all processes", 68, "1234, 0o1666"),
+    _system_call("a semaphore for all processes", 64, "1234, 1, 0"),
+    _system_call("a queue for all processes", 68, "1234, 0"),
     _system_call("another process's priority", 140, "0, TRUSTED"),
 )
