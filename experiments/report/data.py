@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-from agents.candidate import CandidateRecord
+from agents.population.candidate import CandidateRecord
 from experiments.report.selection import Census, select
-from trainers.store import RunStore
+from trainers.store.store import RunStore
 
 CALLS_SHOWN = 1000
 """Consultations up to which a report has all."""

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from agents.candidate import CandidateRecord
-from experiments.metrics import ClusterFold
+from agents.population.candidate import CandidateRecord
+from experiments.loggers.metrics import ClusterFold
 from experiments.report.comparison import Group, band, flatten
 from experiments.report.coverage import coverage, every
 from experiments.report.data import RunData

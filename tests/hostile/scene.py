@@ -123,7 +123,7 @@ def _orphans_now() -> list[int]:
         with contextlib.suppress(OSError, IndexError):
             command = (entry / "cmdline").read_bytes().split(b"\0")
             parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            lost_worker = parent == 1 and any(part.endswith(b"evaluation/boot.py") for part in command)
+            lost_worker = parent == 1 and any(part.endswith(b"sandbox/boot.py") for part in command)
             if lost_worker or ORPHAN_SECONDS.encode() in command:
                 found.append(int(entry.name))
     return [pid for pid in found if pid != os.getpid()]

@@ -11,7 +11,7 @@ from experiments.report.payload import finite
 from experiments.report.pictures import draw_pictures
 from experiments.report.write import default_output, read_runs
 from tests.experiments.report.synthetic import ATTACK, Layout, make_run
-from trainers.store import RunStore
+from trainers.store.store import RunStore
 
 
 def data_of(path):

@@ -1,0 +1,72 @@
+"""The end of a run: its best program against its first, on random numbers that no candidate was chosen by."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from agents.population.candidate import CandidateRecord
+from atlas_gym.evaluation import Pool
+from trainers.loop.config import RunConfig
+from trainers.loop.schedule import TaskSchedule
+from trainers.store.store import RunStore
+
+
+def confirm(config: RunConfig, store: RunStore, pool: Pool, tell: Callable[..., None]) -> dict[str, Any]:
+    """Score the initial and the best program on held-out tasks and put the run's summary together.
+
+    Each held-out seed is a task of its own (with the run's number of replicas), so the spread over them is the
+    spread a user of the program would see.
+    """
+    initial, (best,) = store.start(), store.best_candidates(1)
+    tell("stage", f"confirming on {config.held_out_seeds} held-out seeds")
+    rows = store.candidate_counts()
+    return {
+        "env": config.env,
+        "method": config.method,
+        "seed": config.seed,
+        "rounds": config.rounds,
+        "held_out_seeds": config.held_out_seeds,
+        "initial": _row(initial, config, store, pool),
+        "best": _row(best, config, store, pool),
+        **rows,
+    }
+
+
+def _row(record: CandidateRecord, config: RunConfig, store: RunStore, pool: Pool) -> dict[str, Any]:
+    scores = _held_out_scores(record, config, store, pool)
+    mean = sum(scores) / len(scores) if scores else None
+    return {
+        "id": record.id,
+        "origin": record.origin,
+        "round": record.round,
+        "program": record.program,
+        "score": record.score,
+        "held_out": mean,
+        "held_out_error": _standard_error(scores),
+        "held_out_scores": scores,
+    }
+
+
+def _held_out_scores(record: CandidateRecord, config: RunConfig, store: RunStore, pool: Pool) -> list[float]:
+    key = record.program_key or ""
+    stored = store.held_out(key)
+    if stored is None:
+        tasks = TaskSchedule(config)
+        futures = [
+            pool.submit(record.program, tasks.held_out(len(config.blocks), seed))
+            for seed in range(config.held_out_seeds)
+        ]
+        evaluations = [future.result() for future in futures]
+        stored = {
+            "scores": [e.score for e in evaluations if e.score is not None],
+            "failed": [str(e.status) for e in evaluations if e.score is None],
+        }
+        store.add_held_out(key, stored)
+    return stored["scores"]
+
+
+def _standard_error(scores: list[float]) -> float | None:
+    if len(scores) < 2:
+        return None
+    mean = sum(scores) / len(scores)
+    return math.sqrt(sum((s - mean) ** 2 for s in scores) / (len(scores) - 1) / len(scores))
