@@ -6,7 +6,7 @@
 | `residual` | mean squares of the three errors at held-out points, added | hardly |
 | `nvl` | the program's own loss at held-out points (the paper's) | yes: `0 * residuals.mean()` |
 
-`relative_l2` looks at the solution only, so nothing that a program says of itself counts. It can still be won by
+`relative_l2` looks at the solution only, so nothing that a program says of itself counts. It can still be lowered by
 other means than weighting the loss: a program may solve the equation and return a loss with the gradient of the
 supervised one (`programs/knows_the_answer.py`; docs/burgers.md, "Knowing the answer").
 

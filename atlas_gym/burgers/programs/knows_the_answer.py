@@ -11,7 +11,7 @@ import torch
 
 modes, substeps = 1024, 33
 warm_up, refresh = 60, 20
-smoothing, growth = 0.06, 1.04
+smoothing, growth = 0.06, 1.05
 
 stretch = np.arcsinh(20.0)
 s_grid = np.linspace(-1.0, 1.0, 61)
