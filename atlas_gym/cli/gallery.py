@@ -11,7 +11,7 @@ from pathlib import Path
 from atlas_gym.evaluation.pool import EvaluatorPool
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.intervals import improvement_interval, mean_interval
-from atlas_gym.tasks.problem import Problem
+from atlas_gym.tasks.problem import Expert, Problem
 from atlas_gym.tasks.registration import REGISTERED, load_problem
 
 SPLIT = "held_out"
@@ -70,7 +70,7 @@ def _section(env_id: str, preset: str, seeds: int, pool: EvaluatorPool) -> str:
     problem = load_problem(env_id, preset=preset)
     futures: dict[str, list[Future[Evaluation]]] = {
         name: [pool.submit(expert.program, problem.task(seed, SPLIT)) for seed in range(seeds)]
-        for name, expert in problem.experts().items()
+        for name, expert in _programs(problem).items()
     }
     results = {name: [future.result() for future in row] for name, row in futures.items()}
     columns = ["score", *problem.gallery_metrics]
@@ -84,8 +84,13 @@ def _section(env_id: str, preset: str, seeds: int, pool: EvaluatorPool) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _programs(problem: Problem) -> dict[str, Expert]:
+    """Everything that has a row: the experts, then the controls."""
+    return {**problem.experts(), **problem.controls()}
+
+
 def _row(problem: Problem, name: str, results: Mapping[str, Sequence[Evaluation]]) -> str:
-    words = problem.experts()[name].title.replace("|", "\\|")  # a bare one would begin a new cell
+    words = _programs(problem)[name].title.replace("|", "\\|")  # a bare one would begin a new cell
     title = f"| `{name}` | {words} |"
     scores = _scores(results[name])
     if len(scores) < len(results[name]):

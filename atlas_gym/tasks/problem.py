@@ -62,6 +62,11 @@ class Problem(ABC):
     def experts(self) -> Mapping[str, Expert]:
         """Programs written by hand, by name, in the order of the gallery."""
 
+    def controls(self) -> Mapping[str, Expert]:
+        """Programs that win by other means than the task is about, by name; rows of the gallery, and nowhere else:
+        no sample, choice or prompt shows them. Here none."""
+        return {}
+
     @property
     @abstractmethod
     def initial(self) -> str:

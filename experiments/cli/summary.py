@@ -48,6 +48,8 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
         f"{improvement(summary['initial']['score'], summary['best']['score']):.1%}",
         f"{improvement(summary['initial']['held_out'], summary['best']['held_out']):.1%}",
     )
+    for name in ("initial", "best"):
+        table.add_row(f"{name}: training minus held-out", "", summary[name]["gap"] or "–")
     table.caption = (
         f"{summary['candidates']} candidates, {summary['evaluated']} different programs evaluated, "
         f"{summary['valid_share']:.0%} valid; {summary['held_out_seeds']} held-out seeds; "

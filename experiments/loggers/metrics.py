@@ -195,4 +195,7 @@ def final_row(store: RunStore) -> Row:
         return {}
     row: Row = {"best_score": best.score, "candidates": store.count("candidates")}
     scores = (store.held_out(best.program_key or "") or {}).get("scores")
-    return row | {"held_out_score": sum(scores) / len(scores)} if scores else row
+    if not scores or best.score is None:
+        return row
+    mean = sum(scores) / len(scores)
+    return row | {"held_out_score": mean, "held_out_gap": best.score - mean}

@@ -54,7 +54,7 @@ class Scene:
             "forged a score": evaluation.score is not None and not evaluation.score <= honest,
             # A program that answered in time may still wait for its judge on a busy machine.
             "outlived its limit": not evaluation.ok and evaluation.wall_s > limit_s + 1.0,
-            "flooded the report": len(evaluation.detail) > 1500,
+            "flooded the report": len(evaluation.detail) > 500,
             "smuggled control characters": not evaluation.detail.replace("\n", "").isprintable(),
             "left a process behind": bool(orphans()),
         }

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from agents.population.candidate import CandidateRecord
+from atlas_gym import task_spec
 from atlas_gym.evaluation import Pool
 from trainers.loop.config import RunConfig
 from trainers.loop.schedule import TaskSchedule
+from trainers.memorising import held_out_gap
 from trainers.store.store import RunStore
 
 
@@ -15,7 +17,8 @@ def confirm(config: RunConfig, store: RunStore, pool: Pool, tell: Callable[..., 
     """Score the initial and the best program on held-out tasks and put the run's summary together.
 
     Each held-out seed is a task of its own (with the run's number of replicas), so the spread over them is the
-    spread a user of the program would see.
+    spread a user of the program would see. A program that fails on one of them gets the worst score for it, as it
+    would from the environment: it cannot choose the tasks it is confirmed on.
     """
     initial, (best,) = store.start(), store.best_candidates(1)
     tell("stage", f"confirming on {config.held_out_seeds} held-out seeds")
@@ -33,36 +36,39 @@ def confirm(config: RunConfig, store: RunStore, pool: Pool, tell: Callable[..., 
 
 
 def _row(record: CandidateRecord, config: RunConfig, store: RunStore, pool: Pool) -> dict[str, Any]:
-    scores = _held_out_scores(record, config, store, pool)
-    mean = sum(scores) / len(scores) if scores else None
+    confirmed = _confirmed(record, config, store, pool)
+    scores = confirmed["scores"]
+    gap = None if record.score is None else held_out_gap(record.score, scores, len(confirmed["failed"]))
     return {
         "id": record.id,
         "origin": record.origin,
         "round": record.round,
         "program": record.program,
         "score": record.score,
-        "held_out": mean,
+        "held_out": sum(scores) / len(scores),
         "held_out_error": _standard_error(scores),
         "held_out_scores": scores,
+        "gap": gap and gap.word,
     }
 
 
-def _held_out_scores(record: CandidateRecord, config: RunConfig, store: RunStore, pool: Pool) -> list[float]:
+def _confirmed(record: CandidateRecord, config: RunConfig, store: RunStore, pool: Pool) -> dict[str, Any]:
+    """Its scores on the held-out tasks, and the statuses of those it failed on."""
     key = record.program_key or ""
     stored = store.held_out(key)
     if stored is None:
-        tasks = TaskSchedule(config)
+        tasks, worst = TaskSchedule(config), task_spec(config.env, **config.env_args).worst_score
         futures = [
             pool.submit(record.program, tasks.held_out(len(config.blocks), seed))
             for seed in range(config.held_out_seeds)
         ]
         evaluations = [future.result() for future in futures]
         stored = {
-            "scores": [e.score for e in evaluations if e.score is not None],
+            "scores": [worst if e.score is None else e.score for e in evaluations],
             "failed": [str(e.status) for e in evaluations if e.score is None],
         }
         store.add_held_out(key, stored)
-    return stored["scores"]
+    return stored
 
 
 def _standard_error(scores: list[float]) -> float | None:

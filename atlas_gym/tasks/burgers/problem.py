@@ -74,6 +74,9 @@ class BurgersProblem(Problem):
     def experts(self) -> Mapping[str, Expert]:
         return experts.experts()
 
+    def controls(self) -> Mapping[str, Expert]:
+        return experts.controls()
+
     def reference_scores(self, seed: int, split: str) -> Mapping[str, float]:
         """The ends of the scale of the default metric; the others have no such fixed points."""
         return {"u = 0": -1.0, "exact solution": 0.0} if self.params.metric == "relative_l2" else {}

@@ -2,12 +2,13 @@
 
 | metric | what it is | can a program game it? |
 |---|---|---|
-| `relative_l2` | the norm of u - u_reference over that of u_reference, on a grid | no: it looks at the
-solution only |
-| `residual` | mean squares of residual, initial and boundary errors at held-out points, added with weight 1 |
-hardly |
-| `nvl` | the program's own loss at held-out points (the paper's validation loss) | yes: `0 *
-residuals.mean()` |
+| `relative_l2` | distance from u_reference, relative to its norm, on a grid | not by its loss's value |
+| `residual` | mean squares of the three errors at held-out points, added | hardly |
+| `nvl` | the program's own loss at held-out points (the paper's) | yes: `0 * residuals.mean()` |
+
+`relative_l2` looks at the solution only, so nothing that a program says of itself counts. It can still be lowered by
+other means than weighting the loss: a program may solve the equation and return a loss with the gradient of the
+supervised one (`programs/knows_the_answer.py`; docs/burgers.md, "Knowing the answer").
 
 The score is minus the metric, cut off at -10. `normalized_score` is 1 - relative_l2 whatever the metric: 1 is
 the exact solution, 0 is as good as answering u = 0 (a plain 1/1/1 loss reaches about 0.7).

@@ -46,6 +46,7 @@ def test_the_final_row_is_the_best_program(folder):
         best = max(c.score for c in store.candidates() if c.score is not None)
     assert row["best_score"] == best
     assert row["held_out_score"] == pytest.approx(best - 0.002 + 0.0045)
+    assert row["held_out_gap"] == pytest.approx(-0.0025)
 
 
 def test_supporters_are_counted_with_what_they_cost():

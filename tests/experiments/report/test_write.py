@@ -33,6 +33,7 @@ def test_one_runs_report_holds_all_of_it(run_folder, tmp_path, capsys):
         lines = texts["texts"][run["candidates"]["program"][i]]
         assert "\n".join(texts["lines"][n] for n in lines) == record.program
     assert run["best"]["id"] == stored.best.id
+    assert run["best"]["gap"].startswith("-0.0025 (chance: up to 0.0130)")
     assert [p["promoted"] for p in run["phases"]] == [p["promoted"] for p in stored.phases]
     assert ATTACK not in page.read_text(encoding="utf-8")
     assert (tmp_path / "tables" / "phases.tex").exists()

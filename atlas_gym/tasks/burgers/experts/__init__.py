@@ -28,7 +28,15 @@ NAMES = (
 )
 """In the order of the gallery."""
 
+CONTROLS = ("knows_the_answer",)
+"""Programs that do something else than weight a loss: for the gallery and the tests, not for learners."""
+
 
 def experts() -> Mapping[str, Expert]:
     """All programs by name."""
     return load_experts(__name__, NAMES)
+
+
+def controls() -> Mapping[str, Expert]:
+    """The controls by name."""
+    return load_experts(__name__, CONTROLS)

@@ -40,7 +40,7 @@ def call(strategy, epoch=0, scale=1.0):
 
 def test_the_gallery_has_every_file_once():
     files = {path.stem for path in Path(experts.__file__).parent.glob("*.py")} - {"__init__"}
-    assert sorted(experts.NAMES) == sorted(files)
+    assert sorted((*experts.NAMES, *experts.CONTROLS)) == sorted(files)
     assert all(expert.title for expert in EXPERTS.values())
 
 
