@@ -13,7 +13,7 @@ import yaml
 
 from agents.population.candidate import CandidateRecord
 from experiments.report.selection import Census, select
-from trainers.memorising import HeldOutGap, held_out_gap
+from trainers.loop.memorising import HeldOutGap, held_out_gap
 from trainers.store.store import RunStore
 
 CALLS_SHOWN = 1000

@@ -8,8 +8,8 @@ from agents.population.candidate import CandidateRecord
 from atlas_gym import task_spec
 from atlas_gym.evaluation import Pool
 from trainers.loop.config import RunConfig
+from trainers.loop.memorising import held_out_gap
 from trainers.loop.schedule import TaskSchedule
-from trainers.memorising import held_out_gap
 from trainers.store.store import RunStore
 
 
