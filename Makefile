@@ -77,7 +77,7 @@ $(VERIFIERS): pyproject.toml constraints-verifiers.txt Makefile | $(READY)
 	@touch $@
 
 model: $(READY)
-	@$(BIN)/python -m agents.model fetch >/dev/null
+	@$(BIN)/python -m agents.models.loading fetch >/dev/null
 
 clean:
 	rm -rf $(VENV) $(VENV_VLLM) $(VENV_VERIFIERS) build dist *.egg-info

@@ -15,7 +15,9 @@ settings.load_profile("no-deadline")
 @pytest.fixture(scope="session")
 def embedded_weights() -> Path:
     """Folder of the embedded model's real weights; skips where nobody has fetched them."""
-    model = pytest.importorskip("agents.model", reason="needs the extra `learn`", exc_type=ImportError)
+    model = pytest.importorskip(
+        "agents.models.loading", reason="needs the extra `learn`", exc_type=ImportError
+    )
     try:
         return model.resolve_model("embedded")
     except model.ModelMissing as missing:

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from agents.candidate import CandidateRecord
-from agents.proposals.base import Hole, Proposal, Showing, versions
+from agents.population.candidate import CandidateRecord
 from agents.proposals.source import Source
-from atlas_gym.spec import TaskSpec
+from agents.proposals.style import Hole, Proposal, Showing, versions
+from atlas_gym.tasks.spec import TaskSpec
 
 Chat = Callable[[str], str]
 """Turns a user's message into the prompt of a chat model, up to where its answer begins."""

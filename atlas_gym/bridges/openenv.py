@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from atlas_gym.bridges.extras import require
 from atlas_gym.bridges.guard import App, Guard
-from atlas_gym.episode import Episode, EpisodeSettings
+from atlas_gym.envs.episode import Episode, EpisodeSettings
 from atlas_gym.evaluation import EvaluatorPool
-from atlas_gym.problem import Problem
-from atlas_gym.registration import load_problem
+from atlas_gym.optional import require
+from atlas_gym.tasks.problem import Problem
+from atlas_gym.tasks.registration import load_problem
 
 server: Any = require("openenv.core.env_server", "serve")
 

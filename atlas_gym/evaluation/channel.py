@@ -10,7 +10,7 @@ import select
 from typing import TYPE_CHECKING, TypeAlias
 
 from atlas_gym.evaluation.result import Status
-from atlas_gym.evaluation.wire import DATA, ERROR, ERROR_HEAD, ERROR_KINDS, write_all
+from atlas_gym.sandbox.wire import DATA, ERROR, ERROR_HEAD, ERROR_KINDS, write_all
 
 if TYPE_CHECKING:
     import numpy as np

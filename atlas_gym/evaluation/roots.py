@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from atlas_gym.evaluation.imports import PACKAGES
-from atlas_gym.evaluation.streams import secret_path
+from atlas_gym.evaluation.hidden_streams import secret_path
+from atlas_gym.sandbox.imports import PACKAGES
 
 _DEVICES = ("/etc/ld.so.cache", "/dev/null", "/dev/urandom")
 _LIBRARY_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")

@@ -11,9 +11,10 @@ from typing import Any
 
 import yaml
 
-from agents.candidate import CandidateRecord
+from agents.population.candidate import CandidateRecord
 from experiments.report.selection import Census, select
-from trainers.store import RunStore
+from trainers.loop.memorising import HeldOutGap, held_out_gap
+from trainers.store.store import RunStore
 
 CALLS_SHOWN = 1000
 """Consultations up to which a report has all."""
@@ -99,6 +100,13 @@ class RunData:
         if record is None or record.program_key is None:
             return []
         return list(self.held_out.get(record.program_key, {}).get("scores", ()))
+
+    def held_out_gap(self, record: CandidateRecord | None) -> HeldOutGap | None:
+        """A program's training score against its held-out scores; None if it was not confirmed."""
+        if record is None or record.score is None or record.program_key is None:
+            return None
+        failed = len(self.held_out.get(record.program_key, {}).get("failed", ()))
+        return held_out_gap(record.score, self.held_out_scores(record), failed)
 
 
 def read_run(folder: Path) -> RunData:

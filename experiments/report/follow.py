@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from experiments.metrics import ClusterFold
+from experiments.loggers.metrics import ClusterFold
 from experiments.report.comparison import group_runs
 from experiments.report.coverage import cluster_fold
 from experiments.report.data import RunData

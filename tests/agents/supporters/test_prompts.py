@@ -15,7 +15,7 @@ from agents.supporters.prompts import Data, PromptTemplate, delimited, explorati
 from agents.supporters.schemas import ExplorationReply, InspectionReply, StrategyReply, json_schema
 from agents.supporters.strategist import ControlBounds
 from agents.supporters.strategist_llm import prompt_values as strategist_values
-from agents.supporters.text import clean, is_plain, one_line
+from atlas_gym.text import clean, is_plain, one_line
 from tests.agents.supporters.samples import BANDIT, EXPLORATION, INSPECTION, TELEMETRY
 
 VALUES = {

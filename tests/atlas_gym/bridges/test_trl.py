@@ -5,8 +5,8 @@ import pytest
 
 import atlas_gym
 from atlas_gym.bridges.answer import program_in
-from atlas_gym.bridges.extras import require
 from atlas_gym.bridges.trl import ProgramEnvironment, ProgramReward
+from atlas_gym.optional import require
 
 SMALL = {"horizon": 60, "replicas": 1}
 SPEC = atlas_gym.task_spec("ATLAS-Bandit-v0", **SMALL)

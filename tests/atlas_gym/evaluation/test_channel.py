@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from atlas_gym.evaluation import CandidateError, Channel, ChannelClosed, Status
 from atlas_gym.evaluation.channel import sanitise
-from atlas_gym.evaluation.wire import ERROR_HEAD
-from atlas_gym.evaluation.worker import WorkerPipe
+from atlas_gym.sandbox.wire import ERROR_HEAD
+from atlas_gym.sandbox.worker import WorkerPipe
 
 
 class Line:

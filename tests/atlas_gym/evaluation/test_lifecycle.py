@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from atlas_gym.evaluation import ConfinedEvaluator, Status, wire, workers
+from atlas_gym.evaluation import ConfinedEvaluator, Status, handles
+from atlas_gym.sandbox import wire
 from tests.atlas_gym.evaluation.processes import alive, descendants, die_out, open_descriptors
 from tests.atlas_gym.evaluation.toy import HONEST, ToyTask
 
@@ -194,7 +195,7 @@ def test_a_fork_server_that_falls_silent_is_replaced(evaluator, monkeypatch):
     evaluator.evaluate(HONEST, TASK)
     (silent,) = evaluator._servers.values()
     os.kill(silent.pid, signal.SIGSTOP)
-    monkeypatch.setattr(workers, "_ANSWER_S", 0.5)
+    monkeypatch.setattr(handles, "_ANSWER_S", 0.5)
     assert evaluator.evaluate(HONEST, TASK).ok
     assert silent not in evaluator._servers.values()
 
@@ -205,12 +206,12 @@ def test_a_fork_server_that_falls_silent_is_replaced(evaluator, monkeypatch):
 def test_what_a_fork_server_cannot_have_said_is_its_death(evaluator, monkeypatch, said):
     evaluator.evaluate(HONEST, TASK)
     (server,) = evaluator._servers.values()
-    monkeypatch.setattr(workers, "_ANSWER_S", 0.5)
+    monkeypatch.setattr(handles, "_ANSWER_S", 0.5)
     ours, theirs = socket.socketpair()
     with ours, theirs, monkeypatch.context() as patch:
         patch.setattr(server, "_control", ours)
         theirs.sendall(said)
-        with pytest.raises(workers.ForkServerGone):
+        with pytest.raises(handles.ForkServerGone):
             server.wait(server._last_number)
 
 
