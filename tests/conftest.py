@@ -9,6 +9,7 @@ Hypothesis measures no time: a busy machine may pause anywhere, and pytest's own
 
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(params=range(3), ids=lambda draw: f"secret {draw}")
-def any_secret(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def any_secret(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """One of several secrets in force, others if the suite's own is another."""
     from atlas_gym.bandit.instances import draw_instances
     from atlas_gym.evaluation.streams import SECRET_VARIABLE
@@ -43,8 +44,8 @@ def any_secret(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     secret = f"{SECRET}, draw {request.param}"
     monkeypatch.setenv(SECRET_VARIABLE, secret)
     draw_instances.cache_clear()  # drawn once per process, under the secret of that moment
-    request.addfinalizer(draw_instances.cache_clear)
-    return secret
+    yield secret
+    draw_instances.cache_clear()
 
 
 @pytest.fixture(scope="session")
