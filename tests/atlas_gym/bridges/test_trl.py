@@ -1,7 +1,11 @@
 """The reward function and the environment class, called as TRL calls them."""
 
+import re
+
 import gymnasium as gym
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import atlas_gym
 from atlas_gym.bridges.answer import program_in
@@ -81,3 +85,15 @@ def test_the_environment_class_remembers_its_best_program():
 def test_a_missing_package_is_named_with_its_extra():
     with pytest.raises(ModuleNotFoundError, match=r"atlas-gym\[serve\]"):
         require("no_such_package", "serve")
+
+
+@given(st.text("`a\n", max_size=60))
+def test_the_program_is_what_the_pattern_finds(answer):
+    blocks = re.findall(r"```[^\n]*\n(.*?)```", answer, re.DOTALL)
+    assert program_in(answer) == (blocks[-1] if blocks else answer)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("part", ["`", "```\n", "```", "a`", "````\n`"])
+def test_a_long_answer_is_read_once(part):
+    program_in(part * 300_000)
