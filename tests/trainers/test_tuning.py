@@ -82,7 +82,7 @@ def pair(record):
 
 
 def test_the_score_of_a_policy_is_the_mean_worth_of_its_fresh_programs(store, monkeypatch):
-    backend, phases = tuning(store)
+    backend, phases = tuning(store, skip_idle_phases=False)
     found = {}
 
     def run_phase(policy, pairs, settings, gate, score, **_):
