@@ -3,6 +3,8 @@
 Everything here that came from a candidate (its error message) was sanitised and shortened by the evaluator.
 """
 
+import re
+
 from atlas_gym.evaluation.result import Evaluation, Limits, Status
 
 _ADVICE = {
@@ -37,5 +39,7 @@ def feedback_text(evaluation: Evaluation, limits: Limits) -> str:
 
 
 def code_block(program: str) -> str:
-    """Fence a program for a prompt."""
-    return f"```python\n{program.rstrip()}\n```"
+    """Fence a program for a prompt, with more backticks than it holds in a row: nothing in it ends the block."""
+    longest = max(map(len, re.findall("`+", program)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}python\n{program.rstrip()}\n{fence}"
