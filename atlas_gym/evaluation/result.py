@@ -36,7 +36,8 @@ class Limits:
     """What one evaluation may use. The clock starts when the program is handed to its worker."""
 
     wall_s: float = 10.0
-    """Seconds of wall-clock time, the trusted side's own work included (> 0)."""
+    """Seconds of wall-clock time, the trusted side's own work included, waiting for a busy machine's cores not
+    (> 0); see `patience`."""
     cpu_s: float = 10.0
     """Seconds of CPU time of the worker (> 0); the kernel counts whole seconds, so this is rounded up."""
     memory_mb: int = 512
@@ -86,6 +87,8 @@ class Evaluation:
     """Seconds of CPU time of the worker, as the kernel counted them."""
     peak_memory_mb: float = 0.0
     """Largest resident size of the worker in MiB, the interpreter with its libraries included."""
+    retries: int = 0
+    """Attempts before this one that the machine spoiled, see `InfrastructureError`."""
     layers: tuple[str, ...] = ()
     """The confinement layers the worker was really under."""
     traces: Mapping[str, np.ndarray] = field(default_factory=dict)
