@@ -12,7 +12,7 @@ from atlas_gym.bandit.params import PRESETS, BanditParams
 from atlas_gym.bandit.prompts import PREAMBLE, SIGNATURE, description
 from atlas_gym.bandit.rendering import draw_image, draw_text
 from atlas_gym.bandit.task import WORST_GAUSSIAN, BanditTask
-from atlas_gym.evaluation.result import Evaluation, Limits
+from atlas_gym.evaluation.result import Evaluation, Limits, limits_from
 from atlas_gym.expert_files import without_docstring
 from atlas_gym.problem import Expert, Problem, check_seed_and_split
 from atlas_gym.spec import TaskSpec
@@ -39,10 +39,10 @@ class BanditProblem(Problem):
 
     @classmethod
     def from_keywords(
-        cls, *, preset: str = "default", limits: Limits | None = None, **constants: Any
+        cls, *, preset: str = "default", limits: Limits | Mapping[str, float] | None = None, **constants: Any
     ) -> Self:
         """Build the problem from a preset and the constants that differ from it (see `BanditParams`)."""
-        return cls(BanditParams.from_keywords(preset, **constants), limits or Limits())
+        return cls(BanditParams.from_keywords(preset, **constants), limits_from(limits, Limits()))
 
     @property
     def spec(self) -> TaskSpec:

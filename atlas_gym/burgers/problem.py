@@ -14,7 +14,7 @@ from atlas_gym.burgers.prompts import PREAMBLE, SIGNATURE, description
 from atlas_gym.burgers.rendering import draw_image, draw_text
 from atlas_gym.burgers.scoring import METRIC_NAMES, WORST_METRIC
 from atlas_gym.burgers.task import DEFAULT_LIMITS, BurgersTask
-from atlas_gym.evaluation.result import Evaluation, Limits
+from atlas_gym.evaluation.result import Evaluation, Limits, limits_from
 from atlas_gym.expert_files import without_docstring
 from atlas_gym.problem import Expert, Problem, check_seed_and_split
 from atlas_gym.spec import TaskSpec
@@ -42,10 +42,10 @@ class BurgersProblem(Problem):
 
     @classmethod
     def from_keywords(
-        cls, *, preset: str = "default", limits: Limits | None = None, **constants: Any
+        cls, *, preset: str = "default", limits: Limits | Mapping[str, float] | None = None, **constants: Any
     ) -> Self:
         """Build the problem from a preset and the constants that differ from it (see `BurgersParams`)."""
-        return cls(BurgersParams.from_keywords(preset, **constants), limits or DEFAULT_LIMITS)
+        return cls(BurgersParams.from_keywords(preset, **constants), limits_from(limits, DEFAULT_LIMITS))
 
     @property
     def spec(self) -> TaskSpec:

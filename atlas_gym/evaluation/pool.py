@@ -147,6 +147,11 @@ def usable_cores() -> list[int]:
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
+def core_count() -> int:
+    """How many evaluations this process can usefully run at a time."""
+    return len(usable_cores()) or os.cpu_count() or 1
+
+
 def _close(jobs: "queue.SimpleQueue[Job | None]", lanes: list[Lane], owner: int) -> None:
     if os.getpid() != owner:
         return
