@@ -17,7 +17,7 @@ import numpy as np
 
 from atlas_gym.sandbox import failure
 from atlas_gym.sandbox.confinement import Confinement, die_with_parent
-from atlas_gym.sandbox.wire import DATA, READY, START, write_all
+from atlas_gym.sandbox.wire import DATA, READY, READY_TAG, START, write_all
 
 _DESCRIPTORS = 256
 _DATA_TAG = bytes([DATA])
@@ -103,7 +103,7 @@ def run(read_fd: int, write_fd: int, serve: Callable[..., None], confinement: Co
     _settle_on(core)
     _fix_randomness()
     confinement.confine_worker(memory_mb, cpu_s)
-    pipe.send_raw(READY)
+    pipe.send_raw(READY.pack(READY_TAG, os.getpid()))
     try:
         serve(Program(source, function).load, pipe)
     except BaseException as error:  # noqa: BLE001 - whatever the program raises is its verdict
