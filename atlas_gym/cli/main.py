@@ -1,6 +1,7 @@
 """Evaluate a program, list or serve the environments, examine the machine, generate the gallery."""
 
 import argparse
+import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
