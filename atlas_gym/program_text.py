@@ -6,20 +6,44 @@ on them: a worker parses for itself, inside its limits.
 
 import ast
 import hashlib
+import threading
+import warnings
 
-__all__ = ["program_key", "syntax_error"]
+__all__ = ["LONGEST_PROGRAM", "parse_program", "program_key", "syntax_error"]
+
+LONGEST_PROGRAM = 65_536
+"""Characters of the longest text that is parsed, the default limit of an evaluation; half a second at worst."""
+
+_filters = threading.Lock()
+
+
+def parse_program(source: str) -> ast.Module:
+    """The syntax tree of a program of unknown origin, in bounded time and without a word on stderr.
+
+    Python's parser warns of odd escapes and the like by printing the line, which is the program's own text.
+
+    Raises:
+        SyntaxError: it does not parse, is longer than `LONGEST_PROGRAM`, or is nested too deeply.
+    """
+    if len(source) > LONGEST_PROGRAM:
+        raise SyntaxError(f"it has {len(source)} characters; {LONGEST_PROGRAM} are parsed")
+    # The lock: filters belong to the process, and the report's server parses in several threads.
+    with _filters, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(source)
+        except ValueError as error:  # null characters, text that has no UTF-8 form
+            raise SyntaxError(str(error)) from error
+        except (RecursionError, MemoryError) as error:
+            raise SyntaxError("nested too deeply") from error
 
 
 def syntax_error(source: str, function: str) -> str | None:
     """Why `source` is not a program that defines `function` at its top level, or None if it is one."""
     try:
-        tree = ast.parse(source)
+        tree = parse_program(source)
     except SyntaxError as error:
         return f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg)
-    except ValueError as error:  # null characters, text that has no UTF-8 form
-        return str(error)
-    except (RecursionError, MemoryError):
-        return "nested too deeply"
     if function not in _top_level_names(tree):
         return f"it does not define {function}"
     return None
@@ -31,9 +55,8 @@ def program_key(source: str) -> str | None:
     Comments, layout, docstrings and annotations do not count; every name, constant and operator does.
     """
     try:
-        tree = _Normaliser().visit(ast.parse(source))
-        text = ast.dump(tree)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        text = ast.dump(_Normaliser().visit(parse_program(source)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the tree, too, may be too deep to walk
         return None
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

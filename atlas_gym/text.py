@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from atlas_gym.printing import is_visible
+
 
 def clean(text: str, limit: int) -> str:
     """``text`` without control characters, lone surrogates and invisible marks, cut to ``limit`` characters.
@@ -9,7 +11,7 @@ def clean(text: str, limit: int) -> str:
     What is removed could move a terminal's cursor, break UTF-8 encoding or hide words from a reader. Newlines
     and tabs stay.
     """
-    kept = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text[:limit])
+    kept = "".join(c if is_visible(c) or c in "\n\t" else "\ufffd" for c in text[:limit])
     return kept if len(text) <= limit else kept[: max(0, limit - 1)] + "…"
 
 
@@ -20,4 +22,4 @@ def one_line(text: str, limit: int) -> str:
 
 def is_plain(text: str) -> bool:
     """Whether ``text`` holds nothing that :func:`clean` would replace."""
-    return all(c.isprintable() or c in "\n\t" for c in text)
+    return all(is_visible(c) or c in "\n\t" for c in text)

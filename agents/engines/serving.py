@@ -130,7 +130,9 @@ def tokenizer_of(settings: BackendSettings, model: str) -> Any:
         return None
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(str(resolve_model(name)), local_files_only=True)
+    return AutoTokenizer.from_pretrained(
+        str(resolve_model(name)), local_files_only=True, trust_remote_code=False
+    )
 
 
 def _open(

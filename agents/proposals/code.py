@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Literal, TypeVar
 
+from atlas_gym.program_text import parse_program
+
 ConstantRole = Literal["window", "regularisation", "bonus", "discount", "weight", "other"]
 
 _NAMED_ROLES: tuple[tuple[ConstantRole, re.Pattern[str]], ...] = (
@@ -80,8 +82,8 @@ class Code:
         """The parsed program, or None if it does not parse or does not define the function by ``def``."""
         source = source.replace("\r\n", "\n").replace("\r", "\n")  # as Python itself reads it
         try:
-            tree = ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            tree = parse_program(source)
+        except SyntaxError:
             return None
         defined = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function]
         if not defined:

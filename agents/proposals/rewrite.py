@@ -17,6 +17,7 @@ import numpy as np
 from agents.population.candidate import CandidateRecord
 from agents.proposals.source import Source
 from agents.proposals.style import Hole, Proposal, Showing, versions
+from atlas_gym.envs.feedback import code_block
 from atlas_gym.tasks.spec import TaskSpec
 
 Chat = Callable[[str], str]
@@ -88,4 +89,4 @@ class Rewrite:
 
 def _scored(record: CandidateRecord) -> str:
     score = "" if record.score is None else f" (score {record.score:.4f})"
-    return f"A program{score}:\n```python\n{record.program.rstrip()}\n```"
+    return f"A program{score}:\n{code_block(record.program)}"

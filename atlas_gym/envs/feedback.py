@@ -3,6 +3,8 @@
 Everything here that came from a candidate (its error message) was sanitised and shortened by the evaluator.
 """
 
+import re
+
 from atlas_gym.evaluation.result import Evaluation, Limits, Status
 
 _ADVICE = {
@@ -12,6 +14,7 @@ _ADVICE = {
     Status.MEMORY: "The program was stopped: it used too much memory.",
     Status.VIOLATION: "The program was stopped: it tried what is forbidden (files, network, processes).",
     Status.CRASHED: "The program's process ended before the evaluation did.",
+    Status.SCREENED: "The program runs, but others did better on a short task: it was not scored in full.",
 }
 
 
@@ -26,8 +29,9 @@ def limits_text(limits: Limits) -> str:
 def feedback_text(evaluation: Evaluation, limits: Limits) -> str:
     """Say how a program did: its score and where it lost, or why it failed and what the limits are."""
     if evaluation.ok:
-        normalized = evaluation.metrics["normalized_score"]
-        headline = f"Status: ok. Score {evaluation.score:.4f} (normalized {normalized:.3f})."
+        normalized = evaluation.metrics.get("normalized_score")
+        scale = "" if normalized is None else f" (normalized {normalized:.3f})"
+        headline = f"Status: ok. Score {evaluation.score:.4f}{scale}."
         return f"{headline}\n{evaluation.diagnosis}".rstrip()
     lines = [f"Status: {evaluation.status}. {_ADVICE[evaluation.status]}"]
     if evaluation.detail:
@@ -37,5 +41,7 @@ def feedback_text(evaluation: Evaluation, limits: Limits) -> str:
 
 
 def code_block(program: str) -> str:
-    """Fence a program for a prompt."""
-    return f"```python\n{program.rstrip()}\n```"
+    """Fence a program for a prompt, with more backticks than it holds in a row: nothing in it ends the block."""
+    longest = max(map(len, re.findall("`+", program)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}python\n{program.rstrip()}\n{fence}"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from atlas_gym.evaluation.channel import Channel, ChannelClosed
+from atlas_gym.evaluation.patience import STARVED
 from atlas_gym.evaluation.result import Limits
 from atlas_gym.evaluation.roots import read_roots
 from atlas_gym.sandbox import wire
@@ -34,15 +35,23 @@ class EvaluatorError(RuntimeError):
     """The evaluator itself failed; it says nothing about a program."""
 
 
+class InfrastructureError(EvaluatorError):
+    """The machine failed an evaluation: a process did not start, was killed from outside, or got no core.
+
+    It says nothing about the program, which has no score and must get no reward. Evaluators and pools raise it
+    when several attempts have failed.
+    """
+
+
 class ConfinementError(EvaluatorError):
     """The machine does not give the confinement that was asked for."""
 
 
-class WorkerNotReady(EvaluatorError):
+class WorkerNotReady(InfrastructureError):
     """A worker ended before its program was let in."""
 
 
-class ForkServerGone(EvaluatorError):
+class ForkServerGone(InfrastructureError):
     """The fork server ended unexpectedly, and its workers with it."""
 
 
@@ -67,28 +76,32 @@ class Worker:
         self._server = server
         self._number = number
         self.channel = channel
+        self.pid = 0
+        """Its process id, known from `start` on."""
         self._ended: Exit | None = None
 
     def start(self, program: bytes, function: str, limits: Limits, core: int) -> None:
-        """Start the clock, hand over limits and program, and wait until the layers are on.
+        """Hand over limits and program, and wait until the layers are on; from here on its time is bounded.
 
-        Raises `WorkerNotReady` if the worker ends before that, `ChannelClosed` if its time ran out,
-        `ForkServerGone` if nothing is heard of it for longer than that.
+        Raises `WorkerNotReady` if the worker ends before that, `ForkServerGone` if nothing is heard of it.
         """
-        self._server.request(wire.ARM, self._number, limits.wall_s)
+        self._server.request(wire.ARM, self._number, STARVED * limits.wall_s)
         name = function.encode()
         budgets = (limits.memory_mb, math.ceil(limits.cpu_s), core, limits.error_chars)
         head = wire.START.pack(*budgets, len(name), len(program))
         try:
             self.channel.send(head + name + program)
-            if not self.channel.readable(limits.wall_s + _ANSWER_S):
+            if not self.channel.readable(STARVED * limits.wall_s + _ANSWER_S):
                 raise ForkServerGone("the fork server neither forked a worker nor killed it in time")
-            self.channel.read_exactly(len(wire.READY))
+            _, self.pid = wire.READY.unpack(self.channel.read_exactly(wire.READY.size))
         except ChannelClosed:
             ended = self.end()
-            if ended.killed == wire.KILLED_BY_WATCHDOG:
-                raise
             raise WorkerNotReady(f"a worker ended early, with wait status {ended.status}") from None
+
+    def expire(self) -> None:
+        """Have it killed now, as one whose time is up."""
+        with contextlib.suppress(ForkServerGone):  # then it is dead already
+            self._server.request(wire.ARM, self._number, 0.0)
 
     def end(self, grace_s: float = 0.0) -> Exit:
         """Kill the worker unless it ends within `grace_s`, close the channel and say how it ended."""

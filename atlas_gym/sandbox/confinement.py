@@ -14,11 +14,18 @@ decided here: `probe` reports what really holds, and the evaluator compares that
 
 import ctypes
 import os
-import resource
 import signal
 import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
+
+try:
+    import resource
+except ModuleNotFoundError:
+    raise ImportError(
+        "programs are evaluated in Unix processes with resource limits, which this system does not have: use Linux "
+        "(on Windows its Subsystem for Linux), or macOS with the unconfined evaluator"
+    ) from None
 
 if TYPE_CHECKING:
     from seccompy import Filter

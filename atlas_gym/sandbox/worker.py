@@ -19,7 +19,7 @@ import numpy as np
 from atlas_gym.sandbox import failure
 from atlas_gym.sandbox.confinement import Confinement, die_with_parent
 from atlas_gym.sandbox.imports import import_ahead
-from atlas_gym.sandbox.wire import DATA, READY, START, write_all
+from atlas_gym.sandbox.wire import DATA, READY, READY_TAG, START, write_all
 
 DESCRIPTORS = 256
 """No descriptor of the fork server is as high."""
@@ -109,7 +109,7 @@ def run(read_fd: int, write_fd: int, serve: Callable[..., None], confinement: Co
     _settle_on(core)
     _fix_randomness()
     confinement.confine_worker(memory_mb, cpu_s)
-    pipe.send_raw(READY)
+    pipe.send_raw(READY.pack(READY_TAG, os.getpid()))
     program = Program(source, function)
     try:
         program.prepare()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.report.data import RunData, read_run
+from experiments.spreadsheets import harmless
 from experiments.studies.plan import Plan, PlannedRun
 from experiments.studies.runner import DONE
 
@@ -153,7 +154,7 @@ def write_csv(rows: Sequence[Row], path: Path) -> Path:
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         writer.writeheader()
         writer.writerows(
-            {k: f"{v:.7g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows
+            {k: f"{v:.7g}" if isinstance(v, float) else harmless(v) for k, v in row.items()} for row in rows
         )
     return path
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from experiments.spreadsheets import harmless
 from experiments.studies.command import expand
 from experiments.studies.parameters import SweepError
 from experiments.studies.scheduler import SweepRunner, best_run
@@ -105,8 +106,8 @@ def _write_csv(sweep: Sweep, runs: list[SweepRun], path: Path) -> None:
         writer = csv.writer(file)
         writer.writerow(["run", *sweep.parameters, "state", "iterations", sweep.metric, "note"])
         for run in runs:
-            values = [run.parameters[name] for name in sweep.parameters]
-            writer.writerow([run.number, *values, run.state, len(run.history), run.value, run.note])
+            values = [harmless(run.parameters[name]) for name in sweep.parameters]
+            writer.writerow([run.number, *values, run.state, len(run.history), run.value, harmless(run.note)])
 
 
 if __name__ == "__main__":

@@ -3,9 +3,8 @@
 import math
 from pathlib import Path
 
-import yaml
-
 from experiments.loggers.metrics import RoundHistory, final_row
+from trainers.store.plain import read_mapping
 from trainers.store.store import RunStore, StoreError
 
 
@@ -42,7 +41,7 @@ class RunWatch:
         if self._rounds is None:
             if not config.is_file():
                 return []
-            settings = yaml.safe_load(config.read_text(encoding="utf-8")) or {}
+            settings = read_mapping(config, "the configuration")
             self._rounds = RoundHistory(settings.get("exploration", {}).get("groups", 1))
         return self._rounds.extend(store)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym.program_text import program_key, syntax_error
+from atlas_gym.program_text import parse_program, program_key, syntax_error
 
 PROGRAM = """
 import numpy as np
@@ -46,7 +46,8 @@ def test_programs_that_define_the_function(source):
         ("x = '\0'", "null"),
         ("x = '\ud800'", "surrogates"),
         ("(" * 1000 + ")" * 1000, "nested"),
-        ("-" * 100_000 + "1", "nested too deeply"),
+        ("-" * 60_000 + "1", "nested too deeply"),
+        ("x = 1\n" * 20_000, "120000 characters; 65536 are parsed"),
     ],
 )
 def test_what_is_no_program_is_told_why(source, reason):
@@ -93,9 +94,22 @@ def test_key_of_a_docstring_alone_is_that_of_nothing():
     assert program_key("def f():\n    'doc'") == program_key("def f():\n    pass")
 
 
-@pytest.mark.parametrize("source", ["def f(", "\0", "'\ud800'", "-" * 100_000 + "1"])
+@pytest.mark.parametrize("source", ["def f(", "\0", "'\ud800'", "-" * 60_000 + "1", "x = 1\n" * 20_000])
 def test_what_does_not_parse_has_no_key(source):
     assert program_key(source) is None
+
+
+@pytest.mark.parametrize("check", [program_key, parse_program, lambda text: syntax_error(text, "f")])
+@pytest.mark.filterwarnings("error")
+def test_parsing_says_nothing_of_the_text(check, capfd):
+    check("def f():\n    return '\\d\\[31m' + 1or 2\n")  # an odd escape and a number that runs into a word
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("part", ["x = 1\n", "a < ", "f'{x}'\n", "(", "lambda: ", "not "])
+def test_endless_text_takes_no_endless_time(part):
+    assert program_key(part * 1_000_000) is None
 
 
 @given(st.text(alphabet="abcdefgh()=+-:\n 0123456789'#", max_size=60))

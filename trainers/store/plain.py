@@ -18,8 +18,21 @@ import yaml
 T = TypeVar("T")
 
 
+_LARGEST_FILE = 200_000
+"""Bytes; a complete configuration has five thousand."""
+
+
 class SettingsError(ValueError):
     """A configuration that cannot be used; the message names the key and the fix."""
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML in which every value is written where it stands."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError(f"write out the value of *{self.peek_event().anchor}: aliases are not read")
+        return super().compose_node(parent, index)
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
@@ -45,15 +58,25 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
 def read_mapping(path: Path, what: str) -> dict[str, Any]:
     """The settings in a YAML file; none if it is empty.
 
+    The file may be a stranger's: its size is bounded, and aliases, by which a few lines stand for gigabytes, are
+    refused.
+
     Raises:
-        SettingsError: it cannot be read, is not YAML, or holds something else. `what`: the file, in words.
+        SettingsError: it cannot be read, is not such YAML, or holds something else. `what`: the file, in words.
     """
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            text = file.read(_LARGEST_FILE + 1)
     except OSError as error:
         raise SettingsError(f"{what} {path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    if len(text) > _LARGEST_FILE:
+        raise SettingsError(f"{path} is larger than {_LARGEST_FILE} bytes: it holds no settings")
+    try:
+        values = yaml.load(text, _PlainLoader)
+    except (yaml.YAMLError, ValueError) as error:
         raise SettingsError(f"{path} is not YAML: {error}") from error
+    except RecursionError as error:
+        raise SettingsError(f"{path} is nested too deeply") from error
     if not isinstance(values, dict | None):
         raise SettingsError(f"{path} must hold settings, key: value, not {str(values)[:40]!r}")
     return values or {}

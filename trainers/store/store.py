@@ -32,6 +32,9 @@ from trainers.store.rows import (
     missing_columns,
 )
 
+_LONGEST_VALUE = 2**26
+"""Bytes of the longest value that is read of a store: 64 MiB, far above any program or result."""
+
 
 class StoreError(RuntimeError):
     """The run folder cannot be used as asked; the message names the way out."""
@@ -91,9 +94,10 @@ class RunStore(StoreQueries):
             raise StoreError(f"{folder} holds no run: there is no run.sqlite in it.")
         try:
             store._db = _connect_readonly(path)
+            _require_plain_tables(store._db, path)
             store._columns = selected_columns(store._db)
             store._check_version()
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.Error, ValueError) as error:
             raise StoreError(f"{path} cannot be read as a run store ({error}).") from error
         return store
 
@@ -238,3 +242,16 @@ def _connect_readonly(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(f"{path.absolute().as_uri()}?{options}", uri=True, isolation_level=None)
     db.execute("BEGIN")
     return db
+
+
+def _require_plain_tables(db: sqlite3.Connection, path: Path) -> None:
+    """A stranger's file may compute where a run stores: a recursive view in the place of a table never ends."""
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+    db.execute("PRAGMA trusted_schema = OFF")
+    for kind, name, sql in db.execute("SELECT type, name, sql FROM sqlite_master").fetchall():
+        plain = kind in ("table", "index") and not str(sql).upper().startswith("CREATE VIRTUAL")
+        hidden = [
+            column for column in db.execute("SELECT hidden FROM pragma_table_xinfo(?)", (name,)) if column[0]
+        ]
+        if hidden or not plain:
+            raise StoreError(f"{path} holds more than a run's tables: no run has written the {kind} {name}.")

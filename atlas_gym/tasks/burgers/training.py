@@ -12,6 +12,9 @@ from atlas_gym.tasks.burgers.points import Points
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
+LARGEST_LOSS = 1e100
+"""Losses count up to this size: sums, squares and pictures of them stay finite."""
+
 
 class Training:
     """One network on its way: `vectors` for the loss, `update` with the loss's gradient, again and again."""
@@ -64,13 +67,16 @@ def train(params: BurgersParams, trainings: Sequence[Training], losses: Losses) 
 
 
 def ask(losses: Losses, replica: int, epoch: int, vectors: np.ndarray) -> tuple[float, np.ndarray]:
-    """The loss and its gradient; CandidateError unless the network's output and both of these are finite."""
+    """The loss and its gradient; CandidateError unless network and gradient are finite, and the loss not too large."""
     if not np.isfinite(vectors).all():
         raise CandidateError(f"the training diverged: the network is no longer finite at epoch {epoch}")
     answer = losses.ask(replica, epoch, vectors)
     loss, gradient = float(answer[0]), answer[1:]
-    if not np.isfinite(loss):
-        raise CandidateError(f"the loss is {loss} at epoch {epoch}; keep it finite, e.g. with torch.clamp")
+    if not abs(loss) <= LARGEST_LOSS:
+        raise CandidateError(
+            f"the loss is {loss:.3g} at epoch {epoch}; keep it between -{LARGEST_LOSS:.0e} and {LARGEST_LOSS:.0e}, "
+            "e.g. with torch.clamp"
+        )
     if not np.isfinite(gradient).all():
         raise CandidateError(
             f"the gradient of the loss is not finite at epoch {epoch}; avoid sqrt, log and division at zero"

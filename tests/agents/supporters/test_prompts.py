@@ -104,3 +104,9 @@ def test_clean_text_is_plain_and_short(text, limit):
         assert is_plain(cleaned)
         cleaned.encode()
     assert "\n" not in one_line(text, limit)
+
+
+@pytest.mark.parametrize("character", ["\u3164", "\ufe0f", "\u034f", "\U000e0100", "\u2800"])
+def test_cleaned_text_hides_nothing(character):
+    assert clean(f"a{character}b", 10) == "a\ufffdb"
+    assert not is_plain(f"a{character}b")

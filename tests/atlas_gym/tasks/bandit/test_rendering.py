@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 
 import atlas_gym
+from atlas_gym.evaluation import Evaluation
+from atlas_gym.evaluation.result import Status
+from atlas_gym.tasks.bandit.rendering import draw_text
 
 GOOD = atlas_gym.task_spec("ATLAS-Bandit-v0").starts["named"]
 BROKEN = "def policy(context, history, t):\n    return theta\n"
@@ -28,14 +31,22 @@ def test_texts_show_status_score_and_regret_over_the_horizon():
     assert len(text.split("|")[1]) == 60
 
 
-def test_a_program_without_learning_has_full_blocks_and_a_good_one_low_ones():
-    rows = [
-        drawn("ansi", atlas_gym.task_spec("ATLAS-Bandit-v0").starts[s]).split("|")[1]
-        for s in ("scratch", "named")
-    ]
+@pytest.mark.parametrize(("share", "block"), [(0.0, " "), (0.5, "▄"), (0.51, "▅"), (1.0, "█"), (2.0, "█")])
+def test_a_block_is_regret_per_step_as_a_share_of_uniform_play(share, block):
+    uniform = np.cumsum(np.full(120, 0.25))
+    evaluation = Evaluation(
+        Status.OK, -0.1, metrics={"normalized_score": 0.5},
+        traces={"regret": share * uniform, "uniform_regret": uniform},
+    )  # fmt: skip
+    assert draw_text(evaluation).split("|")[1] == block * 60
+
+
+@pytest.mark.usefixtures("any_secret")
+def test_a_program_without_learning_has_higher_blocks_than_a_good_one():
+    starts = atlas_gym.task_spec("ATLAS-Bandit-v0").starts
+    rows = [drawn("ansi", starts[name]).split("|")[1] for name in ("scratch", "named")]
     heights = [np.mean([" ▁▂▃▄▅▆▇█".index(block) for block in row]) for row in rows]
-    assert heights[0] > 6
-    assert heights[1] < 4
+    assert heights[0] > heights[1] + 1
 
 
 def test_images_are_pixels_and_the_program_shows():

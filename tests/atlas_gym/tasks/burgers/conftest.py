@@ -1,4 +1,4 @@
-"""One fork server for all Burgers tests, and hidden streams that are the same on every machine."""
+"""One fork server and one thread of torch for all Burgers tests."""
 
 from collections.abc import Iterator
 
@@ -6,15 +6,11 @@ import pytest
 import torch
 
 from atlas_gym.evaluation import ConfinedEvaluator
-from atlas_gym.evaluation.hidden_streams import SECRET_VARIABLE
 
 
 @pytest.fixture(scope="package", autouse=True)
-def fixed_streams() -> Iterator[None]:
+def one_thread() -> None:
     torch.set_num_threads(1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(SECRET_VARIABLE, "burgers tests")
-        yield
 
 
 @pytest.fixture(scope="package")
