@@ -63,14 +63,23 @@ class Program:
         self._source = source
         self._function = function
         self._code: types.CodeType
+        self._failure: BaseException | None = None
 
     def prepare(self) -> None:
-        """Compile the program and import what it imports. Runs nothing of it. Raises `InvalidProgram`."""
-        self._code = self._compile()
-        import_ahead(self._code)
+        """Compile the program and import what it imports. Runs nothing of it; `load` raises what went wrong.
+
+        Not earlier: a worker that ends before the task has spoken to it would look as if it had crashed.
+        """
+        try:
+            self._code = self._compile()
+            import_ahead(self._code)
+        except (failure.InvalidProgram, MemoryError, SystemExit) as error:
+            self._failure = error
 
     def load(self) -> Callable[..., Any]:
         """Run the prepared program in a fresh namespace and return its entry function."""
+        if self._failure is not None:
+            raise self._failure
         module = types.ModuleType(failure.PROGRAM_NAME)
         vars(module).update(prebound_names())
         sys.modules[module.__name__] = module  # dataclasses and the like look their module up
