@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.report.data import RunData, read_run
-from experiments.spreadsheets import harmless
+from experiments.report.spreadsheets import harmless
 from experiments.studies.plan import Plan, PlannedRun
 from experiments.studies.runner import DONE
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from experiments.spreadsheets import harmless
+from experiments.report.spreadsheets import harmless
 from experiments.studies.command import expand
 from experiments.studies.parameters import SweepError
 from experiments.studies.scheduler import SweepRunner, best_run
