@@ -8,8 +8,7 @@ from typing import Any
 
 from experiments.report.data import RunData, read_run
 from experiments.report.spreadsheets import harmless
-from experiments.studies.plan import Plan, PlannedRun
-from experiments.studies.runner import DONE
+from experiments.studies.plan import DONE, Plan, PlannedRun
 
 Row = dict[str, Any]
 
