@@ -1,7 +1,7 @@
 """The training part of a phase: pairs in a decided order, TRL's trainer, the policy's adapter on the way.
 
-Epochs are unrolled into the order of the data (each epoch shuffled anew, prompts kept together for packing)
-and the trainer walks through it from beginning to end, so that packed and stock training see the same
+Epochs are unrolled into the order of the data (each epoch shuffled anew, prompts that begin alike kept together
+for packing) and the trainer walks through it from beginning to end, so that packed and stock training see the same
 batches and the order is a function of the seed.
 """
 
@@ -19,6 +19,7 @@ from transformers import PrinterCallback, TrainerCallback
 from trl import DPOConfig
 
 from agents.policy import POLICY, REFERENCE, Policy
+from agents.token_trie import families
 from agents.vocabulary import encode_continuation, encode_prompt
 from trainers import ranks
 from trainers.distributed_dpo import DistributedDPOTrainer
@@ -130,8 +131,8 @@ def train(
     kept = [pair for pair in pairs if _length(policy, pair) <= settings.max_tokens]
     if not kept:
         raise ValueError(f"none of the {len(pairs)} pairs fits into max_tokens = {settings.max_tokens}")
-    prompts = [pair.prompt for pair in kept]
-    order = [i for _ in range(settings.epochs) for i in batch_order(prompts, settings.batch_size, rng)]
+    kinds = _families(policy, kept)
+    order = [i for _ in range(settings.epochs) for i in batch_order(kinds, settings.batch_size, rng)]
     rows = [(kept[i].prompt, kept[i].chosen, kept[i].rejected) for i in order]
     result = Training(pairs=len(kept), dropped=len(pairs) - len(kept))
     watch = _Watch(policy, result, math.ceil(len(rows) / settings.batch_size), checkpoints, on_step)
@@ -163,6 +164,13 @@ def _trainer_class(settings: TrainingSettings) -> type[PreparedDPOTrainer]:
             raise ValueError("several processes train packed sequences only: set packed: true")
         return DistributedDPOTrainer
     return PackedDPOTrainer if settings.packed else PreparedDPOTrainer
+
+
+def _families(policy: Policy, pairs: Sequence[PreferencePair]) -> list[int]:
+    """For each pair a number that it shares with the pairs whose prompts begin alike, so that they train together."""
+    prompts = [encode_prompt(policy.tokenizer, pair.prompt) for pair in pairs]
+    groups = families(prompts)
+    return [number for _, number in sorted((i, number) for number, group in enumerate(groups) for i in group)]
 
 
 def _length(policy: Policy, pair: PreferencePair) -> int:
