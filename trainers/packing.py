@@ -78,7 +78,8 @@ class Forest:
 def plant(branches: Sequence[Branch], limit: int = _LARGEST) -> Forest:
     """Trees of at most `limit` tokens out of branches; those that begin alike share one."""
     distinct = list(dict.fromkeys((tuple(prompt), tuple(completion)) for prompt, completion in branches))
-    trees, found = [], {}
+    trees: list[Tree] = []
+    found: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[int, int]] = {}
     for group in families(
         [prompt + completion for prompt, completion in distinct], share=_SHARE, limit=limit
     ):

@@ -96,8 +96,8 @@ def test_pairs_share_trees_and_completions():
         pair_branches([{"prompt_ids": p, "chosen_ids": c, "rejected_ids": r} for p, c, r in pairs])
     )
     trees = [tree["input_ids"].tolist()[0] for tree in forest.trees]
-    assert trees == [[1, 2, 3], [1, 4, 4], [9, 2, 3]]
-    assert forest.places == [(0, 0), (2, 0), (0, 0), (0, 1), (2, 1), (1, 0)]
+    assert trees == [[1, 2, 3, 4, 4], [9, 2, 3]]
+    assert forest.places == [(0, 0), (1, 0), (0, 0), (0, 1), (1, 1), (0, 2)]
 
 
 @settings(deadline=None)
