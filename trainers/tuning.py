@@ -9,6 +9,7 @@ counted as the normalised score of its program (0 at uniformly random play, 1 at
 failed. All policies of a phase answer the same prompts with the same seeds, so differences are paired.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,8 +28,9 @@ from trainers.fresh import fresh_samples, plan_of
 from trainers.gate import GateDecision, gate_warnings
 from trainers.launch import launched
 from trainers.measures import measurements
-from trainers.pair_pool import pair_pool
-from trainers.pairs import PreferencePair, build_pairs
+from trainers.pair_builder import build_pairs
+from trainers.pair_pool import pair_pool, writable
+from trainers.pairs import PreferencePair
 from trainers.phase import PhaseResult, PhaseSettings, run_phase
 from trainers.probe import drawn_plans, probe_plans, take_probe
 from trainers.program_cache import ProgramCache
@@ -185,7 +187,13 @@ class Tuning:
         completions = pair_pool(
             self.store, last, settings.pool, stream(self.config.seed, "pair pool", number)
         )
-        return build_pairs(completions, settings, stream(self.config.seed, "pairs", number))
+        completions = writable(completions, self.policy.tokenizer, self.config.sampling)
+        rejected = Counter(
+            id_
+            for earlier in range(1, number)
+            for id_ in {p["rejected_id"] for p in self.store.phase_pairs(earlier)}
+        )
+        return build_pairs(completions, settings, stream(self.config.seed, "pairs", number), rejected)
 
     def _scorer(
         self, number: int, pairs: Sequence[PreferencePair]

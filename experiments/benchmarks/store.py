@@ -40,8 +40,9 @@ from atlas_gym.evaluation import Evaluation, Pool, Task
 from experiments.benchmarks.synthetic import LAYOUT, SyntheticRun, fill, write_config
 from experiments.report.write import write_report
 from trainers.exploration import Explorer
+from trainers.pair_builder import build_pairs
 from trainers.pair_pool import pair_pool
-from trainers.pairs import PairSettings, build_pairs
+from trainers.pairs import PairSettings
 from trainers.program_cache import ProgramCache
 from trainers.store import RunStore
 
