@@ -14,6 +14,7 @@ from agents.research_agent import AgentSettings
 from agents.supporters import SupporterSettings
 from trainers.exploration import ExplorationSettings
 from trainers.gate import GateSettings
+from trainers.gate_buffer import GateScore
 from trainers.launch import LaunchSettings
 from trainers.methods import METHODS
 from trainers.pairs import PairSettings
@@ -82,6 +83,11 @@ class RunConfig:
     """Eqs. 4 and 5."""
     gate_samples: int = 8
     """Fresh completions per gate prompt that Ŝ is the mean of."""
+    gate_score: GateScore = "gain"
+    """What Ŝ counts: the mean `gain` over the parent, the best gain of the samples (`best_of_n`), or the programs'
+    `quality`, which mostly counts validity."""
+    gain_clip: float = 0.05
+    """Units of score: a larger gain of one completion counts as this much in Ŝ."""
     launch: LaunchSettings = LaunchSettings()
     """In which processes phases are tuned."""
     lora: LoraSettings = LoraSettings()

@@ -53,6 +53,17 @@ def build_pairs(
     return selected + selection.take(rest, settings.count - len(selected), rng)
 
 
+def why_no_pairs(completions: Sequence[ScoredCompletion], settings: PairSettings) -> str:
+    """In words, why a phase has nothing to train on."""
+    passed = [completion for completion in completions if completion.passed]
+    improving = sum(not c.is_copy and _improves(c, settings.margin) for c in passed)
+    found = f"of {len(completions)} completions {len(passed)} ran and {improving} beat their parent"
+    return (
+        f"it cannot train: {found} by more than {settings.margin:g}, and no two of one prompt make a pair "
+        f"(builder {settings.builder})"
+    )
+
+
 def _candidates(
     completions: Sequence[ScoredCompletion], settings: PairSettings, rejectable: Set[int]
 ) -> list[PreferencePair]:

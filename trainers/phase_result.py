@@ -44,6 +44,8 @@ class PhaseResult:
     """Tokens that went through the model while training, reference included."""
     steps: tuple[StepRecord, ...]
     """Every optimiser step: loss, margin, accuracy, …."""
+    kls: tuple[tuple[int, float], ...]
+    """(step, K̂L) of each look at it during the training."""
     gate_prompts: tuple[str, ...]
     """The gate subset's prompts."""
     candidates: tuple[CandidateResult, ...]

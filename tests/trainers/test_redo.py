@@ -7,7 +7,6 @@ import pytest
 from agents.adapter_files import AdapterError
 from agents.policy import POLICY, REFERENCE
 from tests.trainers.test_phase import BETTER, OPEN, PAIRS, SETTINGS, WORSE, digests, folder, policy, run
-from trainers.phase import PhaseSettings
 from trainers.redo import redo_phase
 from trainers.settings_file import plain
 from trainers.tune import tune_here
@@ -18,13 +17,13 @@ SETTINGS_OF = {
     "promoted": (BETTER, SETTINGS),
     "refused": (WORSE, SETTINGS),
     "rolled back": (WORSE, dataclasses.replace(SETTINGS, rollback=True)),
-    "without a gate": (BETTER, PhaseSettings(reference="every_phase", learning_rate=5e-3)),
+    "without a gate": (BETTER, dataclasses.replace(SETTINGS, reference="every_phase")),
     "from the base": (BETTER, dataclasses.replace(SETTINGS, initialisation="base")),
 }
 
 
 def again(policy, row, settings, pairs=PAIRS):
-    redo_phase(policy, pairs, settings, OPEN, row, seed=0, tune=tune_here)
+    redo_phase(policy, pairs, settings, OPEN, row, gate_items=(), seed=0, tune=tune_here)
 
 
 @pytest.mark.parametrize("name", SETTINGS_OF)
