@@ -9,8 +9,8 @@
 """
 
 from atlas_gym._version import __version__
-from atlas_gym.registration import register_environments
-from atlas_gym.spec import TaskSpec, make_task, observe_task, task_spec
+from atlas_gym.tasks.registration import register_environments
+from atlas_gym.tasks.spec import TaskSpec, make_task, observe_task, task_spec
 
 __all__ = ["TaskSpec", "__version__", "make_task", "observe_task", "task_spec"]
 

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import gymnasium as gym
 
 from atlas_gym.bridges.answer import program_in
-from atlas_gym.cascade import evaluate_all
+from atlas_gym.envs.cascade import evaluate_all
 from atlas_gym.evaluation import EvaluatorPool
-from atlas_gym.registration import load_problem
-from atlas_gym.spec import task_spec
+from atlas_gym.tasks.registration import load_problem
+from atlas_gym.tasks.spec import task_spec
 
 
 class ProgramReward:

@@ -17,18 +17,18 @@ from dataclasses import replace
 from typing import Protocol, Self
 
 from atlas_gym.evaluation.channel import CandidateError, ChannelClosed, sanitise
-from atlas_gym.evaluation.confinement import ALL_LAYERS
-from atlas_gym.evaluation.remedies import explain
-from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status
-from atlas_gym.evaluation.task import Task
-from atlas_gym.evaluation.verdict import Failure, failure_from_exit
-from atlas_gym.evaluation.workers import (
+from atlas_gym.evaluation.exit_status import Failure, failure_from_exit
+from atlas_gym.evaluation.handles import (
     ConfinementError,
     ForkServer,
     ForkServerGone,
     Worker,
     WorkerNotReady,
 )
+from atlas_gym.evaluation.protocols import Task
+from atlas_gym.evaluation.remedies import explain
+from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status
+from atlas_gym.sandbox.confinement import ALL_LAYERS
 
 DEFAULT_MINIMUM = ("rlimits", "seccomp", "landlock")
 """The layers without which a confined evaluator refuses to work."""

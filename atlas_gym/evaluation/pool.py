@@ -16,9 +16,9 @@ from concurrent.futures import Future
 from typing import Self
 
 from atlas_gym.evaluation.evaluator import check_confinement
-from atlas_gym.evaluation.lane import Job, Lane
+from atlas_gym.evaluation.local import Job, Lane
+from atlas_gym.evaluation.protocols import Task
 from atlas_gym.evaluation.result import Evaluation
-from atlas_gym.evaluation.task import Task
 
 
 class Pool(ABC):

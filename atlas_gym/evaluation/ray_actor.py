@@ -16,13 +16,13 @@ from types import ModuleType
 from typing import Any
 
 from atlas_gym._version import __version__
-from atlas_gym.evaluation.confinement import refuse_debuggers
 from atlas_gym.evaluation.evaluator import Evaluator, make_evaluator
+from atlas_gym.evaluation.handles import EvaluatorError
+from atlas_gym.evaluation.hidden_streams import SECRET_VARIABLE
+from atlas_gym.evaluation.protocols import Task
 from atlas_gym.evaluation.result import Evaluation
-from atlas_gym.evaluation.slots import Lost, Silent
-from atlas_gym.evaluation.streams import SECRET_VARIABLE
-from atlas_gym.evaluation.task import Task
-from atlas_gym.evaluation.workers import EvaluatorError
+from atlas_gym.evaluation.scheduler import Lost, Silent
+from atlas_gym.sandbox.confinement import refuse_debuggers
 
 
 class NodeEvaluator:

@@ -43,8 +43,9 @@ class Limits:
     """Address space in MiB that the program may take beyond the interpreter with its libraries (> 0)."""
     source_chars: int = 65536
     """Longest accepted program, in characters (> 0)."""
-    error_chars: int = 1500
-    """Longest error text that is kept, in characters (> 0)."""
+    error_chars: int = 500
+    """Longest error text that is kept, in characters (> 0): the program's line and what it raised, no more than a
+    prompt needs (docs/memorising.md)."""
 
     def __post_init__(self) -> None:
         for name in ("wall_s", "cpu_s", "memory_mb", "source_chars", "error_chars"):

@@ -31,20 +31,20 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from agents.generation import Generator
+from agents.engines.engine import Generator
 from agents.research_agent import ResearchAgent
-from agents.seeding import stream
 from agents.supporters import SupporterCall
 from atlas_gym import task_spec
 from atlas_gym.evaluation import Evaluation, Pool, Task
+from atlas_gym.seeding import stream
 from experiments.benchmarks.synthetic import LAYOUT, SyntheticRun, fill, write_config
 from experiments.report.write import write_report
-from trainers.exploration import Explorer
-from trainers.pair_builder import build_pairs
-from trainers.pair_pool import pair_pool
-from trainers.pairs import PairSettings
-from trainers.program_cache import ProgramCache
-from trainers.store import RunStore
+from trainers.data.evaluations import ProgramCache
+from trainers.data.pair_builder import build_pairs
+from trainers.data.pair_pool import pair_pool
+from trainers.data.pairs import PairSettings
+from trainers.loop.exploration import Explorer
+from trainers.store.store import RunStore
 
 Figures = dict[str, float]
 
@@ -111,7 +111,7 @@ def resume(folder: Path, candidates: int) -> Figures:
 
 
 def pairs(folder: Path, candidates: int) -> Figures:
-    """Choose one phase's pairs from everything, as `trainers.tuning` does."""
+    """Choose one phase's pairs from everything, as `trainers.loop.fine_tuning` does."""
     watch = Stopwatch()
     with watch, RunStore.open_readonly(folder) as store:
         settings = PairSettings()

@@ -224,7 +224,7 @@ def test_nothing_survives_a_killed_owner():
         assert owner.stdout.readline() == b"ready\n"
         below = descendants(owner.pid)
         command = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children(owner.pid)}
-        copy = {pid for pid, text in command.items() if b"referee" not in text}
+        copy = {pid for pid, text in command.items() if b"evaluation.server" not in text}
         owner.kill()
         assert len(copy) == 1
         assert len(below - copy) >= 3  # two referees, at least one fork server
