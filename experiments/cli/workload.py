@@ -179,10 +179,11 @@ def _trained_tokens(config: RunConfig, sizes: TextSizes) -> float:
 
 
 def _compared_tokens(config: RunConfig, sizes: TextSizes) -> float:
-    """A phase's: the reference and each candidate along the gate subset."""
-    passes = 2 + (config.phase.checkpoints if config.phase.reference == "gated" else 0)
-    completions = config.pairs.count / config.pairs.prompts * sizes.completion
-    return passes * config.phase.gate_prompts * (sizes.prompt + completions)
+    """A phase's: the reference and each candidate along the gate subset, and both at every look on the way."""
+    phase = config.phase
+    passes = 2 + (phase.checkpoints if phase.reference == "gated" else 0)
+    looks = 2 * (phase.checks - 1) if phase.target_kl else 0
+    return (passes + looks) * phase.gate_prompts * (sizes.prompt + sizes.completion)
 
 
 def _consultations(config: RunConfig) -> tuple[Consultations, ...]:
