@@ -14,6 +14,7 @@ from atlas_gym.cli.gallery import write_gallery
 from atlas_gym.cli.serve import add_serve
 from atlas_gym.envs.feedback import feedback_text
 from atlas_gym.evaluation import ConfinementError, Evaluation, EvaluatorPool, Limits
+from atlas_gym.evaluation.pool import core_count
 from atlas_gym.intervals import Interval, mean_interval
 from atlas_gym.tasks.problem import SPLITS, Problem
 from atlas_gym.tasks.registration import REGISTERED, constants_from, load_problem
@@ -61,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     page.add_argument("env_ids", nargs="*", default=ids, metavar="ENV_ID", help="default: all environments")
     page.add_argument("--seeds", type=int, default=16, help="held-out tasks per preset (default 16)")
     page.add_argument(
-        "--workers", type=int, default=_cores(), help="evaluations at a time (default: all cores)"
+        "--workers", type=int, default=core_count(), help="evaluations at a time (default: all cores)"
     )
     page.add_argument("--presets", nargs="*", default=(), help="presets to show (default: all)")
     page.add_argument("--output", type=Path, default=Path("docs/gallery.md"), help="default docs/gallery.md")
@@ -79,17 +80,13 @@ def _add_evaluate(commands: Any) -> None:
     evaluate.add_argument("--first-seed", type=int, default=0, help="seed of the first task (default 0)")
     evaluate.add_argument("--split", choices=SPLITS, default="train", help="family of tasks (default train)")
     evaluate.add_argument(
-        "--workers", type=int, default=_cores(), help="evaluations at a time (default: all cores)"
+        "--workers", type=int, default=core_count(), help="evaluations at a time (default: all cores)"
     )
     evaluate.add_argument("--unconfined", action="store_true", help="run the program without confinement")
     evaluate.add_argument(
         "--set", nargs="*", default=(), metavar="NAME=VALUE", help="constants, e.g. preset=paper horizon=500"
     )
     evaluate.set_defaults(command=_evaluate)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _evaluate(options: argparse.Namespace) -> int:

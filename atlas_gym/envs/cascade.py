@@ -1,16 +1,17 @@
 """Evaluating a batch in two stages: everything on a short task, only the promising part on the full one.
 
-A program that stops at the short stage keeps its short score as an estimate, but is never scored above the
-worst of those that were evaluated in full, so that the cheap stage cannot make a winner.
+The two tasks have different scales, so a score on the short one never leaves this module: a program that stops
+there has the status `screened` and no score, as if it had failed. Programs are compared with those of the same
+task only; one that is alone with its task is always evaluated in full.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from atlas_gym.evaluation.pool import EvaluatorPool
 from atlas_gym.evaluation.protocols import Task
-from atlas_gym.evaluation.result import Evaluation
+from atlas_gym.evaluation.result import Evaluation, Status
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Cascade:
     """Settings of the two-stage evaluation."""
 
     keep: float = 0.5
-    """Share of the batch's valid programs that go on to the full evaluation, rounded up; in (0, 1]."""
+    """Share of the valid programs of each task that go on to the full evaluation, rounded up; in (0, 1]."""
 
     def __post_init__(self) -> None:
         if not 0 < self.keep <= 1:
@@ -39,24 +40,20 @@ def evaluate_in_stages(
     cascade: Cascade,
 ) -> tuple[list[Evaluation], list[bool]]:
     """Evaluate on the short tasks, then the best on the full ones; also say which went on."""
-    evaluations = evaluate_all(pool, programs, short_tasks)
-    promising = _promising(evaluations, cascade.keep)
+    short = evaluate_all(pool, programs, short_tasks)
+    promising = _promising(short, tasks, cascade.keep)
     full = evaluate_all(pool, [programs[i] for i in promising], [tasks[i] for i in promising])
+    evaluations = [Evaluation(Status.SCREENED, None) if evaluation.ok else evaluation for evaluation in short]
     for index, evaluation in zip(promising, full, strict=True):
         evaluations[index] = evaluation
-    went_on = [index in set(promising) for index in range(len(programs))]
-    ceiling = min((e.score for e in full if e.score is not None), default=math.inf)
-    return [e if on else _capped(e, ceiling) for e, on in zip(evaluations, went_on, strict=True)], went_on
+    went_on = set(promising)
+    return evaluations, [index in went_on for index in range(len(programs))]
 
 
-def _promising(evaluations: Sequence[Evaluation], keep: float) -> list[int]:
-    """Indices of the best share of those with a score; ties go to the earlier."""
-    scored = [(e.score, index) for index, e in enumerate(evaluations) if e.score is not None]
-    scored.sort(key=lambda pair: (-pair[0], pair[1]))
-    return sorted(index for _, index in scored[: math.ceil(keep * len(scored))])
-
-
-def _capped(evaluation: Evaluation, ceiling: float) -> Evaluation:
-    if evaluation.score is None or evaluation.score <= ceiling:
-        return evaluation
-    return replace(evaluation, score=ceiling)
+def _promising(evaluations: Sequence[Evaluation], tasks: Sequence[Task], keep: float) -> list[int]:
+    """Indices of each task's best share of the programs with a score; ties go to the earlier."""
+    groups: dict[Task, list[tuple[float, int]]] = {}
+    for index, (evaluation, task) in enumerate(zip(evaluations, tasks, strict=True)):
+        if evaluation.score is not None:
+            groups.setdefault(task, []).append((-evaluation.score, index))
+    return sorted(i for group in groups.values() for _, i in sorted(group)[: math.ceil(keep * len(group))])

@@ -3,8 +3,11 @@
 The single and the vector environment both play episodes through this class, so that they cannot differ.
 """
 
+import difflib
+import operator
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 from atlas_gym.envs.feedback import code_block, feedback_text, limits_text
 from atlas_gym.evaluation.result import Evaluation
@@ -27,6 +30,20 @@ class EpisodeSettings:
     def __post_init__(self) -> None:
         if self.turns < 1:
             raise ValueError(f"turns is {self.turns}; an episode has at least one")
+
+
+def known_options(options: Mapping[str, Any] | None, known: tuple[str, ...]) -> Mapping[str, Any]:
+    """The options of a reset; ValueError for a key that is not known, with the nearest that is."""
+    for key in options or {}:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
+            raise ValueError(f"reset has no option {key!r}; did you mean {near!r}?")
+    return options or {}
+
+
+def plain_seed(seed: SupportsIndex | None) -> int | None:
+    """A seed as Gymnasium takes it, whatever kind of integer it was; TypeError for anything else."""
+    return None if seed is None else operator.index(seed)
 
 
 class Episode:
@@ -58,10 +75,16 @@ class Episode:
 
     def offer(self, program: str, evaluation: Evaluation) -> None:
         """Make a program the incumbent if it scored higher than all before it."""
-        if evaluation.score is None:
+        if evaluation.score is None:  # it failed, or a cascade did not evaluate it in full
             return
         if self.incumbent_score is None or evaluation.score > self.incumbent_score:
             self.incumbent, self.incumbent_score = program, evaluation.score
+
+    def install(self, program: str, evaluation: Evaluation) -> None:
+        """Make a program that the caller brought the incumbent; ValueError if it failed."""
+        if not evaluation.ok:
+            raise ValueError(f"the incumbent program failed: {evaluation.status}: {evaluation.detail}")
+        self.offer(program, evaluation)
 
     def observation(self) -> str:
         """The task, the incumbent or a program to start from, and the feedback on the last program."""

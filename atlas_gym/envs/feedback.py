@@ -14,6 +14,7 @@ _ADVICE = {
     Status.MEMORY: "The program was stopped: it used too much memory.",
     Status.VIOLATION: "The program was stopped: it tried what is forbidden (files, network, processes).",
     Status.CRASHED: "The program's process ended before the evaluation did.",
+    Status.SCREENED: "The program runs, but others did better on a short task: it was not scored in full.",
 }
 
 
@@ -28,8 +29,9 @@ def limits_text(limits: Limits) -> str:
 def feedback_text(evaluation: Evaluation, limits: Limits) -> str:
     """Say how a program did: its score and where it lost, or why it failed and what the limits are."""
     if evaluation.ok:
-        normalized = evaluation.metrics["normalized_score"]
-        headline = f"Status: ok. Score {evaluation.score:.4f} (normalized {normalized:.3f})."
+        normalized = evaluation.metrics.get("normalized_score")
+        scale = "" if normalized is None else f" (normalized {normalized:.3f})"
+        headline = f"Status: ok. Score {evaluation.score:.4f}{scale}."
         return f"{headline}\n{evaluation.diagnosis}".rstrip()
     lines = [f"Status: {evaluation.status}. {_ADVICE[evaluation.status]}"]
     if evaluation.detail:

@@ -6,12 +6,12 @@ closed ends it. Copies and pickles of an environment work and take their own sha
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 import gymnasium as gym
 import numpy as np
 
-from atlas_gym.envs.episode import Episode, EpisodeSettings
+from atlas_gym.envs.episode import Episode, EpisodeSettings, known_options, plain_seed
 from atlas_gym.envs.spaces import Source
 from atlas_gym.evaluation.evaluator import check_confinement
 from atlas_gym.evaluation.result import Evaluation
@@ -23,9 +23,8 @@ _TEXT_BESIDE_INCUMBENT = 32768
 
 
 def program_space(problem: Problem, limits_chars: int) -> Source:
-    """The action space of a problem: texts up to the evaluator's limit, samples from programs that work."""
-    pool = [*problem.spec.starts.values(), *(expert.program for expert in problem.experts().values())]
-    return Source(limits_chars, pool=pool)
+    """The action space of a problem: texts up to the evaluator's limit, samples from its starting programs."""
+    return Source(limits_chars, pool=problem.spec.starts.values())
 
 
 def prompt_space(action_space: Source) -> Source:
@@ -87,26 +86,35 @@ class ProgramEnv(gym.Env[str, str]):
         return self._episode.last
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self, *, seed: SupportsIndex | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Pose a new task.
 
         Args:
             seed: Poses exactly `atlas_gym.make_task(..., seed=seed)`; without it, the next task of the
-            current stream. options: `incumbent` is a program that is evaluated now and shown as the best so
-            far (ValueError if it
-                fails).
+                current stream.
+            options: `incumbent` is a program that is evaluated now and shown as the best so far.
+
+        Raises:
+            ValueError: If the incumbent fails, or there is no such option.
+            InfrastructureError: If the machine fails to evaluate the incumbent.
         """
+        known = known_options(options, ("incumbent",))
+        seed = plain_seed(seed)
         super().reset(seed=seed)
         task_seed = task_seed_for(self.settings, seed, self.np_random)
         self._episode = Episode(self.problem, self.settings, task_seed)
-        if options and options.get("incumbent") is not None:
-            self._install_incumbent(options["incumbent"])
+        if known.get("incumbent") is not None:
+            self._episode.install(known["incumbent"], self._evaluate(known["incumbent"]))
         self._needs_reset = False
         return self._episode.observation(), self._episode.info()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Evaluate a program on the current task; the reward is its score, or the worst score if it fails."""
+        """Evaluate a program on the current task; the reward is its score, or the worst score if it fails.
+
+        Raises `InfrastructureError` if the machine fails to evaluate it, again and again: no turn is taken then, and
+        the step may be repeated once the machine is well.
+        """
         if self._needs_reset:
             raise gym.error.ResetNeeded("the episode is over: call reset() before the next step()")
         reward = self._episode.record(action, self._evaluate(action))
@@ -132,12 +140,6 @@ class ProgramEnv(gym.Env[str, str]):
         if self._lease is None:
             self._lease = Lease(self.confinement)
         return self._lease.evaluate(program, self._episode.task)
-
-    def _install_incumbent(self, program: str) -> None:
-        evaluation = self._evaluate(program)
-        if not evaluation.ok:
-            raise ValueError(f"the incumbent program failed: {evaluation.status}: {evaluation.detail}")
-        self._episode.offer(program, evaluation)
 
     def __getstate__(self) -> dict[str, Any]:
         # Processes cannot be copied or pickled; the copy takes a lease of its own at its first step.

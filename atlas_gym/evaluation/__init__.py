@@ -2,7 +2,8 @@
 
     with EvaluatorPool(workers=2) as pool:                  # or ConfinedEvaluator(), in this process;
                                                             # on a cluster: ray_pool.RayEvaluatorPool
-        evaluation = pool.evaluate(program, task)           # never raises because of the program
+        evaluation = pool.evaluate(program, task)           # never raises because of the program;
+                                                            # InfrastructureError if the machine fails
         evaluation.status, evaluation.score, evaluation.detail
 
 ## How it is built
@@ -49,9 +50,9 @@ hidden states guessable. On other systems than Linux only the unconfined evaluat
 
 from atlas_gym.evaluation.channel import CandidateError, Channel, ChannelClosed
 from atlas_gym.evaluation.evaluator import ConfinedEvaluator, Evaluator, UnconfinedEvaluator, make_evaluator
-from atlas_gym.evaluation.handles import ConfinementError, EvaluatorError
+from atlas_gym.evaluation.handles import ConfinementError, EvaluatorError, InfrastructureError
 from atlas_gym.evaluation.hidden_streams import hidden_stream
-from atlas_gym.evaluation.pool import EvaluatorPool, Pool
+from atlas_gym.evaluation.pool import EvaluatorPool, Pool, PoolStatistics
 from atlas_gym.evaluation.protocols import Task
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status
 
@@ -65,9 +66,11 @@ __all__ = [
     "Evaluator",
     "EvaluatorError",
     "EvaluatorPool",
+    "InfrastructureError",
     "Judgement",
     "Limits",
     "Pool",
+    "PoolStatistics",
     "Status",
     "Task",
     "UnconfinedEvaluator",

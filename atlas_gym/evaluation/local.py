@@ -6,20 +6,22 @@ import os
 import queue
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from atlas_gym.evaluation.evaluator import ATTEMPTS
 from atlas_gym.evaluation.frames import PeerGone, receive_frame, send_frame
-from atlas_gym.evaluation.handles import EvaluatorError
+from atlas_gym.evaluation.handles import EvaluatorError, InfrastructureError
+from atlas_gym.evaluation.patience import STARVED
 from atlas_gym.evaluation.protocols import Task
-from atlas_gym.evaluation.result import Evaluation, Status
+from atlas_gym.evaluation.remedies import BLAMELESS
+from atlas_gym.evaluation.result import Evaluation, Limits
+from atlas_gym.evaluation.safe_start import safe_command, safe_environment
 
 _BACKSTOP_S = 120.0
-"""A referee that is silent for this long beyond the wall-clock limit is replaced (its imports count too)."""
-_ATTEMPTS = 2
+"""A referee that is silent for this long beyond all its attempts is replaced (its imports count too)."""
 _PATIENCE_S = 5.0
 
 
@@ -86,17 +88,29 @@ class Lane:
             job.future.set_exception(outcome)
 
     def _evaluate(self, job: Job) -> Evaluation | Exception:
-        for _ in range(_ATTEMPTS):
+        for losses in range(ATTEMPTS):
             try:
-                return self._ask_referee(job)
-            except TimeoutError:
-                self._end_referee(patience_s=0.0)
-                return Evaluation(Status.TIMEOUT, None, "its referee did not answer")
-            except PeerGone:
+                outcome = self._ask_referee(job)
+                return (
+                    replace(outcome, retries=outcome.retries + losses)
+                    if isinstance(outcome, Evaluation)
+                    else outcome
+                )
+            except (PeerGone, OSError) as error:
                 if self._stopped:
                     return EvaluatorError("the pool was closed")
-                self._end_referee(patience_s=0.0)
-        return Evaluation(Status.CRASHED, None, "its referee died twice")
+                reason = self._how_it_ended(error)
+        return InfrastructureError(
+            f"{ATTEMPTS} referees were lost, the last one because {reason}. {BLAMELESS}"
+        )
+
+    def _how_it_ended(self, error: Exception) -> str:
+        """End the referee that was lost, and say what is known of it."""
+        process = self._process
+        self._end_referee(patience_s=0.0 if isinstance(error, TimeoutError) else _PATIENCE_S)
+        if isinstance(error, TimeoutError):
+            return "it did not answer"
+        return str(error) if process is None else f"it ended with exit code {process.returncode}"
 
     def _ask_referee(self, job: Job) -> Evaluation | Exception:
         if self._process is None:
@@ -104,7 +118,7 @@ class Lane:
         with self._lock:
             self._busy = True
         try:
-            self._connection.settimeout(job.task.limits.wall_s + _BACKSTOP_S)
+            self._connection.settimeout(longest_s(job.task.limits) + _BACKSTOP_S)
             send_frame(self._connection, (job.program, job.task))
             outcome: Evaluation | Exception = receive_frame(self._connection)
             return outcome
@@ -140,15 +154,19 @@ class Lane:
             self._connection.shutdown(socket.SHUT_RDWR)
 
 
+def longest_s(limits: Limits) -> float:
+    """Seconds that an evaluation may take on a machine that is up, all attempts together."""
+    return ATTEMPTS * STARVED * limits.wall_s
+
+
 def _popen_referee(
     theirs: socket.socket, core: int, confinement: str | Sequence[str]
 ) -> "subprocess.Popen[bytes]":
     kind = confinement if isinstance(confinement, str) else list(confinement)
     arguments = [json.dumps(a) for a in (theirs.fileno(), os.getpid(), core, kind)]
-    path = os.pathsep.join(p or os.getcwd() for p in sys.path)
     return subprocess.Popen(
-        [sys.executable, "-m", "atlas_gym.evaluation.server", *arguments],
-        env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        safe_command("atlas_gym.evaluation.server", *arguments),
+        env=safe_environment() | {"OMP_NUM_THREADS": "1"},
         stdin=subprocess.DEVNULL,
         pass_fds=[theirs.fileno()],
         start_new_session=True,

@@ -42,9 +42,11 @@ _LOCAL_STORE_BYTES = 100 * 2**20
 _LOCAL_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",
+    "PYTHONSAFEPATH": "1",
 }
 """For a cluster that is started here: nobody is told of it, and evaluators run at this process's priority: at Ray's
-default niceness a step of a conversation waits whole time slices for whatever else uses the core."""
+default niceness a step of a conversation waits whole time slices for whatever else uses the core. Its Python puts
+nothing before its own standard library."""
 _STARTS = 3
 """Attempts at starting a cluster here: Ray gives it half a minute, too little on a busy machine."""
 
@@ -75,7 +77,7 @@ class RayEvaluatorPool(Pool):
                 cluster on this machine, with `workers` CPUs, that ends with the pool. Where Ray is initialised
                 already, what it is connected to is used.
             confinement: As for `make_evaluator`, on every node.
-            patience_s: Seconds beyond a task's wall-clock limit (imports and a slow network count) after which
+            patience_s: Seconds beyond the longest time of an evaluation (imports and a slow network count) after which
                 an evaluation is tried on another slot.
             start_wait_s: Seconds for which a slot waits for its actor.
 
@@ -83,6 +85,7 @@ class RayEvaluatorPool(Pool):
             ModuleNotFoundError: Ray is not installed.
             ConnectionError: There is no cluster at the address.
         """
+        super().__init__()
         if workers < 1:
             raise ValueError(f"a pool needs at least one worker, got {workers}")
         check_confinement(confinement)
@@ -96,14 +99,11 @@ class RayEvaluatorPool(Pool):
         ]
         self._close = weakref.finalize(self, _close, ray if ours else None, self._backlog, slots, self._owner)
 
-    def submit(self, program: str, task: Task) -> "Future[Evaluation]":
-        """Queue one program; the future holds its evaluation, or the exception of a failed evaluator."""
+    def _queue(self, program: str, task: Task, future: "Future[Evaluation]") -> None:
         if os.getpid() != self._owner:
             raise RuntimeError("a pool cannot be used in a fork of the process that made it")
-        future: Future[Evaluation] = Future()
         if not self._backlog.put(Work(program, task, future)):
             raise RuntimeError("the pool is closed")
-        return future
 
     def close(self) -> None:
         """Cancel what is queued, break off what is running, end every actor; a second call does nothing."""

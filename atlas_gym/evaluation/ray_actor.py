@@ -10,6 +10,7 @@ keep Ray's serialiser (which would share arrays with its object store) out of it
 import contextlib
 import os
 import pickle
+import sys
 import traceback
 from collections.abc import Sequence
 from types import ModuleType
@@ -21,6 +22,7 @@ from atlas_gym.evaluation.handles import EvaluatorError
 from atlas_gym.evaluation.hidden_streams import SECRET_VARIABLE
 from atlas_gym.evaluation.protocols import Task
 from atlas_gym.evaluation.result import Evaluation
+from atlas_gym.evaluation.safe_start import standard_library_first
 from atlas_gym.evaluation.scheduler import Lost, Silent
 from atlas_gym.sandbox.confinement import refuse_debuggers
 
@@ -30,6 +32,7 @@ class NodeEvaluator:
 
     def __init__(self) -> None:
         self._evaluator: Evaluator | None = None
+        sys.path[:] = standard_library_first(sys.path)  # Ray puts the driver's working directory first
         refuse_debuggers()
 
     def prepare(self, secret: str, confinement: str | Sequence[str]) -> str:

@@ -5,10 +5,10 @@ Whatever is elsewhere can vanish or fall silent at any moment. What holds here, 
 * A future is settled once, by the thread that holds its work. A lost evaluator is forgotten with its unanswered
   call, so that an answer that comes too late meets nobody.
 * Work whose evaluator was lost goes back to the *front* of the backlog before the replacement is started: a
-  free slot takes it up at once. After `ATTEMPTS` losses it ends in an evaluation, as in the local pool, since a
-  program that takes its evaluator down wherever it runs must not do so for ever.
+  free slot takes it up at once. After `ATTEMPTS` losses it ends in an `InfrastructureError`, as in the local pool:
+  no program gets a score for what became of its evaluator.
 * An evaluator that died while it had nothing to do is replaced before work is handed to it, and costs no attempt.
-* Silence is loss: a call has the task's wall-clock limit plus a fixed patience, however slow the other end.
+* Silence is loss: a call has the longest time of an evaluation plus a fixed patience, however slow the other end.
 * While any slot may still get an evaluator, work waits; when none could, work fails with the last reason.
 """
 
@@ -21,12 +21,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from atlas_gym.evaluation.handles import EvaluatorError
+from atlas_gym.evaluation.evaluator import ATTEMPTS
+from atlas_gym.evaluation.handles import EvaluatorError, InfrastructureError
+from atlas_gym.evaluation.local import longest_s
 from atlas_gym.evaluation.protocols import Task
-from atlas_gym.evaluation.result import Evaluation, Status
+from atlas_gym.evaluation.remedies import BLAMELESS
+from atlas_gym.evaluation.result import Evaluation
 
-ATTEMPTS = 3
-"""Evaluators that one program may lose. One more than locally: nodes go for reasons of their own."""
 _IDLE_S = 1.0
 """After this long without work an evaluator is asked whether it is still there."""
 _PAUSE_S = 1.0
@@ -118,7 +119,7 @@ class Backlog:
                 self._work.popleft()
         for work in failed:
             if work.losses or work.future.set_running_or_notify_cancel():
-                work.future.set_exception(EvaluatorError(f"no evaluator could be started: {reason}"))
+                work.future.set_exception(_unavailable(reason))
 
     def pause(self, seconds: float) -> None:
         """Let time pass, or the backlog be closed."""
@@ -140,6 +141,12 @@ class Backlog:
                 insert(work)
                 self._changed.notify()
             return not self.closed
+
+
+def _unavailable(reason: Exception) -> EvaluatorError:
+    """A node that lacks confinement or this version stays unfit; everything else is the machines' failure."""
+    kind = EvaluatorError if isinstance(reason, EvaluatorError) else InfrastructureError
+    return kind(f"no evaluator could be started: {reason}")
 
 
 class Slot:
@@ -220,9 +227,11 @@ class Slot:
 
     def _settle(self, work: Work, remote: Remote) -> None:
         try:
-            evaluation = remote.evaluate(work.program, work.task, work.task.limits.wall_s + self._patience_s)
+            evaluation = remote.evaluate(
+                work.program, work.task, longest_s(work.task.limits) + self._patience_s
+            )
             self._last_used = time.monotonic()
-            work.future.set_result(evaluation)
+            work.future.set_result(replace(evaluation, retries=evaluation.retries + work.losses))
         except Lost as lost:
             self._forget(lost)
             self._hand_back(replace(work, losses=work.losses + 1), lost)
@@ -231,9 +240,8 @@ class Slot:
 
     def _hand_back(self, work: Work, lost: Lost) -> None:
         if work.losses == ATTEMPTS:
-            status = Status.TIMEOUT if isinstance(lost, Silent) else Status.CRASHED
-            detail = f"its evaluator was lost {ATTEMPTS} times"
-            work.future.set_result(Evaluation(status, None, detail))
+            reason = f"{ATTEMPTS} evaluators were lost, the last one because {lost}. {BLAMELESS}"
+            work.future.set_exception(InfrastructureError(reason))
         elif not self._backlog.put_back(work):
             work.give_up()
 

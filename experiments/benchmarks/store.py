@@ -25,8 +25,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -52,12 +52,8 @@ Figures = dict[str, float]
 class NoPool(Pool):
     """Nothing is evaluated: everything is stored."""
 
-    def submit(self, program: str, task: Task) -> Any:
+    def _queue(self, program: str, task: Task, future: "Future[Evaluation]") -> None:
         """Never called by a run that only reads."""
-        raise RuntimeError("a stored candidate was evaluated again")
-
-    def evaluate(self, program: str, task: Task) -> Evaluation:
-        """See `submit`."""
         raise RuntimeError("a stored candidate was evaluated again")
 
     def close(self) -> None:

@@ -67,13 +67,14 @@ class LiveView(Observer):
         total = {
             key: sum(u[key] for u in units) for key in ("samples", "valid", "new", "improving", "distinct")
         }
+        spoiled = sum(u.get("spoiled", 0) for u in units)
         share = total["valid"] / max(1, total["samples"])
         self._clock.round_done(sum(u["generation_s"] for u in units))
         self._progress.update(self._task, completed=summary["round"], left=self._left(summary["round"]))
         self.console.print(
             f"round {summary['round']:3d}/{self._rounds}  best {best:.4f}  valid {share:4.0%}  "
             f"new {total['new']:2d}  improving {total['improving']:2d}  distinct {total['distinct']:2d}  "
-            f"{self._left(summary['round'])}"
+            f"{self._left(summary['round'])}" + (f"  not evaluated {spoiled} (machine)" if spoiled else "")
         )
 
     def probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 
+from atlas_gym.evaluation.safe_start import safe_children
 from experiments.theory.checks import PathChecks, Tally, merged
 from experiments.theory.lemma_study import Broken, broken_assumptions, random_batch
 from experiments.theory.limits import FloorPrice, Margins, floor_prices, margins_along
@@ -98,7 +99,8 @@ def _run(tasks: dict[object, tuple], jobs: int, progress: Callable) -> dict:
         # Long horizons first, so that no worker starts a long task when the others are done.
         order = sorted(tasks, key=lambda key: -_horizon(tasks[key]))
         # Spawned, not forked: the parent may already hold threads of a numerical library.
-        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        spawned = multiprocessing.get_context("spawn")
+        with safe_children(), ProcessPoolExecutor(jobs, mp_context=spawned) as pool:
             futures = {pool.submit(*tasks[key]): key for key in order}
             done = {}
             for future in as_completed(futures):

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from atlas_gym.evaluation import Evaluation
+from atlas_gym.evaluation.patience import STARVED
 from tests.hostile.attack import BOAST
 
 CANARY = "canary-1c9e4b"
@@ -53,7 +54,7 @@ class Scene:
             "read a secret": CANARY in spoken,
             "forged a score": evaluation.score is not None and not evaluation.score <= honest,
             # A program that answered in time may still wait for its judge on a busy machine.
-            "outlived its limit": not evaluation.ok and evaluation.wall_s > limit_s + 1.0,
+            "outlived its limit": not evaluation.ok and evaluation.wall_s > STARVED * limit_s + 1.0,
             "flooded the report": len(evaluation.detail) > 500,
             "smuggled control characters": not evaluation.detail.replace("\n", "").isprintable(),
             "left a process behind": bool(orphans()),

@@ -7,7 +7,7 @@ from collections.abc import Set
 from concurrent.futures import Future
 
 from agents.population.candidate import CandidateRecord
-from atlas_gym.evaluation import Evaluation, Pool, Task
+from atlas_gym.evaluation import Evaluation, InfrastructureError, Pool, Task
 from atlas_gym.program_text import program_key
 from trainers.store.store import RunStore
 
@@ -41,7 +41,7 @@ class ProgramCache:
             return self._evaluator.submit(program, self._task)
         if key in self._first:
             return None
-        if key not in self._running:
+        if key not in self._running or _spoiled(self._running[key]):
             self._running[key] = self._evaluator.submit(program, self._task)
         return self._running[key]
 
@@ -64,3 +64,8 @@ class ProgramCache:
         if candidate.program_key is not None:
             self._first.setdefault(candidate.program_key, candidate.id)
             self._running.pop(candidate.program_key, None)
+
+
+def _spoiled(evaluation: "Future[Evaluation]") -> bool:
+    """Whether the machine failed: another attempt is worth while."""
+    return evaluation.done() and isinstance(evaluation.exception(), InfrastructureError)

@@ -12,7 +12,7 @@ from agents.engines.engine import Completion, GenerationRequest, Generator
 from agents.population.candidate import CandidateRecord
 from agents.proposals import Proposal
 from agents.research_agent import IslandPlan
-from atlas_gym.evaluation import Evaluation
+from atlas_gym.evaluation import Evaluation, InfrastructureError
 from atlas_gym.program_text import program_key
 from trainers.data.evaluations import ProgramCache
 
@@ -38,6 +38,9 @@ def fresh_samples(
 ) -> list[list[CandidateRecord]]:
     """Sample and evaluate `n` completions of each plan's prompt, one group a prompt.
 
+    A sample that the machine failed to evaluate is left out of its group; `InfrastructureError` if that leaves
+    nothing of a group.
+
     Args:
         generator: the policy to sample from.
         cache: evaluates the programs.
@@ -53,7 +56,18 @@ def fresh_samples(
 
     requests = [replace(plan.request, n=n, seed=seed) for plan, seed in zip(plans, seeds, strict=True)]
     generator.stream(requests, submit)
-    return [[_record(plan, samples[i, j], cache) for j in range(n)] for i, plan in enumerate(plans)]
+    return [_records(plan, [samples[i, j] for j in range(n)], cache) for i, plan in enumerate(plans)]
+
+
+def _records(plan: IslandPlan, samples: Sequence[_Sample], cache: ProgramCache) -> list[CandidateRecord]:
+    records: list[CandidateRecord] = []
+    for sample in samples:
+        try:
+            records.append(_record(plan, sample, cache))
+        except InfrastructureError:
+            if sample is samples[-1] and not records:
+                raise
+    return records
 
 
 def _record(plan: IslandPlan, sample: _Sample, cache: ProgramCache) -> CandidateRecord:

@@ -41,7 +41,7 @@ class Written:
     evaluation: "Future[Evaluation] | None"
 
     def outcome(self) -> Evaluation:
-        """The evaluation, waited for."""
+        """The evaluation, waited for. Raises `InfrastructureError` if the machine failed."""
         if self.evaluation is None:
             raise RuntimeError("a program was taken for recorded, but there is no record of it")
         return self.evaluation.result()
@@ -78,6 +78,8 @@ class Unit:
     written: list[Written] = field(default_factory=list)
     calls: list[SupporterCall] = field(default_factory=list)
     critiques: dict[str, str] = field(default_factory=dict)
+    spoiled: int = 0
+    """Programs that the machine failed to evaluate; nothing is recorded of them."""
     tokens: int = 0
     generation_s: float = 0.0
     stored: list[CandidateRecord] | None = None

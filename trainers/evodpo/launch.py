@@ -14,7 +14,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -23,6 +22,7 @@ from pathlib import Path
 import torch
 
 from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from atlas_gym.evaluation.safe_start import safe_command, safe_environment, safe_script
 from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob
 from trainers.evodpo.kl import KLEstimate
 from trainers.evodpo.training import StepRecord, Training, TrainingSettings
@@ -149,7 +149,7 @@ def _read_result(work: Path) -> Tuned:
 
 def _launch(settings: LaunchSettings, work: Path, device: str) -> None:
     """Start the processes and wait for them; whatever ends the wait ends them too."""
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    environment = {**safe_environment(), "HF_HUB_OFFLINE": "1"}
     if device == "cpu":
         environment["ACCELERATE_USE_CPU"] = "true"
     with (work / "log.txt").open("w", encoding="utf-8") as log:
@@ -169,11 +169,11 @@ def _launch(settings: LaunchSettings, work: Path, device: str) -> None:
 
 
 def _command(settings: LaunchSettings, work: Path) -> list[str]:
-    command = [sys.executable, "-m", "accelerate.commands.launch"]
+    command = safe_command("accelerate.commands.launch")
     if settings.config_file:
         command += ["--config_file", settings.config_file]
     else:
         # "multi_gpu" is Accelerate's word for starting several processes; they use gloo where there is no GPU.
         command += ["--multi_gpu", "--num_processes", str(settings.processes), "--num_machines", "1"]
         command += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
-    return [*command, "-m", "trainers.evodpo.launch_process", str(work.resolve())]
+    return [*command, *safe_script("trainers.evodpo.launch_process", str(work.resolve()))]

@@ -7,6 +7,9 @@ early too):
     generate A1 | generate B1 | generate A2 | generate B2 | ...
                   evaluate A1   evaluate B1   evaluate A2
 
+A program that the machine failed to evaluate is counted and otherwise forgotten: it becomes no candidate, so that
+nothing is learned from it. Where that happens to a whole unit, the run ends with the reason and can be resumed.
+
 A unit is folded into its islands only when all of it is evaluated and stored, always in the same order
 (A1, B1, A2, ...), so the result does not depend on how fast anything was. A resumed run goes through the same
 steps; a unit that is already in the store is read instead of made.
@@ -22,7 +25,7 @@ from agents.population.candidate import CandidateRecord, Origin
 from agents.research_agent import IslandPlan, ResearchAgent
 from agents.supporters import ExplorationRequest, Failure
 from agents.supporters.exploration import ExplorationSupporter
-from atlas_gym.evaluation import Evaluation, Task
+from atlas_gym.evaluation import Evaluation, InfrastructureError, Task
 from atlas_gym.program_text import program_key
 from trainers.data.evaluations import ProgramCache
 from trainers.data.measures import is_new
@@ -218,11 +221,20 @@ class Explorer:
         self.agent.record(record)
 
     def _records(self, unit: Unit) -> list[CandidateRecord]:
-        """The unit's candidates in the order of their ids, whatever order they were written in."""
+        """The unit's candidates in the order of their ids, whatever order they were written in.
+
+        Raises `InfrastructureError` if the machine failed with every one of them.
+        """
         records: list[CandidateRecord] = []
         seen: dict[str, CandidateRecord] = {}
         for written in sorted(unit.written, key=lambda w: (w.made_from.island, w.sample)):
-            record = self._record(unit.round, written, seen)
+            try:
+                record = self._record(unit.round, written, seen)
+            except InfrastructureError:
+                unit.spoiled += 1
+                if unit.spoiled == len(unit.written):
+                    raise
+                continue
             if record.program_key is not None:
                 seen.setdefault(record.program_key, record)
             records.append(record)
@@ -257,6 +269,7 @@ class Explorer:
             "improving": sum(map(self.agent.improves, records)),
             "distinct": len({r.program_key for r in records if is_new(r) and r.duplicate_of is None}),
             "statuses": statuses,
+            "spoiled": unit.spoiled,
             "best": max(scores, default=None),
             "island_best": {str(i): self._island_best(i, records) for i in self.settings.members(unit.group)},
             "critiques": unit.critiques,

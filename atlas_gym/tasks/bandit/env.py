@@ -47,7 +47,7 @@ class BanditEnv(ProgramEnv):
     fails gets the worst score, −3 (−11 with Gaussian contexts), below any that a program can reach.
 
     `info` has the same keys at every reset and step: `status` (ok, invalid, error, timeout, memory,
-    violation, crashed), `score` (None unless ok), `normalized_score` (0 is uniformly random play, 1 full
+    violation, crashed, screened), `score` (None unless ok), `normalized_score` (0 is uniformly random play, 1 full
     information: being told θ_{t−1} in every step), `metrics`, `feedback`, `incumbent`, `incumbent_score`,
     `task_seed` and `turn`.
 

@@ -1,6 +1,7 @@
 """The constants of the bandit environment."""
 
 from dataclasses import dataclass, fields, replace
+from numbers import Integral
 from typing import Any, Literal, get_args
 
 Contexts = Literal["unit", "gaussian"]
@@ -32,6 +33,10 @@ class BanditParams:
     """Independent bandits that a program plays, the same for all programs of a task; scores are means."""
 
     def __post_init__(self) -> None:
+        for name in ("arms", "dimension", "horizon", "replicas"):
+            _check(
+                name, getattr(self, name), isinstance(getattr(self, name), Integral), "a whole number (int)"
+            )
         _check("arms", self.arms, 2 <= self.arms <= 255, "2 to 255")
         _check("dimension", self.dimension, self.dimension >= 2, "at least 2")
         _check("horizon", self.horizon, self.horizon >= 10, "at least 10")

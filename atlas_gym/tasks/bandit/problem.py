@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from atlas_gym.evaluation.result import Evaluation, Limits
+from atlas_gym.evaluation.result import Evaluation, Limits, limits_from
 from atlas_gym.tasks.bandit import experts
 from atlas_gym.tasks.bandit.observations import observe
 from atlas_gym.tasks.bandit.params import PRESETS, BanditParams
@@ -39,10 +39,10 @@ class BanditProblem(Problem):
 
     @classmethod
     def from_keywords(
-        cls, *, preset: str = "default", limits: Limits | None = None, **constants: Any
+        cls, *, preset: str = "default", limits: Limits | Mapping[str, float] | None = None, **constants: Any
     ) -> Self:
         """Build the problem from a preset and the constants that differ from it (see `BanditParams`)."""
-        return cls(BanditParams.from_keywords(preset, **constants), limits or Limits())
+        return cls(BanditParams.from_keywords(preset, **constants), limits_from(limits, Limits()))
 
     @property
     def spec(self) -> TaskSpec:

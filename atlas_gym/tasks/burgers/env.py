@@ -33,19 +33,13 @@ class BurgersEnv(ProgramEnv):
     `Source(65536)`: the text of a Python module that defines
     `pinn_loss_strategy(residuals, ic_err, bc_err, extras)`.
 
-    | Argument    | Content
-    |
-    |-------------|---------------------------------------------------------------------------------------------|
-    | `residuals` | float64 tensor (n_residual,): u_t + u u_x − ν u_xx at the collocation points
-    |
-    | `ic_err`    | float64 tensor (n_initial,): u(x, 0) + sin πx
-    |
-    | `bc_err`    | float64 tensor (n_boundary,): u(±1, t)
-    |
-    | `extras`    | dict: `epoch`, `n_epochs`, and at the collocation points, without gradient, `x`, `t`,
-    `nu`, `u`, `u_x` |
-    | returns     | scalar tensor, the loss
-    |
+    | Argument    | Content                                                                                        |
+    |-------------|------------------------------------------------------------------------------------------------|
+    | `residuals` | float64 tensor (n_residual,): u_t + u u_x − ν u_xx at the collocation points                   |
+    | `ic_err`    | float64 tensor (n_initial,): u(x, 0) + sin πx                                                  |
+    | `bc_err`    | float64 tensor (n_boundary,): u(±1, t)                                                         |
+    | `extras`    | dict: `epoch`, `n_epochs`, and at the collocation points, detached, `x`, `t`, `nu`, `u`, `u_x` |
+    | returns     | scalar tensor, the loss                                                                        |
 
     The function is called once per epoch and replica, and at the end once more, with the last epoch's number, at
     held-out points. Module-level variables keep their values within a training, so that running averages and
@@ -66,7 +60,7 @@ class BurgersEnv(ProgramEnv):
     trust.
 
     `info` has the same keys at every reset and step: `status` (ok, invalid, error, timeout, memory,
-    violation, crashed), `score` (None unless ok), `normalized_score` (1 − relative L2 error: 0 is u = 0, 1
+    violation, crashed, screened), `score` (None unless ok), `normalized_score` (1 − relative L2 error: 0 is u = 0, 1
     the exact solution), `metrics` (all three metrics, the three mean squares, the best and the worst
     replica's relative L2 error), `feedback`, `incumbent`, `incumbent_score`, `task_seed` and `turn`.
 
@@ -80,45 +74,26 @@ class BurgersEnv(ProgramEnv):
 
     ## Arguments
 
-    | Keyword                       | Default         | Meaning
-    |
-    |-------------------------------|-----------------|---------------------------------------------------------------|
-    | `preset`                      | `"default"`     | or `paper` (`metric="nvl"`), `constant`, `linear`
-    |
-    | `schedule`                    | `"geometric"`   | ν(t) = ν₀ (ν₁/ν₀)^t; or `linear`, `constant` (ν₁)
-    |
-    | `nu0`, `nu1`                  | 0.1, 0.01/π     | viscosity at t = 0 and t = 1
-    |
-    | `n_residual`                  | 1000            | collocation points
-    |
-    | `n_initial`, `n_boundary`     | 100, 100        | initial and boundary points
-    |
-    | `hidden_width`, `hidden_layers` | 32, 4         | the network
-    |
-    | `steps`, `learning_rate`      | 500, 1e-3       | Adam
-    |
-    | `replicas`                    | 3               | trainings per evaluation
-    |
-    | `metric`                      | `"relative_l2"` | or `residual`, `nvl`
-    |
-    | `backend`                     | `"auto"`        | `compiled` kernel, plain `torch`, or whichever can be
-    had     |
-    | `device`                      | `"cpu"`         | where torch trains all replicas at once, e.g. `cuda`
-    |
-    | `limits`                      | `Limits(60, 30, 1024)` | seconds of wall clock and CPU, MB of memory, …
-    |
-    | `turns`                       | 1               | programs per episode
-    |
-    | `split`                       | `"train"`       | or `held_out`: tasks for confirmation
-    |
-    | `start`                       | `"named"`       | program shown first; or `inlined`, `scratch`
-    |
-    | `task_seed`                   | None            | pose this task in every episode
-    |
-    | `confinement`                 | `"default"`     | or `unconfined`, or the layers that must be achieved
-    |
-    | `render_mode`                 | None            | `ansi`, `rgb_array`
-    |
+    | Keyword                         | Default                | Meaning                                              |
+    |---------------------------------|------------------------|------------------------------------------------------|
+    | `preset`                        | `"default"`            | or `paper` (`metric="nvl"`), `constant`, `linear`    |
+    | `schedule`                      | `"geometric"`          | ν(t) = ν₀ (ν₁/ν₀)^t; or `linear`, `constant` (ν₁)    |
+    | `nu0`, `nu1`                    | 0.1, 0.01/π            | viscosity at t = 0 and t = 1                         |
+    | `n_residual`                    | 1000                   | collocation points                                   |
+    | `n_initial`, `n_boundary`       | 100, 100               | initial and boundary points                          |
+    | `hidden_width`, `hidden_layers` | 32, 4                  | the network                                          |
+    | `steps`, `learning_rate`        | 500, 1e-3              | Adam                                                 |
+    | `replicas`                      | 3                      | trainings per evaluation                             |
+    | `metric`                        | `"relative_l2"`        | or `residual`, `nvl`                                 |
+    | `backend`                       | `"auto"`               | `compiled` kernel, `torch`, or whichever can be had  |
+    | `device`                        | `"cpu"`                | where torch trains all replicas at once, e.g. `cuda` |
+    | `limits`                        | `Limits(60, 30, 1024)` | seconds of wall clock and CPU, MB of memory, …       |
+    | `turns`                         | 1                      | programs per episode                                 |
+    | `split`                         | `"train"`              | or `held_out`: tasks for confirmation                |
+    | `start`                         | `"named"`              | program shown first; or `inlined`, `scratch`         |
+    | `task_seed`                     | None                   | pose this task in every episode                      |
+    | `confinement`                   | `"default"`            | or `unconfined`, or the layers that must be achieved |
+    | `render_mode`                   | None                   | `ansi`, `rgb_array`                                  |
 
     `reset(options={"incumbent": program})` evaluates a program and shows it as the best so far.
 

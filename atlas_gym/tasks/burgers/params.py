@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -78,8 +79,8 @@ class BurgersParams:
             "replicas",
         ):
             value = getattr(self, name)
-            if value != int(value) or value < 1:
-                raise ValueError(f"{name} is {value}; it must be a whole number from 1")
+            if not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name} is {value!r}; it must be a whole number (int) from 1")
         for name in ("nu0", "nu1", "learning_rate"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be positive and finite")

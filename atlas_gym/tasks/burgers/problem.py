@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
-from atlas_gym.evaluation.result import Evaluation, Limits
+from atlas_gym.evaluation.result import Evaluation, Limits, limits_from
 from atlas_gym.tasks.burgers import experts
 from atlas_gym.tasks.burgers.params import METRICS, PRESETS, BurgersParams
 from atlas_gym.tasks.burgers.prompts import PREAMBLE, SIGNATURE, description
@@ -42,10 +42,10 @@ class BurgersProblem(Problem):
 
     @classmethod
     def from_keywords(
-        cls, *, preset: str = "default", limits: Limits | None = None, **constants: Any
+        cls, *, preset: str = "default", limits: Limits | Mapping[str, float] | None = None, **constants: Any
     ) -> Self:
         """Build the problem from a preset and the constants that differ from it (see `BurgersParams`)."""
-        return cls(BurgersParams.from_keywords(preset, **constants), limits or DEFAULT_LIMITS)
+        return cls(BurgersParams.from_keywords(preset, **constants), limits_from(limits, DEFAULT_LIMITS))
 
     @property
     def spec(self) -> TaskSpec:

@@ -4,7 +4,11 @@ import gymnasium as gym
 import pytest
 
 import atlas_gym
-from atlas_gym.evaluation import Limits
+from atlas_gym.envs.episode import Episode, EpisodeSettings
+from atlas_gym.envs.feedback import feedback_text
+from atlas_gym.evaluation import Evaluation, InfrastructureError, Limits, Status
+from atlas_gym.evaluation.shared import Lease
+from atlas_gym.tasks.bandit.problem import BanditProblem
 
 SPEC = atlas_gym.task_spec("ATLAS-Bandit-v0")
 GOOD, BAD = SPEC.starts["named"], SPEC.starts["scratch"]
@@ -200,3 +204,23 @@ def test_closing_twice_is_fine_and_a_later_step_starts_again(env):
 def test_starts_differ_in_the_program_shown_first():
     for start, program in SPEC.starts.items():
         assert program.strip() in make(start=start).reset(seed=0)[0]
+
+
+def test_a_machine_that_fails_costs_no_turn_and_gives_no_reward(env, monkeypatch):
+    def fail(*_):
+        raise InfrastructureError("out of memory")
+
+    env.reset(seed=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Lease, "evaluate", fail)
+        with pytest.raises(InfrastructureError, match="out of memory"):
+            env.step(GOOD)
+    assert env.step(GOOD)[4]["turn"] == 1
+
+
+def test_a_judgement_without_a_normalized_score_is_shown_without_it():
+    evaluation = Evaluation(Status.OK, -0.25, diagnosis="well guessed")
+    assert feedback_text(evaluation, Limits()) == "Status: ok. Score -0.2500.\nwell guessed"
+    episode = Episode(BanditProblem(), EpisodeSettings(), 0)
+    assert episode.record(GOOD, evaluation) == -0.25
+    assert episode.info()["normalized_score"] is None

@@ -1,9 +1,13 @@
 """Every registered environment against what Gymnasium and its wrappers expect; any warning fails."""
 
 import copy
+import dataclasses
+import inspect
+import itertools
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 import warnings
@@ -20,9 +24,11 @@ from gymnasium.wrappers import (
     TransformObservation,
     TransformReward,
 )
+from markdown_it import MarkdownIt
 
 import atlas_gym
 from atlas_gym.envs.spaces import Source
+from atlas_gym.evaluation import Limits
 from atlas_gym.evaluation.shared import Lease
 from atlas_gym.tasks.problem import SPLITS
 from atlas_gym.tasks.registration import REGISTERED, load_problem
@@ -255,3 +261,121 @@ def test_registering_again_changes_nothing():
         warnings.simplefilter("error")
         register_environments()
     assert all(env_id in gym.registry for env_id in IDS)
+
+
+def tables(text):
+    """The tables of a Markdown text as lists of rows, and what of them was not recognised as a table."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    rows, stray = [], []
+    for before, token in itertools.pairwise(tokens):
+        if token.type == "table_open":
+            rows.append([])
+        elif token.type == "tr_open":
+            rows[-1].append([])
+        elif token.type == "inline" and before.type in ("td_open", "th_open"):
+            rows[-1][-1].append(token.content)
+        elif token.type == "inline":
+            stray += [line for line in token.content.splitlines() if line.startswith("|")]
+    return rows, stray
+
+
+def test_the_tables_of_its_documentation_can_be_rendered(env_id):
+    documentation = inspect.getdoc(gym.make(env_id).unwrapped)
+    found, stray = tables(documentation)
+    assert not stray
+    assert sum(len(table) + 1 for table in found) == len(re.findall(r"(?m)^\s*\|", documentation))
+    arguments = next(table for table in found if table[0][0] == "Keyword")
+    assert all(all(row) for table in found for row in table)
+    keywords = {name for row in arguments[1:] for name in re.findall(r"`(\w+)`", row[0])}
+    assert {
+        "preset",
+        "limits",
+        "turns",
+        "split",
+        "start",
+        "task_seed",
+        "confinement",
+        "render_mode",
+    } <= keywords
+
+
+def test_every_argument_is_described_on_a_line_of_its_own(env_id):
+    for env in (gym.make(env_id).unwrapped, gym.make_vec(env_id, num_envs=1).unwrapped):
+        described = re.findall(r"(?m)^    (\w+): ", inspect.getdoc(env.reset))
+        assert [*inspect.signature(env.reset).parameters] == [
+            n for n in described if n in ("seed", "options")
+        ]
+
+
+def test_limits_survive_the_way_through_json(env_id):
+    env = gym.make(env_id, **QUICK[env_id], limits=Limits(wall_s=7.0, cpu_s=3.0, memory_mb=300))
+    again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
+    assert again.unwrapped.problem == env.unwrapped.problem
+
+
+def test_limits_may_be_given_in_part(env_id):
+    default = load_problem(env_id).limits
+    assert load_problem(env_id, limits={"wall_s": 99.0}).limits == dataclasses.replace(default, wall_s=99.0)
+    with pytest.raises(TypeError, match=r"limits has no wal_s; there are wall_s, cpu_s"):
+        load_problem(env_id, limits={"wal_s": 99.0})
+    with pytest.raises(TypeError, match=r"limits is 7; pass atlas_gym.evaluation.Limits"):
+        load_problem(env_id, limits=7)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.array, int])
+def test_seeds_may_be_any_integers(env, env_id, kind):
+    assert env.unwrapped.reset(seed=kind(5))[1]["task_seed"] == 5
+    batch = gym.make_vec(env_id, num_envs=2, **QUICK[env_id])
+    assert batch.reset(seed=kind(5))[1]["task_seed"].tolist() == [5, 6]
+    assert batch.reset(seed=[kind(9), kind(3)])[1]["task_seed"].tolist() == [9, 3]
+    assert batch.reset(seed=np.array([9, 3]))[1]["task_seed"].tolist() == [9, 3]
+    with pytest.raises(TypeError, match="integer"):
+        env.unwrapped.reset(seed=5.5)
+
+
+def test_misspelt_options_are_refused(env, env_id):
+    with pytest.raises(ValueError, match="no option 'incumbant'; did you mean 'incumbent'"):
+        env.unwrapped.reset(options={"incumbant": ""})
+    with pytest.raises(ValueError, match="no option 'resetmask'; did you mean 'reset_mask'"):
+        gym.make_vec(env_id, num_envs=1, **QUICK[env_id]).reset(options={"resetmask": [True]})
+
+
+def test_counts_that_are_no_integers_are_refused_where_they_are_given(env_id):
+    for name in QUICK[env_id]:
+        with pytest.raises(ValueError, match=rf"{name} is 100\.0; it must be a whole number"):
+            gym.make(env_id, **{name: 100.0})
+
+
+def test_numbers_in_a_batchs_info_have_one_type_whatever_fails(env_id):
+    broken, works = "def (", load_problem(env_id).spec.starts["named"]
+    types = set()
+    env = gym.make_vec(env_id, num_envs=2, **QUICK[env_id])
+    for programs in ((broken, broken), (broken, works), (works, broken)):
+        env.reset(seed=0)
+        infos = env.step(programs)[4]["final_info"]
+        numbers = [
+            infos["score"],
+            infos["incumbent_score"],
+            infos["normalized_score"],
+            *values(infos["metrics"]),
+        ]
+        types |= {array.dtype for array in numbers}
+        failed = [program == broken for program in programs]
+        assert np.isnan(infos["score"]).tolist() == failed
+    env.close()
+    assert types == {np.dtype(np.float64)}
+
+
+def values(metrics):
+    return [array for name, array in metrics.items() if not name.startswith("_")]
+
+
+def test_a_batch_is_made_where_processes_cannot_be_kept_to_cores(env_id, monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert gym.make_vec(env_id, num_envs=2, **QUICK[env_id]).unwrapped.workers >= 1
+
+
+def test_a_system_without_resource_limits_is_told_so():
+    code = "import sys; sys.modules['resource'] = None; import gymnasium, atlas_gym; gymnasium.make('ATLAS-Bandit-v0')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "ImportError: programs are evaluated in Unix processes" in done.stderr

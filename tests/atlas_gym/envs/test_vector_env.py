@@ -9,7 +9,7 @@ import pytest
 
 import atlas_gym
 from atlas_gym.envs.cascade import Cascade
-from atlas_gym.evaluation import Limits
+from atlas_gym.evaluation import InfrastructureError, Limits
 
 SPEC = atlas_gym.task_spec("ATLAS-Bandit-v0")
 GOOD, INLINED, BAD = (SPEC.starts[start] for start in ("named", "inlined", "scratch"))
@@ -99,8 +99,11 @@ def test_the_cascade_evaluates_half_in_full():
     env.reset()
     _, rewards, _, _, infos = env.step((BAD, GOOD, BROKEN, INLINED))
     assert infos["final_info"]["full"].tolist() == [False, True, False, True]
-    assert rewards[0] < rewards[1] == rewards[3]
-    assert rewards[2] == SPEC.worst_score
+    assert rewards[1] == rewards[3]
+    assert rewards[0] == rewards[2] == SPEC.worst_score
+    assert list(infos["final_info"]["status"]) == ["screened", "ok", "error", "ok"]
+    assert list(infos["final_info"]["incumbent"]) == [None, GOOD, None, INLINED]
+    assert "not scored in full" in infos["final_info"]["feedback"][0]
     plain = make(1, horizon=1000, task_seed=3)
     plain.reset()
     assert plain.step((GOOD,))[1][0] == rewards[1]
@@ -150,3 +153,56 @@ def test_closing_ends_the_pool():
     env.close()
     env.close()
     assert env.closed
+
+
+def test_a_learner_can_bring_its_incumbents_along(batch):
+    observations, infos = batch.reset(seed=3, options={"incumbent": BAD})
+    assert infos["incumbent"].tolist() == [BAD] * 4
+    single = gym.make("ATLAS-Bandit-v0", **SMALL)
+    assert observations[2] == single.reset(seed=5, options={"incumbent": BAD})[0]
+    single.close()
+    _, infos = batch.reset(seed=3, options={"incumbent": [BAD, None, GOOD, None]})
+    assert infos["incumbent"].tolist() == [BAD, None, GOOD, None]
+    assert np.isnan(infos["incumbent_score"]).tolist() == [False, True, False, True]
+    with pytest.raises(ValueError, match="incumbent program failed: error"):
+        batch.reset(options={"incumbent": BROKEN})
+    with pytest.raises(ValueError, match="2 incumbents for num_envs=4"):
+        batch.reset(options={"incumbent": [GOOD, GOOD]})
+
+
+def test_a_mask_resets_some_episodes_and_leaves_the_others():
+    env = make(3, turns=3)
+    with pytest.raises(ValueError, match="without reset_mask first"):
+        env.reset(options={"reset_mask": np.array([True, False, False])})
+    env.reset(seed=0)
+    before = env.step((GOOD, GOOD, BAD))[0]
+    observations, infos = env.reset(seed=9, options={"reset_mask": np.array([False, True, False])})
+    assert infos["_task_seed"].tolist() == [False, True, False]
+    assert infos["task_seed"][1] == 10
+    assert [a == b for a, b in zip(observations, before, strict=True)] == [True, False, True]
+    assert env.step((GOOD, GOOD, GOOD))[4]["turn"].tolist() == [2, 1, 2]
+    for mask in ([True], np.zeros(3)):
+        with pytest.raises(ValueError, match="reset_mask must be boolean of shape"):
+            env.reset(options={"reset_mask": mask})
+    env.close()
+
+
+def test_a_cascade_compares_no_programs_of_different_tasks():
+    env = make(3, horizon=1000, cascade=Cascade(keep=0.5))
+    env.reset(seed=0)
+    assert env.step((BAD, GOOD, BAD))[4]["final_info"]["full"].all()
+    env.close()
+
+
+def test_a_machine_that_fails_costs_no_turn(monkeypatch):
+    def fail(*_):
+        raise InfrastructureError("out of memory")
+
+    env = make(1, turns=2)
+    env.reset(seed=0)
+    with monkeypatch.context() as patch:
+        patch.setattr("atlas_gym.envs.vector_env.evaluate_all", fail)
+        with pytest.raises(InfrastructureError, match="out of memory"):
+            env.step((GOOD,))
+    assert env.step((GOOD,))[4]["turn"].tolist() == [1]
+    env.close()

@@ -6,7 +6,8 @@ from concurrent.futures import CancelledError, Future
 
 import pytest
 
-from atlas_gym.evaluation import Evaluation, EvaluatorError, Status, scheduler
+from atlas_gym.evaluation import Evaluation, EvaluatorError, InfrastructureError, Status, scheduler
+from atlas_gym.evaluation.local import longest_s
 from atlas_gym.evaluation.scheduler import ATTEMPTS, Backlog, Lost, Silent, Slot, Work
 from tests.atlas_gym.evaluation.toy import ToyTask
 
@@ -107,7 +108,8 @@ def test_silence_counts_as_loss_after_limit_and_patience(start):
     cluster = FakeCluster(a=[Silent("…")])
     (result,) = outcomes(submit(start(cluster), "a"))
     assert result.ok
-    assert cluster.waits == [TASK.limits.wall_s + 7.0] * 2
+    assert cluster.waits == [longest_s(TASK.limits) + 7.0] * 2
+    assert result.retries == 1
 
 
 def test_another_slot_takes_over_before_the_replacement_is_up(start):
@@ -127,13 +129,15 @@ def test_another_slot_takes_over_before_the_replacement_is_up(start):
     replaced.set()
 
 
-@pytest.mark.parametrize(("loss", "status"), [(Lost("x"), Status.CRASHED), (Silent("x"), Status.TIMEOUT)])
-def test_a_program_that_loses_every_evaluator_ends_in_an_evaluation(start, loss, status):
+@pytest.mark.parametrize("loss", [Lost("node gone"), Silent("node gone")])
+def test_a_program_that_loses_every_evaluator_has_no_evaluation(start, loss):
     cluster = FakeCluster(a=[loss] * ATTEMPTS)
-    result, other = outcomes(submit(start(cluster), "a", "b"))
-    assert (result.status, result.score) == (status, None)
-    assert result.detail == "its evaluator was lost 3 times"
-    assert other.ok
+    lost, other = submit(start(cluster), "a", "b")
+    with pytest.raises(
+        InfrastructureError, match=r"3 evaluators were lost, .* node gone.*The machine is to blame"
+    ):
+        lost.result(timeout=30)
+    assert other.result(timeout=30).ok
     assert cluster.calls == ["a"] * ATTEMPTS + ["b"]
 
 
@@ -160,7 +164,15 @@ def test_work_fails_with_the_reason_when_no_slot_can_start():
     (future,) = submit(backlog, "a")
     backlog.down(0, Lost("no node"))
     assert not future.done()  # the other slot may still come up
-    backlog.down(1, EvaluatorError("the node has atlas-gym 9"))
+    backlog.down(1, Lost("no node either"))
+    with pytest.raises(InfrastructureError, match="no node either"):
+        future.result(timeout=0)
+
+
+def test_a_cluster_that_can_never_serve_is_no_failure_of_a_moment():
+    backlog = Backlog(1)
+    (future,) = submit(backlog, "a")
+    backlog.down(0, EvaluatorError("the node has atlas-gym 9"))
     with pytest.raises(EvaluatorError, match="no evaluator could be started: the node has atlas-gym 9"):
         future.result(timeout=0)
 
