@@ -278,12 +278,25 @@ class Tuning:
             "accuracy": sum(s["accuracy"] for s in steps) / len(steps),
             "chosen_reward": _late(outcome.steps, "chosen_reward"),
             "rejected_reward": _late(outcome.steps, "rejected_reward"),
-            "warnings": gate_warnings(decisions) if outcome.decision is not None else [],
+            "warnings": [
+                *(gate_warnings(decisions) if outcome.decision is not None else []),
+                *_sinking(_late(outcome.steps, "chosen_reward") / self._controls.controls.beta),
+            ],
         }
 
 
 def _items(completions: Sequence[ScoredCompletion]) -> list[Item]:
     return [(completion.prompt, completion.completion) for completion in completions]
+
+
+def _sinking(shift: float) -> list[str]:
+    """A warning if the chosen completions, too, have lost likelihood (nats) against the reference."""
+    if shift > -5.0:
+        return []
+    return [
+        f"CHOSEN SIDE SINKS: the chosen completions are {-shift:.1f} nats less likely than under the reference: sample "
+        "fresh rejected ones (pairs.reuse), lower the learning rate, or set phase.supervised."
+    ]
 
 
 def _late(steps: Sequence[StepRecord], name: str) -> float:

@@ -44,13 +44,15 @@ def test_what_is_counted_is_what_the_configuration_decides():
     assert work.exploration.completions == 24 * 6 * 8
     assert work.exploration.prompts == 24 * 6
     assert work.phases == config.phases == 2
-    assert work.steps == 16
-    # Three policies answer 4 prompts 8 times; the probe asks every hole 10 times, before and after.
-    assert (work.measuring.completions // 2 - 3 * 4 * 8) % 20 == 0
-    # The main job's own figures: 9570 tokens drawn, 57 thousand read, 38 thousand trained.
+    assert work.steps == 3 * 128 // 8
+    # Four policies answer 6 prompts 8 times; the probe asks every hole 10 times, before and after.
+    assert (work.measuring.completions // 2 - 4 * 6 * 8) % 20 == 0
+    # The main job's own figures: 9570 tokens drawn, 57 thousand read; 38 thousand trained with smaller phases.
     assert work.exploration.drawn == pytest.approx(9570, rel=0.01)
     assert work.exploration.read == pytest.approx(57_100, rel=0.15)
-    assert work.trained == pytest.approx(38_200, rel=0.2)
+    phase = {"epochs": 1, "batch_size": 4, "target_kl": 0.0, "gate_prompts": 4, "checkpoints": 1}
+    _, smaller, _ = planned("default", pairs={"count": 64, "prompts": 20}, phase=phase)
+    assert smaller.trained == pytest.approx(38_200, rel=0.2)
 
 
 def test_work_grows_with_what_asks_for_it():
@@ -58,7 +60,7 @@ def test_work_grows_with_what_asks_for_it():
     _, twice, cost_twice = planned("default", rounds=48)
     assert twice.exploration.drawn == pytest.approx(2 * once.exploration.drawn, rel=1e-3)
     _, probed, _ = planned("default", probe={"prompts": 100, "samples": 16})
-    assert probed.measuring.completions == 2 * (3 * 4 * 8 + 2 * 100 * 16)
+    assert probed.measuring.completions == 2 * (4 * 6 * 8 + 2 * 100 * 16)
     assert cost_twice.exploring == pytest.approx(2 * cost.exploring, rel=1e-3)
     _, search, searching = planned("default", method="search")
     assert (search.phases, search.trained, searching.tuning) == (0, 0, 0.0)
