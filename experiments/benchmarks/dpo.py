@@ -114,6 +114,8 @@ def contend(arguments: argparse.Namespace) -> dict[str, Any]:
         packed=arguments.contender == "packed",
         activation_checkpointing=arguments.contender == "stock-checkpointed",
         batch_size=arguments.batch_size,
+        epochs=1,
+        target_kl=0.0,
         max_tokens=4096,
     )
     start, cpu = time.perf_counter(), time.process_time()
