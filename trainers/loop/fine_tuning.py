@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from agents.engines.serving import Backend
@@ -36,7 +35,7 @@ from trainers.evodpo.gate import GateDecision, gate_warnings
 from trainers.evodpo.kl import Item
 from trainers.evodpo.launch import launched
 from trainers.evodpo.phase import PhaseResult, PhaseSettings, run_phase
-from trainers.evodpo.training import StepRecord
+from trainers.evodpo.phase_result import late_mean, sinking_warnings
 from trainers.loop.advisers import PhaseAdvisers, PhaseControls
 from trainers.loop.config import RunConfig
 from trainers.loop.probe import drawn_plans, probe_plans, take_probe
@@ -276,29 +275,14 @@ class Tuning:
             "loss": sum(s["loss"] for s in steps) / len(steps),
             "margin": steps[-1]["margin"],
             "accuracy": sum(s["accuracy"] for s in steps) / len(steps),
-            "chosen_reward": _late(outcome.steps, "chosen_reward"),
-            "rejected_reward": _late(outcome.steps, "rejected_reward"),
+            "chosen_reward": late_mean(outcome.steps, "chosen_reward"),
+            "rejected_reward": late_mean(outcome.steps, "rejected_reward"),
             "warnings": [
                 *(gate_warnings(decisions) if outcome.decision is not None else []),
-                *_sinking(_late(outcome.steps, "chosen_reward") / self._controls.controls.beta),
+                *sinking_warnings(outcome.steps, self._controls.controls.beta),
             ],
         }
 
 
 def _items(completions: Sequence[ScoredCompletion]) -> list[Item]:
     return [(completion.prompt, completion.completion) for completion in completions]
-
-
-def _sinking(shift: float) -> list[str]:
-    """A warning if the chosen completions, too, have lost likelihood (nats) against the reference."""
-    if shift > -5.0:
-        return []
-    return [
-        f"CHOSEN SIDE SINKS: the chosen completions are {-shift:.1f} nats less likely than under the reference: sample "
-        "fresh rejected ones (pairs.reuse), lower the learning rate, or set phase.supervised."
-    ]
-
-
-def _late(steps: Sequence[StepRecord], name: str) -> float:
-    """Mean of a quantity over the last quarter of the steps: where the training went."""
-    return fmean(getattr(step, name) for step in steps[-max(1, len(steps) // 4) :])

@@ -12,6 +12,7 @@ from trainers.data.pairs import PreferencePair
 from trainers.evodpo.gate import GateSettings
 from trainers.evodpo.kl import token_kl
 from trainers.evodpo.phase import PhaseSettings, gate_subset, run_phase
+from trainers.evodpo.phase_result import late_mean, sinking_warnings
 
 PROMPTS = ["window =", "lam =", "def f(x):\n    y =", "scores = base +", "alpha ="]
 PAIRS = [
@@ -308,6 +309,14 @@ def test_the_forward_divergence_is_another_loss(policy):
         settings = dataclasses.replace(SETTINGS, reference="fixed", divergence=divergence)
         losses.append(run(policy, never, settings).steps[-1].loss)
     assert losses[0] != losses[1]
+
+
+def test_a_chosen_side_that_loses_likelihood_is_reported(policy):
+    steps = run(policy).steps
+    assert sinking_warnings(steps, 0.1) == []
+    sunk = [dataclasses.replace(step, chosen_reward=-1.2) for step in steps]
+    assert "12.0 nats" in sinking_warnings(sunk, 0.1)[0]
+    assert late_mean(sunk[:3] + list(steps[3:]), "chosen_reward") == steps[-1].chosen_reward
 
 
 def test_a_result_is_plain_data(policy):
