@@ -138,7 +138,7 @@ def measure_kl(
     policy: Policy, pairs: Sequence[PreferencePair], candidates: Sequence[str], prompts: int
 ) -> dict[str, float]:
     """Seconds of Eq. 3 for the candidate set, packed and not, and the value of the final policy."""
-    items = gate_subset(pairs, prompts, np.random.default_rng(0))
+    items = gate_subset([(pair.prompt, pair.chosen) for pair in pairs], prompts, np.random.default_rng(0))
     timed = {}
     for name, packed in (("packed", True), ("unpacked", False)):
         start = time.perf_counter()
