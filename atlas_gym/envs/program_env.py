@@ -23,9 +23,8 @@ _TEXT_BESIDE_INCUMBENT = 32768
 
 
 def program_space(problem: Problem, limits_chars: int) -> Source:
-    """The action space of a problem: texts up to the evaluator's limit, samples from programs that work."""
-    pool = [*problem.spec.starts.values(), *(expert.program for expert in problem.experts().values())]
-    return Source(limits_chars, pool=pool)
+    """The action space of a problem: texts up to the evaluator's limit, samples from its starting programs."""
+    return Source(limits_chars, pool=problem.spec.starts.values())
 
 
 def prompt_space(action_space: Source) -> Source:

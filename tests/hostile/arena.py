@@ -1,7 +1,10 @@
 """Runs the whole catalogue in one environment, confined, several attacks at a time."""
 
+import contextlib
+import os
 import queue
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from atlas_gym.evaluation import ConfinedEvaluator, Evaluation
@@ -11,6 +14,8 @@ from tests.hostile.scene import Scene
 
 LANES = 4
 """Many attacks only wait for their limit, so more lanes than cores."""
+OPEN_FILES = 500
+"""So that the descriptors of fork servers and workers begin above this number."""
 
 
 @dataclass
@@ -36,12 +41,22 @@ class Record:
 
 
 def attacks_on(seat: Seat) -> tuple[Attack, ...]:
-    """The general catalogue and what is meant for this environment."""
-    return (*ATTACKS, *seat.attacks)
+    """What works on this machine of the general catalogue and of what is meant for this environment."""
+    return tuple(attack for attack in (*ATTACKS, *seat.attacks) if attack.works_here)
 
 
+@contextlib.contextmanager
+def many_open_files() -> Iterator[None]:
+    """This process holds `OPEN_FILES` files in the block."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(OPEN_FILES):
+            stack.enter_context(open(os.devnull))
+        yield
+
+
+@many_open_files()
 def run(seat: Seat, lanes: int = LANES) -> Record:
-    """Evaluate every attack; each lane has its own evaluator and scene."""
+    """Evaluate every attack; each lane has its own evaluator and scene. The process has many files open."""
     record, waiting = Record(), queue.SimpleQueue[Attack]()
     for attack in attacks_on(seat):
         waiting.put(attack)

@@ -1,7 +1,8 @@
 """An attack, and how it becomes a program of one environment."""
 
+import platform
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +10,12 @@ from atlas_gym.evaluation import Status
 
 REFUSED = frozenset({Status.VIOLATION})
 FAILED = frozenset(set(Status) - {Status.OK})
-ANY = frozenset(Status)
+HARMLESS = frozenset({Status.OK})
+SLOW = frozenset({Status.OK, Status.TIMEOUT})
+"""Harmless, and maybe too slow for its limit on a busy machine."""
+ERROR = frozenset({Status.ERROR})
+TIMEOUT = frozenset({Status.TIMEOUT})
+CRASHED = frozenset({Status.CRASHED})
 BOAST = "GOTCHA-7f3a"
 """What a program says when it got away with something. Spelt in hexadecimal in the program's own text."""
 
@@ -47,10 +53,17 @@ class Attack:
     """For the report."""
     code: str
     """Body of `attack(*arguments)`. What it returns, unless None, is the program's answer."""
-    statuses: frozenset[Status] = ANY
+    statuses: frozenset[Status] = HARMLESS
     """The statuses in which it may end."""
     when: str = "first"
     """`load`: while the program is loaded; `first`: in the first call; `always`: in every call."""
+    machine: str = ""
+    """The architecture whose call numbers it uses; it is skipped on others. Empty: any."""
+
+    @property
+    def works_here(self) -> bool:
+        """Whether this machine knows its system calls by the numbers that it uses."""
+        return self.machine in ("", platform.machine())
 
 
 @dataclass(frozen=True)
@@ -73,6 +86,8 @@ class Seat:
     """Body of `best(names, arguments)`: the best answer, from the local names of a trusted frame; or None."""
     play_bare: Callable[[str, Any], float] | None = None
     """The same game by plain calls in one process: program and task -> score."""
+    spared: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Attacks that achieve nothing against those plain calls, by name, beyond `catalogue.unconfined`; and why."""
     prelude: str = ""
     """Further imports."""
     margin: float = 0.0
