@@ -23,7 +23,7 @@ from trainers.loop.probe import ProbeSettings
 from trainers.store.plain import SettingsError, build, merge, plain, read_mapping
 
 Mode = Literal["auto", "online", "offline", "off"]
-"""How a run is tracked with W&B, see `experiments.loggers.tracking`."""
+"""How a run is tracked with W&B, see `experiments.loggers.wandb`."""
 
 
 @dataclass(frozen=True)
