@@ -35,7 +35,7 @@ from agents.engines.engine import Generator
 from agents.research_agent import ResearchAgent
 from agents.supporters import SupporterCall
 from atlas_gym import task_spec
-from atlas_gym.evaluation import Evaluation, Pool, Task
+from atlas_gym.evaluation import Evaluation, Pool, PoolStatistics, Task
 from atlas_gym.seeding import stream
 from experiments.benchmarks.synthetic import LAYOUT, SyntheticRun, fill, write_config
 from experiments.report.write import write_report
@@ -51,7 +51,9 @@ Figures = dict[str, float]
 class NoPool(Pool):
     """Nothing is evaluated: everything is stored."""
 
-    def _queue(self, program: str, task: Task, future: "Future[Evaluation]") -> None:
+    statistics = PoolStatistics()
+
+    def submit(self, program: str, task: Task) -> "Future[Evaluation]":
         """Never called by a run that only reads."""
         raise RuntimeError("a stored candidate was evaluated again")
 
