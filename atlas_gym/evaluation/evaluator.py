@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
-from atlas_gym.evaluation.channel import CandidateError, ChannelClosed, sanitise
+from atlas_gym.evaluation.channel import CandidateError, ChannelClosed
 from atlas_gym.evaluation.exit_status import Failure, failure_from_exit
 from atlas_gym.evaluation.handles import ForkServerGone, ForkServerHandle, WorkerHandle, WorkerNotReady
 from atlas_gym.evaluation.patience import Patience
@@ -31,6 +31,7 @@ from atlas_gym.evaluation.protocols import (
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status
 from atlas_gym.sandbox.confinement import ALL_LAYERS
 from atlas_gym.sandbox.wire import KILLED_BY_WATCHDOG
+from atlas_gym.text import sanitise
 
 DEFAULT_MINIMUM = ("rlimits", "seccomp", "landlock")
 """The layers without which a confined evaluator refuses to work."""
