@@ -192,6 +192,22 @@ def test_a_keeper_tries_again_until_there_is_an_evaluator():
     keeper.join()
 
 
+def test_a_system_that_refuses_a_process_for_a_moment_fails_nothing(start):
+    cluster = FakeCluster(ready=[OSError("no process")] * (ATTEMPTS - 1))
+    (result,) = outcomes(submit(start(cluster), "a"))
+    assert (result.ok, result.retries) == (True, 0)
+
+
+def test_a_system_that_refuses_every_process_is_to_blame(start):
+    class Refusing(FakeCluster):
+        def launch(self):
+            raise OSError("no process")
+
+    (future,) = submit(start(Refusing()), "a")
+    with pytest.raises(InfrastructureError, match=r"no evaluator could be started: no process\. The machine"):
+        future.result(timeout=30)
+
+
 def test_closing_cancels_what_waits_and_breaks_off_what_runs():
     began = threading.Event()
 
