@@ -51,8 +51,6 @@ class Continuation:
     """Tokens it drew."""
     stopped: bool
     """Whether the text has come to an end; False if the token limit cut it."""
-    scores: Mapping[str | int, float] | None
-    """Log-probabilities of the likeliest first tokens, by id, or by text where the server names no ids."""
 
 
 class CompletionsClient:
@@ -74,7 +72,7 @@ class CompletionsClient:
         """Make every request that is waiting for its next attempt stop."""
         self._abandoned.set()
 
-    def complete(self, prompt: str | list[int], **fields: Any) -> Continuation:
+    def complete(self, prompt: str, **fields: Any) -> Continuation:
         """Continue a prompt. Raises :class:`BackendError`, :class:`GivenUp` or :class:`AdapterGone`."""
         model = self.model
         body = {"model": model, "prompt": prompt, "n": 1, "stream": False, **fields, **self.settings.extra}
@@ -194,24 +192,4 @@ def _read_continuation(body: bytes, key: str) -> Continuation:
         text=clean(text, len(text)),
         tokens=tokens if type(tokens) is int and 0 <= tokens <= len(body) else max(1, len(text) // 4),
         stopped=reason != "length",
-        scores=_read_scores(choice.get("logprobs")),
     )
-
-
-def _read_scores(logprobs: Any) -> dict[str | int, float] | None:
-    """The first token's alternatives, in vLLM's and OpenAI's form or in llama.cpp's."""
-    try:
-        if logprobs and logprobs.get("content"):
-            return {int(top["id"]): float(top["logprob"]) for top in logprobs["content"][0]["top_logprobs"]}
-        if logprobs and logprobs.get("top_logprobs"):
-            found = logprobs["top_logprobs"][0]
-            return {_token(name): float(value) for name, value in found.items()}
-    except (LookupError, TypeError, ValueError, AttributeError):
-        raise EndpointError("the reply's log-probabilities cannot be read") from None
-    return None
-
-
-def _token(name: str) -> str | int:
-    """vLLM names a token by its id where it is asked to."""
-    prefix, _, number = name.partition("token_id:")
-    return int(number) if not prefix and number.isdecimal() else name

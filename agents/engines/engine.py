@@ -12,6 +12,7 @@ Randomness comes only from each request's seed, never from global state.
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -66,32 +67,43 @@ class Sampling:
             raise ValueError("token limits must be positive")
 
 
-@dataclass(frozen=True)
-class GenerationRequest:
-    """One prompt of which ``n`` continuations are wanted."""
+class Request(Protocol):
+    """What an engine is asked: one prompt of which some continuations are wanted (`agents.population.Proposal`)."""
 
-    prompt: str
-    """Raw text to continue; a chat template, if any, has been applied already."""
-    n: int
-    """Number of samples."""
-    avoid: str | None = None
-    """Text the completion must differ from (the parent's own at this place), or None."""
-    stop: Stop = "line"
-    """Where a completion ends."""
-    seed: int = 0
-    """Seed of this request's own random stream."""
-    sampling: Sampling | None = None
-    """How this request's tokens are drawn; None for the backend's own way."""
-    written: tuple[str, ...] | None = None
-    """Completions that were made without a model, at least ``n``; a backend only hands them over."""
-    island: int | None = None
-    """The island that asks, which may have a model of its own; None if none does."""
+    @property
+    def prompt(self) -> str:
+        """Raw text to continue; a chat template, if any, has been applied already."""
+        ...
 
-    def __post_init__(self) -> None:
-        if self.n < 1:
-            raise ValueError("a request asks for at least one sample")
-        if self.written is not None and len(self.written) < self.n:
-            raise ValueError("fewer completions were written than are asked for")
+    @property
+    def n(self) -> int:
+        """Number of samples, at least 1."""
+        ...
+
+    @property
+    def avoid(self) -> str | None:
+        """Text the completion must differ from (the parent's own at this place), or None."""
+        ...
+
+    @property
+    def stop(self) -> Stop:
+        """Where a completion ends."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Seed of this request's own random stream."""
+        ...
+
+    @property
+    def sampling(self) -> Sampling | None:
+        """How this request's tokens are drawn; None for the engine's own way."""
+        ...
+
+    @property
+    def island(self) -> int:
+        """The island that asks, which may have a model of its own; negative if none does."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -111,12 +123,15 @@ OnCompletion = Callable[[int, int, Completion], None]
 
 
 class Generator(Protocol):
-    """Something that continues prompts."""
+    """Something that continues prompts. Whoever derives from it writes `stream` alone."""
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
-        """All completions, by request and sample."""
-        ...
-
-    def stream(self, requests: Sequence[GenerationRequest], on_completion: OnCompletion) -> None:
+    @abstractmethod
+    def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         """Generate, handing over each completion as it ends, so that its evaluation can start meanwhile."""
         ...
+
+    def generate(self, requests: Sequence[Request]) -> list[list[Completion]]:
+        """All completions, by request and sample."""
+        found: list[dict[int, Completion]] = [{} for _ in requests]
+        self.stream(requests, lambda request, sample, completion: found[request].update({sample: completion}))
+        return [[row[sample] for sample in range(len(row))] for row in found]

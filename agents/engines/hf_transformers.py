@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from agents.engines.batch_decoding import Lane, LaneBatch
-from agents.engines.engine import Completion, GenerationRequest, OnCompletion, Sampling
+from agents.engines.engine import Completion, Generator, OnCompletion, Request, Sampling
 from agents.engines.grouped_attention import grouped_attention
 from agents.models.tokens import Vocabulary, encode_continuation, encode_prompt
 
@@ -48,7 +48,7 @@ class GenerationTotals:
         return self.tokens / max(self.prefill_s + self.decode_s, 1e-9)
 
 
-class TransformersGenerator:
+class TransformersGenerator(Generator):
     """A :class:`agents.engines.engine.Generator` on a model that is in memory and in inference mode."""
 
     def __init__(self, model: Any, tokenizer: Any, sampling: Sampling | None = None, *, max_lanes: int = 64):
@@ -60,25 +60,10 @@ class TransformersGenerator:
         self._max_lanes = max_lanes
         self._vocabulary = Vocabulary(tokenizer, model.get_output_embeddings().weight.shape[0])
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
-        """All completions, by request and sample."""
-        found: list[dict[int, Completion]] = [{} for _ in requests]
-
-        def keep(request: int, sample: int, completion: Completion) -> None:
-            found[request][sample] = completion
-
-        self.stream(requests, keep)
-        return [[row[sample] for sample in range(len(row))] for row in found]
-
-    def stream(self, requests: Sequence[GenerationRequest], on_completion: OnCompletion) -> None:
+    def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         """Generate and hand over each completion as it ends."""
-        for index, request in enumerate(requests):
-            for sample, text in enumerate((request.written or ())[: request.n]):
-                on_completion(index, sample, Completion(text, tokens=0))
         prompts = {
-            index: encode_prompt(self.tokenizer, request.prompt)
-            for index, request in enumerate(requests)
-            if request.written is None
+            index: encode_prompt(self.tokenizer, request.prompt) for index, request in enumerate(requests)
         }
         for chunk in self._chunks(requests, prompts):
             lanes = [self._lanes(index, requests[index], prompts[index]) for index in chunk]
@@ -86,11 +71,11 @@ class TransformersGenerator:
             with torch.inference_mode(), grouped_attention(self.model):
                 self._run(LaneBatch(self.model, self._vocabulary, sampling, lanes), on_completion)
 
-    def _sampling(self, request: GenerationRequest) -> Sampling:
+    def _sampling(self, request: Request) -> Sampling:
         return request.sampling or self.sampling
 
     def _chunks(
-        self, requests: Sequence[GenerationRequest], prompts: Mapping[int, Sequence[int]]
+        self, requests: Sequence[Request], prompts: Mapping[int, Sequence[int]]
     ) -> Iterator[list[int]]:
         """Indices of requests to be decoded together: alike in end, sampling and length, within the limit."""
         kinds: dict[tuple[str, Sampling], list[int]] = {}
@@ -105,7 +90,7 @@ class TransformersGenerator:
                 chunk.append(index)
             yield chunk
 
-    def _lanes(self, index: int, request: GenerationRequest, prompt: Sequence[int]) -> list[Lane]:
+    def _lanes(self, index: int, request: Request, prompt: Sequence[int]) -> list[Lane]:
         sampling = self._sampling(request)
         limit = sampling.max_new_tokens if request.stop == "line" else sampling.max_function_tokens
         # One row per sample: a number for the deviation's position, then one for each token.

@@ -17,14 +17,18 @@ import asyncio
 import functools
 import logging
 import os
+import queue
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import httpx2
+
+Result = TypeVar("Result")
 
 THREAD = "http-exchange"
 """Name of the threads that exchanges run on."""
@@ -150,3 +154,28 @@ def _shut_http_log() -> None:
 @functools.cache
 def _tls() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
+
+
+def in_threads(work: Sequence[Callable[[], Result]], hands: int) -> Iterator[tuple[int, Result]]:
+    """Do all of it, at most `hands` at a time; yields place and result as they come, in the caller's thread.
+
+    The first exception is raised at once; what is under way then ends unheard. Threads are daemons: an interrupted
+    process does not wait for a server, as it would for the threads of an executor.
+    """
+    results: queue.SimpleQueue[tuple[int, Future[Result]]] = queue.SimpleQueue()
+
+    def do(place: int) -> None:
+        done: Future[Result] = Future()
+        try:
+            done.set_result(work[place]())
+        except BaseException as error:  # noqa: BLE001 - raised again where the result is waited for
+            done.set_exception(error)
+        results.put((place, done))
+
+    begun = 0
+    for ended in range(len(work)):
+        while begun < min(ended + hands, len(work)):
+            threading.Thread(target=do, args=(begun,), daemon=True).start()
+            begun += 1
+        place, done = results.get()
+        yield place, done.result()

@@ -141,8 +141,7 @@ def _open(
     if settings.name == "openai":
         from agents.engines.openai_serving import OpenAIBackend
 
-        tokenizer = policy.tokenizer if policy is not None else tokenizer_of(settings, model)
-        return OpenAIBackend(settings.openai, sampling, folder, policy, tokenizer)
+        return OpenAIBackend(settings.openai, sampling, folder, policy)
     if settings.name == "vllm":
         from agents.engines.vllm import VLLMBackend
 

@@ -28,16 +28,9 @@ class OpenAISettings:
     else."""
     tokenizer: str = ""
     """The served model's tokenizer: `embedded`, a folder or a Hugging Face id on this machine. Gives the
-    `rewrite` style its chat template; `scored` needs it. Empty: none, or the policy's where there is one."""
-    non_copy: Literal["redraw", "scored"] = "redraw"
-    """How a sample is kept from repeating its parent. `redraw`: copies are dropped and drawn again, which any
-    server can do and which wastes what a model copies. `scored`: the model's distribution along the parent's
-    line is asked for, as the engines in this process do; the server must take token ids as a prompt and
-    return log-probabilities (vLLM, llama.cpp)."""
+    `rewrite` style its chat template. Empty: none, or the policy's where there is one."""
     redraws: int = 8
-    """`redraw`: most further draws of a sample that is a copy; one that is still a copy stays one."""
-    logprobs: int = 20
-    """`scored`: likeliest tokens asked for at each place (vLLM's own limit is 20, see `--max-logprobs`)."""
+    """Most further draws of a sample that repeats its parent; one that is still a copy then stays one."""
     extensions: bool = True
     """Whether the server knows `top_k` and `min_p` (vLLM and llama.cpp do, OpenAI's own does not)."""
     concurrency: int = 8
@@ -61,10 +54,8 @@ class OpenAISettings:
 
     def __post_init__(self) -> None:
         check_base_url(self.base_url)
-        if min(self.concurrency, self.attempts, self.reply_bytes, self.logprobs) < 1 or self.redraws < 0:
-            raise ValueError(
-                "concurrency, attempts, reply_bytes and logprobs must be positive, redraws not negative"
-            )
+        if min(self.concurrency, self.attempts, self.reply_bytes) < 1 or self.redraws < 0:
+            raise ValueError("concurrency, attempts and reply_bytes must be positive, redraws not negative")
         if self.deadline_s <= 0 or self.wait_s < 0 or self.pause_s < 0:
             raise ValueError("deadline_s must be positive, wait_s and pause_s at least 0")
         json.dumps(dict(self.extra))  # raises TypeError here rather than at the first call
@@ -115,12 +106,6 @@ class BackendSettings:
     def __post_init__(self) -> None:
         if self.name == "openai" and not self.openai.model:
             raise ValueError("the backend openai needs openai.model, the model's name on the server")
-        if self.name == "openai" and self.openai.non_copy == "scored" and not self._has_tokenizer:
-            raise ValueError("non_copy: scored needs openai.tokenizer, the served model's tokenizer")
-
-    @property
-    def _has_tokenizer(self) -> bool:
-        return bool(self.openai.tokenizer) or self.openai.lora_loading != "none"
 
     @property
     def follows_policy(self) -> bool:

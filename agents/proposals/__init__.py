@@ -7,6 +7,6 @@ from agents.proposals.complete import Complete
 from agents.proposals.edit_line import EditLine
 from agents.proposals.numeric import Numeric
 from agents.proposals.rewrite import Rewrite
-from agents.proposals.style import Hole, Proposal, Showing, Style
+from agents.proposals.style import Hole, Showing, Style
 
-__all__ = ["Complete", "EditLine", "Hole", "Numeric", "Proposal", "Rewrite", "Showing", "Style"]
+__all__ = ["Complete", "EditLine", "Hole", "Numeric", "Rewrite", "Showing", "Style"]

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from agents.population.candidate import CandidateRecord
+from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
-from agents.proposals.style import Hole, Proposal, Showing, versions
+from agents.proposals.style import Hole, Showing, versions
 from atlas_gym.envs.feedback import code_block
 from atlas_gym.tasks.spec import TaskSpec
 
@@ -65,6 +65,8 @@ class Rewrite:
         return Proposal(
             style=self.name,
             parent_id=parent.id,
+            parent_score=parent.score,
+            parent_key=parent.program_key,
             hole=hole.label,
             prompt=prompt,
             avoid=None,
