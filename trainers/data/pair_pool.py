@@ -1,5 +1,7 @@
 """What preference pairs are formed of: a run's answered prompts, or a draw of them where there are too many."""
 
+from collections.abc import Collection
+
 import numpy as np
 
 from agents.population.candidate import CandidateRecord
@@ -7,7 +9,9 @@ from trainers.data.pairs import ScoredCompletion
 from trainers.store.queries import StoreQueries
 
 
-def pair_pool(store: StoreQueries, last: int, limit: int, rng: np.random.Generator) -> list[ScoredCompletion]:
+def pair_pool(
+    store: StoreQueries, last: int, limit: int, rng: np.random.Generator, without: Collection[int] = ()
+) -> list[ScoredCompletion]:
     """Every completion of at most `limit` prompts of the rounds up to `last`, by id.
 
     Args:
@@ -15,8 +19,9 @@ def pair_pool(store: StoreQueries, last: int, limit: int, rng: np.random.Generat
         last: the last round that counts.
         limit: prompts at most; more are thinned out at random, each as likely as any other.
         rng: draws them.
+        without: islands that do not count, since their prompts are none that the policy continues.
     """
-    asked = store.asked(last)
+    asked = [(round_, island) for round_, island in store.asked(last) if island not in without]
     if len(asked) > limit:
         asked = [asked[index] for index in sorted(rng.choice(len(asked), limit, replace=False))]
     return [

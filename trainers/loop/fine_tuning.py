@@ -183,7 +183,11 @@ class Tuning:
         """D_k: built from the completions of the whole run so far (the data are cumulative, Algorithm 1)."""
         settings = controls.pairs(self.config.pairs)
         completions = pair_pool(
-            self.store, last, settings.pool, stream(self.config.seed, "pair pool", number)
+            self.store,
+            last,
+            settings.pool,
+            stream(self.config.seed, "pair pool", number),
+            self.config.messages,
         )
         return build_pairs(completions, settings, stream(self.config.seed, "pairs", number))
 
