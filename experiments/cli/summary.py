@@ -20,6 +20,11 @@ def print_summary(store: RunStore, summary: Mapping[str, Any], console: Console)
     phases = [p for p in store.phases() if not p.get("skipped")]
     if phases:
         console.print(_phase_table(store, phases))
+    for model, spent in summary["spending"].items():
+        console.print(
+            f"\n{model}: {spent['requests']} requests, {spent['prompt_tokens']} tokens read, "
+            f"{spent['completion_tokens']} written, cost {spent['money']:.4g}", markup=False,
+        )  # fmt: skip
     console.print(f"\nBest program (candidate {summary['best']['id']}, origin: {summary['best']['origin']}):")
     console.print(Syntax(summary["best"]["program"], "python", background_color="default"))
 
