@@ -71,8 +71,8 @@ def distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ignored = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "runs", "wandb", "*.so")
     shutil.copytree(Path(__file__).parents[1], folder / "source", ignore=ignored)
     code = (
-        "import sys; from setuptools import build_meta as backend; "
-        "backend.build_sdist(sys.argv[1]); backend.build_wheel(sys.argv[1])"
+        "import sys; from setuptools import build_meta as backend; folder = sys.argv[1]; "
+        "backend.build_sdist(folder); backend.build_wheel(folder)"
     )
     build = [sys.executable, "-c", code, str(folder)]
     subprocess.run(build, cwd=folder / "source", capture_output=True, text=True, check=True)

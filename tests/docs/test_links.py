@@ -19,7 +19,7 @@ def test_every_link_leads_somewhere(page):
 
 def test_every_written_page_is_in_the_sites_menu():
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    for page in (page for page in PAGES if page.parent.name == "docs"):
+    for page in (page for page in PAGES if page.parent == ROOT / "docs"):
         assert f": {page.name}\n" in navigation, f"add {page.name} to the menu, nav in mkdocs.yml"
 
 
