@@ -67,11 +67,15 @@ def test_the_readmes_block_works_beside_a_users_own_folders(installed_python, us
 
 
 @pytest.mark.slow
-def test_the_command_line_works_beside_a_users_own_folders(installed_python, users_folder):
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("evaluate ATLAS-Bandit-v0 mine.py --seeds 1", "ok 1"), ("run --config default --dry-run", "rounds")],
+)
+def test_the_command_works_beside_a_users_own_folders(command, said, installed_python, users_folder):
+    if command.startswith("run"):
+        pytest.importorskip("transformers", reason="needs the extra `learn`")
     (users_folder / "mine.py").write_text("def policy(context, history, t):\n    return 0\n")
-    evaluate = ["-m", "atlas_gym", "evaluate", "ATLAS-Bandit-v0", "mine.py", "--seeds", "1"]
-    done = subprocess.run(
-        [str(installed_python), *evaluate], cwd=users_folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "ok 1" in done.stdout
+    atlas = [str(installed_python.parent / "atlas"), *command.split()]
+    done = subprocess.run(atlas, cwd=users_folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert said in done.stdout

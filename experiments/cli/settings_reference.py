@@ -87,7 +87,7 @@ def _field_docstrings(cls: type) -> dict[str, str]:
 
 
 def _first_paragraph(cls: type) -> str:
-    return " ".join(inspect.getdoc(cls).partition("\n\n")[0].split()) if cls.__doc__ else ""
+    return " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
 
 
 def _kind(hint: Any) -> str:

@@ -37,6 +37,14 @@ def blocks(page: Path) -> Iterator[Block]:
             yield Block(page, token.map[0] + 1, language, mark, token.content)
 
 
+def inline_commands(page: Path) -> Iterator[str]:
+    """Our commands that stand in the text, `atlas …` or `python -m …`."""
+    for token in MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8")):
+        for child in token.children or ():
+            if child.type == "code_inline" and re.match(r"(atlas|python -m) ", child.content):
+                yield child.content
+
+
 def links(page: Path) -> Iterator[str]:
     """Targets of links and pictures inside the repository."""
     for token in MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8")):

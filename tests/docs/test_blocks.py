@@ -6,6 +6,7 @@ them. Commands are not run: the programs, options, settings and files that they 
 
 import contextlib
 import io
+import itertools
 import re
 import shlex
 import tomllib
@@ -15,11 +16,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.docs.pages import PAGES, ROOT, Block, blocks
+from experiments.cli.main import COMMANDS
+from tests.docs.pages import PAGES, ROOT, Block, blocks, inline_commands
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 PYTHON = [page for page in PAGES if any(block.language == "python" for block in blocks(page))]
-COMMANDS = [block for block in BLOCKS if block.language in ("sh", "console")]
+SHELL = [block for block in BLOCKS if block.language in ("sh", "console")]
+INLINE = [(page.name, command) for page in PAGES for command in inline_commands(page)]
 LANGUAGES = {"python", "output", "sh", "console", "yaml", "toml"}
 NEEDED = {"bring-your-own-learner.md": ("stable_baselines3", "cma", "minari")}
 """Packages without which a page's blocks cannot run."""
@@ -88,11 +91,16 @@ def commands(block: Block) -> list[list[str]]:
     return found
 
 
-@pytest.mark.parametrize("block", COMMANDS, ids=named)
+@pytest.mark.parametrize("block", SHELL, ids=named)
 def test_commands_name_what_exists(block):
     assert commands(block)
     for words in commands(block):
         check(words)
+
+
+@pytest.mark.parametrize(("page", "command"), INLINE, ids=str)
+def test_commands_in_the_text_name_what_exists(page, command):
+    check(shlex.split(command))
 
 
 def check(words: list[str]) -> None:
@@ -105,6 +113,11 @@ def check(words: list[str]) -> None:
         check_extras(arguments)
     elif program == "python" and arguments[0] == "-m":
         check_module(arguments[1], arguments[2:])
+    elif program == "atlas":
+        command = COMMANDS.get(arguments[0])
+        assert command is not None, f"atlas has no command {arguments[0]}"
+        check_module(command.module, arguments[1:])
+        check_names(arguments)
     else:
         assert program in FOREIGN, f"{words[0]}: what is that?"
     for word in arguments:
@@ -124,15 +137,26 @@ def check_module(module: str, arguments: list[str]) -> None:
         return
     spec = find_spec(module)
     assert spec is not None, f"there is no module {module}"
-    options = {word.partition("=")[0] for word in arguments if word.startswith("--")}
+    options = {word.partition("=")[0] for word in arguments if word.startswith("--")} - {"--help"}
     layer = ROOT / module.partition(".")[0]
     texts = "\n".join(path.read_text(encoding="utf-8") for path in layer.rglob("*.py"))
     for option in options:
         assert f'"{option}"' in texts, f"nothing in {layer.name} knows {option}"
-    if module == "experiments.run":
+    if module == "experiments.cli.run":
         settings = settings_keys()
         given = {word.partition("=")[0] for word in arguments if re.fullmatch(r"[\w.]+=.*", word)}
         assert given <= settings, f"no such settings: {given - settings}"
+
+
+def check_names(arguments: list[str]) -> None:
+    """Shipped configurations, plans and sweeps exist under the name that is given."""
+    pytest.importorskip("transformers", reason="needs the extra `learn`")
+    from experiments.shipped import find
+
+    kinds = {"--config": "configs", "study": "studies", "sweep": "sweeps"}
+    for before, name in itertools.pairwise(arguments):
+        if before in kinds and not name.startswith("-"):
+            assert find(kinds[before], name).exists()
 
 
 def settings_keys() -> set[str]:
@@ -147,11 +171,14 @@ def test_a_command_that_names_nothing_is_found():
     for wrong in (
         "make tea",
         "python -m experiments.rum",
-        "python -m experiments.run --sede 3",
-        "python -m experiments.run --config experiments/configs/none.yaml",
-        "python -m experiments.run phase.betta=3",
+        "python -m pytest tests/tea.py",
+        "atlas rum",
+        "atlas run --sede 3",
+        "atlas run --config none",
+        "atlas run phase.betta=3",
+        "atlas study none",
         'pip install "atlas-gym[everything]"',
         "atlas-jym run",
     ):
-        with pytest.raises(AssertionError):
+        with pytest.raises((AssertionError, ValueError)):
             check(shlex.split(wrong))
