@@ -1,5 +1,8 @@
 """Links inside the repository lead somewhere."""
 
+import re
+from importlib.util import find_spec
+
 import pytest
 
 from tests.docs.pages import GENERATED, PAGES, ROOT, anchors, links
@@ -21,6 +24,12 @@ def test_every_written_page_is_in_the_sites_menu():
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     for page in (page for page in PAGES if page.parent == ROOT / "docs"):
         assert f": {page.name}\n" in navigation, f"add {page.name} to the menu, nav in mkdocs.yml"
+
+
+def test_the_reference_names_modules_that_exist():
+    for page in (ROOT / "docs" / "reference").glob("*.md"):
+        for name in re.findall(r"^::: (\S+)", page.read_text(encoding="utf-8"), re.M):
+            assert find_spec(name) is not None, f"{page.name}: there is no module {name}"
 
 
 def test_a_front_page_is_short():

@@ -13,7 +13,7 @@ from tests.docs.pages import ROOT
 def test_the_strict_build_is_green(tmp_path):
     pytest.importorskip("mkdocs", reason="needs the extra `docs`")
     pytest.importorskip("mkdocstrings", reason="needs the extra `docs`")
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(
         build,
         cwd=ROOT,
@@ -25,6 +25,10 @@ def test_the_strict_build_is_green(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     settings = (tmp_path / "settings" / "index.html").read_text(encoding="utf-8")
     assert "phase.beta" in settings
+    for reference in (tmp_path / "reference").glob("*/index.html"):
+        assert "<blockquote>" not in reference.read_text(encoding="utf-8"), (
+            f"{reference}: a doctest as a quotation"
+        )
     for page in (ROOT / "docs").rglob("*.md"):
         name = page.relative_to(ROOT / "docs")
         folder = name.parent if name.name in ("index.md", "README.md") else name.with_suffix("")
