@@ -30,7 +30,7 @@ _SCORES = ("score", "normalized_score", "incumbent_score")
 
 
 class ProgramVectorEnv(VectorEnv):
-    """A batch of episodes of one problem, evaluated together.
+    """A batch of episodes of one problem, evaluated together. Arguments that are not described: see `ProgramEnv`.
 
     Args:
         num_envs: Programs per step.
@@ -38,7 +38,6 @@ class ProgramVectorEnv(VectorEnv):
         cascade: Evaluate the batch in two stages; programs of the same task (see `task_seed`) compete for the
             second. `info["full"]` says which went through both; the others have the status `screened`, or
             that of their failure, and the worst score as reward.
-        turns, split, start, task_seed, confinement, render_mode, constants: As for `ProgramEnv`.
     """
 
     problem_type: type[Problem]
