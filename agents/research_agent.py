@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from agents.engines.engine import Sampling
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.population.choice_statistics import Yields
 from agents.population.island import Island, IslandSettings
-from agents.proposals import Complete, EditLine, Hole, Numeric, Rewrite, Showing, Style
+from agents.proposals import Complete, EditLine, Hole, MessageStyle, Numeric, Rewrite, Showing, Style
 from agents.proposals.rewrite import Chat
 from atlas_gym.seeding import stream, torch_seed
 from atlas_gym.tasks.spec import TaskSpec
@@ -72,10 +73,17 @@ class ResearchAgent:
     """Islands, styles and tallies of one run."""
 
     def __init__(
-        self, spec: TaskSpec, settings: AgentSettings | None = None, *, seed: int, chat: Chat | None = None
+        self,
+        spec: TaskSpec,
+        settings: AgentSettings | None = None,
+        *,
+        seed: int,
+        chat: Chat | None = None,
+        messages: Mapping[int, Mapping[str, float]] | None = None,
     ):
         """``chat`` applies an instruct model's chat template (see
-        :func:`agents.proposals.rewrite.chat_of`)."""
+        :func:`agents.proposals.rewrite.chat_of`). ``messages``: the styles, with their weights, of islands whose
+        models answer messages."""
         self.spec = spec
         self.settings = settings or AgentSettings()
         self.seed = seed
@@ -83,6 +91,7 @@ class ResearchAgent:
         self.best: CandidateRecord | None = None
         """The best candidate folded so far."""
         self.styles = _styles(spec, chat, self.settings)
+        self.messages = messages or {}
         self._starts: dict[int, CandidateRecord] = {}
         self._hole_yields = Yields()
         self._style_yields = Yields()
@@ -189,15 +198,23 @@ class ResearchAgent:
         self, island: Island, parent: CandidateRecord, rng: np.random.Generator
     ) -> tuple[Style, Hole]:
         """A style, and one of the holes it finds in the parent."""
-        options = [(style, style.holes(parent.program)) for style in self.styles]
+        weights = self.messages.get(island.index, self.settings.styles)
+        options = [(style, style.holes(parent.program)) for style in self._styles_of(island.index)]
         options = [(style, holes) for style, holes in options if holes]
         if not options:
             raise ValueError(f"no style finds anything to rewrite in candidate {parent.id}")
-        prior = [self.settings.styles[style.name] for style, _ in options]
+        prior = [weights[style.name] for style, _ in options]
         tally = self._style_yields if self.settings.adaptive_styles else Yields()
         style, holes = options[tally.choose([style.name for style, _ in options], rng, prior)]
         labels = [(style.name, hole.label) for hole in holes]
         return style, holes[self._hole_yields.choose(labels, rng)]
+
+    def _styles_of(self, island: int) -> Sequence[Style]:
+        weights = self.messages.get(island)
+        if weights is None:
+            return self.styles
+        names: tuple[Literal["rewrite", "diff"], ...] = ("rewrite", "diff")
+        return [MessageStyle(self.spec, name) for name in names if weights.get(name, 0) > 0]
 
     def _variants(self, island: Island, style: Style, hole: Hole) -> list[tuple[float, str]]:
         """How the island's programs fill this hole: the best score of each text, worst first."""

@@ -16,11 +16,18 @@ What was stored stays: a resumed run reads it and asks only for the rest.
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from agents.engines.completions_client import AdapterGone, CompletionsClient, Continuation, GivenUp
+from agents.engines.completions_client import (
+    AdapterGone,
+    CompletionsClient,
+    Continuation,
+    GivenUp,
+    PatientClient,
+)
 from agents.engines.engine import BackendError, Completion, Generator, OnCompletion, Request, Sampling, cut
 from agents.engines.http import in_threads
 from agents.engines.sequences import sample_seed
@@ -33,18 +40,14 @@ _RELOADS = 5
 _FUNCTION_STOPS = ["\ndef ", "\n```", "\nclass ", "\nprint("]
 
 
-class OpenAIGenerator(Generator):
-    """A :class:`agents.engines.engine.Generator` behind a server."""
+class ServerGenerator(Generator):
+    """Samples from a server, each on a thread of its own. Whoever derives from it writes `_sample`."""
 
-    def __init__(
-        self, client: CompletionsClient, sampling: Sampling, reload: Callable[[float], None] | None = None
-    ) -> None:
-        """`reload`: puts an adapter that the server has lost back into it, unless that was done after the time it is
-        called with."""
+    client: PatientClient
+
+    def __init__(self, client: PatientClient, sampling: Sampling) -> None:
         self.client = client
-        self.settings: OpenAISettings = client.settings
         self.sampling = sampling
-        self._reload = reload
         self.given_up = 0
         """Samples that the server failed to write."""
 
@@ -54,8 +57,8 @@ class OpenAIGenerator(Generator):
         refused = 0
         self.client.begin()
         try:
-            work = [partial(self._redrawn, requests[index], sample) for index, sample in asked]
-            for position, completion in in_threads(work, self.settings.concurrency):
+            work = [partial(self._sample, requests[index], sample) for index, sample in asked]
+            for position, completion in in_threads(work, self.client.settings.concurrency):
                 refused += completion is None
                 on_completion(*asked[position], completion or Completion("", 0, False))
         finally:
@@ -63,11 +66,31 @@ class OpenAIGenerator(Generator):
         self.given_up += refused
         if asked and len(asked) == refused:
             raise BackendError(
-                f"the server at {self.settings.base_url} refused all of {refused} requests: check the length of its "
-                "context and the fields it accepts (backend.openai.extensions, extra)"
+                f"the server at {self.client.settings.base_url} refused all of {refused} requests: check the length of "
+                "its context and the fields it accepts (extra; for completions also extensions)"
             )
 
-    def _redrawn(self, request: Request, sample: int) -> Completion | None:
+    @abstractmethod
+    def _sample(self, request: Request, sample: int) -> Completion | None:
+        """One sample; None if the server does not write it. Called on a thread."""
+        ...
+
+
+class OpenAIGenerator(ServerGenerator):
+    """A :class:`agents.engines.engine.Generator` behind a completions server."""
+
+    client: CompletionsClient
+
+    def __init__(
+        self, client: CompletionsClient, sampling: Sampling, reload: Callable[[float], None] | None = None
+    ) -> None:
+        """`reload`: puts an adapter that the server has lost back into it, unless that was done after the time it is
+        called with."""
+        super().__init__(client, sampling)
+        self.settings: OpenAISettings = client.settings
+        self._reload = reload
+
+    def _sample(self, request: Request, sample: int) -> Completion | None:
         """One sample, drawn again while it repeats its parent; None if the server does not write it."""
         tokens = 0
         for draw in range(self.settings.redraws + 1):

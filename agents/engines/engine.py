@@ -1,7 +1,8 @@
 """The protocol between the research agent and whatever writes text.
 
-A backend gets *requests* (one prompt, n samples) and answers with *completions*. Two kinds of end are known:
-the end of a line, for edits of one line, and the end of the function that the prompt has begun. With
+A backend gets *requests* (one prompt, n samples) and answers with *completions*. A completion ends with the line, for
+edits of one line, or with the function that the prompt has begun; the answer to a message (a whole ``program``, or a
+``diff`` against its parent) ends where the model ends it. With
 ``avoid`` set, a backend that can does *non-copy decoding*: it samples from the model's distribution
 conditioned on the text not being ``avoid``, the parent's own at that place. A small model copies its
 parent nearly always; conditioned, every sample is an edit.
@@ -17,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-Stop = Literal["line", "function"]
+Stop = Literal["line", "function", "program", "diff"]
 
 # A function's body ends before the first line that is not indented (a new statement, a closing code fence).
 _BODY_END = re.compile(r"\n(?=\S)")
@@ -25,6 +26,8 @@ _BODY_END = re.compile(r"\n(?=\S)")
 
 def cut(text: str, stop: Stop) -> tuple[str, bool]:
     """``text`` up to its end, the last newline included, and whether it has reached that end."""
+    if stop in ("program", "diff"):
+        return text, False
     if stop == "line":
         end = text.find("\n") + 1
     else:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
+from agents.engines.answers import patched, program_of
 from agents.engines.engine import Sampling, Stop, cut
 from atlas_gym.program_text import program_key
 
@@ -149,7 +150,7 @@ class Proposal:
     parent_key: str | None = None
     """The parent's normalised syntax tree, by which a copy is recognised."""
     head: str = ""
-    """Program text before the completion."""
+    """Program text before the completion; all of the parent for a ``diff``."""
     tail: str = ""
     """Program text after the completion."""
 
@@ -161,6 +162,10 @@ class Proposal:
 
     def assemble(self, completion: str) -> str:
         """The program that ``completion`` makes; anything beyond its end is cut off."""
+        if self.stop == "program":
+            return program_of(completion)
+        if self.stop == "diff":
+            return patched(self.head, completion)
         text, _ = cut(completion, self.stop)
         return self.head + text.rstrip() + self.tail
 

@@ -188,7 +188,9 @@ class Tuning:
         """What D_k may be made of (the completions of the whole run so far: the data are cumulative, Algorithm 1), and
         the preferred completion of each prompt of G_k."""
         seed, config = self.config.seed, self.config
-        pool = pair_pool(self.store, last, config.pairs.pool, stream(seed, "pair pool", number))
+        pool = pair_pool(
+            self.store, last, config.pairs.pool, stream(seed, "pair pool", number), config.messages
+        )
         pool = writable(pool, self.policy.tokenizer, config.sampling)
         return set_apart(pool, config.phase.gate_prompts, stream(seed, "gate prompts", number))
 

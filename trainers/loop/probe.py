@@ -48,7 +48,7 @@ def probe_proposals(style: Style, start: CandidateRecord) -> list[Proposal]:
 def drawn_proposals(agent: ResearchAgent, n: int, phase: int, tuned_on: Set[str]) -> list[Proposal]:
     """Up to `n` different prompts drawn as exploration draws them, none of them in `tuned_on`."""
     found: dict[str, Proposal] = {}
-    islands = sorted(agent.islands)
+    islands = sorted(set(agent.islands) - set(agent.messages))
     for draw in range(_DRAWS * n // len(islands) + 1):
         for proposal in agent.plan(draw, islands, 1, purpose=f"probe {phase}"):
             prompt = proposal.prompt
