@@ -18,7 +18,7 @@ WAY = (
 ASIDE = {
     "trainers/store/rows.py", "trainers/data/comparison.py", "trainers/data/gate_buffer.py",
     "trainers/data/measures.py", "agents/proposals/complete.py", "agents/proposals/rewrite.py",
-    "agents/proposals/numeric.py",
+    "agents/proposals/numeric.py", "agents/proposals/messages.py",
 }  # fmt: skip
 """Other styles and engines, columns, and what looks at finished candidates."""
 ROOMS = ("agents/population", "agents/proposals", "trainers/data", "trainers/store")
