@@ -132,8 +132,8 @@ def test_unknown_environments_and_templates_are_named():
         load_template("ATLAS-Bandit-v0", "greedy")
 
 
-@pytest.mark.parametrize("module", ["parameter", "template", "template_action"])
+@pytest.mark.parametrize("module", ["tasks.parameter", "tasks.template", "wrappers.template_action"])
 def test_examples_hold(module):
-    results = doctest.testmod(import_module(f"atlas_gym.wrappers.{module}"))
+    results = doctest.testmod(import_module(f"atlas_gym.{module}"))
     assert results.attempted > 0
     assert results.failed == 0

@@ -4,8 +4,7 @@ import unicodedata
 
 import pytest
 
-from atlas_gym.evaluation.channel import sanitise
-from atlas_gym.printing import is_visible
+from atlas_gym.text import is_visible, sanitise
 
 INVISIBLE = {
     "soft hyphen": "\u00ad", "grapheme joiner": "\u034f", "Hangul choseong filler": "\u115f", "Hangul filler": "\u3164",

@@ -1,9 +1,9 @@
-"""Stable-Baselines3 on a template: PPO, SAC and A2C as they come.
+"""PPO on a template, with Stable-Baselines3 (SAC and A2C as they come too): actions are a program's constants.
 
 An episode is one program, so the return is its reward and nothing is bootstrapped. What a trained policy
 submits is its deterministic action on the observation at reset, which is the same for every task.
 
-    python -m experiments.learners.sb3 --algorithm PPO --budget 3000 --record docs/learners/ppo_bandit
+    python -m experiments.learners.ppo_template --algorithm PPO --budget 3000 --record docs/learners/ppo_bandit
 """
 
 import argparse
@@ -17,9 +17,7 @@ import numpy as np
 
 from atlas_gym.optional import require
 from atlas_gym.wrappers import ProgramChoice
-from experiments.learners.confirm import confirm, confirm_expert, relative_gap
-from experiments.learners.objective import Found, Setting
-from experiments.learners.settings import SETTINGS
+from experiments.learners.objective import SETTINGS, Found, Setting, confirm, confirm_expert, relative_gap
 
 _START = {"log_std_init": -0.5}
 ALGORITHMS: dict[str, dict[str, Any]] = {
@@ -108,7 +106,7 @@ def _recorder(path: Path) -> Any:
 
 def main(arguments: list[str] | None = None) -> None:
     """Train, confirm on held-out tasks, and record both."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.learners.sb3", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m experiments.learners.ppo_template", description=__doc__)
     parser.add_argument("--env-id", choices=SETTINGS, default="ATLAS-Bandit-v0")
     parser.add_argument("--algorithm", choices=ALGORITHMS, default="PPO")
     parser.add_argument("--budget", type=int, default=3000, help="evaluations (default 3000)")
