@@ -15,7 +15,7 @@ _BEFORE_FENCES = 30
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Docstrings show doctests as code; Markdown alone takes `>>>` for a quotation."""
-    config.markdown_extensions.append(DoctestExtension())  # type: ignore[arg-type]
+    config.markdown_extensions.append(DoctestExtension())
     return config
 
 
