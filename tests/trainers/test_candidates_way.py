@@ -11,13 +11,14 @@ WAY = (
     "agents/population/candidate.py", "agents/proposals/style.py", "agents/proposals/edit_line.py",
     "agents/proposals/source.py", "trainers/data/rollouts.py", "agents/engines/hf_transformers.py",
     "agents/engines/batch_decoding.py", "trainers/data/evaluations.py", "atlas_gym/evaluation/pool.py",
-    "trainers/store/store.py", "trainers/store/queries.py", "trainers/data/pair_pool.py", "trainers/data/pair_builder.py",
-    "trainers/data/pairs.py",
+    "trainers/store/store.py", "trainers/store/queries.py", "trainers/data/pair_pool.py",
+    "trainers/data/pair_builder.py", "trainers/data/pairs.py",
 )  # fmt: skip
 """From the loop down to the engine, up through evaluation and store, to the pair; with one style and one engine."""
 ASIDE = {
-    "trainers/store/rows.py", "trainers/data/comparison.py", "trainers/data/gate_buffer.py", "trainers/data/measures.py", "agents/proposals/complete.py",
-    "agents/proposals/rewrite.py", "agents/proposals/numeric.py",
+    "trainers/store/rows.py", "trainers/data/comparison.py", "trainers/data/gate_buffer.py",
+    "trainers/data/measures.py", "agents/proposals/complete.py", "agents/proposals/rewrite.py",
+    "agents/proposals/numeric.py", "agents/proposals/messages.py",
 }  # fmt: skip
 """Other styles and engines, columns, and what looks at finished candidates."""
 ROOMS = ("agents/population", "agents/proposals", "trainers/data", "trainers/store")

@@ -72,7 +72,7 @@ def read_mapping(path: Path, what: str) -> dict[str, Any]:
     if len(text) > _LARGEST_FILE:
         raise SettingsError(f"{path} is larger than {_LARGEST_FILE} bytes: it holds no settings")
     try:
-        values = yaml.load(text, _PlainLoader)
+        values = yaml.load(text.decode("utf-8-sig"), _PlainLoader)
     except (yaml.YAMLError, ValueError) as error:
         raise SettingsError(f"{path} is not YAML: {error}") from error
     except RecursionError as error:
