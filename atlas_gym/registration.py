@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
+from atlas_gym.tasks.registry import find_task, make_known, registered_ids
+
 if TYPE_CHECKING:
     from atlas_gym.problem import Problem
 
@@ -51,6 +53,8 @@ def register_environments() -> None:
             gymnasium.register(
                 id=entry.env_id, entry_point=entry.environment, vector_entry_point=entry.vector_environment
             )
+    for task_id in registered_ids():
+        make_known(task_id)
 
 
 def load_problem(env_id: str, **params: Any) -> "Problem":
@@ -59,5 +63,9 @@ def load_problem(env_id: str, **params: Any) -> "Problem":
         if entry.env_id == env_id:
             module, name = entry.problem.split(":")
             return getattr(import_module(module), name).from_keywords(**params)
-    known = ", ".join(entry.env_id for entry in REGISTERED)
-    raise ValueError(f"no environment {env_id!r}; there are {known}")
+    from atlas_gym.tasks.task_problem import TaskProblem
+
+    if ":" not in env_id and not env_id.endswith(".py") and env_id not in registered_ids():
+        known = ", ".join([*(entry.env_id for entry in REGISTERED), *registered_ids()])
+        raise ValueError(f"no environment {env_id!r}; there are {known}")
+    return TaskProblem(find_task(env_id).from_keywords(**params))

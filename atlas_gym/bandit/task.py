@@ -43,6 +43,10 @@ class BanditTask:
         """The hidden state, drawn once per process."""
         return draw_instances(self.params, self.seed, self.split)
 
+    def prepare(self) -> None:
+        """Draw the hidden state, before the program's clock starts."""
+        self.instances()
+
     def judge(self, channel: Channel) -> Judgement:
         """Play a program to the end and score its choices."""
         instances = self.instances()

@@ -50,6 +50,9 @@ class BurgersTask:
         """Seed of the program's own random generators; public, unlike the streams of networks and points."""
         return self.seed % 2**32
 
+    def prepare(self) -> None:
+        """Nothing: what is hidden takes no time to draw beside the training."""
+
     def judge(self, channel: Channel) -> Judgement:
         """Train with the program's loss and score the networks."""
         return self.judgement(Conversation(channel, self.params, self.program_seed))

@@ -65,6 +65,7 @@ class _ForkingEvaluator:
         source, unfit = _encode(program, task.limits)
         if unfit:
             return Evaluation(Status.INVALID, None, unfit)
+        task.prepare()
         with self._lock:
             for last_attempt in (False, True):
                 server = self._server(task)

@@ -1,0 +1,302 @@
+"""A task in one class, from anywhere: what a program is, the hidden data of a seed, and what a program is worth.
+
+    class Halving(atlas_gym.ProgramTask, id="Halving-v0"):
+        "x: a number. Returns half of it. The score is minus the error: higher is better, 0 is perfect."
+
+        start = "def half(x):\\n    return x\\n"
+
+        def instances(self, rng):                              # hidden data of a seed, drawn on the trusted side
+            return rng.random(10)
+
+        def score(self, program, x):                           # `program(x)` runs in the confined worker
+            return -abs(program(x).number() - x / 2)
+
+With nothing else said, `gym.make("my_module:Halving-v0")`, `make_task("my_module:Halving", seed=0)` and
+`python -m atlas_gym evaluate my_module:Halving program.py` work. A task's instances are drawn from a stream that a
+program cannot recompute from the seed (`evaluation.streams`); a seed means the same instances to all programs, and
+the splits `train` and `held_out` share none.
+"""
+
+import copy
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from typing import Any, ClassVar, Self, dataclass_transform
+
+import cloudpickle
+import numpy as np
+
+from atlas_gym.drawing import blocks, figure, to_image
+from atlas_gym.evaluation.channel import CandidateError, Channel
+from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
+from atlas_gym.evaluation.streams import hidden_stream
+from atlas_gym.problem import Expert, check_seed_and_split
+from atlas_gym.tasks.calls import Calls, Program
+from atlas_gym.tasks.program_text import (
+    GivenExperts,
+    GivenStart,
+    entry_of,
+    experts_of,
+    preamble_of,
+    starts_of,
+)
+from atlas_gym.tasks.registry import register
+
+_SHORT = 0.25
+"""Share of the instances in a cascade's first stage."""
+_SHOWN = 8
+"""As many instances' scores are told in the feedback."""
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+@dataclass(frozen=True, kw_only=True)
+class ProgramTask:
+    """Base of tasks; see the module's docstring. The docstring of a subclass is the task in words, for prompts.
+
+    Annotated attributes of a subclass are its constants: keywords of `gym.make` and of the command line's `--set`.
+    Class statements take `id`, the name under which Gymnasium is to know the task.
+    """
+
+    id: ClassVar[str] = ""
+    """Gymnasium's id; empty for a task that is named by its place alone."""
+    function: ClassVar[str] = ""
+    """Name of the function that programs define; by default the last one that the start defines."""
+    start: ClassVar[GivenStart | None] = None
+    """A valid program to start from: a function, a text, or several by name, the usual one first."""
+    experts: ClassVar[GivenExperts] = ()
+    """Further programs to compare with: functions, or functions and texts by name."""
+    floor: ClassVar[float] = -1.0
+    """What a useless program earns on an instance (< 0); scores below count as this, which is 0 when normalised. A
+    program that fails is worth one less."""
+    metrics: ClassVar[tuple[str, ...]] = ()
+    """Names of further figures that `score` returns in a `Judgement`."""
+    errors: ClassVar[tuple[str, ...]] = ()
+    """Those of the metrics that are errors: never negative, lower is better."""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
+    """Named sets of constants, the default first."""
+    traits: ClassVar[frozenset[str]] = frozenset()
+    """What is true of its programs and may be taken for granted by whoever edits them."""
+    torch: ClassVar[bool] = False
+    """Whether programs are given torch."""
+    driver: ClassVar[str] = "atlas_gym.sandbox.call_driver"
+    """Module that serves the program in the worker; with one of your own, override `judge`."""
+
+    starts: ClassVar[Mapping[str, Expert]] = {}
+    """The programs of `start` by name, read off it."""
+    programs: ClassVar[Mapping[str, Expert]] = {}
+    """Every program that comes with the task, those to start from first, read off `start` and `experts`."""
+    signature: ClassVar[str] = ""
+    """First line of the function, read off the start."""
+    preamble: ClassVar[str] = ""
+    """The import lines that programs begin with, read off the start."""
+
+    seed: int = 0
+    """Which of the split's tasks."""
+    split: str = "train"
+    """Family of seeds: `train` or `held_out`."""
+    share: float = 1.0
+    """Share of the instances that are played, in (0, 1], at least one of them."""
+    limits: Limits = Limits()
+    """Of one evaluation, all instances together."""
+
+    def __init_subclass__(cls, *, id: str = "", **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _annotate_overrides(cls)
+        dataclass(frozen=True, kw_only=True)(cls)
+        cls.id = id
+        if cls.start is not None:
+            _read_programs(cls)
+        if id:
+            register(id, cls)
+
+    @classmethod
+    def has_start(cls) -> bool:
+        """Whether it is a task and no mere base of tasks."""
+        return cls.start is not None
+
+    @classmethod
+    def from_keywords(cls, *, preset: str = "", **constants: Any) -> Self:
+        """The task with a preset and the constants that differ from it.
+
+        Raises:
+            ValueError: If there is no such preset.
+            TypeError: If there is no such constant.
+        """
+        if preset and preset not in cls.presets:
+            raise ValueError(f"no preset {preset!r}; there are {', '.join(cls.presets)}")
+        known = [f.name for f in fields(cls) if f.name not in _NOT_CONSTANTS]
+        if unknown := constants.keys() - set(known):
+            raise TypeError(f"no constant {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+        values: dict[str, Any] = {**cls.presets[preset or next(iter(cls.presets))], **constants}
+        for name, value in values.items():  # tasks are told apart by their constants, so these must not change
+            values[name] = tuple(value) if isinstance(value, list) else value
+        return cls(**values)
+
+    def instances(self, rng: np.random.Generator) -> Iterable[Any]:
+        """The hidden data of a seed: one item for each time that a program is tried. To be overridden."""
+        raise NotImplementedError(f"{type(self).__name__} does not define instances")
+
+    def score(self, program: Program, instance: Any) -> float | Judgement:
+        """What a program, freshly started, is worth on one instance: at most 0 or nearly. To be overridden."""
+        raise NotImplementedError(f"{type(self).__name__} does not define score")
+
+    def score_all(self, calls: Calls, instances: Sequence[Any]) -> Sequence[float | Judgement]:
+        """What the program is worth on every instance; by default `score` on one after the other.
+
+        Override it to play all in lockstep: start a run for each with `calls.start()` and ask them together with
+        `calls.ask_all`.
+        """
+        return [self.score(calls.restart(), instance) for instance in instances]
+
+    def observe(self, rng: np.random.Generator) -> Sequence[str]:
+        """Facts that anybody could observe without the hidden data, a line each, for prompts; by default none."""
+        return ()
+
+    def describe(self) -> str:
+        """The task in words; by default the class's docstring."""
+        return inspect.getdoc(type(self)) or ""
+
+    def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
+        """Draw an evaluation's traces on matplotlib's axes; by default the scores of the instances."""
+        axes.bar(np.arange(len(traces["scores"])), traces["scores"])
+        axes.set(xlabel="instance", ylabel="score")
+
+    @property
+    def worst_score(self) -> float:
+        """Reward of a program that failed; below every score that a program can reach."""
+        return self.floor - 1.0
+
+    @property
+    def description(self) -> str:
+        """All that a prompt says of the task: its words, the signature and what programs may rely on."""
+        return f"Write a Python function `{self.function}`.\n\n{self.describe()}\n\n{self.signature}\n\n{_FOOTER}"
+
+    @property
+    def program_seed(self) -> int:
+        """Seed of the program's own random generators; public, unlike the stream of the instances."""
+        return self.seed % 2**32
+
+    def at(self, seed: int, split: str = "train") -> Self:
+        """The same task with the instances of another seed. Raises ValueError for what is no seed or no split."""
+        check_seed_and_split(seed, split)
+        return replace(self, seed=int(seed), split=split)
+
+    def shortened(self) -> Self:
+        """A cheaper task that predicts the score on this one."""
+        return replace(self, share=_SHORT * self.share)
+
+    def prepare(self) -> None:
+        """Draw what is hidden, before any program's clock runs."""
+        _drawn(self)
+
+    def judge(self, channel: Channel) -> Judgement:
+        """Play the trusted side of one evaluation and score the program."""
+        instances = copy.deepcopy(_drawn(self))  # one program's evaluation must not change the next one's
+        calls = Calls(channel, self.function, self.program_seed)
+        return self._sum_up(self.score_all(calls, instances))
+
+    def observations(self) -> tuple[str, ...]:
+        """What `observe` says of this seed's task."""
+        return tuple(self.observe(self._stream("observations")))
+
+    def text(self, evaluation: Evaluation | None) -> str:
+        """Draw an evaluation as text; None before the first."""
+        name = self.id or type(self).__name__
+        if evaluation is None:
+            return f"{name}: no program evaluated yet\n"
+        if not evaluation.ok:
+            return f"{name}: {evaluation.status}\n{evaluation.detail}\n"
+        shares = 1.0 - evaluation.traces["scores"] / self.floor
+        return f"{name}: ok, score {evaluation.score:.4f}\ninstances |{blocks(shares)}| of perfect\n"
+
+    def image(self, evaluation: Evaluation | None) -> np.ndarray:
+        """Draw an evaluation as an image, uint8 (height, width, 3); None before the first."""
+        canvas, (axes,) = figure(self.id or type(self).__name__)
+        if evaluation is not None and evaluation.ok:
+            axes.set_title(f"score {evaluation.score:.4f}", fontsize=9)
+            self.draw(axes, evaluation.traces)
+        elif evaluation is not None:
+            axes.set_title(f"status: {evaluation.status}", fontsize=9)
+        return to_image(canvas)
+
+    def _stream(self, purpose: str) -> np.random.Generator:
+        name = self.id or f"{type(self).__module__}:{type(self).__qualname__}"
+        return hidden_stream("task", name, self.split, self.seed, purpose)
+
+    def _sum_up(self, results: Sequence[float | Judgement]) -> Judgement:
+        judged = [r if isinstance(r, Judgement) else Judgement(float(r)) for r in results]
+        scores = np.array([judgement.score for judgement in judged])
+        if not np.isfinite(scores).all():
+            raise CandidateError("its score is not a finite number")
+        scores = np.maximum(scores, self.floor) + 0.0  # no minus zero
+        score, worst = float(scores.mean()), judged[int(scores.argmin())]
+        metrics = {"normalized_score": 1.0 - score / self.floor, "worst_instance": float(scores.min())}
+        metrics |= {name: float(np.mean([j.metrics[name] for j in judged])) for name in self.metrics}
+        return Judgement(score, metrics, _diagnosis(scores, worst), {"scores": scores, **worst.traces})
+
+    def __reduce__(self) -> Any:
+        # By value where another process could not import the class: from `__main__`, a notebook, a file.
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return _restored, (cloudpickle.dumps(type(self)), values)
+
+
+_NOT_CONSTANTS = ("seed", "split", "share")
+_FOOTER = """\
+NumPy is available as np. Module-level variables keep their values between the calls on one instance and start
+afresh for each. No files, network or processes."""
+
+
+def _annotate_overrides(cls: type[ProgramTask]) -> None:
+    """Constants of a base that a subclass sets without an annotation are set all the same."""
+    own = inspect.get_annotations(cls)
+    for base in cls.__mro__[1:]:
+        for name, constant in getattr(base, "__dataclass_fields__", {}).items():
+            if name in vars(cls) and name not in own and constant.init:
+                own = {**own, name: constant.type}
+    cls.__annotations__ = own
+
+
+def _read_programs(cls: type[ProgramTask]) -> None:
+    """Check what the author gave, and read names, signature and texts off it."""
+    assert cls.start is not None
+    starts = starts_of(cls.start, vars(cls).get("function", cls.function))
+    first = next(iter(starts.values())).program
+    cls.function, cls.signature = entry_of(first, cls.function)
+    cls.preamble = preamble_of(first)
+    cls.starts = starts
+    usual, *others = starts
+    cls.programs = {
+        "start": replace(starts[usual], name="start"),
+        **{name: starts[name] for name in others},
+        **experts_of(cls.experts, cls.function),
+    }
+    if not cls.floor < 0:
+        raise ValueError(f"floor is {cls.floor}; it must be below 0, the perfect score")
+
+
+@lru_cache(maxsize=32)
+def _drawn(task: ProgramTask) -> Sequence[Any]:
+    """The instances of a task's seed, drawn once per process."""
+    drawn = list(task.instances(task._stream("instances")))
+    if not drawn:
+        raise ValueError(f"{type(task).__name__}.instances gives none")
+    return drawn[: max(1, round(len(drawn) * task.share))]
+
+
+def _diagnosis(scores: np.ndarray, worst: Judgement) -> str:
+    if len(scores) == 1:
+        return worst.diagnosis
+    shown = ", ".join(f"{score:.4f}" for score in scores[:_SHOWN])
+    told = f" On the worst: {worst.diagnosis}" if worst.diagnosis else ""
+    return f"Scores by instance: {shown}{', …' if len(scores) > _SHOWN else ''}.{told}"
+
+
+def _restored(kind: bytes, values: dict[str, Any]) -> ProgramTask:
+    return _class_of(kind)(**values)
+
+
+@lru_cache(maxsize=32)
+def _class_of(kind: bytes) -> type[ProgramTask]:
+    """Once per class, so that its instances are drawn once per process too."""
+    return cloudpickle.loads(kind)

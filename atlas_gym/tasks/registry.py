@@ -1,0 +1,183 @@
+"""Where tasks are found: by id, as `module:Class`, as `./file.py:Class`, or as `module:Id-v0`.
+
+A task is registered by its class statement, and known to Gymnasium from then on. Those of this package and of
+other distributions (entry points of the group `atlas_gym.tasks`, named as the ids) are imported at first use, so
+that `import atlas_gym` loads none of them.
+
+A reference can name code to import. Where references come from data that others wrote, look them up with
+`registered_only`.
+"""
+
+import importlib
+import importlib.util
+import sys
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+import gymnasium
+
+if TYPE_CHECKING:
+    from atlas_gym.tasks.program_task import ProgramTask
+
+ENTRY_POINTS = "atlas_gym.tasks"
+"""Group of entry points under which other distributions name their tasks."""
+_ENVIRONMENT = "atlas_gym.tasks.task_env:TaskEnv"
+_VECTOR_ENVIRONMENT = "atlas_gym.tasks.task_env:TaskVectorEnv"
+
+BUILT_IN: dict[str, str] = {}
+"""The tasks of this package: `module:Class` by id."""
+
+_tasks: "dict[str, type[ProgramTask]]" = {}
+
+
+def register(task_id: str, kind: "type[ProgramTask]") -> None:
+    """Make a task known under an id, here and to `gymnasium.make`.
+
+    A class that is defined again (a notebook's cell run twice, a module reloaded) takes its predecessor's place.
+
+    Raises:
+        ValueError: If another task has the id.
+    """
+    holder = _tasks.get(task_id)
+    if holder is not None and _origin(holder) != _origin(kind):
+        raise ValueError(f"the id {task_id} is taken by {holder.__module__}:{holder.__qualname__}")
+    _tasks[task_id] = kind
+    make_known(task_id)
+
+
+def make_known(task_id: str) -> None:
+    """Let `gymnasium.make` find an id; its task may be imported later."""
+    if task_id not in gymnasium.registry:
+        gymnasium.register(
+            id=task_id,
+            entry_point=_ENVIRONMENT,
+            vector_entry_point=_VECTOR_ENVIRONMENT,
+            kwargs={"task": task_id},
+        )
+
+
+def registered_ids() -> list[str]:
+    """The ids of this package's tasks, of those that class statements have registered, and of entry points."""
+    return list(dict.fromkeys([*BUILT_IN, *_tasks, *_offered()]))
+
+
+def find_task(reference: str, *, registered_only: bool = False) -> "type[ProgramTask]":
+    """The task that a reference names.
+
+    Args:
+        reference: A registered id, `module:Class`, `module:Id-v0`, `./file.py:Class`, `./file.py:Id-v0`, or
+            `./file.py` for the only task of a file.
+        registered_only: Take ids alone, and import nothing that the reference names: for references from data.
+
+    Raises:
+        ValueError: If there is no such task.
+        ImportError: If the module that it names cannot be imported.
+    """
+    if reference in _tasks:
+        return _tasks[reference]
+    if reference in BUILT_IN:
+        return find_task(BUILT_IN[reference])
+    if reference in _offered():
+        return _checked(_offered()[reference].load(), reference)
+    place, colon, name = reference.rpartition(":")
+    if reference.endswith(".py"):
+        place, colon, name = reference, ":", ""
+    if registered_only or not colon:
+        raise ValueError(
+            f"no task {reference!r}; there are {', '.join(registered_ids())}{_hint(registered_only)}"
+        )
+    module = load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    return _task_of(module, name)
+
+
+def _task_of(module: ModuleType, name: str) -> "type[ProgramTask]":
+    """The task of this name or id in a module, or its only one."""
+    tasks = tasks_in(module)
+    if not name and len(tasks) == 1:
+        return next(iter(tasks.values()))
+    found = _tasks.get(name) or getattr(module, name or " ", None)
+    if found is None:
+        raise ValueError(f"{module.__name__} has no task {name!r}; it has {', '.join(tasks) or 'none'}")
+    return _checked(found, f"{module.__name__}:{name}")
+
+
+def tasks_in(module: ModuleType) -> dict[str, "type[ProgramTask]"]:
+    """The tasks that a module defines, by the name of their class."""
+    from atlas_gym.tasks.program_task import ProgramTask
+
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, ProgramTask)
+        and value.__module__ == module.__name__
+        and value.has_start()
+    }
+
+
+def load_file(path: Path) -> ModuleType:
+    """Import a Python file that is no module, once; modules beside it can be imported by it.
+
+    Raises FileNotFoundError if there is none.
+    """
+    path = path.resolve()
+    for module in list(sys.modules.values()):
+        if _file_of(module) == path:
+            return module
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    name = f"task_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None  # noqa: PT018
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    cloudpickle.register_pickle_by_value(module)  # other processes cannot import it by this name
+    return module
+
+
+def reference_to(kind: "type[ProgramTask]") -> str:
+    """What `find_task` finds a task by: its id, or where it is defined."""
+    if kind.id:
+        return kind.id
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+@cache
+def _offered() -> dict[str, Any]:
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+
+
+def _hint(registered_only: bool) -> str:
+    return (
+        " (import the module that defines it first)" if registered_only else "; or name one as module:Class"
+    )
+
+
+def _checked(found: Any, reference: str) -> "type[ProgramTask]":
+    from atlas_gym.tasks.program_task import ProgramTask
+
+    if isinstance(found, type) and issubclass(found, ProgramTask) and found.has_start():
+        return found
+    raise ValueError(f"{reference} is no task: a task is a subclass of atlas_gym.ProgramTask with a start")
+
+
+def _origin(kind: type) -> tuple[Any, str]:
+    """What stays the same when a class is defined again."""
+    module = sys.modules.get(kind.__module__)
+    return (_file_of(module) or kind.__module__), kind.__qualname__
+
+
+def _file_of(module: ModuleType | None) -> Path | None:
+    file = getattr(module, "__file__", None)
+    return Path(file).resolve() if isinstance(file, str) else None
