@@ -147,13 +147,6 @@ def load_file(path: Path) -> ModuleType:
     return module
 
 
-def reference_to(kind: "type[ProgramTask]") -> str:
-    """What `find_task` finds a task by: its id, or where it is defined."""
-    if kind.id:
-        return kind.id
-    return f"{kind.__module__}:{kind.__qualname__}"
-
-
 def _imported(place: str) -> ModuleType | None:
     """The module of this name or file, if this process has imported it."""
     if not place.endswith(".py"):
