@@ -33,7 +33,7 @@ from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
 from atlas_gym.evaluation.streams import hidden_stream
 from atlas_gym.problem import Expert, check_seed_and_split
 from atlas_gym.tasks.calls import Calls, Program
-from atlas_gym.tasks.program_text import (
+from atlas_gym.tasks.given_programs import (
     GivenExperts,
     GivenStart,
     entry_of,
