@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from atlas_gym.problem import Expert
+from atlas_gym.tasks.problem import Expert
 
 GivenProgram: TypeAlias = str | Callable[..., Any] | Expert
 """A program as a text, a function, or read already."""

@@ -27,12 +27,11 @@ from typing import Any, ClassVar, Self, dataclass_transform
 import cloudpickle
 import numpy as np
 
-from atlas_gym.drawing import blocks, figure, to_image
 from atlas_gym.evaluation.channel import CandidateError, Channel
+from atlas_gym.evaluation.hidden_streams import hidden_stream
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
-from atlas_gym.evaluation.streams import hidden_stream
-from atlas_gym.problem import Expert, check_seed_and_split
 from atlas_gym.tasks.calls import Calls, Program
+from atlas_gym.tasks.drawing import blocks, figure, to_image
 from atlas_gym.tasks.given_programs import (
     GivenExperts,
     GivenStart,
@@ -41,6 +40,7 @@ from atlas_gym.tasks.given_programs import (
     preamble_of,
     starts_of,
 )
+from atlas_gym.tasks.problem import Expert, check_seed_and_split
 from atlas_gym.tasks.registry import register
 
 _SHORT = 0.25

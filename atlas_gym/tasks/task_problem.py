@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 
 from atlas_gym.evaluation.result import Evaluation
-from atlas_gym.problem import Expert, Problem
-from atlas_gym.spec import TaskSpec
+from atlas_gym.tasks.problem import Expert, Problem
 from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.tasks.spec import TaskSpec
 
 
 @dataclass(frozen=True)

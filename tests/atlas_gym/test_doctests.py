@@ -5,9 +5,9 @@ from importlib import import_module
 
 import pytest
 
-from atlas_gym.registration import REGISTERED
+from atlas_gym.tasks.registration import REGISTERED
 
-MODULES = ["atlas_gym.spaces", *(entry.environment.split(":")[0] for entry in REGISTERED)]
+MODULES = ["atlas_gym.envs.spaces", *(entry.environment.split(":")[0] for entry in REGISTERED)]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -6,8 +6,8 @@ from dataclasses import replace
 import gymnasium
 
 import atlas_gym
-from atlas_gym.bandit.bare import play_bare
 from atlas_gym.evaluation import Limits
+from atlas_gym.tasks.bandit.bare import play_bare
 from tests.atlas_gym.evaluation import toy
 from tests.hostile.attack import Seat
 from tests.hostile.catalogue import pinn
