@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from atlas_gym.tasks.bandit.task import STARTS, BanditTask
 
 from atlas_gym.program_text import program_key, syntax_error
 from atlas_gym.tasks.bandit.experts import NAMES, experts
 from atlas_gym.tasks.bandit.history import HistoryBook
+from atlas_gym.tasks.bandit.task import STARTS, BanditTask
 
 K, D, ROUNDS = 4, 3, 90
 
