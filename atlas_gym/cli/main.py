@@ -10,7 +10,9 @@ from typing import Any
 
 from gymnasium.error import DependencyNotInstalled
 
+from atlas_gym.cli.check import add_check
 from atlas_gym.cli.gallery import write_gallery
+from atlas_gym.cli.new_task import add_new_task
 from atlas_gym.cli.serve import add_serve
 from atlas_gym.envs.feedback import feedback_text
 from atlas_gym.evaluation import ConfinementError, Evaluation, EvaluatorPool, Limits
@@ -53,6 +55,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m atlas_gym", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_evaluate(commands)
+    add_check(commands)
+    add_new_task(commands)
     listing = commands.add_parser("list", help="list the environments")
     listing.set_defaults(command=_list)
     examination = commands.add_parser("doctor", help="say which confinement layers this machine gives")
