@@ -48,6 +48,14 @@ from atlas_gym.tasks.template import Template
 
 SPLITS = ("train", "held_out")
 """The families of seeds: to learn on, and to confirm on. They share no random numbers."""
+TRAITS = {
+    "drift": "what is right changes while a program runs, so that old data misleads",
+    "memory": "arguments other than the present situation hold past data, which grows",
+    "regression": "programs fit linear models, so that ridges and their strength matter",
+    "choice": "programs choose among alternatives whose worth they are uncertain of",
+    "loss": "programs return a sum of loss terms, one for each kind of error among the arguments",
+}
+"""Traits that rules for editing programs know of."""
 _SHORT = 0.25
 """Share of the instances in a cascade's first stage."""
 _FOOTER = """\
@@ -90,7 +98,9 @@ class ProgramTask:
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
     """Named sets of constants, the default first."""
     traits: ClassVar[frozenset[str]] = frozenset()
-    """What is true of its programs and may be taken for granted by whoever edits them."""
+    """What whoever edits programs may take for granted, some of `TRAITS`."""
+    hints: ClassVar[tuple[str, ...]] = ()
+    """What usually limits a program, a line each, for whoever is asked to improve one."""
     torch: ClassVar[bool] = False
     """Whether programs are given torch."""
     driver: ClassVar[str] = "atlas_gym.sandbox.call_driver"
@@ -270,6 +280,8 @@ def _read_programs(cls: type[ProgramTask], given: GivenStart) -> None:
     experts = experts_of(cls.experts, cls.function)
     own = {"start": replace(starts.pop("named"), name="start"), **starts}
     cls.programs = experts if cls.initial in experts else {**own, **experts}
+    if unknown := cls.traits - TRAITS.keys():
+        raise ValueError(f"no trait {', '.join(sorted(unknown))}; there are {', '.join(TRAITS)}")
     if not cls.floor < 0:
         raise ValueError(f"floor is {cls.floor}; it must be below 0, the perfect score")
 

@@ -14,8 +14,9 @@ import numpy as np
 from matplotlib.image import imsave
 
 from agents.population.candidate import CandidateRecord
-from atlas_gym import make_task
-from atlas_gym.evaluation import ConfinedEvaluator, ConfinementError, EvaluatorError, Task
+from atlas_gym.evaluation import ConfinedEvaluator, ConfinementError, EvaluatorError
+from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.tasks.registry import find_task
 from experiments.report.data import RunData
 
 
@@ -48,8 +49,9 @@ def draw_pictures(run: RunData) -> list[Picture]:
 
 def _draw(run: RunData, named: Sequence[tuple[str, CandidateRecord]]) -> list[Picture]:
     env, arguments = str(run.setting("env", "")), dict(run.setting("env_args") or {})
-    task = _patient(make_task(env, seed=int(run.setting("seed", 0)), **arguments))
-    problem = make_task(env, **arguments)
+    # A stranger's run may name any module: nothing is imported for its sake.
+    posed = find_task(env, importing=False).from_keywords(**arguments)
+    task = _patient(posed.at(int(run.setting("seed", 0))))
     evaluator = ConfinedEvaluator()
     try:
         evaluations = [(title, evaluator.evaluate(record.program, task)) for title, record in named]
@@ -58,7 +60,7 @@ def _draw(run: RunData, named: Sequence[tuple[str, CandidateRecord]]) -> list[Pi
     return [
         Picture(
             title,
-            encode_png(problem.image(evaluation)) if evaluation.ok else "",
+            encode_png(posed.image(evaluation)) if evaluation.ok else "",
             evaluation.diagnosis
             if evaluation.ok
             else f"Not drawn: evaluated again it ended in {evaluation.status}.",
@@ -67,10 +69,10 @@ def _draw(run: RunData, named: Sequence[tuple[str, CandidateRecord]]) -> list[Pi
     ]
 
 
-def _patient(task: Task) -> Task:
+def _patient(task: ProgramTask) -> ProgramTask:
     # The programs have passed already: on a machine that is busy with a run they may take longer to be looked at.
     limits = task.limits
-    return replace(task, limits=replace(limits, wall_s=6 * limits.wall_s, cpu_s=3 * limits.cpu_s))  # type: ignore
+    return replace(task, limits=replace(limits, wall_s=6 * limits.wall_s, cpu_s=3 * limits.cpu_s))
 
 
 def encode_png(image: np.ndarray) -> str:

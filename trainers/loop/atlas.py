@@ -70,7 +70,7 @@ class AtlasRun:
         )  # fmt: skip
         self._resources.callback(self.backend.close)
         self.cache = ProgramCache(self.pool, self.tasks.task(1), store)
-        supporters = build_supporters(config.supporters, config.env, config.seed)
+        supporters = build_supporters(config.supporters, config.seed)
         supporters.resume(SupporterCall.from_dict(call) for call in store.supporter_calls())
         self.explorer = Explorer(
             config.exploration, self.agent, self._current_generator, self.cache, store, supporters.exploration

@@ -193,7 +193,8 @@ class Explorer:
         failures = list(self.agent.islands[plan.island].failed)[-3:]
         return ExplorationRequest(
             key=("round", round_, "island", plan.island), function=self.agent.spec.function, program=parent.program,
-            score=parent.score, description=self.agent.spec.description, metrics=parent.metrics,
+            score=parent.score, description=self.agent.spec.description, traits=self.agent.spec.traits,
+            hints=self.agent.spec.hints, metrics=parent.metrics,
             failures=tuple(Failure(f.status, f.detail, f.completion.strip()) for f in failures),
             tried=self.cache.keys, max_patches=self.settings.patches,
         )  # fmt: skip

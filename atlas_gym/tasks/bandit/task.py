@@ -19,7 +19,7 @@ from atlas_gym.tasks.bandit.driver import HEADER, LOADED
 from atlas_gym.tasks.bandit.instances import Instances, draw_instances
 from atlas_gym.tasks.bandit.observations import observe
 from atlas_gym.tasks.bandit.params import PRESETS, BanditParams
-from atlas_gym.tasks.bandit.prompts import description
+from atlas_gym.tasks.bandit.prompts import HINTS, description
 from atlas_gym.tasks.bandit.rendering import draw_image, draw_text
 from atlas_gym.tasks.experts import without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
@@ -121,6 +121,8 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     templates = (templates.SW_LINUCB, templates.DISCOUNTED_LINUCB)
     metrics = ("best_arm_share", "worst_replica", "best_replica")
     presets = PRESETS
+    traits = frozenset({"drift", "memory", "regression", "choice"})
+    hints = HINTS
     driver = "atlas_gym.tasks.bandit.driver"
 
     @classmethod

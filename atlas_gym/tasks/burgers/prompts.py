@@ -56,3 +56,14 @@ def description(params: BurgersParams) -> str:
         n_initial=params.n_initial,
         n_boundary=params.n_boundary,
     )
+
+
+HINTS = (
+    "scale: the terms for residual, initial condition and boundary differ by orders of magnitude, and the largest "
+    "hides the others; weights, or a division by a running scale, balance them",
+    "the shock: a few points in steep regions dominate a squared residual; a Huber loss, clipping per component or "
+    'less weight where `extras["u_x"]` is large calms them',
+    'the schedule: `extras["epoch"]` and `extras["n_epochs"]` allow the initial and boundary terms to lead early',
+    "a dropped term: without the initial condition the zero function is a perfect solution",
+)
+"""What usually limits a program."""

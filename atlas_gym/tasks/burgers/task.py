@@ -22,7 +22,7 @@ from atlas_gym.tasks.burgers.conversation import Conversation, Losses
 from atlas_gym.tasks.burgers.network import draw_parameters, values
 from atlas_gym.tasks.burgers.params import METRICS, PRESETS, BurgersParams
 from atlas_gym.tasks.burgers.points import Points, draw_points
-from atlas_gym.tasks.burgers.prompts import description
+from atlas_gym.tasks.burgers.prompts import HINTS, description
 from atlas_gym.tasks.burgers.reference import GRID_T, GRID_X, reference
 from atlas_gym.tasks.burgers.rendering import draw_image, draw_text
 from atlas_gym.tasks.burgers.scoring import METRIC_NAMES, WORST_METRIC, Outcome, judgement
@@ -146,6 +146,8 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
     gallery_metrics = METRICS
     errors = ("relative_l2", "residual", "residual_term", "initial_term", "boundary_term")
     presets = PRESETS
+    traits = frozenset({"loss"})
+    hints = HINTS
     floor = -WORST_METRIC
     torch = True
     driver = "atlas_gym.tasks.burgers.driver"

@@ -49,7 +49,7 @@ def test_dressed_up_losses_gain_nothing_under_the_default(evaluator, honest, bod
 @pytest.mark.parametrize("value", ["float('nan')", "float('inf')", "-float('inf')"])
 @pytest.mark.parametrize("metric", ["relative_l2", "residual", "nvl"])
 def test_a_loss_that_is_not_finite_wins_under_no_metric(evaluator, value, metric):
-    task = replace(TASK, params=replace(TASK.params, metric=metric, steps=3))
+    task = replace(TASK, metric=metric, steps=3)
     evaluation = evaluator.evaluate(program(f"return residuals.mean() + {value}"), task)
     assert (evaluation.status, evaluation.score) == ("error", None)
 
