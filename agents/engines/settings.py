@@ -95,6 +95,10 @@ class VLLMSettings:
     def __post_init__(self) -> None:
         if self.max_model_len < 1 or self.max_num_seqs < 1 or self.memory <= 0:
             raise ValueError("max_model_len, max_num_seqs and memory must be positive")
+        if "trust_remote_code" in self.extra:
+            raise ValueError(
+                "vllm.extra must not hold trust_remote_code: code of a model's folder never runs here"
+            )
 
 
 @dataclass(frozen=True)

@@ -1,158 +1,32 @@
-"""How throughput grows with workers and islands, where a run's time goes, and what a million evaluations a day need.
+"""How evaluations scale with workers, and where finished runs spent their time.
 
-    python -m experiments.benchmarks.scaling workers --most 3       # evaluations/s of the local pool
-    python -m experiments.benchmarks.scaling islands                # seconds a round, real model
-    python -m experiments.benchmarks.scaling runs runs/*            # shares of time, cost per improvement
+    python -m experiments.benchmarks.scaling workers --most 3          # evaluations/s of the local pool
+    python -m experiments.benchmarks.scaling workers --most 2 --ray    # and of a local Ray cluster of as many
+    python -m experiments.benchmarks.scaling runs runs/*               # shares of time, cost per improvement
 
-Tokens per second by batch, engine and adapter: `python -m experiments.benchmarks.generation`. Ray against the pool:
-`python -m experiments.benchmarks.pools`. What `runs` prints was measured by the runs themselves as they went on: it
-costs nothing, and its seconds are those of the machine and the load that the runs had.
+Pools take turns, batch by batch, with one program and one task; ratios are formed within a turn before the median.
+What `runs` prints was measured by the runs themselves: it costs nothing, and its seconds are those of the load they
+had. Tokens per second by batch, engine and adapter: `python -m experiments.benchmarks.generation`.
 """
 
 import argparse
-import os
 import sys
-import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
+import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
 from atlas_gym import make_task
-from atlas_gym.evaluation import EvaluatorPool
+from atlas_gym.evaluation import EvaluatorPool, Pool
 from trainers.store.store import RunStore, StoreError
 
 CONSOLE = Console(width=120)
-A_DAY = 1_000_000
-"""Candidates a day that the plan is for."""
-
-
-@dataclass(frozen=True)
-class Spent:
-    """What some runs sampled and spent; seconds of the clock."""
-
-    samples: int = 0
-    """Candidates."""
-    new: int = 0
-    """Valid programs that are no copy of their parent."""
-    distinct: int = 0
-    """Different programs among them."""
-    improving: int = 0
-    """Programs that beat their parent by the smallest gain that counts."""
-    tokens: int = 0
-    """Tokens generated."""
-    generation_s: float = 0.0
-    """Seconds in the model."""
-    waiting_s: float = 0.0
-    """Seconds for which nothing was generated because evaluations were not done."""
-    tuning_s: float = 0.0
-    """Seconds in fine-tuning phases."""
-    phases: int = 0
-    """Phases that were not skipped."""
-
-    def __add__(self, other: "Spent") -> "Spent":
-        return Spent(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
-
-    @property
-    def seconds(self) -> float:
-        """All of it."""
-        return self.generation_s + self.waiting_s + self.tuning_s
-
-
-def spent(folder: Path) -> Spent:
-    """What one run's store says."""
-    with RunStore.open_readonly(folder) as store:
-        units = [unit for unit in store.unit_summaries() if unit.get("samples")]
-        phases = [phase for phase in store.phases() if not phase.get("skipped")]
-    total = {
-        key: sum(unit.get(key) or 0 for unit in units)
-        for key in ("samples", "new", "distinct", "improving", "tokens", "generation_s", "evaluation_wait_s")
-    }
-    tuning = sum(sum(phase.get("seconds", {}).values()) for phase in phases)
-    return Spent(*total.values(), tuning, len(phases))
-
-
-def runs(folders: Sequence[Path]) -> None:
-    """A row for every run and one for all of them."""
-    table = Table(
-        "run", "candi-\ndates", "new", "improv-\ning", "tokens\neach", "gene-\nrating", "wait-\ning", "tuning",
-        "s per\ncandidate", "per improvement:\ncandidates", "seconds", "tokens",
-    )  # fmt: skip
-    total = Spent()
-    for folder in folders:
-        found = spent(folder)
-        if found.samples:
-            total += found
-            table.add_row(folder.name, *_cells(found))
-    if total.samples:
-        table.add_row("together", *_cells(total), style="bold")
-    CONSOLE.print(table)
-    CONSOLE.print(f"{A_DAY:,} candidates a day are {A_DAY / 86400:.1f} a second.")
-
-
-def _cells(s: Spent) -> list[str]:
-    def each(value: float, form: str = ",.0f") -> str:
-        return format(value / s.improving, form) if s.improving else "–"
-
-    shares = (f"{part / max(s.seconds, 1e-9):.0%}" for part in (s.generation_s, s.waiting_s, s.tuning_s))
-    return [
-        f"{s.samples:,}", f"{s.new / s.samples:.0%}", str(s.improving), f"{s.tokens / s.samples:.1f}", *shares,
-        f"{s.seconds / s.samples:.2f}", each(s.samples), each(s.seconds, ",.1f"), each(s.tokens),
-    ]  # fmt: skip
-
-
-def workers(most: int, batch: int, repeats: int) -> None:
-    """Evaluations per second of the paper's program on pools of 1 to `most` workers, in turns."""
-    program, task = make_task("ATLAS-Bandit-v0").starts["named"], make_task("ATLAS-Bandit-v0", seed=0)
-    programs = [f"{program}\n# {i}" for i in range(batch)]
-    rates: dict[int, list[float]] = {count: [] for count in range(1, most + 1)}
-    for _ in range(repeats):
-        for count, found in rates.items():
-            with EvaluatorPool(count) as pool:
-                pool.map(programs[:count], task)
-                started = time.perf_counter()
-                pool.map(programs, task)
-                found.append(batch / (time.perf_counter() - started))
-    table = Table("workers", "evaluations/s, median (range)", "relative to one")
-    for count, found in rates.items():
-        ratio = median(a / b for a, b in zip(found, rates[1], strict=True))
-        table.add_row(
-            str(count), f"{median(found):.1f} ({min(found):.1f} to {max(found):.1f})", f"{ratio:.2f}"
-        )
-    CONSOLE.print(table)
-    _say_load()
-
-
-def islands(counts: Sequence[int], rounds: int) -> None:
-    """Seconds a round with the embedded model, without tuning."""
-    from trainers.loop.atlas import AtlasRun
-    from trainers.loop.config import load_config
-
-    table = Table("islands", "candidates a round", "s a round", "generating", "waiting", "candidates/s")
-    for count in counts:
-        asked = {
-            "method": "search", "rounds": rounds, "tracking": "off", "held_out_seeds": 1, "torch_threads": 1,
-            "exploration": {"islands": count, "groups": min(2, count)},
-        }  # fmt: skip
-        with tempfile.TemporaryDirectory() as folder:
-            with RunStore(Path(folder)) as store, AtlasRun(load_config(None, asked), store) as run:
-                run.run()
-            found = spent(Path(folder))
-        table.add_row(
-            str(count), f"{found.samples / rounds:.0f}", f"{found.seconds / rounds:.2f}",
-            f"{found.generation_s / rounds:.2f}", f"{found.waiting_s / rounds:.2f}",
-            f"{found.samples / found.seconds:.1f}",
-        )  # fmt: skip
-    CONSOLE.print(table)
-    _say_load()
-
-
-def _say_load() -> None:
-    CONSOLE.print(f"{os.cpu_count()} cores; load average {os.getloadavg()[0]:.1f}")
+_SUMS = ("samples", "new", "improving", "tokens", "generation_s", "evaluation_wait_s")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -164,25 +38,101 @@ def main(arguments: list[str] | None = None) -> int:
     )
     kinds = parser.add_subparsers(dest="kind", required=True)
     of_workers = kinds.add_parser("workers")
-    of_workers.add_argument("--most", type=int, default=3)
-    of_workers.add_argument("--batch", type=int, default=24)
-    of_workers.add_argument("--repeats", type=int, default=3)
-    of_islands = kinds.add_parser("islands")
-    of_islands.add_argument("--counts", type=int, nargs="+", default=[1, 2, 4, 6])
-    of_islands.add_argument("--rounds", type=int, default=2)
+    of_workers.add_argument("--most", type=int, default=3, help="pools of 1 to so many workers")
+    of_workers.add_argument("--batch", type=int, default=24, help="evaluations per turn and pool")
+    of_workers.add_argument("--repeats", type=int, default=3, help="turns")
+    of_workers.add_argument("--ray", action="store_true", help="a local Ray cluster too (atlas-gym[ray])")
     of_runs = kinds.add_parser("runs")
-    of_runs.add_argument("folders", type=Path, nargs="+")
+    of_runs.add_argument("folders", type=Path, nargs="+", metavar="RUN")
     options = parser.parse_args(arguments)
     if options.kind == "workers":
-        workers(options.most, options.batch, options.repeats)
-    elif options.kind == "islands":
-        islands(options.counts, options.rounds)
-    else:
-        try:
-            runs(options.folders)
-        except StoreError as error:
-            raise SystemExit(f"Error: {error}") from error
+        rates = measure(pools(options.most, options.ray), options.batch, options.repeats)
+        _show("evaluations a second", throughput(rates))
+        return 0
+    try:
+        _show("where the time went", spent(options.folders))
+    except StoreError as error:
+        raise SystemExit(f"Error: {error}") from error
     return 0
+
+
+def pools(most: int, ray: bool) -> dict[str, Callable[[], Pool]]:
+    """What is compared, by name; the first is what the others are relative to."""
+    found: dict[str, Callable[[], Pool]] = {
+        f"{count} workers": lambda count=count: EvaluatorPool(count) for count in range(1, most + 1)
+    }
+    if ray:
+        from atlas_gym.evaluation.ray import RayEvaluatorPool
+
+        found[f"Ray, {most} workers"] = lambda: RayEvaluatorPool(most)
+    return found
+
+
+def measure(made: dict[str, Callable[[], Pool]], batch: int, repeats: int) -> pd.DataFrame:
+    """Evaluations per second of the paper's program, a column a pool and a row a turn."""
+    program, task = make_task("ATLAS-Bandit-v0").starts["named"], make_task("ATLAS-Bandit-v0", seed=0)
+    # A different comment makes a different text, so that no layer could serve one result twice.
+    programs = [f"{program}\n# {i}" for i in range(batch)]
+    with ExitStack() as stack:
+        running = {name: stack.enter_context(make()) for name, make in made.items()}
+        rows = [
+            {name: _rate(pool, programs, task) for name, pool in running.items()} for _ in range(repeats + 1)
+        ]
+    return pd.DataFrame(rows[1:])  # the first turn warms up
+
+
+def _rate(pool: Pool, programs: Sequence[str], task: object) -> float:
+    began = time.perf_counter()
+    pool.map(programs, task)  # type: ignore[arg-type]
+    return len(programs) / (time.perf_counter() - began)
+
+
+def throughput(rates: pd.DataFrame) -> pd.DataFrame:
+    """Median and range of each pool, and its ratio to the first one's of the same turn."""
+    ratios = rates.div(rates.iloc[:, 0], axis=0)
+    return pd.DataFrame({
+        "evaluations/s": [f"{median(v):.1f} ({v.min():.1f} to {v.max():.1f})" for _, v in rates.items()],
+        "relative to the first": [f"{v.median():.2f} ({v.min():.2f} to {v.max():.2f})" for _, v in ratios.items()],
+    }, index=rates.columns)  # fmt: skip
+
+
+def spent(folders: Sequence[Path]) -> pd.DataFrame:
+    """A row for every run that has explored, and one for all of them.
+
+    Raises:
+        StoreError: a folder holds no run.
+    """
+    runs = {folder.name: _sums(folder) for folder in folders}
+    sums = pd.DataFrame({name: found for name, found in runs.items() if found["samples"]}).T
+    if len(sums) > 1:
+        sums.loc["together"] = sums.sum()
+    seconds = sums[["generation_s", "evaluation_wait_s", "tuning_s"]].sum(axis=1)
+    return pd.DataFrame({
+        "candidates": sums.samples.map("{:,.0f}".format),
+        "new": (sums.new / sums.samples).map("{:.0%}".format),
+        "generating": (sums.generation_s / seconds).map("{:.0%}".format),
+        "waiting": (sums.evaluation_wait_s / seconds).map("{:.0%}".format),
+        "tuning": (sums.tuning_s / seconds).map("{:.0%}".format),
+        "s per candidate": (seconds / sums.samples).map("{:.2f}".format),
+        "improvements": sums.improving.map("{:.0f}".format),
+        "each: candidates": (sums.samples / sums.improving).map("{:.0f}".format),
+        "seconds": (seconds / sums.improving).map("{:.1f}".format),
+        "tokens": (sums.tokens / sums.improving).map("{:.0f}".format),
+    })  # fmt: skip
+
+
+def _sums(folder: Path) -> dict[str, float]:
+    with RunStore.open_readonly(folder) as store:
+        units = [unit for unit in store.unit_summaries() if unit.get("samples")]
+        tuning = sum(sum(p.get("seconds", {}).values()) for p in store.phases() if not p.get("skipped"))
+    return {key: float(sum(unit.get(key) or 0 for unit in units)) for key in _SUMS} | {"tuning_s": tuning}
+
+
+def _show(title: str, frame: pd.DataFrame) -> None:
+    table = Table("", *frame.columns, title=title, title_justify="left")
+    for name, row in frame.iterrows():
+        table.add_row(str(name), *map(str, row))
+    CONSOLE.print(table)
 
 
 if __name__ == "__main__":

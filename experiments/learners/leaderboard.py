@@ -17,7 +17,7 @@ from atlas_gym.intervals import mean_interval
 from experiments.learners.confirm import confirm
 from experiments.learners.entries import LEARNERS, expert, learners_of, read_atlas, start
 from experiments.learners.settings import SETTINGS
-from experiments.spreadsheets import harmless
+from experiments.report.spreadsheets import harmless
 
 START, EXPERT = "middle of the template", "hand-written"
 COLUMNS = ("env_id", "learner", "seed", "evaluations", "score", "low", "high", "held_out", "submitted")

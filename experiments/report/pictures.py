@@ -1,23 +1,34 @@
 """The environment's own picture of a run's first and best program, made when the report is made.
 
 The run store keeps scores, not trajectories, so both programs are evaluated once more, confined as ever,
-on the run's own training task. Where that is not possible (another machine without the confinement, a
-program that now fails, no torch) the report carries a sentence instead of a picture.
+on the run's own training task, in a process of its own: the settings may be a stranger's. Where that is not
+possible (another machine without the confinement, a program that now fails, no torch, a task that takes more
+memory than a picture is worth) the report carries a sentence instead of a picture.
 """
 
 import base64
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
+import cloudpickle
 import numpy as np
 from matplotlib.image import imsave
 
-from agents.population.candidate import CandidateRecord
 from atlas_gym.evaluation import ConfinedEvaluator, ConfinementError, EvaluatorError
+from atlas_gym.evaluation.safe_start import safe_command, safe_environment
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.registry import find_task
 from experiments.report.data import RunData
+
+_DEADLINE_S = 900.0
+_MEMORY_BYTES = 4 * 2**30
+"""What drawing may take: a stranger's settings may pose a task of any size."""
 
 
 @dataclass(frozen=True)
@@ -39,22 +50,50 @@ def draw_pictures(run: RunData) -> list[Picture]:
     named = [("Initial program", run.initial)]
     if run.best.program_key != run.initial.program_key:
         named.append((f"Best program (candidate {run.best.id})", run.best))
+    try:  # a stranger's run may name any module: nothing is imported for its sake
+        kind = find_task(str(run.setting("env", "")), importing=False)
+    except ValueError as error:
+        return _none(error)
+    job = {
+        "kind": base64.b64encode(cloudpickle.dumps(kind)).decode("ascii"),
+        "seed": run.setting("seed", 0),
+        "env_args": run.setting("env_args") or {},
+        "programs": {title: record.program for title, record in named},
+    }
+    command = safe_command("experiments.report.pictures")
     try:
-        return _draw(run, named)
-    except (ConfinementError, EvaluatorError, ImportError, ValueError, TypeError) as error:
-        # The run may come from another machine or version; the rest of the report does not depend on this
-        # one.
-        return [Picture("The environment's picture", "", f"Not drawn: {error}")]
+        done = subprocess.run(
+            command, input=json.dumps(job, default=str), env=safe_environment(), timeout=_DEADLINE_S,
+            capture_output=True, text=True,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return _none(f"it would take longer than {_DEADLINE_S / 60:g} minutes")
+    if done.returncode != 0:
+        return _none((done.stderr.strip().splitlines() or ["the process that drew it has died"])[-1])
+    return [Picture(**picture) for picture in json.loads(done.stdout)]
 
 
-def _draw(run: RunData, named: Sequence[tuple[str, CandidateRecord]]) -> list[Picture]:
-    env, arguments = str(run.setting("env", "")), dict(run.setting("env_args") or {})
-    # A stranger's run may name any module: nothing is imported for its sake.
-    posed = find_task(env, importing=False).from_keywords(**arguments)
-    task = _patient(posed.at(int(run.setting("seed", 0))))
+def _none(reason: object) -> list[Picture]:
+    return [Picture("The environment's picture", "", f"Not drawn: {reason}")]
+
+
+def main() -> None:
+    """Draw what standard input asks for, within bounded memory, and print the pictures; both in JSON."""
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
+    try:
+        pictures = _draw(**json.load(sys.stdin))
+    except (ConfinementError, EvaluatorError, ImportError, ValueError, TypeError, MemoryError) as error:
+        # The run may come from another machine or version; the rest of the report does not depend on this one.
+        pictures = _none(error)
+    print(json.dumps([asdict(picture) for picture in pictures]))
+
+
+def _draw(kind: str, seed: Any, env_args: Mapping[str, Any], programs: Mapping[str, str]) -> list[Picture]:
+    posed: ProgramTask = cloudpickle.loads(base64.b64decode(kind)).from_keywords(**env_args)
+    task = _patient(posed.at(int(seed)))
     evaluator = ConfinedEvaluator()
     try:
-        evaluations = [(title, evaluator.evaluate(record.program, task)) for title, record in named]
+        evaluations = [(title, evaluator.evaluate(program, task)) for title, program in programs.items()]
     finally:
         evaluator.close()
     return [
@@ -80,3 +119,7 @@ def encode_png(image: np.ndarray) -> str:
     buffer = io.BytesIO()
     imsave(buffer, image, format="png")
     return base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+if __name__ == "__main__":
+    main()

@@ -5,8 +5,8 @@ import io
 from collections.abc import Iterable
 from pathlib import Path
 
+from experiments.report.spreadsheets import harmless
 from experiments.report.tables import Table
-from experiments.spreadsheets import harmless
 
 _LATEX = {
     "\\": r"\textbackslash{}",

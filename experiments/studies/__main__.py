@@ -8,8 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from experiments.studies.plan import read_plan
-from experiments.studies.runner import do_runs
+from experiments.studies.plan import do_runs, read_plan
 from experiments.studies.write import write_study
 from trainers.store.plain import SettingsError
 

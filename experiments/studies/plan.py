@@ -1,13 +1,21 @@
 """What a study compares: every arm from every start with every seed, all else equal."""
 
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from experiments.studies.scheduler import Job, Outcome, do_jobs
 from trainers.loop.config import RunConfig, load_config
 from trainers.store.plain import SettingsError, build, merge, read_mapping
+
+DONE = "done"
+"""A file of this name in a run's folder says that the run came to its end."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ class Plan:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings that all arms share."""
     about: str = ""
-    """What the study asks and what came out, in words (Markdown); heads its page."""
+    """What the study asks, in words (Markdown); heads its page."""
 
     def runs(self) -> "list[PlannedRun]":
         """Every run, the seeds outermost: a study that is cut short has all arms with fewer seeds."""
@@ -93,3 +101,46 @@ def read_plan(path: Path) -> Plan:
     for run in plan.runs():
         run.config()
     return plan
+
+
+def do_runs(
+    plan: Plan, folder: Path, workers: int, tell: Callable[[str], None], poll_s: float = 1.0
+) -> list[PlannedRun]:
+    """Do or continue every run that has not come to its end; returns those that failed.
+
+    Args:
+        plan: the study.
+        folder: where the runs' folders lie.
+        workers: runs at a time.
+        tell: called with one line whenever a run begins or ends.
+        poll_s: seconds between two looks at the runs.
+    """
+    missing = {run.name: run for run in plan.runs() if not (folder / run.name / DONE).exists()}
+    waiting, failed = iter(missing.values()), []
+
+    def ask() -> Job | None:
+        run = next(waiting, None)
+        if run is not None:
+            tell(f"{run.name}: begins")
+        return None if run is None else _job(run, folder / run.name)
+
+    def ended(job: Job, outcome: Outcome) -> None:
+        if outcome.code == 0:
+            (job.folder / DONE).touch()
+            tell(f"{job.name}: done")
+        else:
+            failed.append(missing[job.name])
+            tell(f"{job.name}: failed with exit code {outcome.code}, see {job.log}")
+
+    do_jobs(ask, ended, workers=workers, poll_s=poll_s)
+    return failed
+
+
+def _job(run: PlannedRun, folder: Path) -> Job:
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = folder / "settings.yaml"
+    settings.write_text(yaml.safe_dump(run.settings()), encoding="utf-8")
+    command = [sys.executable, "-m", "experiments.run", "--config", str(settings), "--folder", str(folder)]
+    # One torch thread each: several runs share the cores.
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return Job(run.name, folder, [*command, "--resume-if-exists"], environment, folder / "log.txt")

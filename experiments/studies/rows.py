@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.report.data import RunData, read_run
-from experiments.spreadsheets import harmless
-from experiments.studies.plan import Plan, PlannedRun
-from experiments.studies.runner import DONE
+from experiments.report.spreadsheets import harmless
+from experiments.studies.plan import DONE, Plan, PlannedRun
 
 Row = dict[str, Any]
 

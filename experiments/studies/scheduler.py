@@ -1,166 +1,145 @@
-"""Runs a sweep: some runs at a time, each in a process of its own, until the search or the cap ends it."""
+"""The one scheduler of runs: some at a time, each in a process of its own, until there are no more to do.
 
+What comes next, when a run is to be cut short and what its end means is its caller's to say: a study hands out the
+runs of its plan (`plan`), a sweep asks its search (`search`).
+"""
+
+import ctypes
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.studies.command import environment, expand
-from experiments.studies.processes import RunProcess, wait_until_free
-from experiments.studies.search import Trial, next_parameters
-from experiments.studies.state import SweepRun, SweepStore
-from experiments.studies.sweep_file import Sweep
-from experiments.studies.watch import RunWatch
+from trainers.store.store import RunStore, StoreError
 
-HOPELESS = 3
-"""After so many failures and no success the fault is in the command, not in a configuration."""
+GRACE_S = 60.0
+"""How long a run that was asked to stop may take to put its things in order."""
+_PR_SET_PDEATHSIG = 1
 
 
-class SweepRunner:
-    """One sweep, begun or continued.
+@dataclass(frozen=True)
+class Job:
+    """One run to do."""
+
+    name: str
+    """What it is called where something is said of it."""
+    folder: Path
+    """The run's folder; waited for until no other process holds it."""
+    command: Sequence[str]
+    """What to execute."""
+    environment: Mapping[str, str]
+    """Its whole environment."""
+    log: Path
+    """Where its output goes; appended to."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run's process ended."""
+
+    code: int
+    """Its exit code."""
+    stopped: bool
+    """Whether it had been asked to stop."""
+    last_words: str
+    """The last line of its output."""
+
+
+def do_jobs(
+    ask: Callable[[], Job | None],
+    ended: Callable[[Job, Outcome], None],
+    *,
+    workers: int,
+    is_hopeless: Callable[[Job], bool] = lambda job: False,
+    poll_s: float = 1.0,
+) -> None:
+    """Do jobs until there are none to come; interrupted, stop those under way first.
 
     Args:
-        sweep: the sweep.
-        folder: its folder; runs go below it.
-        seed: of the search.
+        ask: the next job, None if there is none at the moment; asked again when a run has ended.
+        ended: called when a run has ended.
         workers: runs at a time.
-        tell: called with one line whenever something happens.
+        is_hopeless: called for every run under way again and again; True asks it to stop.
         poll_s: seconds between two looks at the runs.
 
     Raises:
-        SweepError: the folder belongs to another sweep or another process.
+        StoreError: a run's folder is held by another process.
     """
-
-    def __init__(
-        self,
-        sweep: Sweep,
-        folder: Path,
-        *,
-        seed: int,
-        workers: int,
-        tell: Callable[[str], None],
-        poll_s: float = 1.0,
-    ):
-        self._sweep = sweep
-        self._folder = folder
-        self._seed = seed
-        self._workers = workers
-        self._tell = tell
-        self._poll_s = poll_s
-        self._store = SweepStore(folder, sweep.text, seed)
-        self._runs = {run.number: run for run in self._store.runs()}
-        self._active: dict[int, tuple[RunProcess, RunWatch]] = {}
-
-    def run(self) -> list[SweepRun]:
-        """Go on until the sweep is complete; returns every run. Interrupted, it stops its runs first."""
-        try:
-            interrupted = self._interrupted()
-            while self._fill(interrupted) or self._active:
-                time.sleep(self._poll_s)
-                for number in list(self._active):
-                    self._look(number)
-            return self.runs()
-        finally:
-            for process, _ in self._active.values():
-                process.ask_to_stop()
-            for process, _ in self._active.values():
-                process.wait()
-            self._store.close()
-
-    def runs(self) -> list[SweepRun]:
-        """Every run begun so far, in order."""
-        return [self._runs[number] for number in sorted(self._runs)]
-
-    def run_folder(self, number: int) -> Path:
-        """Where a run lies."""
-        return self._folder / self._run_id(number)
-
-    def _run_id(self, number: int) -> str:
-        return f"{self._sweep.name}-{number:03d}"
-
-    def _interrupted(self) -> list[SweepRun]:
-        """The runs that were under way when the sweep was killed; those being cut short then are left as they are."""
-        running = [run for run in self._runs.values() if run.state == "running"]
-        for run in running:
-            if run.note:
-                self._put(replace(run, state="stopped"))
-        return [run for run in running if not run.note]
-
-    def _fill(self, interrupted: list[SweepRun]) -> bool:
-        """Start runs while there is room, those first that a killed sweep left; False if there are none to come."""
-        while len(self._active) < self._workers:
-            run = interrupted.pop(0) if interrupted else self._next()
-            if run is None:
-                return False
-            self._start(run)
-        return True
-
-    def _next(self) -> SweepRun | None:
-        failed = [run for run in self._runs.values() if run.state == "failed"]
-        if len(failed) >= HOPELESS and len(failed) == len(self._runs) - len(self._active):
-            self._tell(f"{len(failed)} runs have failed and none has succeeded: the sweep ends here.")
-            return None
-        if self._sweep.run_cap is not None and len(self._runs) >= self._sweep.run_cap:
-            return None
-        parameters = next_parameters(self._sweep, [_trial(run) for run in self.runs()], self._seed)
-        return None if parameters is None else SweepRun(len(self._runs), parameters, "running")
-
-    def _start(self, run: SweepRun) -> None:
-        run_id, folder = self._run_id(run.number), self.run_folder(run.number)
-        self._put(run)
-        wait_until_free(folder)
-        parameter_file = self._folder / f"{run_id}.parameters.yaml"
-        process = RunProcess(
-            expand(self._sweep, run.parameters), environment(run_id, folder, run.parameters, parameter_file),
-            self._folder / f"{run_id}.log",
-        )  # fmt: skip
-        self._active[run.number] = (process, RunWatch(folder, self._sweep.metric, self._sweep.maximize))
-        self._tell(f"{run_id} starts: " + ", ".join(f"{k}={v}" for k, v in run.parameters.items()))
-
-    def _look(self, number: int) -> None:
-        process, watch = self._active[number]
-        code = process.poll()  # before the metric is read: what is read after the end is all there is
-        history, value = watch.read()
-        run = replace(self._runs[number], history=history, value=value)
-        if code is not None:
-            del self._active[number]
-            run = self._ended(run, code, process)
-        elif not run.note and self._is_to_stop(run):
-            run = replace(run, note=f"cut short after {len(history)} iterations")
+    active: list[_Process] = []
+    try:
+        while True:
+            while len(active) < workers and (job := ask()) is not None:
+                active.append(_Process(job))
+            if not active:
+                return
+            time.sleep(poll_s)
+            for process in list(active):
+                code = process.poll()
+                # Also of one that has ended: what is read after the end is all there is.
+                if is_hopeless(process.job) and code is None:
+                    process.ask_to_stop()
+                if code is not None:
+                    active.remove(process)
+                    ended(process.job, process.outcome(code))
+    finally:
+        for process in active:
             process.ask_to_stop()
-        if run != self._runs[number]:
-            self._put(run)
-
-    def _ended(self, run: SweepRun, code: int, process: RunProcess) -> SweepRun:
-        if code == 0:
-            run = replace(run, state="finished", note="")
-            if run.value is None:
-                run = replace(run, state="failed", note=f"it ended without {self._sweep.metric}")
-        elif run.note:
-            run = replace(run, state="stopped")
-        else:
-            run = replace(run, state="failed", note=f"exit code {code}: {process.last_words()}")
-        value = "" if run.value is None else f", {self._sweep.metric} = {run.value:.5g}"
-        self._tell(f"{self._run_id(run.number)} {run.state}{value}{'; ' + run.note if run.note else ''}")
-        return run
-
-    def _is_to_stop(self, run: SweepRun) -> bool:
-        rule = self._sweep.early_terminate
-        others = [other.history for other in self._runs.values() if other.number != run.number]
-        return rule is not None and rule.stops(run.history, others, self._sweep.maximize)
-
-    def _put(self, run: SweepRun) -> None:
-        self._store.put(run)
-        self._runs[run.number] = run
+        for process in active:
+            process.wait()
 
 
-def best_run(runs: list[SweepRun], maximize: bool) -> SweepRun | None:
-    """The best run that was not cut short, the earliest of equals; None if there is none."""
-    ended = [run for run in runs if run.state == "finished" and run.value is not None]
-    sign = 1.0 if maximize else -1.0
-    return max(ended, key=lambda run: (sign * (run.value or 0.0), -run.number), default=None)
+class _Process:
+    """A run under way."""
+
+    def __init__(self, job: Job):
+        self.job = job
+        self._asked: float | None = None
+        _wait_until_free(job.folder)
+        with job.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                job.command, env=dict(job.environment), stdin=subprocess.DEVNULL, stdout=output,
+                stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_stop_with_the_scheduler,
+            )  # fmt: skip
+
+    def poll(self) -> int | None:
+        """The exit code, None while it goes on. One that was asked to stop and has not is killed."""
+        if self._asked is not None and time.monotonic() - self._asked > GRACE_S:
+            self._process.kill()
+        return self._process.poll()
+
+    def ask_to_stop(self) -> None:
+        """As Ctrl-C would: a run stores what it has, closes its records and ends."""
+        if self._asked is None and self._process.poll() is None:
+            self._asked = time.monotonic()
+            self._process.send_signal(signal.SIGINT)
+
+    def wait(self) -> None:
+        while self.poll() is None:
+            time.sleep(0.05)
+
+    def outcome(self, code: int) -> Outcome:
+        lines = self.job.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return Outcome(code, self._asked is not None, lines[-1][:300] if lines else "")
 
 
-def _trial(run: SweepRun) -> Trial:
-    state = {"running": "running", "failed": "failed"}.get(run.state, "ended")
-    return Trial(run.parameters, state, run.value)  # type: ignore[arg-type]
+def _stop_with_the_scheduler() -> None:
+    # A scheduler that is killed outright cannot ask anybody to stop; the kernel does it. (Linux; elsewhere the runs
+    # go on to their end, and are waited for when the command is given again.)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+
+
+def _wait_until_free(folder: Path) -> None:
+    """Until no process holds a run any more: one of a killed scheduler may still be putting its things in order."""
+    end = time.monotonic() + GRACE_S
+    while (folder / "run.sqlite").exists():
+        try:
+            RunStore(folder).close()
+            return
+        except StoreError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.2)

@@ -1,94 +1,177 @@
-"""Which configuration comes next: a pure function of the sweep and its runs so far.
+"""A sweep's search: an Optuna study in a file of the sweep's folder, written before anything is acted on.
 
-Nothing but the stored runs decides, so a sweep that was killed goes on as if it had not been.
+Its sampler is seeded with the number of runs begun, so a sweep that was killed goes on as if it had not been.
 """
 
-import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+import fcntl
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
-from atlas_gym.seeding import stream, torch_seed
-from experiments.studies.parameters import Choice, Parameter, SweepError
-from experiments.studies.sweep_file import Sweep
+from atlas_gym.optional import require
+from atlas_gym.seeding import torch_seed
+from experiments.loggers.metrics import RoundHistory, final_row
+from experiments.studies.sweep_file import Sweep, SweepError
+from trainers.store.plain import read_mapping
+from trainers.store.store import RunStore, StoreError
 
 _RANDOM_FIRST = 4
 """Runs that bayes draws at random before it has anything to model."""
+SUMMARY_METRICS = ("best_score", "held_out_score", "held_out_gap")
+"""Known at a run's end only: until then it is judged by `explore/best`."""
 
 
-@dataclass(frozen=True)
-class Trial:
-    """A run as the search sees it."""
-
-    parameters: Mapping[str, Any]
-    """Its configuration."""
-    state: Literal["running", "ended", "failed"]
-    """Runs cut short have ended: their value is the best they came to."""
-    value: float | None
-    """Its metric; None if there is none."""
-
-
-def next_parameters(sweep: Sweep, trials: Sequence[Trial], seed: int) -> dict[str, Any] | None:
-    """The next configuration, None if a grid is exhausted.
+class Search:
+    """One sweep's runs, as Optuna's trials.
 
     Args:
         sweep: the sweep.
-        trials: every run begun so far, in order.
-        seed: of the sweep.
+        folder: its folder; made if it is missing.
+        seed: of the search.
+
+    Raises:
+        SweepError: the folder belongs to another sweep, or another process is running this one.
+        ModuleNotFoundError: Optuna is not installed.
     """
-    if sweep.method == "grid":
-        return _grid(sweep.parameters, len(trials))
-    if sweep.method == "random" or all(trial.value is None for trial in trials):
-        rng = stream(seed, "sweep", len(trials))
-        return {name: parameter.sample(rng) for name, parameter in sweep.parameters.items()}
-    return _bayes(sweep, trials, torch_seed(seed, "sweep", len(trials)) % 2**32)
+
+    def __init__(self, sweep: Sweep, folder: Path, seed: int):
+        self._optuna = optuna = require("optuna", "optimisers")
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = (folder / "sweep.lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise SweepError(f"another process is running the sweep in {folder}") from error
+        journal = require("optuna.storages.journal", "optimisers")
+        self.sweep, self._seed = sweep, seed
+        self.study = optuna.create_study(
+            study_name=sweep.name,
+            storage=optuna.storages.JournalStorage(journal.JournalFileBackend(str(folder / "sweep.journal"))),
+            direction="maximize" if sweep.maximize else "minimize",
+            load_if_exists=True,
+            pruner=self._pruner(),
+        )
+        self._claim(folder, {"sweep file": sweep.text, "seed": seed})
+
+    def _claim(self, folder: Path, identity: Mapping[str, Any]) -> None:
+        for key, value in identity.items():
+            if self.study.user_attrs.get(key, value) != value:
+                raise SweepError(f"{folder} was begun with another {key}; name another folder with --folder")
+            self.study.set_user_attr(key, value)
+        for cell in self.sweep.cells() if self.sweep.method == "grid" else ():
+            self.study.enqueue_trial(cell, skip_if_exists=True)
+
+    def close(self) -> None:
+        """Let another process have the sweep."""
+        self._lock.close()
+
+    def trials(self, *states: str) -> list[Any]:
+        """Optuna's records of the runs begun so far, in order; of these states only, if any are given."""
+        found = self.study.get_trials(deepcopy=False)
+        return [t for t in found if t.state.name != "WAITING" and (not states or t.state.name in states)]
+
+    def next(self) -> Any:
+        """A new run's trial; None if the cap is reached or a grid exhausted."""
+        begun, all_ = len(self.trials()), len(self.study.get_trials(deepcopy=False))
+        if begun == self.sweep.run_cap or (self.sweep.method == "grid" and begun == all_):
+            return None
+        self.study.sampler = self._sampler(torch_seed(self._seed, "sweep", begun) % 2**32)
+        return self.study.ask(dict(self.sweep.parameters))
+
+    def reopened(self, trial: Any) -> Any:
+        """The trial of a run that was under way when the sweep was killed, to be gone on with."""
+        return self._optuna.trial.Trial(self.study, trial._trial_id)
+
+    def state(self, name: str) -> Any:
+        """Optuna's state of a run by its name, `PRUNED` or `FAIL`."""
+        return self._optuna.trial.TrialState[name]
+
+    def settings(self, trial: Any) -> dict[str, Any]:
+        """A trial's parameters, as the sweep file has them."""
+        found = self.sweep.parameters
+        return {
+            n: json.loads(trial.params[n]) if hasattr(found[n], "choices") else trial.params[n] for n in found
+        }
+
+    def best(self) -> Any:
+        """The best run that came to its end, the earliest of equals; None if there is none."""
+        sign = 1.0 if self.sweep.maximize else -1.0
+        return max(self.trials("COMPLETE"), key=lambda t: (sign * t.value, -t.number), default=None)
+
+    def _sampler(self, seed: int) -> Any:
+        samplers = self._optuna.samplers
+        if self.sweep.method == "bayes":
+            return samplers.GPSampler(
+                seed=seed, n_startup_trials=_RANDOM_FIRST, warn_independent_sampling=False
+            )
+        return samplers.RandomSampler(seed=seed)
+
+    def _pruner(self) -> Any:
+        rule, pruners = self.sweep.early_terminate, self._optuna.pruners
+        if rule is None:
+            return pruners.NopPruner()
+        return pruners.SuccessiveHalvingPruner(min_resource=rule.min_iter, reduction_factor=rule.eta)
 
 
-def _grid(parameters: Mapping[str, Parameter], index: int) -> dict[str, Any] | None:
-    cells = itertools.product(*(parameter.grid() for parameter in parameters.values()))
-    cell = next(itertools.islice(cells, index, None), None)
-    return None if cell is None else dict(zip(parameters, cell, strict=True))
+class RunWatch:
+    """Reads a run's metric from its own store, and reports it to its trial while the run goes on.
+
+    Args:
+        trial: the run's trial.
+        folder: the run's folder; need not exist yet.
+        sweep: the sweep.
+    """
+
+    def __init__(self, trial: Any, folder: Path, sweep: Sweep):
+        self.trial = trial
+        self._folder, self._sweep = folder, sweep
+        self._rounds: RoundHistory | None = None
+        self._values: list[float] = []
+        self._told = len(trial.study.trials[trial.number].intermediate_values)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds have been seen."""
+        return len(self._values)
+
+    def is_hopeless(self) -> bool:
+        """Report the rounds that are new; whether one of them came to too little to go on."""
+        name = "explore/best" if self._sweep.metric in SUMMARY_METRICS else self._sweep.metric
+        rows = self._read(self._history) or []
+        self._values = [row[name] for row in rows if _is_number(row.get(name))]
+        for step, value in list(enumerate(self._values, start=1))[self._told :]:
+            self._told = step
+            self.trial.report(value, step)
+            if self.trial.should_prune():
+                return True
+        return False
+
+    def value(self) -> float | None:
+        """What the run came to: its final value where there is one, else that of its best round."""
+        final = (self._read(final_row) or {}).get(self._sweep.metric)
+        if _is_number(final) or self._sweep.metric in SUMMARY_METRICS:
+            return final
+        return (max if self._sweep.maximize else min)(self._values, default=None)
+
+    def _read(self, look: Callable[[RunStore], Any]) -> Any:
+        try:
+            with RunStore.open_readonly(self._folder) as store:
+                return look(store)
+        except StoreError:
+            return None
+
+    def _history(self, store: RunStore) -> list[dict]:
+        config = self._folder / "config.yaml"
+        if self._rounds is None:
+            if not config.is_file():
+                return []
+            settings = read_mapping(config, "the configuration")
+            self._rounds = RoundHistory(settings.get("exploration", {}).get("groups", 1))
+        return self._rounds.extend(store)
 
 
-def _bayes(sweep: Sweep, trials: Sequence[Trial], seed: int) -> dict[str, Any]:
-    # Takes a second to import, and nothing else needs it.
-    try:
-        import optuna
-        from optuna.trial import TrialState, create_trial
-    except ImportError as error:
-        raise SweepError('method: bayes needs Optuna: pip install "atlas-gym[optimisers]"') from error
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    space = {name: _distribution(parameter) for name, parameter in sweep.parameters.items()}
-    states = {"running": TrialState.RUNNING, "ended": TrialState.COMPLETE, "failed": TrialState.FAIL}
-    sampler = optuna.samplers.GPSampler(
-        seed=seed, n_startup_trials=_RANDOM_FIRST, warn_independent_sampling=False
-    )
-    study = optuna.create_study(direction="maximize" if sweep.maximize else "minimize", sampler=sampler)
-    for trial in trials:
-        state = "failed" if trial.state == "ended" and trial.value is None else trial.state
-        coded = {name: _encoded(sweep.parameters[name], value) for name, value in trial.parameters.items()}
-        study.add_trial(create_trial(
-            params=coded, distributions=space, state=states[state], value=trial.value if state == "ended" else None,
-        ))  # fmt: skip
-    drawn = study.ask(space).params
-    return {name: _decoded(sweep.parameters[name], value) for name, value in drawn.items()}
-
-
-def _distribution(parameter: Parameter) -> Any:
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
-    if isinstance(parameter, Choice):
-        # By position: a value may be a list or a mapping, which Optuna does not take.
-        return CategoricalDistribution(tuple(range(len(parameter.values))))
-    if parameter.integer and parameter.step is None and not parameter.log:
-        return IntDistribution(int(parameter.low), int(parameter.high))
-    return FloatDistribution(parameter.low, parameter.high, log=parameter.log)
-
-
-def _encoded(parameter: Parameter, value: Any) -> Any:
-    return parameter.values.index(value) if isinstance(parameter, Choice) else value
-
-
-def _decoded(parameter: Parameter, value: Any) -> Any:
-    return parameter.values[value] if isinstance(parameter, Choice) else parameter.rounded(value)
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

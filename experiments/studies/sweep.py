@@ -5,24 +5,28 @@ compares them, and `wandb sync` sends their offline records.
 """
 
 import argparse
-import csv
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import yaml
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from experiments.spreadsheets import harmless
-from experiments.studies.command import expand
-from experiments.studies.parameters import SweepError
-from experiments.studies.scheduler import SweepRunner, best_run
-from experiments.studies.state import SweepRun
-from experiments.studies.sweep_file import Sweep, load_sweep
+from experiments.report.spreadsheets import harmless
+from experiments.studies.scheduler import Job, Outcome, do_jobs
+from experiments.studies.search import RunWatch, Search
+from experiments.studies.sweep_file import SweepError, environment, expand, load_sweep
 from trainers.store.store import StoreError
 
 EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
+HOPELESS = 3
+"""After so many failures and no success the fault is in the command, not in a configuration."""
+STATES = {"RUNNING": "running", "COMPLETE": "finished", "PRUNED": "stopped", "FAIL": "failed"}
+"""Optuna's words and ours."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,19 +37,21 @@ def main(arguments: list[str] | None = None) -> int:
         sweep = load_sweep(options.file)
         expand(sweep, {})
         folder = options.folder or Path("runs") / f"sweep-{sweep.name}"
-        runner = SweepRunner(
-            sweep, folder, seed=options.seed, workers=options.workers, poll_s=options.poll,
-            tell=lambda text: console.print(text, highlight=False, markup=False),
-        )  # fmt: skip
+        search = Search(sweep, folder, options.seed)
         try:
-            runs = runner.run()
+            run_sweep(
+                search, folder, workers=options.workers, poll_s=options.poll,
+                tell=lambda text: console.print(text, highlight=False, markup=False),
+            )  # fmt: skip
         except KeyboardInterrupt:
             console.print("Stopped; the same command continues this sweep.")
             return EXIT_INTERRUPTED
-    except (SweepError, StoreError) as error:
+        finally:
+            search.close()
+    except (SweepError, StoreError, ModuleNotFoundError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return EXIT_USAGE
-    return _conclude(sweep, runs, folder, console)
+    return _conclude(search, folder, console)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,54 +66,111 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _conclude(sweep: Sweep, runs: list[SweepRun], folder: Path, console: Console) -> int:
-    _write_csv(sweep, runs, folder / "results.csv")
-    best = best_run(runs, sweep.maximize)
-    console.print(_table(sweep, runs, best))
+def run_sweep(
+    search: Search, folder: Path, *, workers: int, tell: Callable[[str], None], poll_s: float = 1.0
+) -> None:
+    """Go on until the sweep is complete, those runs first that were under way when it was killed.
+
+    Args:
+        search: the sweep's search.
+        folder: the sweep's folder; runs go below it.
+        workers: runs at a time.
+        tell: called with one line whenever something happens.
+        poll_s: seconds between two looks at the runs.
+    """
+    interrupted = [search.reopened(trial) for trial in search.trials("RUNNING")]
+    watches: dict[str, RunWatch] = {}
+
+    def ask() -> Job | None:
+        failed = len(search.trials("FAIL"))
+        if failed >= HOPELESS and not search.trials("COMPLETE", "PRUNED"):
+            tell(f"{failed} runs have failed and none has succeeded: the sweep ends here.")
+            return None
+        trial = interrupted.pop(0) if interrupted else search.next()
+        if trial is None:
+            return None
+        job = _job(search, trial, folder)
+        watches[job.name] = RunWatch(trial, job.folder, search.sweep)
+        settings = search.settings(trial)
+        tell(f"{job.name} starts: " + ", ".join(f"{key}={value}" for key, value in settings.items()))
+        return job
+
+    def ended(job: Job, outcome: Outcome) -> None:
+        tell(f"{job.name} {_told(search, watches.pop(job.name), outcome)}")
+
+    do_jobs(
+        ask, ended, workers=workers, poll_s=poll_s, is_hopeless=lambda job: watches[job.name].is_hopeless()
+    )
+
+
+def _job(search: Search, trial: Any, folder: Path) -> Job:
+    name = f"{search.sweep.name}-{trial.number:03d}"
+    parameters = search.settings(trial)
+    return Job(
+        name,
+        folder / name,
+        expand(search.sweep, parameters),
+        environment(name, folder / name, parameters, folder / f"{name}.parameters.yaml"),
+        folder / f"{name}.log",
+    )
+
+
+def _told(search: Search, watch: RunWatch, outcome: Outcome) -> str:
+    """Tell the search what a run came to; returns it in words."""
+    trial, value, metric = watch.trial, watch.value(), search.sweep.metric
+    if outcome.code == 0 and value is not None:
+        search.study.tell(trial, value)
+        return f"finished, {metric} = {value:.5g}"
+    if outcome.stopped and outcome.code != 0:
+        trial.set_user_attr("note", f"cut short after {watch.rounds} iterations")
+        search.study.tell(trial, state=search.state("PRUNED"))
+        return f"stopped; cut short after {watch.rounds} iterations"
+    note = f"exit code {outcome.code}: {outcome.last_words}" if outcome.code else f"it ended without {metric}"
+    trial.set_user_attr("note", note)
+    search.study.tell(trial, state=search.state("FAIL"))
+    return f"failed; {note}"
+
+
+def results(search: Search) -> pd.DataFrame:
+    """A row a run, indexed by its number: its parameters, state, iterations and metric, and a note."""
+    rows = {
+        trial.number: {
+            **search.settings(trial),
+            "state": STATES[trial.state.name],
+            "iterations": len(trial.intermediate_values),
+            search.sweep.metric: trial.value if trial.state.name == "COMPLETE" else None,
+            "note": trial.user_attrs.get("note", ""),
+        }
+        for trial in search.trials()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("run")
+
+
+def _conclude(search: Search, folder: Path, console: Console) -> int:
+    found, best, metric = results(search), search.best(), search.sweep.metric
+    found.map(harmless).to_csv(folder / "results.csv", lineterminator="\n")
+    console.print(_table(search, found, None if best is None else best.number))
     if best is None:
         console.print("No run succeeded; see the .log files in the sweep's folder.")
         return 1
-    text = yaml.safe_dump(
-        {"run": best.number, sweep.metric: best.value, "parameters": dict(best.parameters)}, sort_keys=False
-    )
+    parameters = search.settings(best)
+    text = yaml.safe_dump({"run": best.number, metric: best.value, "parameters": parameters}, sort_keys=False)
     (folder / "best.yaml").write_text(text, encoding="utf-8")
-    settings = " ".join(f"{name}={value}" for name, value in best.parameters.items())
-    console.print(
-        f"Best: run {best.number:03d}, {sweep.metric} = {best.value:.5g} with {settings}",
-        highlight=False,
-        markup=False,
-    )
+    settings = " ".join(f"{name}={value}" for name, value in parameters.items())
+    line = f"Best: run {best.number:03d}, {metric} = {best.value:.5g} with {settings}"
+    console.print(line, highlight=False, markup=False)
     return 0
 
 
-def _table(sweep: Sweep, runs: list[SweepRun], best: SweepRun | None) -> Table:
-    table = Table(title=f"Sweep {sweep.name} ({sweep.method})")
-    for heading in ("run", *sweep.parameters, "state", "iterations", sweep.metric):
+def _table(search: Search, found: pd.DataFrame, best: int | None) -> Table:
+    columns = list(found.columns.drop("note"))
+    table = Table(title=f"Sweep {search.sweep.name} ({search.sweep.method})")
+    for heading in ("run", *columns):
         table.add_column(heading, justify="right")
-    for run in runs:
-        cells = _cells(sweep, run)
-        table.add_row(
-            *(escape(str(cell)) for cell in cells),
-            style="bold green" if best is not None and run.number == best.number else None,
-        )
+    for number, row in found[columns].iterrows():
+        cells = [f"{v:.5g}" if isinstance(v, float) else str(v) for v in row]
+        table.add_row(f"{number:03d}", *map(escape, cells), style="bold green" if number == best else None)
     return table
-
-
-def _cells(sweep: Sweep, run: SweepRun) -> list:
-    value = "–" if run.value is None else f"{run.value:.6g}"
-    drawn = [
-        f"{v:.4g}" if isinstance(v, float) else v for v in (run.parameters[name] for name in sweep.parameters)
-    ]
-    return [f"{run.number:03d}", *drawn, run.state, len(run.history), value]
-
-
-def _write_csv(sweep: Sweep, runs: list[SweepRun], path: Path) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["run", *sweep.parameters, "state", "iterations", sweep.metric, "note"])
-        for run in runs:
-            values = [harmless(run.parameters[name]) for name in sweep.parameters]
-            writer.writerow([run.number, *values, run.state, len(run.history), run.value, harmless(run.note)])
 
 
 if __name__ == "__main__":

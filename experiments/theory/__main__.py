@@ -11,7 +11,7 @@ from pathlib import Path
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-from experiments.theory.progress import progress  # noqa: E402
+from experiments.theory.figures import write_figures  # noqa: E402
 from experiments.theory.settings import full_plan, quick_plan  # noqa: E402
 from experiments.theory.study import run_study  # noqa: E402
 from experiments.theory.tables import headline, write_tables  # noqa: E402
@@ -37,15 +37,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the study, write its tables and figures, print the headline."""
     options = parse(arguments)
     plan = full_plan() if options.full else quick_plan()
-    results = run_study(plan, max(1, options.jobs), progress)
+    results = run_study(plan, max(1, options.jobs))
     command = f"python -m experiments.theory --{plan.name}"
     paths = write_tables(results, options.out, command)
-    try:
-        from experiments.theory.figures import write_figures
-    except ImportError as error:  # matplotlib comes with the `learn` extra
-        print(f"no figures: {error}; install the `learn` extra", file=sys.stderr)
-    else:
-        paths += write_figures(results, options.out, command)
+    paths += write_figures(results, options.out, command)
     print(headline(results))
     print(f"\n{len(paths)} files in {options.out}")
     return 0

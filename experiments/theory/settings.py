@@ -71,8 +71,6 @@ class Plan:
     """Batches of 25 random instances for the lemmas."""
     broken_instances: int
     """Instances per broken assumption."""
-    speedup_horizon: int = 2000
-    """T at which the gain from vectorising is measured."""
 
     def horizons_of(self, setting: Setting) -> tuple[int, ...]:
         """The T at which a setting is run."""

@@ -84,8 +84,8 @@ def simulate(
 ) -> Trace:
     """Play the whole horizon; `observers` are called after each phase.
 
-    `at_once` limits how many rounds one array operation covers (default: the whole phase); the result is
-    the same. 1 is there to measure what the vectorisation buys.
+    `at_once` limits how many rounds one array operation covers (default: the whole phase), which holds less in memory;
+    the result is the same.
     """
     return _Run(bandit, learner).play(observers, at_once)
 

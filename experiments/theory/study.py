@@ -8,9 +8,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import track
 
 from atlas_gym.evaluation.safe_start import safe_children
 from experiments.theory.checks import PathChecks, Tally, merged
@@ -20,7 +24,8 @@ from experiments.theory.measures import Cell, measure
 from experiments.theory.model import BanditSettings, make_bandits
 from experiments.theory.settings import Plan, Setting
 from experiments.theory.simulate import simulate
-from experiments.theory.speedup import Timing, measure_speedup
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,6 @@ class Results:
     """What Lemma A.3 says along the main drifts."""
     floor_prices: list[FloorPrice]
     """What a constant floor costs for ever."""
-    timings: list[Timing]
-    """What vectorising over seeds and rounds buys."""
     seconds: float
     """Wall time of the study."""
     cpu_seconds: float
@@ -62,8 +65,8 @@ def run_cell(setting: Setting, horizon: int, seeds: int) -> tuple[Cell, dict[str
     return measure(bandit, simulate(bandit, setting.learner, [checks])), checks.tallies
 
 
-def run_study(plan: Plan, jobs: int, progress: Callable[[str, int], object]) -> Results:
-    """Run everything in `plan`; `progress` is `experiments.theory.progress.progress` or a stand-in."""
+def run_study(plan: Plan, jobs: int) -> Results:
+    """Run everything in `plan`, in so many processes."""
     began, spent = time.monotonic(), _cpu_seconds()
     tasks: dict[object, tuple] = {}
     for setting in plan.settings:
@@ -72,7 +75,7 @@ def run_study(plan: Plan, jobs: int, progress: Callable[[str, int], object]) -> 
     for number in range(plan.lemma_batches):
         tasks["instances", number] = (random_batch, number)
     tasks["broken"] = (broken_assumptions, plan.broken_instances)
-    done = _run(tasks, jobs, progress)
+    done = _run(tasks, jobs)
     return Results(
         plan=plan,
         cells={s: [done[s, horizon][0] for horizon in plan.horizons_of(s)] for s in plan.settings},
@@ -81,32 +84,27 @@ def run_study(plan: Plan, jobs: int, progress: Callable[[str, int], object]) -> 
         broken=done["broken"],
         margins=margins_along(plan.seeds, plan.horizons),
         floor_prices=floor_prices(plan.seeds),
-        timings=measure_speedup(plan.speedup_horizon, plan.seeds),
         seconds=time.monotonic() - began,
         cpu_seconds=_cpu_seconds() - spent,
         jobs=jobs,
     )
 
 
-def _run(tasks: dict[object, tuple], jobs: int, progress: Callable) -> dict:
-    with progress("regret study", len(tasks)) as advance:
-        if jobs == 1:
-            done = {}
-            for key, (function, *arguments) in tasks.items():
-                done[key] = function(*arguments)
-                advance()
-            return done
-        # Long horizons first, so that no worker starts a long task when the others are done.
-        order = sorted(tasks, key=lambda key: -_horizon(tasks[key]))
-        # Spawned, not forked: the parent may already hold threads of a numerical library.
-        spawned = multiprocessing.get_context("spawn")
-        with safe_children(), ProcessPoolExecutor(jobs, mp_context=spawned) as pool:
-            futures = {pool.submit(*tasks[key]): key for key in order}
-            done = {}
-            for future in as_completed(futures):
-                done[futures[future]] = future.result()
-                advance()
-            return done
+def _run(tasks: dict[object, tuple], jobs: int) -> dict:
+    if jobs == 1:
+        return {key: f(*arguments) for key, (f, *arguments) in _watched(tasks.items(), len(tasks))}
+    # Long horizons first, so that no worker starts a long task when the others are done.
+    order = sorted(tasks, key=lambda key: -_horizon(tasks[key]))
+    # Spawned, not forked: the parent may already hold threads of a numerical library.
+    spawned = multiprocessing.get_context("spawn")
+    with safe_children(), ProcessPoolExecutor(jobs, mp_context=spawned) as pool:
+        futures = {pool.submit(*tasks[key]): key for key in order}
+        return {futures[future]: future.result() for future in _watched(as_completed(futures), len(tasks))}
+
+
+def _watched(tasks: Iterable[T], total: int) -> Iterable[T]:
+    """The same, with a progress bar for whoever watches."""
+    return track(tasks, "theory study", total=total, console=Console(stderr=True))
 
 
 def _cpu_seconds() -> float:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from experiments.theory.checks import Tally
 from experiments.theory.measures import Cell, interval, slope, slopes_by_seed
@@ -39,7 +39,6 @@ def write_tables(results: Results, folder: Path, command: str) -> list[Path]:
         "broken": broken,
         "margins": [vars(row) for row in results.margins],
         "floor_prices": [vars(row) for row in results.floor_prices],
-        "speedup": [vars(row) for row in results.timings],
     }
     paths = [_write_csv(folder / f"{name}.csv", rows) for name, rows in tables.items()]
     report = folder / "tables.md"
@@ -71,8 +70,6 @@ def headline(results: Results) -> str:
             ),
             f"lemmas: {violations} violations on {instances} random instances and all paths of the study",
             f"decomposition: |regret − learning − bias| ≤ {gap:.1e} in every round",
-            "time against seeds and rounds one by one: "
-            + ", ".join(f"1/{t.speedup:.1f} (seeds {t.batch}, {t.rounds})" for t in results.timings[1:]),
             f"{results.seconds:.0f} s in {results.jobs} processes, {results.cpu_seconds:.0f} s of processor time",
         ]
     )
@@ -92,7 +89,6 @@ def _report(results: Results, command: str) -> str:
     parts += ["## What a constant floor costs: θ known, no drift, t → ∞", _floor_table(results)]
     parts += ["## Lemmas", _lemma_table(results), "## Broken assumptions", _broken_table(results)]
     parts += ["## Lemma A.3 along the drifts", _margin_table(results)]
-    parts += ["## Vectorising", _speed_table(results)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -198,31 +194,6 @@ def _floor_table(results: Results) -> str:
     return _markdown(header, lines)
 
 
-def _speed_table(results: Results) -> str:
-    header = (
-        "T",
-        "seeds",
-        "seeds played",
-        "rounds played",
-        "seconds",
-        "times faster",
-        "largest difference of R",
-    )
-    lines = (
-        [
-            str(t.horizon),
-            str(t.seeds),
-            t.batch,
-            t.rounds,
-            f"{t.seconds:.2f}",
-            f"{t.speedup:.1f}",
-            f"{t.difference:.0e}",
-        ]
-        for t in results.timings
-    )
-    return _markdown(header, lines)
-
-
 def _cell_rows(setting: Setting, cells: list[Cell]) -> list[dict]:
     return [
         _settings_columns(setting) | {"horizon": cell.horizon, "budget": cell.budget} | _means(cell)
@@ -273,10 +244,5 @@ def _markdown(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def _write_csv(path: Path, rows: list[dict]) -> Path:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(
-            {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows
-        )
+    pd.DataFrame(rows).to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
     return path

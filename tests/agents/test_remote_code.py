@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from agents.engines.serving import tokenizer_of
-from agents.engines.settings import BackendSettings
+from agents.engines.settings import BackendSettings, VLLMSettings
 from agents.models.loading import load_model
 from agents.models.policy import Policy
 from tests.tiny_model import save_tiny_model
@@ -40,3 +40,9 @@ def hostile(tmp_path, monkeypatch):
 def test_no_code_of_a_model_folder_runs(hostile, load):
     with pytest.raises(Exception, match=r"trust_remote_code|own"):
         load(hostile)
+
+
+@pytest.mark.parametrize("trust", [True, False])
+def test_vllm_cannot_be_told_to_run_it(trust):
+    with pytest.raises(ValueError, match=r"vllm\.extra must not hold trust_remote_code"):
+        VLLMSettings(extra={"trust_remote_code": trust})

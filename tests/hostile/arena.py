@@ -4,6 +4,7 @@ import contextlib
 import os
 import queue
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from atlas_gym.evaluation import ConfinedEvaluator, Evaluation
@@ -40,19 +41,22 @@ class Record:
 
 
 def attacks_on(seat: Seat) -> tuple[Attack, ...]:
-    """The general catalogue and what is meant for this environment."""
-    return (*ATTACKS, *seat.attacks)
+    """What works on this machine of the general catalogue and of what is meant for this environment."""
+    return tuple(attack for attack in (*ATTACKS, *seat.attacks) if attack.works_here)
 
 
-def run(seat: Seat, lanes: int = LANES) -> Record:
-    """Evaluate every attack; each lane has its own evaluator and scene. The process has many files open."""
+@contextlib.contextmanager
+def many_open_files() -> Iterator[None]:
+    """This process holds `OPEN_FILES` files in the block."""
     with contextlib.ExitStack() as stack:
         for _ in range(OPEN_FILES):
             stack.enter_context(open(os.devnull))
-        return _run(seat, lanes)
+        yield
 
 
-def _run(seat: Seat, lanes: int) -> Record:
+@many_open_files()
+def run(seat: Seat, lanes: int = LANES) -> Record:
+    """Evaluate every attack; each lane has its own evaluator and scene. The process has many files open."""
     record, waiting = Record(), queue.SimpleQueue[Attack]()
     for attack in attacks_on(seat):
         waiting.put(attack)

@@ -1,7 +1,8 @@
 """An attack, and how it becomes a program of one environment."""
 
+import platform
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +57,13 @@ class Attack:
     """The statuses in which it may end."""
     when: str = "first"
     """`load`: while the program is loaded; `first`: in the first call; `always`: in every call."""
+    machine: str = ""
+    """The architecture whose call numbers it uses; it is skipped on others. Empty: any."""
+
+    @property
+    def works_here(self) -> bool:
+        """Whether this machine knows its system calls by the numbers that it uses."""
+        return self.machine in ("", platform.machine())
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,8 @@ class Seat:
     """Body of `best(names, arguments)`: the best answer, from the local names of a trusted frame; or None."""
     play_bare: Callable[[str, Any], float] | None = None
     """The same game by plain calls in one process: program and task -> score."""
+    spared: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Attacks that achieve nothing against those plain calls, by name, beyond `catalogue.unconfined`; and why."""
     prelude: str = ""
     """Further imports."""
     margin: float = 0.0

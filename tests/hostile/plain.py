@@ -31,7 +31,7 @@ def run(seat: Seat) -> dict[str, list[str]]:
     achieved = {}
     with Scene() as scene:
         honest = seat.play_bare(seat.honest, seat.task)
-        for attack in ATTACKS:
+        for attack in filter(lambda attack: attack.works_here, ATTACKS):
             evaluation, disasters = _evaluate(seat, attack, scene)
             achieved[attack.name] = disasters + scene.harm(evaluation, honest, LIMIT_S)
             for pid in orphans(patience_s=0.0):
@@ -102,7 +102,7 @@ def _be_evaluator(seat: Seat, attack: Attack, scene: Scene, write_fd: int) -> No
 def _play(seat: Seat, program: str) -> tuple[float | None, str]:
     """Score and error text. An evaluator without confinement catches what `except Exception` catches."""
     try:
-        return float(seat.play_bare(program, seat.task)), ""
+        return seat.play_bare(program, seat.task), ""
     except Exception as error:  # noqa: BLE001 - the program's mistakes
         return None, str(error)
 

@@ -11,11 +11,14 @@ from pathlib import Path
 
 from atlas_gym.evaluation import Evaluation
 from atlas_gym.evaluation.patience import STARVED
+from atlas_gym.sandbox import boot
 from tests.hostile.attack import BOAST
 
 CANARY = "canary-1c9e4b"
-ORPHAN_SECONDS = "86.417"
-"""Argument of the `sleep` that attacks start: tells their orphans from everybody else's processes."""
+ORPHAN_SECONDS = f"86.{os.getpid():07d}"
+"""Argument of the `sleep` that attacks start: tells the orphans of this process from everybody else's."""
+_WORKER = str(Path(boot.__file__).resolve()).encode()
+"""Argument of the workers of this installation, whoever started them."""
 
 
 class Scene:
@@ -124,7 +127,7 @@ def _orphans_now() -> list[int]:
         with contextlib.suppress(OSError, IndexError):
             command = (entry / "cmdline").read_bytes().split(b"\0")
             parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            lost_worker = parent == 1 and any(part.endswith(b"sandbox/boot.py") for part in command)
+            lost_worker = parent == 1 and _WORKER in command
             if lost_worker or ORPHAN_SECONDS.encode() in command:
                 found.append(int(entry.name))
     return [pid for pid in found if pid != os.getpid()]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import gymnasium
+import numpy as np
 
 import atlas_gym
 from atlas_gym.evaluation import Limits
@@ -14,6 +15,17 @@ from tests.hostile.catalogue import pinn
 
 LIMITS = Limits(wall_s=2.0, cpu_s=5.0, memory_mb=256)
 
+
+def play_naively(program: str, task: toy.ToyTask) -> float:
+    """The toy's game as evaluators without confinement play it: with functions that the program may replace."""
+    hints, hidden = task.numbers()
+    namespace: dict = {}
+    exec(compile(program, "<program>", "exec"), namespace)
+    guesses = [[float(namespace["guess"](hint, t)) for hint in row] for t, row in enumerate(hints)]
+    distance = np.mean(np.abs(np.subtract(guesses, hidden)))
+    return -float(distance)
+
+
 TOY = Seat(
     env_id="toy",
     task=toy.ToyTask(steps=10, limits=LIMITS),
@@ -21,7 +33,14 @@ TOY = Seat(
     signature="hint, t",
     answer="0.0",
     honest=toy.HONEST,
-    play_bare=toy.play_bare,
+    play_bare=play_naively,
+    spared={
+        "search the garbage collector's objects": "hidden numbers are local variables",
+        "search every module": "hidden numbers are local variables",
+        "the second replica exits": "it loads the program once",
+        "the second replica hangs": "it loads the program once",
+        "the second replica hangs in its first call": "it loads the program once",
+    },
     steal="""
     hints, hidden = names.get('hints'), names.get('hidden')
     if isinstance(hidden, np.ndarray):
@@ -42,6 +61,11 @@ def bandit() -> Seat:
         answer="0",
         honest=spec.starts["named"],
         play_bare=play_bare,
+        spared={
+            "replace numpy's means and sums": "its score is a method of an array",
+            "not a number": "arms are whole numbers",
+            "an integer with an evil index": "arms are compared as the integers that they are",
+        },
         steal="""
     instances = names.get('instances')
     contexts = getattr(instances, 'contexts', None)

@@ -5,9 +5,10 @@ import functools
 import pytest
 
 from tests.hostile import arena, scene
+from tests.hostile.catalogue import ATTACKS
 from tests.hostile.seats import SEATS, registered_ids
 
-PAIRS = [(env_id, attack) for env_id in registered_ids() for attack in arena.attacks_on(SEATS[env_id]())]
+PAIRS = [(env_id, attack) for env_id in registered_ids() for attack in (*ATTACKS, *SEATS[env_id]().attacks)]
 
 
 @functools.cache
@@ -17,6 +18,8 @@ def record_of(env_id: str) -> arena.Record:
 
 @pytest.mark.parametrize(("env_id", "attack"), PAIRS, ids=[f"{env_id}: {a.name}" for env_id, a in PAIRS])
 def test_attack_comes_to_nothing(env_id, attack):
+    if not attack.works_here:
+        pytest.skip(f"it calls the kernel by numbers of {attack.machine}")
     outcome = record_of(env_id).outcomes[attack.name]
     assert outcome.harm == [], outcome.evaluation
     assert outcome.evaluation.status in attack.statuses, outcome.evaluation

@@ -18,7 +18,7 @@ from atlas_gym.evaluation import ConfinedEvaluator, UnconfinedEvaluator
 
 package = Path(atlas_gym.__file__).parent
 assert package.is_relative_to(sys.prefix), package
-expert = package / "bandit" / "programs" / "kalman.py"
+expert = package / "tasks" / "bandit" / "experts" / "kalman.py"
 assert expert.exists()
 honest = atlas_gym.make_task("ATLAS-Bandit-v0").starts["named"]
 task = atlas_gym.make_task("ATLAS-Bandit-v0", seed=0, horizon=20, replicas=1)

@@ -1,13 +1,15 @@
-"""The suite can fail: against a plain `exec` in the evaluator's process most attacks succeed."""
+"""The suite can fail: against a plain `exec` in the evaluator's process every attack succeeds that can."""
 
 import json
-import platform
+import os
 import subprocess
 import sys
 
 import pytest
 
-from tests.hostile.catalogue import marks
+from tests.hostile.catalogue import ATTACKS
+from tests.hostile.catalogue.unconfined import NOTHING_GAINED, ROOT_ONLY
+from tests.hostile.seats import SEATS
 
 
 def achieved(env_id: str) -> dict[str, list[str]]:
@@ -17,16 +19,19 @@ def achieved(env_id: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("env_id", ["toy", pytest.param("ATLAS-Bandit-v0", marks=pytest.mark.slow)])
-def test_most_attacks_succeed_without_confinement(env_id):
+def test_every_attack_succeeds_without_confinement_that_can(env_id):
     found = achieved(env_id)
-    successes = [name for name, harm in found.items() if harm]
-    print(f"{env_id}: {len(successes)} of {len(found)} attacks succeed against a plain exec")
-    assert len(successes) > len(found) / 2
+    print(f"{env_id}: {sum(map(bool, found.values()))} of {len(found)} attacks succeed against a plain exec")
+    excused = {*NOTHING_GAINED, *SEATS[env_id]().spared, *(ROOT_ONLY if os.getuid() != 0 else ())}
+    assert [name for name, harm in found.items() if not harm and name not in excused] == []
     assert "forged a score" in found["walk the callers' frames"]
     assert "wrote a file" in found["write a file"]
     assert "reached the network" in found["connect by TCP"]
     assert "stopped or killed a process" in found["kill another process"]
     assert "took the evaluator down" in found["os._exit with success"]
     assert "hung the evaluator" in found["an endless loop"]
-    if platform.machine() == "x86_64":
-        assert [attack.name for attack in marks.ATTACKS if not found[attack.name]] == []
+
+
+def test_only_attacks_of_the_catalogue_are_excused():
+    excused = {*NOTHING_GAINED, *ROOT_ONLY, *SEATS["toy"]().spared, *SEATS["ATLAS-Bandit-v0"]().spared}
+    assert excused <= {attack.name for attack in ATTACKS}

@@ -95,6 +95,15 @@ def test_oversized_requests_and_messages_are_refused(url):
         assert session.reset(seed=0).observation["prompt"]
 
 
+@pytest.mark.parametrize("seed", ["1e400", "-1e400", "1.5", '"one"', "-1", "NaN"])
+def test_a_seed_that_is_none_is_refused_in_words(url, seed):
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    request = urllib.request.Request(url + "/reset", data=f'{{"seed": {seed}}}'.encode(), headers=headers)
+    with pytest.raises(urllib.error.HTTPError, match="422") as refused:
+        urllib.request.urlopen(request, timeout=60)
+    assert "seed" in refused.value.read().decode()
+
+
 def test_twenty_sessions_at_once_keep_their_own_episodes(url):
     together = threading.Barrier(20)
 

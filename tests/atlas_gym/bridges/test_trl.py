@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import atlas_gym
 from atlas_gym.bridges.answer import program_in
 from atlas_gym.bridges.trl import ProgramEnvironment, ProgramReward
+from atlas_gym.evaluation import ConfinedEvaluator, InfrastructureError
 from atlas_gym.optional import require
 
 SMALL = {"horizon": 60, "replicas": 1}
@@ -80,6 +81,26 @@ def test_the_environment_class_remembers_its_best_program():
     assert "over" in environment.submit(GOOD)
     environment.reset()
     assert environment.get_reward() == SPEC.worst_score
+
+
+def test_no_reward_is_due_after_a_failure_of_the_machine(monkeypatch):
+    class Short(ProgramEnvironment):
+        constants = SMALL
+
+    def spoil(self, program, task):
+        raise InfrastructureError("no room")
+
+    environment = Short()
+    environment.reset(seed=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(ConfinedEvaluator, "evaluate", spoil)
+        with pytest.raises(InfrastructureError, match="no room"):
+            environment.submit(GOOD)
+    with pytest.raises(InfrastructureError, match="no room"):
+        environment.get_reward()
+    environment.reset(seed=1)
+    environment.submit(GOOD)
+    assert environment.get_reward() == score(GOOD, 1)
 
 
 def test_a_missing_package_is_named_with_its_extra():

@@ -26,7 +26,8 @@ def test_report_ends_with_a_verdict(capsys, monkeypatch, without_torch):
     monkeypatch.setenv(SECRET_VARIABLE, "public")
     assert doctor.main() == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "The confined evaluator works here."
+    assert lines[-2] == "The confined evaluator works here."
+    assert "threat-model" in lines[-1]
     assert any("torch is not installed" in line for line in lines)
     assert any(line.split()[:3] == ["NO", "secret", "streams"] for line in lines)
 

@@ -1,15 +1,12 @@
 """The shipped configurations load, and a dry run says what they would do without doing any of it."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 
 from agents.models import loading
-from experiments.cli import run
-from experiments.cli.estimate import estimate
-from experiments.cli.rates import gpus_for, parameters_of
-from experiments.cli.workload import count
+from experiments.cli import dry_run, run
+from experiments.cli.dry_run import count, time_start
 from trainers.loop.config import load_config
 from trainers.store.plain import SettingsError
 
@@ -17,9 +14,7 @@ CONFIGS = sorted((Path(run.__file__).parents[1] / "configs").glob("*.yaml"))
 
 
 def planned(name, **changes):
-    config = load_config(Path(run.__file__).parents[1] / "configs" / f"{name}.yaml", changes)
-    work = count(config)
-    return config, work, estimate(config, work)
+    return count(load_config(Path(run.__file__).parents[1] / "configs" / f"{name}.yaml", changes))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -29,63 +24,47 @@ def test_a_dry_run_prints_the_plan_and_does_nothing(path, tmp_path, monkeypatch,
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(loading, "resolve_model", touched)
+    monkeypatch.setattr(dry_run, "time_start", lambda config: (0.5, 0.25))
     assert run.main(["--config", str(path), "--dry-run"]) == 0
     said = capsys.readouterr().out
     config = load_config(path, {})
-    expected = [config.model, config.env, "evaluations", "from beginning to end", "Assumptions"]
+    work = count(config)
+    hours = work.evaluations * 0.5 / config.workers
+    expected = [config.model, config.env, f"{work.evaluations:,}", "timed here", dry_run._time(hours)]
     assert not [text for text in expected if text not in said]
-    assert ("GPU hours" in said) == (config.device == "cuda" or "llm" in said)
-    assert "not known" not in said
     assert not list(tmp_path.iterdir())
 
 
+def test_the_starting_program_is_timed():
+    wall, cpu = time_start(load_config(None, {"env_args": {"replicas": 1, "horizon": 200}}))
+    assert wall > 0
+    assert cpu > 0
+
+
 def test_what_is_counted_is_what_the_configuration_decides():
-    config, work, _ = planned("default")
-    assert work.exploration.completions == 24 * 6 * 8
-    assert work.exploration.prompts == 24 * 6
-    assert work.phases == config.phases == 2
-    assert work.steps == 16
-    # Three policies answer 4 prompts 8 times; the probe asks every hole 10 times, before and after.
-    assert (work.measuring.completions // 2 - 3 * 4 * 8) % 20 == 0
-    # The main job's own figures: 9570 tokens drawn, 57 thousand read, 38 thousand trained.
-    assert work.exploration.drawn == pytest.approx(9570, rel=0.01)
-    assert work.exploration.read == pytest.approx(57_100, rel=0.15)
-    assert work.trained == pytest.approx(38_200, rel=0.2)
+    work = planned("default")
+    assert work.candidates == 24 * 6 * 8
+    assert (work.pairs, work.steps) == (2 * 64, 2 * 16)
+    # Three policies answer 4 prompts 8 times; the probe asks every place 10 times, before and after.
+    assert (work.measured // 2 - 3 * 4 * 8) % 20 == 0
+    assert work.evaluations == work.candidates + work.patches + work.measured + 2 * 16
 
 
 def test_work_grows_with_what_asks_for_it():
-    _, once, cost = planned("default")
-    _, twice, cost_twice = planned("default", rounds=48)
-    assert twice.exploration.drawn == pytest.approx(2 * once.exploration.drawn, rel=1e-3)
-    _, probed, _ = planned("default", probe={"prompts": 100, "samples": 16})
-    assert probed.measuring.completions == 2 * (3 * 4 * 8 + 2 * 100 * 16)
-    assert cost_twice.exploring == pytest.approx(2 * cost.exploring, rel=1e-3)
-    _, search, searching = planned("default", method="search")
-    assert (search.phases, search.trained, searching.tuning) == (0, 0, 0.0)
+    assert planned("default", rounds=48).candidates == 2 * planned("default").candidates
+    assert planned("default", probe={"prompts": 100, "samples": 16}).measured == 2 * (
+        3 * 4 * 8 + 2 * 100 * 16
+    )
+    search = planned("default", method="search")
+    assert (search.pairs, search.steps, search.measured) == (0, 0, 0)
 
 
-def test_supporters_cost_time_and_machines_only_behind_endpoints():
-    _, rules, cost = planned("default")
-    assert cost.consulting == cost.server_gpus == 0
-    assert {role.tokens for role in rules.consultations} == {0}
-    _, paper, paper_cost = planned("paper")
-    assert [role.calls for role in paper.consultations] == [3000, 24, 24]
-    assert paper_cost.server_gpus == 6
-    assert paper_cost.gpu_hours == pytest.approx(7 * paper_cost.wall / 3600)
-
-
-def test_processes_share_the_tuning():
-    eight, work, cost = planned("eight_gpu")
-    alone = dataclasses.replace(eight, launch=dataclasses.replace(eight.launch, processes=1))
-    assert cost.gpus == 8
-    assert 4 * cost.tuning < estimate(alone, work).tuning < 8 * cost.tuning
-
-
-def test_a_model_of_unknown_size_has_no_estimate():
-    _, _, cost = planned("one_gpu", model="somebody/something")
-    assert cost.exploring is cost.wall is cost.gpu_hours is None
-    assert parameters_of("Qwen/Qwen3-4B-Instruct") == 4e9
-    assert gpus_for("somebody/model-70B") == 4
+def test_consultations_end_at_their_budget():
+    assert list(planned("paper").consultations.values()) == [3000, 24, 24]
+    limited = planned("paper", supporters={"exploration": {"limits": {"calls": 10}}})
+    assert limited.consultations["exploration"] == 10
+    off = {role: {"form": "off"} for role in ("exploration", "strategist", "inspector")}
+    assert set(planned("default", supporters=off).consultations.values()) == {0}
 
 
 def test_files_are_laid_on_one_another(tmp_path):

@@ -2,7 +2,6 @@
 
 import pytest
 
-from experiments.benchmarks.synthetic import SyntheticRun, fill, write_config
 from experiments.report import data
 from experiments.report.comparison import group_runs
 from experiments.report.coverage import ROUNDS_SHOWN, coverage
@@ -10,6 +9,7 @@ from experiments.report.data import best_curve, read_run
 from experiments.report.page import render_page
 from experiments.report.payload import build_payload
 from experiments.report.selection import select
+from tests.experiments.report.long_run import SyntheticRun, fill, write_config
 from trainers.store.store import RunStore
 
 

@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+import yaml
 
 from experiments.report.__main__ import main
 from experiments.report.data import read_run
@@ -85,6 +86,16 @@ def test_the_environment_draws_the_first_and_the_best_program(run_folder):
 
 def test_a_picture_that_cannot_be_drawn_is_a_sentence(tmp_path):
     folder = make_run(tmp_path / "run", Layout(env="ATLAS-Unknown-v0", rounds=1))
+    (picture,) = draw_pictures(read_run(folder))
+    assert picture.png == ""
+    assert picture.text.startswith("Not drawn")
+
+
+@pytest.mark.parametrize("constants", ["{horizon: 1000000000, replicas: 1000}", "[1, 2]"])
+def test_a_picture_takes_no_memory_that_a_stranger_asks_for(tmp_path, constants):
+    folder = make_run(tmp_path / "run", Layout(rounds=1))
+    settings = yaml.safe_load((folder / "config.yaml").read_text()) | {"env_args": yaml.safe_load(constants)}
+    (folder / "config.yaml").write_text(yaml.safe_dump(settings))
     (picture,) = draw_pictures(read_run(folder))
     assert picture.png == ""
     assert picture.text.startswith("Not drawn")

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from experiments.studies.plan import Arm, Plan
-from experiments.studies.runner import DONE, do_runs
+from experiments.studies.plan import DONE, Arm, Plan, do_runs
 from experiments.studies.write import write_study
 from tests.experiments.report.synthetic import Layout, make_run
 

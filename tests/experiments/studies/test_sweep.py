@@ -11,8 +11,9 @@ import psutil
 import pytest
 import yaml
 
-from experiments.studies.state import SweepStore
-from experiments.studies.sweep import main
+from experiments.studies.search import Search
+from experiments.studies.sweep import main, results
+from experiments.studies.sweep_file import load_sweep
 from trainers.store.store import RunStore
 
 COMMAND = 'command: ["${interpreter}", "-m", "tests.experiments.fake_run", "${args_no_hyphens}"]\n'
@@ -31,12 +32,13 @@ def sweep(tmp_path):
     return run
 
 
-def runs_in(folder, text, seed=0):
-    store = SweepStore(folder, text, seed)
+def runs_in(folder):
+    """The rows of a sweep's results, as its store has them."""
+    search = Search(load_sweep(folder.parent / "sweep.yaml"), folder, 0)
     try:
-        return store.runs()
+        return [{"run": number, **row} for number, row in results(search).to_dict("index").items()]
     finally:
-        store.close()
+        search.close()
 
 
 def starts(folder):
@@ -79,17 +81,18 @@ def test_killed_in_the_middle_and_resumed(tmp_path, sweep):
     process.wait()
     _, alive = psutil.wait_procs(children, timeout=20)
     assert alive == [], "a killed sweep leaves no run behind"
-    before = {run.number: run for run in runs_in(folder, text)}
-    assert {run.state for run in before.values()} == {"finished", "running"}
+    before = {run["run"]: run for run in runs_in(folder)}
+    assert {run["state"] for run in before.values()} == {"finished", "running"}
     assert sweep(text, "--workers", "2") == 0
-    after = runs_in(folder, text)
-    assert [run.state for run in after] == ["finished"] * 4
-    assert all(after[n] == run for n, run in before.items() if run.state == "finished")
+    after = runs_in(folder)
+    assert [run["state"] for run in after] == ["finished"] * 4
+    done = [n for n, run in before.items() if run["state"] == "finished"]
+    assert all(after[n] == before[n] for n in done)
     again = starts(folder)
-    assert all(again[f"grid-{n:03d}"] == 1 for n, run in before.items() if run.state == "finished")
+    assert all(again[f"grid-{n:03d}"] == 1 for n in done)
     assert again["grid-002"] == 2, "it was under way"
     for run in after:
-        with RunStore.open_readonly(folder / f"grid-{run.number:03d}") as store:
+        with RunStore.open_readonly(folder / f"grid-{run['run']:03d}") as store:
             assert store.count("candidates") == 9, "resumed, not begun again on top"
     assert yaml.safe_load((folder / "best.yaml").read_text())["parameters"]["beta"] == 0.3
 
@@ -100,36 +103,36 @@ def test_hyperband_cuts_short_what_falls_behind(sweep, tmp_path):
         "parameters: {beta: {values: [0.3, 5.0, 6.0]}, rounds: {value: 6}, bad_waits_after: {value: 3}}\n"
     )
     assert sweep(text, "--workers", "1") == 0
-    first, second, third = runs_in(tmp_path / "s", text)
-    assert (first.state, len(first.history)) == ("finished", 6)
+    first, second, third = runs_in(tmp_path / "s")
+    assert (first["state"], first["iterations"]) == ("finished", 6)
     for run in (second, third):
-        assert run.state == "stopped"
-        assert 2 <= len(run.history) < 6
-        assert "cut short" in run.note
+        assert run["state"] == "stopped"
+        assert 2 <= run["iterations"] < 6
+        assert "cut short" in run["note"]
     assert yaml.safe_load((tmp_path / "s" / "best.yaml").read_text())["run"] == 0
 
 
 def test_a_failed_run_is_recorded_with_its_last_words_and_stops_nothing(sweep, tmp_path):
     text = HEAD + "method: grid\nparameters: {broken: {values: [true, false]}}\n"
     assert sweep(text) == 0
-    broken, fine = runs_in(tmp_path / "s", text)
-    assert (broken.state, fine.state) == ("failed", "finished")
-    assert broken.note == "exit code 1: this configuration cannot work"
+    broken, fine = runs_in(tmp_path / "s")
+    assert (broken["state"], fine["state"]) == ("failed", "finished")
+    assert broken["note"] == "exit code 1: this configuration cannot work"
 
 
 def test_a_command_that_never_works_ends_the_sweep(sweep, tmp_path, capsys):
     text = HEAD + "method: random\nparameters: {broken: {value: true}}\n"
     assert sweep(text) == 1
-    assert len(runs_in(tmp_path / "s", text)) == 3
+    assert len(runs_in(tmp_path / "s")) == 3
     assert "none has succeeded" in capsys.readouterr().out
 
 
 def test_the_cap_counts_runs_of_all_sessions(sweep, tmp_path):
     text = HEAD + "method: random\nrun_cap: 2\nparameters: {beta: {min: 0.0, max: 1.0}}\n"
     assert sweep(text) == 0
-    first = runs_in(tmp_path / "s", text)
+    first = runs_in(tmp_path / "s")
     assert sweep(text) == 0
-    assert runs_in(tmp_path / "s", text) == first
+    assert runs_in(tmp_path / "s") == first
     assert len(first) == 2
 
 
@@ -139,7 +142,15 @@ def test_a_folder_belongs_to_one_sweep_and_one_process(sweep, tmp_path, capsys):
     assert sweep(text + "# changed\n") == 2
     assert "another sweep file" in capsys.readouterr().err
     assert sweep(text, "--seed", "1") == 2
-    store = SweepStore(tmp_path / "s", text, 0)
+    search = Search(load_sweep(tmp_path / "sweep.yaml"), tmp_path / "s", 0)
     assert sweep(text) == 2
-    store.close()
+    search.close()
     assert "another process" in capsys.readouterr().err
+
+
+def test_without_optuna_the_extra_is_named(sweep, monkeypatch, capsys):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "optuna"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert sweep(GRID + "}\n") == 2
+    assert 'pip install "atlas-gym[optimisers]"' in capsys.readouterr().err

@@ -7,31 +7,34 @@ import yaml
 from wandb.apis.public.sweeps import _validate_config_and_fill_distribution
 from wandb.sdk.launch.sweeps.utils import create_sweep_command_args, load_sweep_config
 
-from experiments.studies.command import environment, expand
-from experiments.studies.parameters import Choice, SweepError
-from experiments.studies.search import next_parameters
-from experiments.studies.sweep_file import Sweep, load_sweep
+from experiments.studies.search import Search
+from experiments.studies.sweep_file import Sweep, SweepError, environment, expand, load_sweep, parse_parameter
 from trainers.loop.config import load_config
 from trainers.store.plain import parse_overrides
 
-FILES = sorted(Path("experiments/sweeps").glob("*.yaml"))
+FILES = sorted((Path(__file__).parents[3] / "experiments" / "sweeps").glob("*.yaml"))
 
 
 def sweep_with(command, **values):
-    parameters = {name: Choice((value,), (1.0,)) for name, value in values.items()}
+    parameters = {name: parse_parameter(name, {"value": value}) for name, value in values.items()}
     return Sweep("s", "random", "m", True, parameters, "train.py", tuple(command), None, None, "")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_configuration_of_a_file_is_a_run(path):
+def test_the_runs_of_a_file_exist_and_write_equal_numbers_of_candidates(path, tmp_path):
     sweep = load_sweep(path)
-    for seed in range(20):
-        parameters = next_parameters(sweep, [], seed)
+    search = Search(sweep, tmp_path / "s", 0)
+    drawn = [search.settings(search.next()) for _ in range(20 if sweep.run_cap is None else sweep.run_cap)]
+    search.close()
+    configs = []
+    for parameters in drawn:
         words = expand(sweep, parameters)
         assert words[1:4] == ["-m", "experiments.run", "--resume-if-exists"]
-        config = load_config(None, parse_overrides(words[4:]))
-        assert config.exploration.islands == parameters["exploration.islands"]
-        assert config.method == parameters["method"]
+        configs.append(load_config(None, parse_overrides(words[4:])))
+    assert [config.phase.beta for config in configs] == [parameters["phase.beta"] for parameters in drawn]
+    assert len({(c.method, c.rounds, c.exploration, c.supporters.exploration) for c in configs}) == 1
+    assert len({config.seed for config in configs}) > 1
+    assert (sweep.metric, sweep.maximize) == ("held_out_score", True)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -12,8 +12,8 @@ import psutil
 import pytest
 import yaml
 
-from experiments.studies.scheduler import best_run
-from experiments.studies.state import SweepStore
+from experiments.studies.search import Search
+from experiments.studies.sweep import results
 from experiments.studies.sweep_file import load_sweep
 from trainers.store.store import RunStore
 
@@ -48,35 +48,34 @@ def test_six_runs_killed_in_the_middle_and_resumed(tmp_path):
     process.wait()
     _, alive = psutil.wait_procs(children, timeout=120)
     assert alive == [], "a killed sweep leaves no run behind"
-    before = {run.number: run for run in runs_in(folder, file)}
-    assert [run.state for run in before.values()][-1] == "running"
+    before = {run["run"]: run for run in runs_in(folder, file)}
+    assert [run["state"] for run in before.values()][-1] == "running"
 
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     after = runs_in(folder, file)
     assert len(after) == RUNS
-    assert {run.state for run in after} <= {"finished", "stopped"}
-    assert all(after[n] == run for n, run in before.items() if run.state != "running")
+    assert {run["state"] for run in after} <= {"finished", "stopped"}
+    assert all(after[n] == run for n, run in before.items() if run["state"] != "running")
     for run in after:
-        with RunStore.open_readonly(folder / f"small-{run.number:03d}") as store:
+        name = f"small-{run['run']:03d}"
+        with RunStore.open_readonly(folder / name) as store:
             units = [(unit["round"], unit["group"]) for unit in store.unit_summaries()]
             assert units == sorted(set(units)), "no round twice"
-            assert run.state == "stopped" or units[-1][0] == ROUNDS
-        assert list(folder.glob(f"small-{run.number:03d}/wandb/offline-run-*")), "tracked without a server"
+            assert run["state"] == "stopped" or units[-1][0] == ROUNDS
+        assert list(folder.glob(f"{name}/wandb/offline-run-*")), "tracked without a server"
 
-    best = best_run(after, maximize=True)
-    assert best is not None
-    assert yaml.safe_load((folder / "best.yaml").read_text()) == {
-        "run": best.number, "explore/best": best.value, "parameters": dict(best.parameters)
-    }  # fmt: skip
-    assert f"Best: run {best.number:03d}" in done.stdout
+    best = max((run for run in after if run["state"] == "finished"), key=lambda run: run["held_out_score"])
+    found = yaml.safe_load((folder / "best.yaml").read_text())
+    assert (found["run"], found["held_out_score"]) == (best["run"], best["held_out_score"])
+    assert f"Best: run {best['run']:03d}" in done.stdout
     with (folder / "results.csv").open() as table:
-        assert [row["state"] for row in csv.DictReader(table)] == [run.state for run in after]
+        assert [row["state"] for row in csv.DictReader(table)] == [run["state"] for run in after]
 
 
 def runs_in(folder, file):
-    store = SweepStore(folder, load_sweep(file).text, 0)
+    search = Search(load_sweep(file), folder, 0)
     try:
-        return store.runs()
+        return [{"run": number, **row} for number, row in results(search).to_dict("index").items()]
     finally:
-        store.close()
+        search.close()

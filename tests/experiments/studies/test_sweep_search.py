@@ -1,39 +1,54 @@
-"""The search: W&B's notation, its choices, its early termination; a function of nothing but the runs."""
+"""The search: W&B's notation read into Optuna's, its choices, its early termination."""
 
+import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from experiments.studies.hyperband import Hyperband
-from experiments.studies.parameters import Choice, Number, SweepError, parse_parameter
-from experiments.studies.search import Trial, next_parameters
-from experiments.studies.sweep_file import load_sweep
+from experiments.studies.search import Search
+from experiments.studies.sweep_file import Halving, SweepError, load_sweep, parse_parameter
 
 HEAD = "metric: {name: explore/best, goal: maximize}\n"
 
 
-def sweep_of(tmp_path, text):
-    path = tmp_path / "sweep.yaml"
-    path.write_text(HEAD + text)
-    return load_sweep(path)
+@pytest.fixture
+def search_of(tmp_path):
+    """A search from the text of a sweep file; asked again, the same one continued."""
+    opened = []
+
+    def open_(text, seed=0, folder="s"):
+        path = tmp_path / "sweep.yaml"
+        path.write_text(HEAD + text)
+        for search in opened:
+            search.close()
+        opened.append(Search(load_sweep(path), tmp_path / folder, seed))
+        return opened[-1]
+
+    yield open_
+    for search in opened:
+        search.close()
+
+
+def choices(*values):
+    return CategoricalDistribution(tuple(json.dumps(value) for value in values))
 
 
 @pytest.mark.parametrize(
     ("entry", "parameter"),
     [
-        ({"value": 3}, Choice((3,), (1.0,))),
-        ({"values": ["a", None]}, Choice(("a", None), (0.5, 0.5))),
-        ({"values": [1, 2], "probabilities": [3, 1]}, Choice((1, 2), (0.75, 0.25))),
-        ({"min": 1, "max": 4}, Number(1, 4, integer=True)),
-        ({"min": 1.0, "max": 4}, Number(1.0, 4)),
-        ({"distribution": "log_uniform_values", "min": 1e-3, "max": 1}, Number(1e-3, 1, log=True)),
-        ({"distribution": "q_uniform", "min": 0, "max": 1, "q": 0.25}, Number(0, 1, step=0.25)),
+        ({"value": 3}, choices(3)),
+        ({"values": ["a", None, [1, 2]]}, choices("a", None, [1, 2])),
+        ({"min": 1, "max": 4}, IntDistribution(1, 4)),
+        ({"min": 1.0, "max": 4}, FloatDistribution(1.0, 4)),
+        ({"distribution": "log_uniform_values", "min": 1e-3, "max": 1}, FloatDistribution(1e-3, 1, log=True)),
+        ({"distribution": "q_uniform", "min": 0.1, "max": 1, "q": 0.25}, FloatDistribution(0.25, 1, step=0.25)),
+        ({"distribution": "q_uniform", "min": 5, "max": 31, "q": 10}, IntDistribution(10, 30, step=10)),
     ],
-)
-def test_parameters_are_read_as_wandb_writes_them(entry, parameter):
+)  # fmt: skip
+def test_parameters_mean_to_optuna_what_they_mean_to_wandb(entry, parameter):
     assert parse_parameter("x", entry) == parameter
 
 
@@ -41,9 +56,10 @@ def test_parameters_are_read_as_wandb_writes_them(entry, parameter):
     ("entry", "complaint"),
     [
         (3, "must be a mapping"), ({"parameters": {}}, "write its members as"), ({"min": 1}, "`min` and `max`"),
-        ({"min": 2, "max": 1}, "span nothing"), ({"values": []}, "at least one value"),
+        ({"min": 2, "max": 1}, "2.*1"), ({"values": []}, "choices"),
         ({"distribution": "normal", "min": 0, "max": 1}, "not supported"),
-        ({"distribution": "log_uniform_values", "min": 0, "max": 1}, "positive"),
+        ({"distribution": "log_uniform_values", "min": 0, "max": 1}, "low.*log"),
+        ({"values": [1, 2], "probabilities": [3, 1]}, "repeat a value"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused_with_the_parameters_name(entry, complaint):
@@ -52,39 +68,35 @@ def test_what_cannot_be_read_is_refused_with_the_parameters_name(entry, complain
     assert "parameters.beta" in str(caught.value)
 
 
-numbers = st.builds(
-    Number, st.floats(0.01, 1), st.floats(1, 100), st.booleans(), st.none() | st.sampled_from([0.5, 0.25])
-)
+@given(st.integers(1, 20), st.integers(0, 40), st.integers(1, 7))
+def test_steps_are_counted_from_zero(low, more, q):
+    inside = [value for value in range(low, low + more + 1) if value % q == 0]
+    entry = {"distribution": "q_uniform", "min": low, "max": low + more, "q": q}
+    if not inside:
+        with pytest.raises(SweepError):
+            parse_parameter("x", entry)
+    else:
+        found = parse_parameter("x", entry)
+        assert (found.low, found.high, found.step) == (inside[0], inside[-1], q)
 
 
-@given(numbers, st.integers(0, 1000))
-def test_samples_lie_between_the_bounds(number, seed):
-    assert number.low <= number.sample(np.random.default_rng(seed)) <= number.high
+def test_a_grid_is_every_combination_once_and_goes_on_where_it_was(search_of):
+    text = "method: grid\nparameters: {a: {values: [x, y]}, b: {min: 1, max: 3}, c: {value: 7}}"
+    search = search_of(text)
+    found = [search.settings(search.next()) for _ in range(2)]
+    search = search_of(text)
+    while (trial := search.next()) is not None:
+        found.append(search.settings(trial))
+    assert [tuple(cell.values()) for cell in found] == [(a, b, 7) for a in "xy" for b in (1, 2, 3)]
 
 
-def test_equal_ratios_are_equally_likely_on_a_log_scale():
-    rng, number = np.random.default_rng(0), Number(1e-4, 1, log=True)
-    below = np.mean([number.sample(rng) < 1e-2 for _ in range(4000)])
-    assert below == pytest.approx(0.5, abs=0.04)
-
-
-def test_a_grid_is_every_combination_once(tmp_path):
-    sweep = sweep_of(
-        tmp_path, "method: grid\nparameters: {a: {values: [x, y]}, b: {min: 1, max: 3}, c: {value: 7}}"
-    )
-    found, trials = [], []
-    while (cell := next_parameters(sweep, trials, 0)) is not None:
-        found.append(tuple(cell.values()))
-        trials.append(Trial(cell, "ended", 0.0))
-    assert sorted(found) == [(a, b, 7) for a in "xy" for b in (1, 2, 3)]
-
-
-def test_random_choices_follow_from_seed_and_number_alone(tmp_path):
-    sweep = sweep_of(tmp_path, "method: random\nparameters: {a: {min: 0.0, max: 1.0}}")
-    first = next_parameters(sweep, [], 1)
-    assert next_parameters(sweep, [], 1) == first
-    assert next_parameters(sweep, [], 2) != first
-    assert next_parameters(sweep, [Trial(first, "running", None)], 1) != first
+def test_random_choices_follow_from_seed_and_number_alone(search_of):
+    text = "method: random\nparameters: {a: {min: 0.0, max: 1.0}}"
+    drawn = [search_of(text, 1, "a").next().params for _ in range(3)]  # continued each time
+    search = search_of(text, 1, "b")
+    assert [search.next().params for _ in range(3)] == drawn
+    assert len({found["a"] for found in drawn}) == 3
+    assert search_of(text, 2, "c").next().params != drawn[0]
 
 
 @pytest.mark.parametrize("goal", ["maximize", "minimize"])
@@ -94,49 +106,39 @@ def test_bayes_finds_what_it_is_asked_for(tmp_path, goal):
         f"method: bayes\nmetric: {{name: m, goal: {goal}}}\n"
         "parameters: {x: {min: 0.0, max: 10.0}, n: {min: 1, max: 5}, kind: {values: [[1, 2], good]}}"
     )
-    sweep = load_sweep(path)
+    search = Search(load_sweep(path), tmp_path / "s", 5)
     sign = 1 if goal == "maximize" else -1
-    trials = []
     for _ in range(9):
-        drawn = next_parameters(sweep, trials, 5)
-        value = -((drawn["x"] - 7) ** 2) - abs(drawn["n"] - 2) - 20 * (drawn["kind"] != "good")
+        trial = search.next()
+        drawn = search.settings(trial)
         assert isinstance(drawn["n"], int)
-        trials.append(Trial(drawn, "ended", sign * value))
-    assert max(sign * trial.value for trial in trials) > -3
-    under_way = [
-        *trials,
-        Trial(trials[-1].parameters, "running", None),
-        Trial(trials[0].parameters, "failed", None),
-    ]
-    assert next_parameters(sweep, under_way, 5) == next_parameters(sweep, under_way, 5)
+        value = -((drawn["x"] - 7) ** 2) - abs(drawn["n"] - 2) - 20 * (drawn["kind"] != "good")
+        search.study.tell(trial, sign * value)
+    assert sign * search.best().value > -3
+    search.close()
 
 
-def test_hyperband_bands_are_wandbs():
-    assert Hyperband.parse({"type": "hyperband", "min_iter": 3}).bands[:4] == (3, 9, 27, 81)
-    assert Hyperband.parse({"type": "hyperband", "max_iter": 27, "s": 2}).bands == (3, 9)
-    assert Hyperband.parse({"type": "hyperband", "min_iter": 2, "eta": 1.5}).bands[:4] == (2, 3, 4, 6)
-    for wrong in (
-        {"type": "envelope"},
-        {"type": "hyperband"},
-        {"type": "hyperband", "min_iter": 3, "strict": True},
-    ):
-        with pytest.raises(SweepError):
-            Hyperband.parse(wrong)
+@pytest.mark.parametrize(
+    ("entry", "rule"),
+    [("min_iter: 3", Halving(3, 3)), ("max_iter: 27, s: 2", Halving(3, 3)), ("min_iter: 2, eta: 2", Halving(2, 2))],
+)  # fmt: skip
+def test_early_termination_is_read(search_of, entry, rule):
+    text = f"method: random\nearly_terminate: {{type: hyperband, {entry}}}\nparameters: {{a: {{value: 1}}}}"
+    assert search_of(text).sweep.early_terminate == rule
 
 
-def test_hyperband_lets_the_best_share_go_on():
-    rule = Hyperband((2, 4), eta=2)
-    histories = [[1, 5], [1, 4], [1, 3], [1, 2]]
-
-    def stopped(maximize, sign=1):
-        signed = [[sign * v for v in h] for h in histories]
-        return [rule.stops(h, signed[:i] + signed[i + 1 :], maximize) for i, h in enumerate(signed)]
-
-    assert stopped(True) == [False, False, True, True]
-    assert stopped(False, -1) == [False, False, True, True]
-    assert not rule.stops([0], histories, True), "no band is reached yet"
-    assert not rule.stops([0, 0], [], True), "the first at a band goes on"
-    assert not rule.stops([0, 9, 0, 0], histories, True), "nobody else is at the second band"
+def test_of_the_runs_that_have_come_as_far_the_best_share_goes_on(search_of):
+    search = search_of(
+        "method: random\nearly_terminate: {type: hyperband, min_iter: 2, eta: 2}\nparameters: {a: {value: 1}}"
+    )
+    stopped = []
+    for value in (5.0, 4.0, 6.0, 5.5):
+        trial = search.next()
+        trial.report(0.0, 1)
+        assert not trial.should_prune(), "no round is judged before the first"
+        trial.report(value, 2)
+        stopped.append(trial.should_prune())
+    assert stopped == [False, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -147,11 +149,13 @@ def test_hyperband_lets_the_best_share_go_on():
         ("method: random\nparameters: {a: {value: 1}}\nimage_uri: x", "image_uri"),
         ("method: random", "parameters are missing"),
         ("method: random\nparameters: {a: {value: 1}}\nrun_cap: 0", "run_cap"),
+        ("method: random\nparameters: {a: {value: 1}}\nearly_terminate: {type: envelope}", "type: hyperband"),
+        ("method: random\nparameters: {a: {value: 1}}\nearly_terminate: {type: hyperband}", "needs min_iter"),
     ],
 )
-def test_what_would_be_ignored_is_refused(tmp_path, text, complaint):
+def test_what_would_be_ignored_is_refused(search_of, text, complaint):
     with pytest.raises(SweepError, match=complaint):
-        sweep_of(tmp_path, text)
+        search_of(text)
 
 
 def test_a_sweep_without_metric_has_no_best_run(tmp_path):

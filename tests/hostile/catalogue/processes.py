@@ -6,8 +6,8 @@ from tests.hostile.scene import ORPHAN_SECONDS
 _CATEGORY = "processes and signals"
 
 
-def _attack(name, code, statuses=REFUSED, when="first"):
-    return Attack(name, _CATEGORY, code, statuses, when)
+def _attack(name, code, statuses=REFUSED, when="first", machine=""):
+    return Attack(name, _CATEGORY, code, statuses, when, machine)
 
 
 ATTACKS = (
@@ -65,6 +65,7 @@ ATTACKS = (
         if child > 0: boast('cloned')
         """,
         HARMLESS,
+        machine="x86_64",
     ),
     _attack(
         "a thread", "threading.Thread(target=time.sleep, args=(30,), daemon=True).start()\nboast('a thread')"
@@ -91,6 +92,7 @@ ATTACKS = (
         if libc.syscall(234, DECOY, DECOY, 9) == 0: boast('killed')
         """,
         HARMLESS,
+        machine="x86_64",
     ),
     _attack(
         "have the kernel signal another process",

@@ -176,8 +176,11 @@ ATTACKS = (
                     frame.f_locals[name] = -1e9
                     write_back(ctypes.py_object(frame), 0)
             return tracer
+        frame = sys._getframe()
+        while frame is not None:
+            frame.f_trace = tracer
+            frame = frame.f_back
         sys.settrace(tracer)
-        sys.setprofile(tracer)
         """,
     ),
     _attack(

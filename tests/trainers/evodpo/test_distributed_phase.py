@@ -89,6 +89,18 @@ def test_processes_together_do_what_one_does(folder, tmp_path, processes):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+def test_processes_are_shadowed_by_nothing_in_the_working_directory(folder, tmp_path, monkeypatch):
+    policy = make_policy(folder)
+    for name in ("hmac", "random", "json", "tempfile", "inspect", "queue"):
+        (tmp_path / f"{name}.py").write_text(f"raise RuntimeError('{name} was shadowed')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = phase(policy, tune=launched(LaunchSettings(processes=2), tmp_path / "jobs"))
+    assert len(found.steps) == 7
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_processes_that_fail_leave_the_policy_as_it_was(folder, tmp_path):
     policy = make_policy(folder)
     before = policy.digest(POLICY), policy.digest(REFERENCE)

@@ -56,3 +56,15 @@ def test_pictures_of_every_kind_of_outcome(evaluator):
     assert "relative_l2" in draw_text(good)
     assert "return statement missing" in draw_text(failed)
     assert "no program evaluated yet" in draw_text(None)
+
+
+@pytest.mark.parametrize(("size", "status"), [(-1.7e308, "error"), (1.7e308, "error"), (-1e99, "ok")])
+def test_a_huge_loss_is_refused_in_words_or_can_be_drawn(size, status):
+    env = gym.make("ATLAS-Burgers-v0", render_mode="rgb_array", **QUICK)
+    env.reset(seed=0)
+    *_, info = env.step(program(f"return residuals.mean() * 0 + ({size})"))
+    assert info["status"] == status
+    assert ("keep it between -1e+100 and 1e+100" in info["feedback"]) == (status == "error")
+    with np.errstate(all="raise"):
+        assert env.render().shape == (480, 640, 3)
+    env.close()

@@ -2,15 +2,13 @@
 
 Sizes and shares are those of real runs of the default configuration: six islands of eight samples a round, prompts
 of a kilobyte, programs of half a kilobyte that are line edits of their parents; of a hundred candidates about thirty
-are new programs that ran, twenty-five repeat an earlier one, the others failed. Scores rise ever more slowly. What a
-fine-tuning phase stores comes once in 20 000 candidates.
+are new programs that ran, twenty-five repeat an earlier one, the others failed. Scores rise ever more slowly.
 """
 
 import hashlib
 import math
 import random
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +16,12 @@ import yaml
 
 from agents.population.candidate import CandidateRecord
 from agents.proposals import Proposal
-from agents.supporters.call import SupporterCall
 from atlas_gym import make_task
 from trainers.loop.exploration import ExplorationSettings
 from trainers.store.store import RunStore
 
 LAYOUT = ExplorationSettings()
 PER_ROUND = LAYOUT.islands * LAYOUT.samples
-PHASE_EVERY = 20_000
-"""Candidates between two phases."""
 _NEW, _REPEATED = 0.30, 0.55
 _RECENT = 256
 _DIAGNOSIS = "Most of the regret falls in quarter {} of the run; {:.0%} of it after changes of the best arm."
@@ -158,31 +153,6 @@ def summary_of(round_: int, group: int, records: list[CandidateRecord]) -> dict[
     }  # fmt: skip
 
 
-def call_of(round_: int, island: int) -> SupporterCall:
-    """A consultation of the exploration supporter."""
-    return SupporterCall("exploration", "rules", "", ("round", round_, "island", island), "ok",
-                         outcome="alpha = 0.4: the confidence width dominates the estimate", seconds=0.002)  # fmt: skip
-
-
-def phase_of(phase: int, round_: int) -> dict[str, Any]:
-    """A phase's row."""
-    promoted = phase % 3 > 0
-    decision = {
-        "promote": promoted,
-        "kl": 0.08,
-        "gain": 0.01,
-        "min_gain": 0.0,
-        "max_kl": 0.2,
-        "reason": "kept: –",
-    }
-    return {
-        "phase": phase, "round": round_, "promoted": promoted, "kl": 0.08, "gain": 0.01, "gain_error": 0.01,
-        "pairs": 64, "loss": 0.6, "margin": 0.2, "accuracy": 0.7, "seconds": {"train": 30.0}, "decision": decision,
-        "controls": {"beta": 0.1, "score_threshold": 0.5, "epochs": 1, "learning_rate": 2e-4}, "changed_controls": [],
-        "warnings": [], "chosen": 0, "candidates": [{"name": "last", "kl": 0.08, "gain": 0.01}],
-    }  # fmt: skip
-
-
 def write_config(folder: Path, run: SyntheticRun) -> None:
     """The settings that a report reads of a run."""
     config = {
@@ -193,24 +163,8 @@ def write_config(folder: Path, run: SyntheticRun) -> None:
     (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
 
 
-def fill(store: RunStore, run: SyntheticRun, timed: AbstractContextManager = nullcontext()) -> int:  # noqa: B008
-    """Store a whole run; returns the number of candidates.
-
-    Args:
-        store: an empty store.
-        run: what to store.
-        timed: a context manager that is entered around every call of the store.
-    """
-    seeds = run.seeds()
-    store.add_unit(0, 0, seeds, {"round": 0, "group": 0})
-    count, phase = len(seeds), 1
+def fill(store: RunStore, run: SyntheticRun) -> None:
+    """Store a whole run in an empty store."""
+    store.add_unit(0, 0, run.seeds(), {"round": 0, "group": 0})
     for round_, group, records, proposals in run.units():
-        calls = [call_of(round_, island) for island in proposals]
-        summary = summary_of(round_, group, records)
-        with timed:
-            store.add_unit(round_, group, records, summary, proposals, calls)
-        count += len(records)
-        if group == LAYOUT.groups - 1 and count >= phase * PHASE_EVERY:
-            store.add_phase(phase, round_, phase % 3 > 0, phase_of(phase, round_), [])
-            phase += 1
-    return count
+        store.add_unit(round_, group, records, summary_of(round_, group, records), proposals, [])
