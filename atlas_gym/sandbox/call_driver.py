@@ -64,7 +64,9 @@ class Served:
 
 def _as_of_now(answer: Any) -> Any:
     """A copy, if the next call could change the answer."""
-    return answer if type(answer) in _UNCHANGING else decode(encode(answer))
+    if type(answer) in _UNCHANGING:
+        return answer
+    return answer.copy() if type(answer) is np.ndarray else decode(encode(answer))
 
 
 def serve(load: Callable[[], Callable[..., Any]], pipe: Any) -> None:
