@@ -11,6 +11,8 @@ from atlas_gym.evaluation.channel import CandidateError, sanitise
 _RANK = {"b": 0, "u": 1, "i": 1, "f": 2}
 """Kinds of arrays; one counts as another of the same or a higher rank."""
 
+_FLOAT64 = np.dtype(float)
+
 
 class Answer:
     """What a program returned; every method ends the evaluation with a message unless it is what is asked for.
@@ -44,13 +46,14 @@ class Answer:
         if type(value) is not np.ndarray:
             value = self._as_array()
         if shape is not None:
-            self._check_shape(value, (shape,) if isinstance(shape, int) else tuple(shape))
-        wanted = np.dtype(dtype)
-        if _RANK[value.dtype.kind] > _RANK.get(wanted.kind, -1):
-            self.refuse(f"an array of {value.dtype}", f"an array of {wanted}")
-        if finite and value.dtype.kind == "f" and not np.isfinite(value).all():
+            wanted_shape = (shape,) if isinstance(shape, int) else tuple(shape)
+            if value.shape != wanted_shape:
+                self._check_shape(value, wanted_shape)
+        if finite and value.dtype.kind == "f" and not np.logical_and.reduce(np.isfinite(value), axis=None):
             self.refuse("an array with NaN or infinity in it", "finite numbers")
-        return value if value.dtype == wanted else self._converted(value, wanted)
+        return (
+            value if dtype is float and value.dtype is _FLOAT64 else self._converted(value, np.dtype(dtype))
+        )
 
     def number(self, low: float = -math.inf, high: float = math.inf) -> float:
         """It as a finite float from `low` to `high`; an array of one number counts, a truth value does not."""
@@ -114,7 +117,9 @@ class Answer:
             self.refuse(f"an array of shape {value.shape}", f"shape {wanted}".replace("-1", "any"))
 
     def _converted(self, value: np.ndarray, wanted: np.dtype) -> np.ndarray:
-        converted = value.astype(wanted)
+        if _RANK[value.dtype.kind] > _RANK.get(wanted.kind, -1):
+            self.refuse(f"an array of {value.dtype}", f"an array of {wanted}")
+        converted = value.astype(wanted, copy=False)
         if wanted.kind in "iu" and not np.array_equal(converted, value):
             self.refuse("numbers too large", f"numbers that {wanted} holds")
         return converted

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import atlas_gym  # noqa: F401 - registers the environments
-from atlas_gym.cli.main import gallery
+from atlas_gym.cli import gallery
 from atlas_gym.evaluation import Evaluation, Limits, Status
 from atlas_gym.tasks.burgers import experts
 from atlas_gym.tasks.burgers.in_process import judge_in_process
