@@ -26,10 +26,10 @@ ROOMS = {
     ),
     "agents": ("models", "engines", "population", "proposals", "supporters", "."),
     "trainers": ("store", "data", "evodpo", "loop", "."),
-    "experiments": ("loggers", "report", "studies", "learners", "benchmarks", "theory", "cli", "."),
+    "experiments": (".", "loggers", "report", "studies", "learners", "benchmarks", "theory", "cli"),
 }
 """Folders with modules, bottom to top; `.` is the package's own folder."""
-DOORS = ("atlas_gym/__init__.py", "atlas_gym/__main__.py")
+DOORS = ("atlas_gym/__init__.py", "atlas_gym/__main__.py", "experiments/run.py")
 """They stand in the lowest room and open the ones above."""
 
 

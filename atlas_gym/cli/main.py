@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m atlas_gym", description=__doc__)
+    parser = argparse.ArgumentParser(prog="atlas", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_evaluate(commands)
     add_check(commands)

@@ -1,6 +1,6 @@
 """A run's candidates and preference pairs as a Hugging Face dataset folder.
 
-    python -m experiments.cli.export RUN FOLDER
+    atlas export RUN FOLDER
 
 The folder loads with `datasets.load_dataset(FOLDER, "pairs")` (columns `prompt`, `chosen`, `rejected` as TRL's
 trainers want them, and where they come from) and `"candidates"`. The run may be under way: nothing is locked.
@@ -72,12 +72,12 @@ def _write(folder: Path, rows: Sequence[dict[str, Any]]) -> None:
         require("datasets", "learn").Dataset.from_list(list(rows)).to_parquet(folder / "train.parquet")
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Export one run."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.cli.export", description=__doc__)
+    parser = argparse.ArgumentParser(prog="atlas export", description=__doc__)
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("folder", type=Path, help="a new or empty folder")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     try:
         counts = export(options.run, options.folder)
     except (StoreError, FileExistsError) as error:

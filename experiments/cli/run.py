@@ -30,6 +30,7 @@ from experiments.cli.summary import print_summary, write_files
 from experiments.loggers.console import LiveView
 from experiments.loggers.wandb import WandbObserver
 from experiments.report.write import write_report
+from experiments.shipped import find
 from trainers.evodpo.launch import LaunchError
 from trainers.loop.atlas import AtlasRun
 from trainers.loop.config import METHODS, RunConfig, load_config
@@ -80,8 +81,11 @@ def _quiet_libraries() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m experiments.run", description=__doc__)
-    parser.add_argument("--config", type=Path, help="configuration file (YAML); default: every default")
+    parser = argparse.ArgumentParser(prog="atlas run", description=__doc__)
+    parser.add_argument(
+        "--config",
+        help="a configuration file (YAML), or the name of one that comes with the package: default",
+    )
     parser.add_argument("--folder", type=Path, help="run folder; default: runs/ENV-METHOD-START-sSEED")
     parser.add_argument("--resume", action="store_true", help="continue the run in --folder")
     parser.add_argument(
@@ -127,7 +131,8 @@ def _resolve(options: argparse.Namespace) -> tuple[RunConfig, Path]:
         stored = None
     if options.resume and stored is None:
         raise SettingsError("--resume needs --folder with a run in it (a config.yaml)")
-    config = load_config(options.config or stored, asked)  # what is not said anew is as the stored run has it
+    given = find("configs", options.config) if options.config else stored
+    config = load_config(given, asked)  # what is not said anew is as the stored run has it
     TaskSchedule(config)  # refuses what the environment does not know, before anything is written
     return config, options.folder or Path("runs") / config.name
 
@@ -186,7 +191,7 @@ def _write_report(folder: Path, console: Console) -> list[Path]:
     try:
         return write_report([folder], folder / "report.html")[:1]
     except Exception as error:  # noqa: BLE001  the run is complete; its report can be made again at any time
-        text = f"No report: {error}. Try python -m experiments.report {folder}"
+        text = f"No report: {error}. Try atlas report {folder}"
         console.print(text, style="yellow", markup=False)
         return []
 

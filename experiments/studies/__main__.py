@@ -8,6 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from experiments.shipped import find
 from experiments.studies.plan import do_runs, read_plan
 from experiments.studies.write import write_study
 from trainers.store.plain import SettingsError
@@ -17,7 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Do the study; returns the exit code (0 done, 1 a run failed, 2 asked wrongly)."""
     options = _parser().parse_args(arguments)
     try:
-        plan = read_plan(options.plan)
+        plan = read_plan(find("studies", options.plan))
     except SettingsError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
@@ -31,8 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m experiments.studies", description=__doc__)
-    parser.add_argument("plan", type=Path, help="the plan, a YAML file")
+    parser = argparse.ArgumentParser(prog="atlas study", description=__doc__)
+    parser.add_argument("plan", help="the plan: a YAML file, or the name of one that comes with the package")
     parser.add_argument("--workers", type=int, default=1, help="runs at a time")
     parser.add_argument("--runs", type=Path, help="where the runs lie; default: runs/study-NAME")
     parser.add_argument("--output", type=Path, help="where data and tables go; default: docs/study/NAME")

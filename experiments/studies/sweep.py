@@ -17,9 +17,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from experiments.report.spreadsheets import harmless
+from experiments.shipped import find
 from experiments.studies.scheduler import Job, Outcome, do_jobs
 from experiments.studies.search import RunWatch, Search
 from experiments.studies.sweep_file import SweepError, environment, expand, load_sweep
+from trainers.store.plain import SettingsError
 from trainers.store.store import StoreError
 
 EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
@@ -34,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     console = Console(soft_wrap=True)
     try:
-        sweep = load_sweep(options.file)
+        sweep = load_sweep(find("sweeps", options.file))
         expand(sweep, {})
         folder = options.folder or Path("runs") / f"sweep-{sweep.name}"
         search = Search(sweep, folder, options.seed)
@@ -48,15 +50,17 @@ def main(arguments: list[str] | None = None) -> int:
             return EXIT_INTERRUPTED
         finally:
             search.close()
-    except (SweepError, StoreError, ModuleNotFoundError) as error:
+    except (SweepError, SettingsError, StoreError, ModuleNotFoundError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return EXIT_USAGE
     return _conclude(search, folder, console)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m experiments.studies.sweep", description=__doc__)
-    parser.add_argument("file", type=Path, help="sweep file in W&B's format")
+    parser = argparse.ArgumentParser(prog="atlas sweep", description=__doc__)
+    parser.add_argument(
+        "file", help="a sweep file in W&B's format, or the name of one that comes with the package"
+    )
     parser.add_argument("--folder", type=Path, help="the sweep's folder; default: runs/sweep-NAME")
     parser.add_argument(
         "--workers", type=int, default=1, help="runs at a time (each takes its own processes and threads)"

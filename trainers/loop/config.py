@@ -13,6 +13,7 @@ from agents.engines.settings import BackendSettings, IslandModel
 from agents.models.policy import LoraSettings
 from agents.research_agent import AgentSettings
 from agents.supporters import SupporterSettings
+from trainers.data.gate_buffer import GateScore
 from trainers.data.pairs import PairSettings
 from trainers.evodpo.gate import GateSettings
 from trainers.evodpo.launch import LaunchSettings
@@ -85,6 +86,11 @@ class RunConfig:
     """Eqs. 4 and 5."""
     gate_samples: int = 8
     """Fresh completions per gate prompt that Ŝ is the mean of."""
+    gate_score: GateScore = "gain"
+    """What Ŝ counts: the mean `gain` over the parent, the best gain of the samples (`best_of_n`), or the programs'
+    `quality`, which mostly counts validity."""
+    gain_clip: float = 0.05
+    """Units of score: a larger gain of one completion counts as this much in Ŝ."""
     launch: LaunchSettings = LaunchSettings()
     """In which processes phases are tuned."""
     lora: LoraSettings = LoraSettings()

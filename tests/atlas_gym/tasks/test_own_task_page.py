@@ -37,6 +37,7 @@ def test_its_blocks_run_in_an_empty_folder(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_the_task_is_evolved(tmp_path, embedded_weights):
     run_blocks(tmp_path, slow=True)
     assert list((tmp_path / "run").glob("*report*.html"))

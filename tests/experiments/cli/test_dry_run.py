@@ -44,16 +44,16 @@ def test_the_starting_program_is_timed():
 def test_what_is_counted_is_what_the_configuration_decides():
     work = planned("default")
     assert work.candidates == 24 * 6 * 8
-    assert (work.pairs, work.steps) == (2 * 64, 2 * 16)
-    # Three policies answer 4 prompts 8 times; the probe asks every place 10 times, before and after.
-    assert (work.measured // 2 - 3 * 4 * 8) % 20 == 0
+    assert (work.pairs, work.steps) == (2 * 128, 2 * 3 * 128 // 8)
+    # Four policies answer 6 prompts 8 times; the probe asks every place 10 times, before and after.
+    assert (work.measured // 2 - 4 * 6 * 8) % 20 == 0
     assert work.evaluations == work.candidates + work.patches + work.measured + 2 * 16
 
 
 def test_work_grows_with_what_asks_for_it():
     assert planned("default", rounds=48).candidates == 2 * planned("default").candidates
     assert planned("default", probe={"prompts": 100, "samples": 16}).measured == 2 * (
-        3 * 4 * 8 + 2 * 100 * 16
+        4 * 6 * 8 + 2 * 100 * 16
     )
     search = planned("default", method="search")
     assert (search.pairs, search.steps, search.measured) == (0, 0, 0)

@@ -63,7 +63,7 @@ def test_its_loss_has_the_gradient_of_the_supervised_one(namespace):
 @pytest.mark.slow
 def test_it_beats_the_plain_loss(evaluator):
     """If this fails, the control has become worse or the door is closed: docs/burgers.md says it is open."""
-    task = replace(SHORT, params=BurgersParams())
+    task = replace(SHORT, **vars(BurgersParams()))
     expert = evaluator.evaluate(experts.experts()["weighted"].program, task)
     control = evaluator.evaluate(CONTROL, task)
     assert control.ok, control.detail

@@ -73,8 +73,7 @@ def test_a_candidate_that_fails_leaves_the_others_alone(beginnings):
 
 def test_an_evaluation_is_the_same_on_either_backend(evaluator):
     judgements = [
-        judge_in_process(program(PLAIN), replace(TASK, params=replace(PARAMS, backend=backend)))
-        for backend in ("torch", "auto")
+        judge_in_process(program(PLAIN), replace(TASK, backend=backend)) for backend in ("torch", "auto")
     ]
     assert judgements[0].score == pytest.approx(judgements[1].score, rel=1e-8)
     confined = evaluator.evaluate(program(PLAIN), TASK)

@@ -1,0 +1,95 @@
+"""The command `atlas`: one name for everything that is done from a terminal.
+
+Each command is the `main` of a module that is imported only when it is asked for, so that `atlas evaluate` needs
+the environments alone and answers at once.
+"""
+
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Command:
+    """One word behind `atlas`."""
+
+    module: str
+    """Where its `main(arguments)` is."""
+    help: str
+    """What it does, in a line."""
+    arguments: tuple[str, ...] = ()
+    """Laid before what the user gives."""
+
+
+_BASE = "atlas_gym.cli.main"
+COMMANDS = {
+    "run": Command("experiments.cli.run", "begin a run: evolve programs, tune the model that writes them"),
+    "resume": Command(
+        "experiments.cli.run", "continue the run in a folder: atlas resume FOLDER", ("--resume", "--folder")
+    ),
+    "report": Command("experiments.report.__main__", "write the report of one or several runs"),
+    "export": Command("experiments.cli.export", "write a run's traces as data sets for training"),
+    "sweep": Command("experiments.studies.sweep", "try many settings, as a W&B sweep file says"),
+    "study": Command("experiments.studies.__main__", "compare methods over seeds, as a plan says"),
+    "evaluate": Command(_BASE, "score a program on held-out or training tasks", ("evaluate",)),
+    "list": Command(_BASE, "list the environments", ("list",)),
+    "gallery": Command(_BASE, "score all expert programs and write the page", ("gallery",)),
+    "doctor": Command(_BASE, "say which confinement layers this machine gives", ("doctor",)),
+    "serve": Command(_BASE, "serve an environment to other processes", ("serve",)),
+}
+_EXTRAS = {
+    "torch": "learn",
+    "transformers": "learn",
+    "peft": "learn",
+    "trl": "learn",
+    "rich": "learn",
+    "yaml": "learn",
+    "pandas": "learn",
+    "wandb": "learn",
+    "matplotlib": "render",
+    "optuna": "optimisers",
+}
+"""Package that may be missing → the extra that brings it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code (2: asked wrongly)."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] in ("-h", "--help"):
+        print(_usage())
+        return 0 if given else 2
+    name, *rest = given
+    if name not in COMMANDS:
+        close = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(COMMANDS)}"
+        print(f"atlas: no command {name}{hint}", file=sys.stderr)
+        return 2
+    return _do(name, COMMANDS[name], rest)
+
+
+def _do(name: str, command: Command, rest: Sequence[str]) -> int:
+    try:
+        module = importlib.import_module(command.module)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        print(f'atlas {name} needs {error.name}: pip install "atlas-gym[{extra}]"', file=sys.stderr)
+        return 2
+    folder_missing = command.arguments[-1:] == ("--folder",) and (not rest or rest[0].startswith("-"))
+    before = command.arguments[:-1] if folder_missing else command.arguments
+    return module.main([*before, *rest]) or 0
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {command.help}" for name, command in COMMANDS.items()]
+    return "\n".join(
+        ["usage: atlas COMMAND …", "", *lines, "", "atlas COMMAND --help says what a command takes."]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,27 @@
+"""Files that come with the package, found by name from anywhere: configurations, study plans and sweeps."""
+
+import difflib
+from pathlib import Path
+
+from trainers.store.plain import SettingsError
+
+
+def find(kind: str, given: str) -> Path:
+    """The file that somebody means by `given`: a path of their own, or the name of a shipped file.
+
+    Args:
+        kind: the folder beside this module: `configs`, `studies` or `sweeps`.
+        given: `default`, `default.yaml` or a path such as `./my.yaml`. A file of that path comes first.
+
+    Raises:
+        SettingsError: there is neither; the message lists the shipped names.
+    """
+    own = Path(given)
+    if own.is_file():
+        return own
+    known = {path.stem: path for path in sorted((Path(__file__).parent / kind).glob("*.yaml"))}
+    if own.parent == Path() and own.suffix in ("", ".yaml") and own.stem in known:
+        return known[own.stem]
+    close = difflib.get_close_matches(own.stem, known, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    raise SettingsError(f"no file {given}{hint} (names that come with the package: {', '.join(known)})")
