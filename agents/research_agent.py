@@ -4,9 +4,9 @@ The agent folds the run's records into its islands and its tallies of what paid,
 them: per island and round one parent (by score), one worse program to show beside it, one style, one hole. It
 neither generates nor evaluates; the loop does, with ``plan`` and ``record``::
 
-    for plan in agent.plan(round, islands, n):        # plan.request goes to a generator
-        program = plan.proposal.assemble(completion)  # ... is evaluated, becomes a CandidateRecord
-    agent.record(record)                              # in an order that is the same in every run
+    for proposal in agent.plan(round, islands, n):           # goes to an engine, which writes completions
+        proposal.candidate(id, round, completion)            # ... is evaluated
+    agent.record(candidate)                                  # in an order that is the same in every run
 
 A plan depends on the seed, its labels and the records folded so far, nothing else. Migration and resets
 happen in ``record``, when an island's first record of a round arrives, so replaying stored records alone
@@ -16,15 +16,16 @@ restores the agent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
-from agents.engines.engine import GenerationRequest, Sampling
-from agents.population.candidate import CandidateRecord
+from agents.engines.engine import Sampling
+from agents.population.candidate import CandidateRecord, Proposal
 from agents.population.choice_statistics import Yields
 from agents.population.island import Island, IslandSettings
-from agents.proposals import Complete, EditLine, Hole, Numeric, Proposal, Rewrite, Showing, Style
+from agents.proposals import Complete, EditLine, Hole, MessageStyle, Numeric, Rewrite, Showing, Style
 from agents.proposals.rewrite import Chat
 from atlas_gym.seeding import stream, torch_seed
 from atlas_gym.tasks.program_task import ProgramTask
@@ -46,8 +47,6 @@ class AgentSettings:
     """A candidate counts as an improvement if it beats its parent by more, in units of the task's score."""
     islands: IslandSettings = field(default_factory=IslandSettings)
     """How each island keeps and draws programs."""
-    shared_yields: bool = True
-    """Whether islands share what they learn about holes and styles."""
     migrate_every: int = 5
     """Every so many rounds an island receives its neighbour's best program (a ring); 0 keeps islands
     apart."""
@@ -70,30 +69,21 @@ class AgentSettings:
             raise ValueError("styles need weights of at least 0, one of them positive")
 
 
-@dataclass(frozen=True)
-class IslandPlan:
-    """What one island asks for in one round."""
-
-    island: int
-    """Index of the island."""
-    proposal: Proposal
-    """How a completion becomes a program."""
-    request: GenerationRequest
-    """What the generator is asked."""
-    parent_score: float
-    """Score of the parent."""
-    parent_key: str | None
-    """The parent's normalised syntax tree, by which a copy is recognised."""
-
-
 class ResearchAgent:
     """Islands, styles and tallies of one run."""
 
     def __init__(
-        self, spec: ProgramTask, settings: AgentSettings | None = None, *, seed: int, chat: Chat | None = None
+        self,
+        spec: ProgramTask,
+        settings: AgentSettings | None = None,
+        *,
+        seed: int,
+        chat: Chat | None = None,
+        messages: Mapping[int, Mapping[str, float]] | None = None,
     ):
         """``chat`` applies an instruct model's chat template (see
-        :func:`agents.proposals.rewrite.chat_of`)."""
+        :func:`agents.proposals.rewrite.chat_of`). ``messages``: the styles, with their weights, of islands whose
+        models answer messages."""
         self.spec = spec
         self.settings = settings or AgentSettings()
         self.seed = seed
@@ -101,9 +91,10 @@ class ResearchAgent:
         self.best: CandidateRecord | None = None
         """The best candidate folded so far."""
         self.styles = _styles(spec, chat, self.settings)
+        self.messages = messages or {}
         self._starts: dict[int, CandidateRecord] = {}
-        self._hole_yields: dict[int, Yields] = {}
-        self._style_yields: dict[int, Yields] = {}
+        self._hole_yields = Yields()
+        self._style_yields = Yields()
 
     @property
     def best_score(self) -> float | None:
@@ -120,8 +111,8 @@ class ResearchAgent:
             self._starts.setdefault(record.island, record)
         if record.origin == "agent":
             improved = self.improves(record)
-            self._holes_of(record.island).add((record.style, record.hole), improved)
-            self._styles_of(record.island).add(record.style, improved)
+            self._hole_yields.add((record.style, record.hole), improved)
+            self._style_yields.add(record.style, improved)
         if record.score is not None and (self.best_score is None or record.score > self.best_score):
             self.best = record
 
@@ -153,7 +144,7 @@ class ResearchAgent:
         purpose: str = "round",
         notes: Sequence[str] = (),
         remarks: Mapping[int, str] | None = None,
-    ) -> list[IslandPlan]:
+    ) -> list[Proposal]:
         """One proposal of ``n`` samples per island.
 
         Args:
@@ -176,26 +167,23 @@ class ResearchAgent:
             for index in islands
         ]
 
-    def _plan(self, island: Island, round: int, n: int, purpose: str, notes: Sequence[str]) -> IslandPlan:
+    def _plan(self, island: Island, round: int, n: int, purpose: str, notes: Sequence[str]) -> Proposal:
         rng = stream(self.seed, purpose, round, island.index)
         parent, worse = self._parents(island, rng)
         style, hole = self._choose(island, parent, rng)
         variants = self._variants(island, style, hole) if style.name == EditLine.name else ()
         proposal = style.propose(parent, hole, Showing(worse, notes, variants))
-        own = self.settings.island_sampling
-        request = GenerationRequest(
-            prompt=proposal.prompt,
-            n=n,
-            avoid=proposal.avoid,
-            stop=proposal.stop,
-            seed=torch_seed(self.seed, purpose, "tokens", round, island.index),
-            sampling=own[island.index % len(own)] if own else None,
-            written=style.write(proposal, n, rng),
-            island=island.index,
-        )
         if parent.score is None:
             raise ValueError(f"candidate {parent.id} has no score")
-        return IslandPlan(island.index, proposal, request, parent.score, parent.program_key)
+        own = self.settings.island_sampling
+        return replace(
+            proposal,
+            island=island.index,
+            n=n,
+            seed=torch_seed(self.seed, purpose, "tokens", round, island.index),
+            sampling=own[island.index % len(own)] if own else None,
+            texts=style.write(proposal, n, rng),
+        )
 
     def _parents(
         self, island: Island, rng: np.random.Generator
@@ -210,15 +198,23 @@ class ResearchAgent:
         self, island: Island, parent: CandidateRecord, rng: np.random.Generator
     ) -> tuple[Style, Hole]:
         """A style, and one of the holes it finds in the parent."""
-        options = [(style, style.holes(parent.program)) for style in self.styles]
+        weights = self.messages.get(island.index, self.settings.styles)
+        options = [(style, style.holes(parent.program)) for style in self._styles_of(island.index)]
         options = [(style, holes) for style, holes in options if holes]
         if not options:
             raise ValueError(f"no style finds anything to rewrite in candidate {parent.id}")
-        prior = [self.settings.styles[style.name] for style, _ in options]
-        tally = self._styles_of(island.index) if self.settings.adaptive_styles else Yields()
+        prior = [weights[style.name] for style, _ in options]
+        tally = self._style_yields if self.settings.adaptive_styles else Yields()
         style, holes = options[tally.choose([style.name for style, _ in options], rng, prior)]
         labels = [(style.name, hole.label) for hole in holes]
-        return style, holes[self._holes_of(island.index).choose(labels, rng)]
+        return style, holes[self._hole_yields.choose(labels, rng)]
+
+    def _styles_of(self, island: int) -> Sequence[Style]:
+        weights = self.messages.get(island)
+        if weights is None:
+            return self.styles
+        names: tuple[Literal["rewrite", "diff"], ...] = ("rewrite", "diff")
+        return [MessageStyle(self.spec, name) for name in names if weights.get(name, 0) > 0]
 
     def _variants(self, island: Island, style: Style, hole: Hole) -> list[tuple[float, str]]:
         """How the island's programs fill this hole: the best score of each text, worst first."""
@@ -230,12 +226,6 @@ class ResearchAgent:
                     best[text] = max(record.score, best.get(text, record.score))
         ranked = sorted((score, text) for text, score in best.items())
         return ranked[len(ranked) - min(self.settings.variants, len(ranked)) :]
-
-    def _holes_of(self, island: int) -> Yields:
-        return self._hole_yields.setdefault(0 if self.settings.shared_yields else island, Yields())
-
-    def _styles_of(self, island: int) -> Yields:
-        return self._style_yields.setdefault(0 if self.settings.shared_yields else island, Yields())
 
     def _begin_round(self, island: Island, round: int) -> None:
         """What happens to an island between two rounds."""

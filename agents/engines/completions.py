@@ -3,15 +3,10 @@
 Each sample is a request of its own, with its own seed, so a sample that failed is asked again alone and the others
 stay. Prompts are raw text, chat templates applied already.
 
-*Non-copy decoding.* A server offers no such thing. Two replacements, by setting:
-
-- `redraw`: a sample that repeats its parent is dropped and drawn again with another seed, up to `redraws` times.
-  That is sampling conditioned on "not a copy", too, only at the price of the copies; the uniform share of the
-  deviation's place does not exist here. What is still a copy then is handed over as one.
-- `scored`: one token is asked for at each place of the parent's line, with log-probabilities. From these the same
-  code as in the other engines decides where each sample leaves its parent and with which token; the server
-  continues from there. Two limits: the server's number of log-probabilities truncates that one distribution, and
-  the prompt must be sent as token ids.
+*Non-copy decoding.* A server offers no such thing. Instead a sample that repeats its parent is dropped and drawn
+again with another seed, up to `redraws` times. That is sampling conditioned on "not a copy", too, only at the price
+of the copies; the uniform share of the deviation's place does not exist here. What is still a copy then is handed
+over as one.
 
 *What is not deterministic.* Seeds are passed on, and a server may ignore them; those that do not still batch
 requests in the order of arrival, and the rounding of a sum depends on its batch. So two runs with one seed differ.
@@ -20,15 +15,22 @@ What was stored stays: a resumed run reads it and asks only for the rest.
 
 from __future__ import annotations
 
-import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from agents.engines.completions_client import AdapterGone, CompletionsClient, Continuation, GivenUp
-from agents.engines.crew import Job, run_jobs
-from agents.engines.engine import BackendError, Completion, GenerationRequest, OnCompletion, Sampling, cut
-from agents.engines.sequences import Draft, Drafting, sample_seed
+from agents.engines.completions_client import (
+    AdapterGone,
+    CompletionsClient,
+    Continuation,
+    GivenUp,
+    PatientClient,
+)
+from agents.engines.engine import BackendError, Completion, Generator, OnCompletion, Request, Sampling, cut
+from agents.engines.http import in_threads
+from agents.engines.sequences import sample_seed
 from agents.engines.settings import OpenAISettings
 
 _RELOADS = 5
@@ -38,152 +40,72 @@ _RELOADS = 5
 _FUNCTION_STOPS = ["\ndef ", "\n```", "\nclass ", "\nprint("]
 
 
-class OpenAIGenerator:
-    """A :class:`agents.engines.engine.Generator` behind a server."""
+class ServerGenerator(Generator):
+    """Samples from a server, each on a thread of its own. Whoever derives from it writes `_sample`."""
 
-    def __init__(
-        self,
-        client: CompletionsClient,
-        sampling: Sampling,
-        tokenizer: Any = None,
-        reload: Callable[[float], None] | None = None,
-    ) -> None:
-        """`tokenizer`: the served model's, for `scored`. `reload`: puts an adapter that the server has lost back
-        into it, unless that was done after the time it is called with."""
+    client: PatientClient
+
+    def __init__(self, client: PatientClient, sampling: Sampling) -> None:
         self.client = client
-        self.settings: OpenAISettings = client.settings
         self.sampling = sampling
-        self._reload = reload
-        scored = self.settings.non_copy == "scored"
-        self._drafting = Drafting(tokenizer, len(tokenizer), sampling) if scored else None
         self.given_up = 0
         """Samples that the server failed to write."""
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
-        """All completions, by request and sample."""
-        found: list[dict[int, Completion]] = [{} for _ in requests]
-        self.stream(requests, lambda request, sample, completion: found[request].update({sample: completion}))
-        return [[row[sample] for sample in range(len(row))] for row in found]
-
-    def stream(self, requests: Sequence[GenerationRequest], on_completion: OnCompletion) -> None:
+    def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         """Generate and hand over each completion as it ends, always in the caller's thread."""
-        asked, refused = 0, 0
-
-        def hand_over(request: int, sample: int, completion: Completion | None) -> tuple[Job, ...]:
-            nonlocal asked, refused
-            asked, refused = asked + 1, refused + (completion is None)
-            on_completion(request, sample, completion or Completion("", 0, False))
-            return ()
-
-        jobs: list[Job] = []
-        for index, request in enumerate(requests):
-            if request.written is not None:
-                for sample, text in enumerate(request.written[: request.n]):
-                    on_completion(index, sample, Completion(text, tokens=0))
-            else:
-                jobs += self._jobs(index, request, hand_over)
-        self._run(jobs)
-        self.given_up += refused
-        if asked and asked == refused:
-            raise BackendError(
-                f"the server at {self.settings.base_url} refused all of {asked} requests: check the length of its "
-                "context and the fields it accepts (backend.openai.extensions, logprobs, extra)"
-            )
-
-    def _run(self, jobs: list[Job]) -> None:
+        asked = [(index, sample) for index, request in enumerate(requests) for sample in range(request.n)]
+        refused = 0
         self.client.begin()
         try:
-            run_jobs(jobs, self.settings.concurrency)
+            work = [partial(self._sample, requests[index], sample) for index, sample in asked]
+            for position, completion in in_threads(work, self.client.settings.concurrency):
+                refused += completion is None
+                on_completion(*asked[position], completion or Completion("", 0, False))
         finally:
             self.client.abandon()
+        self.given_up += refused
+        if asked and len(asked) == refused:
+            raise BackendError(
+                f"the server at {self.client.settings.base_url} refused all of {refused} requests: check the length of "
+                "its context and the fields it accepts (extra; for completions also extensions)"
+            )
 
-    def _jobs(self, index: int, request: GenerationRequest, hand_over: Any) -> list[Job]:
-        parent = self._drafting.parent(request) if self._drafting else None
-        if parent is None or self._drafting is None:
-            return [
-                Job(
-                    functools.partial(self._redrawn, request, sample),
-                    functools.partial(hand_over, index, sample),
-                )
-                for sample in range(request.n)
-            ]
-        return self._scoring(self._drafting, index, request, parent, hand_over)
+    @abstractmethod
+    def _sample(self, request: Request, sample: int) -> Completion | None:
+        """One sample; None if the server does not write it. Called on a thread."""
+        ...
 
-    def _redrawn(self, request: GenerationRequest, sample: int) -> Completion | None:
+
+class OpenAIGenerator(ServerGenerator):
+    """A :class:`agents.engines.engine.Generator` behind a completions server."""
+
+    client: CompletionsClient
+
+    def __init__(
+        self, client: CompletionsClient, sampling: Sampling, reload: Callable[[float], None] | None = None
+    ) -> None:
+        """`reload`: puts an adapter that the server has lost back into it, unless that was done after the time it is
+        called with."""
+        super().__init__(client, sampling)
+        self.settings: OpenAISettings = client.settings
+        self._reload = reload
+
+    def _sample(self, request: Request, sample: int) -> Completion | None:
         """One sample, drawn again while it repeats its parent; None if the server does not write it."""
         tokens = 0
         for draw in range(self.settings.redraws + 1):
             try:
-                fields = self._fields(request, sample_seed(request, sample, draw), None)
+                fields = self._fields(request, sample_seed(request, sample, draw))
                 written = self._complete(request.prompt, fields)
             except GivenUp:
                 return None
             tokens += written.tokens
-            completion = _completion(written, "", request, tokens)
+            completion = _completion(written, request, tokens)
             if request.avoid is None or completion.text.rstrip() != request.avoid.rstrip():
                 break
         return completion
 
-    def _scoring(
-        self, drafting: Drafting, index: int, request: GenerationRequest, parent: list[int], hand_over: Any
-    ) -> list[Job]:
-        """Jobs that ask for the distribution at each place; the last of them is followed by the samples."""
-        prompt = drafting.prompt(request)
-        found: dict[int, dict[int, float] | None] = {}
-
-        def keep(place: int, scores: dict[int, float] | None) -> Iterator[Job]:
-            found[place] = scores
-            if len(found) == len(parent) + 1:
-                yield from self._samples(drafting, index, request, found, hand_over)
-
-        return [
-            Job(functools.partial(self._score, prompt + parent[:place]), functools.partial(keep, place))
-            for place in range(len(parent) + 1)
-        ]
-
-    def _score(self, tokens: list[int]) -> dict[int, float] | None:
-        fields = {"max_tokens": 1, "temperature": 1.0, "logprobs": self.settings.logprobs, "seed": 0}
-        try:
-            scores = self._complete(tokens, fields | {"return_tokens_as_token_ids": True}).scores
-        except GivenUp:
-            return None
-        if not scores or not all(type(token) is int for token in scores):
-            raise BackendError(
-                f"the server at {self.settings.base_url} returns no log-probabilities by token id; "
-                "set backend.openai.non_copy: redraw"
-            )
-        return {token: value for token, value in scores.items() if type(token) is int}
-
-    def _samples(
-        self,
-        drafting: Drafting,
-        index: int,
-        request: GenerationRequest,
-        found: dict[int, dict[int, float] | None],
-        hand_over: Any,
-    ) -> Iterator[Job]:
-        scores = [row for _, row in sorted(found.items()) if row is not None]
-        if len(scores) < len(found):  # the server would not show some place: fall back to drawing again
-            for sample in range(request.n):
-                work = functools.partial(self._redrawn, request, sample)
-                yield Job(work, functools.partial(hand_over, index, sample))
-            return
-        for draft in drafting.drafts(index, request, scores):
-            work = functools.partial(self._continued, drafting, draft, request)
-            yield Job(work, functools.partial(hand_over, index, draft.sample))
-
-    def _continued(self, drafting: Drafting, draft: Draft, request: GenerationRequest) -> Completion | None:
-        if (completion := drafting.finished(draft, request)) is not None:
-            return completion
-        fields = self._fields(request, draft.seed, drafting.banned(request)) | {"max_tokens": draft.limit}
-        try:
-            written = self._complete(draft.prompt + draft.begun, fields)
-        except GivenUp:
-            return None
-        begun, _ = drafting.text(draft, request, [])
-        return _completion(written, begun, request, written.tokens + draft.drawn)
-
-    def _complete(self, prompt: str | list[int], fields: dict[str, Any]) -> Continuation:
+    def _complete(self, prompt: str, fields: dict[str, Any]) -> Continuation:
         for _ in range(_RELOADS):
             began = time.monotonic()
             try:
@@ -196,8 +118,8 @@ class OpenAIGenerator:
             "--enable-lora and a --max-cpu-loras of at least 2, then resume the run"
         )
 
-    def _fields(self, request: GenerationRequest, seed: int, banned: list[int] | None) -> dict[str, Any]:
-        """The sampling of a request in the protocol's words. `banned`: token ids, None if ids are not known."""
+    def _fields(self, request: Request, seed: int) -> dict[str, Any]:
+        """The sampling of a request in the protocol's words."""
         sampling = request.sampling or self.sampling
         line = request.stop == "line"
         fields: dict[str, Any] = {
@@ -209,15 +131,13 @@ class OpenAIGenerator:
         }
         if self.settings.extensions:
             fields |= {"top_k": sampling.top_k or -1, "min_p": 0.0}
-        if banned:
-            fields["logit_bias"] = {str(token): -100 for token in banned}
-        elif banned is None and line and sampling.banned_text:
+        if line and sampling.banned_text:
             fields["stop"] = ["\n", sampling.banned_text]  # what cannot be banned ends the line
         return fields
 
 
-def _completion(written: Continuation, begun: str, request: GenerationRequest, tokens: int) -> Completion:
-    text, ended = cut(begun + written.text, request.stop)
+def _completion(written: Continuation, request: Request, tokens: int) -> Completion:
+    text, ended = cut(written.text, request.stop)
     if not ended and written.stopped:  # servers leave the stop text out
         text, ended = text + "\n", True
     return Completion(text, tokens, ended)

@@ -1,16 +1,26 @@
-"""One question to an OpenAI-compatible chat endpoint; how it is sent, and what bounds it, is `agents.engines.http`."""
+"""Questions to an OpenAI-compatible chat endpoint; how they are sent, and what bounds them, is `agents.engines.http`.
+
+Endpoints differ in the optional fields that they take: newer models of OpenAI's want `max_completion_tokens` for
+`max_tokens` and their own temperature, others know no seed or no response format. A field that the server refuses
+(HTTP 400 or 422) is left out at once, and from then on once that has helped.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agents.engines.http import EndpointError, api_key, check_base_url, post
+from agents.engines.http import WRONG_FIELDS, EndpointError, api_key, check_base_url, post
 from atlas_gym.text import clean
 
 ResponseFormat = Literal["json_schema", "json_object", "none"]
+
+_CHARS_PER_TOKEN = 4
+"""Rough estimate for servers that do not report usage."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +39,7 @@ class Endpoint:
     max_tokens: int = 1024
     """Longest reply asked for, tokens, reasoning included."""
     response_format: ResponseFormat = "json_schema"
-    """Constraint asked of the server; one that refuses it (HTTP 400 or 422) is asked without from then on."""
+    """Constraint asked of the server, where it takes one."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the request body, for example ``{"reasoning_effort": "low"}``."""
 
@@ -56,74 +66,123 @@ class ChatReply:
 
     text: str
     """The message's content, decoded and free of the API key."""
-    prompt_tokens: int | None
-    """Tokens read, if the server says."""
-    completion_tokens: int | None
-    """Tokens written, if the server says."""
+    prompt_tokens: int
+    """Tokens read, as the server says within reason, or estimated."""
+    completion_tokens: int
+    """Tokens written, as the server says within reason, or estimated."""
+    finished: bool
+    """False if the token limit ended it."""
 
 
-def chat(
-    endpoint: Endpoint,
-    messages: Sequence[Message],
-    *,
-    seed: int,
-    schema: Mapping[str, Any] | None,
-    deadline_s: float,
-    max_bytes: int,
-) -> ChatReply:
-    """Ask once. Returns or raises :class:`EndpointError` within ``deadline_s`` seconds (and half a
-    second)."""
-    key = api_key(endpoint.api_key_env)
-    url = endpoint.base_url.rstrip("/") + "/chat/completions"
-    body = _body(endpoint, messages, seed, schema)
-    status, reply = post(url, key, body, deadline_s=deadline_s, max_bytes=max_bytes)
-    if status != 200:
-        refused = schema is not None and endpoint.response_format != "none" and status in (400, 422)
-        raise EndpointError(
-            f"the server answered with HTTP status {status}", format_refused=refused, status=status
-        )
-    return _read_reply(reply, key)
+class ChatClient:
+    """The line to one endpoint. It remembers which optional fields the endpoint refuses; several threads may use it."""
 
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._refused: frozenset[str] = frozenset()
 
-def _body(
-    endpoint: Endpoint, messages: Sequence[Message], seed: int, schema: Mapping[str, Any] | None
-) -> bytes:
-    fields: dict[str, Any] = {
-        "model": endpoint.model,
-        "messages": [{"role": message.role, "content": message.content} for message in messages],
-        "temperature": endpoint.temperature,
-        "max_tokens": endpoint.max_tokens,
-        "seed": seed,
-        "stream": False,
-    }
-    if schema is not None and endpoint.response_format == "json_object":
-        fields["response_format"] = {"type": "json_object"}
-    if schema is not None and endpoint.response_format == "json_schema":
-        fields["response_format"] = {
-            "type": "json_schema",
-            "json_schema": {"name": "reply", "schema": dict(schema), "strict": False},
+    @property
+    def constrains(self) -> bool:
+        """Whether replies can be held to a schema, as far as is known."""
+        return self.endpoint.response_format != "none" and "response_format" not in self._refused
+
+    def ask(
+        self,
+        messages: Sequence[Message],
+        *,
+        seed: int,
+        schema: Mapping[str, Any] | None,
+        deadline_s: float,
+        max_bytes: int,
+        temperature: float | None = None,
+    ) -> ChatReply:
+        """Ask once, and at once again without a field that the server refuses.
+
+        Returns or raises :class:`EndpointError` within ``deadline_s`` seconds (and half a second). ``temperature``:
+        instead of the endpoint's own.
+        """
+        endpoint, until = self.endpoint, time.monotonic() + deadline_s
+        key = api_key(endpoint.api_key_env)
+        url = endpoint.base_url.rstrip("/") + "/chat/completions"
+        said = [{"role": message.role, "content": message.content} for message in messages]
+        fixed = {"model": endpoint.model, "messages": said, "stream": False, **endpoint.extra}
+        optional = {
+            "temperature": endpoint.temperature if temperature is None else temperature,
+            "seed": seed,
+            **self._format(schema),
         }
-    return json.dumps(fields | dict(endpoint.extra)).encode()
+        refused = self._refused
+        while True:
+            sent = _without(optional | _limit(endpoint.max_tokens, refused), refused)
+            body, left = json.dumps(sent | fixed).encode(), max(0.001, until - time.monotonic())
+            status, reply = post(url, key, body, deadline_s=left, max_bytes=max_bytes)
+            if status == 200:
+                self._refused |= refused
+                return _read_reply(reply, key, messages, endpoint.max_tokens)
+            field = _refused_field(reply, sent) if status in WRONG_FIELDS else None
+            if field is None:
+                raise EndpointError(f"the server answered with HTTP status {status}", status=status)
+            refused |= {field}
+
+    def _format(self, schema: Mapping[str, Any] | None) -> dict[str, Any]:
+        if schema is None or self.endpoint.response_format == "none":
+            return {}
+        if self.endpoint.response_format == "json_object":
+            return {"response_format": {"type": "json_object"}}
+        constraint = {"name": "reply", "schema": dict(schema), "strict": False}
+        return {"response_format": {"type": "json_schema", "json_schema": constraint}}
 
 
-def _read_reply(body: bytes, key: str) -> ChatReply:
+def prompt_estimate(messages: Sequence[Message]) -> int:
+    """Tokens of some messages, roughly."""
+    return sum(len(message.content) for message in messages) // _CHARS_PER_TOKEN
+
+
+def _limit(tokens: int, refused: frozenset[str]) -> dict[str, int]:
+    """The token limit under the older of the two names that is not refused."""
+    name = "max_completion_tokens" if "max_tokens" in refused else "max_tokens"
+    return {name: tokens}
+
+
+def _without(fields: Mapping[str, Any], refused: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name not in refused}
+
+
+def _refused_field(body: bytes, sent: Mapping[str, Any]) -> str | None:
+    """The optional field that an error names first; the response format if it names none, since servers need not."""
+    text = body.decode(errors="replace")
+    named = {name: found.start() for name in sent if (found := re.search(rf"\b{name}\b", text))}
+    if named:
+        return min(named, key=named.__getitem__)
+    return "response_format" if "response_format" in sent else None
+
+
+def _read_reply(body: bytes, key: str, messages: Sequence[Message], max_tokens: int) -> ChatReply:
     try:
         envelope = json.loads(body.decode(errors="replace"))
-        text = envelope["choices"][0]["message"]["content"]
-    except (ValueError, RecursionError, TypeError, LookupError):
+        choice = envelope["choices"][0]
+        text, reason = choice["message"]["content"], choice.get("finish_reason")
+    except (ValueError, RecursionError, TypeError, LookupError, AttributeError):
         raise EndpointError("the reply is not a chat completion") from None
+    if text is None and reason == "length":  # all of the limit went into reasoning
+        text = ""
     if not isinstance(text, str):
         raise EndpointError("the reply holds no text")
     if key:
         text = text.replace(key, "[key]")
     usage = envelope.get("usage")
     usage = usage if isinstance(usage, dict) else {}
+    estimate = prompt_estimate(messages)
+    # A server's claims are capped: it may not talk a budget, or the tables, into nonsense.
     return ChatReply(
         text=clean(text, len(text)),
-        prompt_tokens=_count(usage.get("prompt_tokens")),
-        completion_tokens=_count(usage.get("completion_tokens")),
+        prompt_tokens=_claimed(usage.get("prompt_tokens"), estimate, 4 * estimate + 1_000),
+        completion_tokens=_claimed(
+            usage.get("completion_tokens"), len(text) // _CHARS_PER_TOKEN, 4 * max_tokens
+        ),
+        finished=reason != "length",
     )
 
 
-def _count(value: object) -> int | None:
-    return value if type(value) is int and value >= 0 else None
+def _claimed(claim: object, estimate: int, most: int) -> int:
+    return min(claim, most) if type(claim) is int and claim >= 0 else estimate

@@ -1,7 +1,8 @@
 """The protocol between the research agent and whatever writes text.
 
-A backend gets *requests* (one prompt, n samples) and answers with *completions*. Two kinds of end are known:
-the end of a line, for edits of one line, and the end of the function that the prompt has begun. With
+A backend gets *requests* (one prompt, n samples) and answers with *completions*. A completion ends with the line, for
+edits of one line, or with the function that the prompt has begun; the answer to a message (a whole ``program``, or a
+``diff`` against its parent) ends where the model ends it. With
 ``avoid`` set, a backend that can does *non-copy decoding*: it samples from the model's distribution
 conditioned on the text not being ``avoid``, the parent's own at that place. A small model copies its
 parent nearly always; conditioned, every sample is an edit.
@@ -12,11 +13,12 @@ Randomness comes only from each request's seed, never from global state.
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-Stop = Literal["line", "function"]
+Stop = Literal["line", "function", "program", "diff"]
 
 # A function's body ends before the first line that is not indented (a new statement, a closing code fence).
 _BODY_END = re.compile(r"\n(?=\S)")
@@ -24,6 +26,8 @@ _BODY_END = re.compile(r"\n(?=\S)")
 
 def cut(text: str, stop: Stop) -> tuple[str, bool]:
     """``text`` up to its end, the last newline included, and whether it has reached that end."""
+    if stop in ("program", "diff"):
+        return text, False
     if stop == "line":
         end = text.find("\n") + 1
     else:
@@ -66,32 +70,43 @@ class Sampling:
             raise ValueError("token limits must be positive")
 
 
-@dataclass(frozen=True)
-class GenerationRequest:
-    """One prompt of which ``n`` continuations are wanted."""
+class Request(Protocol):
+    """What an engine is asked: one prompt of which some continuations are wanted (`agents.population.Proposal`)."""
 
-    prompt: str
-    """Raw text to continue; a chat template, if any, has been applied already."""
-    n: int
-    """Number of samples."""
-    avoid: str | None = None
-    """Text the completion must differ from (the parent's own at this place), or None."""
-    stop: Stop = "line"
-    """Where a completion ends."""
-    seed: int = 0
-    """Seed of this request's own random stream."""
-    sampling: Sampling | None = None
-    """How this request's tokens are drawn; None for the backend's own way."""
-    written: tuple[str, ...] | None = None
-    """Completions that were made without a model, at least ``n``; a backend only hands them over."""
-    island: int | None = None
-    """The island that asks, which may have a model of its own; None if none does."""
+    @property
+    def prompt(self) -> str:
+        """Raw text to continue; a chat template, if any, has been applied already."""
+        ...
 
-    def __post_init__(self) -> None:
-        if self.n < 1:
-            raise ValueError("a request asks for at least one sample")
-        if self.written is not None and len(self.written) < self.n:
-            raise ValueError("fewer completions were written than are asked for")
+    @property
+    def n(self) -> int:
+        """Number of samples, at least 1."""
+        ...
+
+    @property
+    def avoid(self) -> str | None:
+        """Text the completion must differ from (the parent's own at this place), or None."""
+        ...
+
+    @property
+    def stop(self) -> Stop:
+        """Where a completion ends."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Seed of this request's own random stream."""
+        ...
+
+    @property
+    def sampling(self) -> Sampling | None:
+        """How this request's tokens are drawn; None for the engine's own way."""
+        ...
+
+    @property
+    def island(self) -> int:
+        """The island that asks, which may have a model of its own; negative if none does."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -111,12 +126,15 @@ OnCompletion = Callable[[int, int, Completion], None]
 
 
 class Generator(Protocol):
-    """Something that continues prompts."""
+    """Something that continues prompts. Whoever derives from it writes `stream` alone."""
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
-        """All completions, by request and sample."""
-        ...
-
-    def stream(self, requests: Sequence[GenerationRequest], on_completion: OnCompletion) -> None:
+    @abstractmethod
+    def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         """Generate, handing over each completion as it ends, so that its evaluation can start meanwhile."""
         ...
+
+    def generate(self, requests: Sequence[Request]) -> list[list[Completion]]:
+        """All completions, by request and sample."""
+        found: list[dict[int, Completion]] = [{} for _ in requests]
+        self.stream(requests, lambda request, sample, completion: found[request].update({sample: completion}))
+        return [[row[sample] for sample in range(len(row))] for row in found]

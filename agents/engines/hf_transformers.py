@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from agents.engines.batch_decoding import Lane, LaneBatch
-from agents.engines.engine import Completion, GenerationRequest, OnCompletion, Sampling
+from agents.engines.engine import Completion, Generator, OnCompletion, Request, Sampling
 from agents.engines.grouped_attention import grouped_attention
 from agents.models.token_trie import families
 from agents.models.tokens import Vocabulary, encode_continuation, encode_prompt
@@ -51,7 +51,7 @@ class GenerationTotals:
         return self.tokens / max(self.prefill_s + self.decode_s, 1e-9)
 
 
-class TransformersGenerator:
+class TransformersGenerator(Generator):
     """A :class:`agents.engines.engine.Generator` on a model that is in memory and in inference mode."""
 
     def __init__(self, model: Any, tokenizer: Any, sampling: Sampling | None = None, *, max_lanes: int = 64):
@@ -63,25 +63,10 @@ class TransformersGenerator:
         self._max_lanes = max_lanes
         self._vocabulary = Vocabulary(tokenizer, model.get_output_embeddings().weight.shape[0])
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
-        """All completions, by request and sample."""
-        found: list[dict[int, Completion]] = [{} for _ in requests]
-
-        def keep(request: int, sample: int, completion: Completion) -> None:
-            found[request][sample] = completion
-
-        self.stream(requests, keep)
-        return [[row[sample] for sample in range(len(row))] for row in found]
-
-    def stream(self, requests: Sequence[GenerationRequest], on_completion: OnCompletion) -> None:
+    def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         """Generate and hand over each completion as it ends."""
-        for index, request in enumerate(requests):
-            for sample, text in enumerate((request.written or ())[: request.n]):
-                on_completion(index, sample, Completion(text, tokens=0))
         prompts = {
-            index: encode_prompt(self.tokenizer, request.prompt)
-            for index, request in enumerate(requests)
-            if request.written is None
+            index: encode_prompt(self.tokenizer, request.prompt) for index, request in enumerate(requests)
         }
         for chunk in self._chunks(requests, prompts):
             lanes = [
@@ -92,11 +77,11 @@ class TransformersGenerator:
             with torch.inference_mode(), grouped_attention(self.model):
                 self._run(LaneBatch(self.model, self._vocabulary, sampling, lanes), on_completion)
 
-    def _sampling(self, request: GenerationRequest) -> Sampling:
+    def _sampling(self, request: Request) -> Sampling:
         return request.sampling or self.sampling
 
     def _chunks(
-        self, requests: Sequence[GenerationRequest], prompts: Mapping[int, Sequence[int]]
+        self, requests: Sequence[Request], prompts: Mapping[int, Sequence[int]]
     ) -> Iterator[list[list[int]]]:
         """Indices of requests to be decoded together, by sequence: alike in end and sampling, within the limit.
 
@@ -117,7 +102,7 @@ class TransformersGenerator:
             yield chunk
 
     def _sequences(
-        self, kind: Sequence[int], requests: Sequence[GenerationRequest], prompts: Mapping[int, Sequence[int]]
+        self, kind: Sequence[int], requests: Sequence[Request], prompts: Mapping[int, Sequence[int]]
     ) -> list[tuple[list[int], int]]:
         """Requests whose prompts begin alike, with the number of their samples; alike in width and length first."""
         found: list[tuple[list[int], int]] = []
@@ -133,7 +118,7 @@ class TransformersGenerator:
             found.append((group, lanes))
         return sorted(found, key=lambda sequence: (sequence[1], len(prompts[sequence[0][-1]])))
 
-    def _lanes(self, index: int, request: GenerationRequest, prompt: Sequence[int]) -> list[Lane]:
+    def _lanes(self, index: int, request: Request, prompt: Sequence[int]) -> list[Lane]:
         sampling = self._sampling(request)
         limit = sampling.max_new_tokens if request.stop == "line" else sampling.max_function_tokens
         # One row per sample: a number for the deviation's position, then one for each token.

@@ -17,17 +17,24 @@ import asyncio
 import functools
 import logging
 import os
+import queue
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import httpx2
 
+Result = TypeVar("Result")
+
 THREAD = "http-exchange"
 """Name of the threads that exchanges run on."""
+
+WRONG_FIELDS = (400, 422)
+"""HTTP statuses of a request that the server calls wrong."""
 
 _HTTP_LOGGERS = (
     "httpx2",
@@ -41,14 +48,10 @@ _ABANDON_S = 0.5
 class EndpointError(Exception):
     """The request failed. The message is this package's own and safe to log."""
 
-    def __init__(
-        self, reason: str, *, reached: bool = True, format_refused: bool = False, status: int | None = None
-    ) -> None:
+    def __init__(self, reason: str, *, reached: bool = True, status: int | None = None) -> None:
         super().__init__(reason)
         self.reached = reached
         """Whether the server may have read the prompt."""
-        self.format_refused = format_refused
-        """Whether the server may have refused the response format."""
         self.status = status
         """The HTTP status that it answered with, None if it did not get that far or said 200."""
 
@@ -76,8 +79,12 @@ def api_key(variable: str) -> str:
 
 
 def post(url: str, key: str, body: bytes, *, deadline_s: float, max_bytes: int) -> tuple[int, bytes]:
-    """HTTP status and body (empty unless the status is 200) of a POST. Returns or raises
-    :class:`EndpointError` within ``deadline_s`` seconds (and half a second)."""
+    """HTTP status and body of a POST. Returns or raises :class:`EndpointError` within ``deadline_s`` seconds (and
+    half a second).
+
+    The body is empty unless the status is 200, or calls the request wrong (400, 422). The latter's may quote the key:
+    look in it for the names of fields, and keep nothing of it.
+    """
     return _exchange(_Request(url, _headers(key), body, deadline_s, max_bytes))
 
 
@@ -129,13 +136,16 @@ async def _send(request: _Request) -> tuple[int, bytes]:
         httpx2.AsyncClient(verify=_tls(), timeout=None, follow_redirects=False) as client,
         client.stream("POST", request.url, headers=request.headers, content=request.body) as response,
     ):
-        if response.status_code != 200:  # an error's body is of no use: it may quote the key
+        plain = response.headers.get("Content-Encoding", "identity") == "identity"
+        if response.status_code != 200 and not (plain and response.status_code in WRONG_FIELDS):
             return response.status_code, b""
-        if response.headers.get("Content-Encoding", "identity") != "identity":
+        if not plain:
             raise EndpointError("the server compressed its reply unasked")
         body = bytearray()
         async for chunk in response.aiter_raw():
             body += chunk
+            if len(body) > request.max_bytes and response.status_code != 200:
+                return response.status_code, b""
             if len(body) > request.max_bytes:
                 raise EndpointError(f"the reply exceeds {request.max_bytes} bytes")
         return response.status_code, bytes(body)
@@ -150,3 +160,28 @@ def _shut_http_log() -> None:
 @functools.cache
 def _tls() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
+
+
+def in_threads(work: Sequence[Callable[[], Result]], hands: int) -> Iterator[tuple[int, Result]]:
+    """Do all of it, at most `hands` at a time; yields place and result as they come, in the caller's thread.
+
+    The first exception is raised at once; what is under way then ends unheard. Threads are daemons: an interrupted
+    process does not wait for a server, as it would for the threads of an executor.
+    """
+    results: queue.SimpleQueue[tuple[int, Future[Result]]] = queue.SimpleQueue()
+
+    def do(place: int) -> None:
+        done: Future[Result] = Future()
+        try:
+            done.set_result(work[place]())
+        except BaseException as error:  # noqa: BLE001 - raised again where the result is waited for
+            done.set_exception(error)
+        results.put((place, done))
+
+    begun = 0
+    for ended in range(len(work)):
+        while begun < min(ended + hands, len(work)):
+            threading.Thread(target=do, args=(begun,), daemon=True).start()
+            begun += 1
+        place, done = results.get()
+        yield place, done.result()

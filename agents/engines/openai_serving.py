@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -46,7 +45,6 @@ class OpenAIBackend:
         sampling: Sampling,
         folder: Path,
         policy: Policy | None,
-        tokenizer: Any,
     ) -> None:
         self.client = CompletionsClient(settings)
         self._policy = policy if settings.lora_loading != "none" else None
@@ -54,7 +52,7 @@ class OpenAIBackend:
         self._lock = threading.Lock()
         self._loaded: tuple[str, Path] | None = None
         self._loaded_at = 0.0
-        self._generator = OpenAIGenerator(self.client, sampling, tokenizer, self._reload)
+        self._generator = OpenAIGenerator(self.client, sampling, self._reload)
 
     @contextmanager
     def serving(self, adapter: str) -> Iterator[Generator]:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from agents.engines.engine import Completion, GenerationRequest, Generator, OnCompletion
+from agents.engines.engine import Generator, OnCompletion, Request
 
 
-class RoutedGenerator:
+class RoutedGenerator(Generator):
     """A :class:`agents.engines.engine.Generator` made of several."""
 
     def __init__(
@@ -26,13 +26,7 @@ class RoutedGenerator:
         self._islands = islands
         self._remote = [id(generator) for generator in remote]
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
-        """All completions, by request and sample."""
-        found: list[dict[int, Completion]] = [{} for _ in requests]
-        self.stream(requests, lambda request, sample, completion: found[request].update({sample: completion}))
-        return [[row[sample] for sample in range(len(row))] for row in found]
-
-    def stream(self, requests: Sequence[GenerationRequest], on_completion: OnCompletion) -> None:
+    def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         """Generate, handing over each completion of a model in this process as it ends, a server's as they
         are taken up."""
         parts = self._parts(requests)
@@ -48,12 +42,10 @@ class RoutedGenerator:
             while (event := arrived.get()) is not _END:
                 event()
 
-    def _parts(self, requests: Sequence[GenerationRequest]) -> list[tuple[Generator, list[int]]]:
+    def _parts(self, requests: Sequence[Request]) -> list[tuple[Generator, list[int]]]:
         parts: dict[int, tuple[Generator, list[int]]] = {}
         for index, request in enumerate(requests):
-            generator = self._policy
-            if request.island is not None and request.written is None:
-                generator = self._islands.get(request.island, self._policy)
+            generator = self._islands.get(request.island, self._policy)
             parts.setdefault(id(generator), (generator, []))[1].append(index)
         return list(parts.values())
 
@@ -61,7 +53,7 @@ class RoutedGenerator:
 def _ask(
     generator: Generator,
     indices: list[int],
-    requests: Sequence[GenerationRequest],
+    requests: Sequence[Request],
     on_completion: OnCompletion,
 ) -> None:
     generator.stream(
@@ -73,7 +65,7 @@ def _ask(
 def _ask_elsewhere(
     generator: Generator,
     indices: list[int],
-    requests: Sequence[GenerationRequest],
+    requests: Sequence[Request],
     on_completion: OnCompletion,
     arrived: queue.SimpleQueue[Callable[[], Any]],
 ) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from agents.engines import token_sampling
-from agents.engines.engine import Completion, GenerationRequest, Sampling, cut
+from agents.engines.engine import Completion, Request, Sampling, cut
 from agents.models.tokens import Vocabulary, encode_continuation, encode_prompt
 from atlas_gym.seeding import torch_seed
 
@@ -23,7 +23,7 @@ Scores = Sequence[Mapping[int, float]]
 """Log-probabilities of the likeliest tokens along a parent's text, one mapping per place, its end included."""
 
 
-def sample_seed(request: GenerationRequest, sample: int, draw: int = 0) -> int:
+def sample_seed(request: Request, sample: int, draw: int = 0) -> int:
     """Seed of one sample's own tokens; servers take 31 bits."""
     return torch_seed(request.seed, "sample", sample, draw) % 2**31
 
@@ -59,31 +59,31 @@ class Drafting:
         self.vocabulary = Vocabulary(tokenizer, size)
         self._size = size
 
-    def of(self, request: GenerationRequest) -> Sampling:
+    def of(self, request: Request) -> Sampling:
         """How a request's tokens are drawn."""
         return request.sampling or self.sampling
 
-    def limit(self, request: GenerationRequest) -> int:
+    def limit(self, request: Request) -> int:
         """Most tokens that a sample of the request may draw."""
         sampling = self.of(request)
         return sampling.max_new_tokens if request.stop == "line" else sampling.max_function_tokens
 
-    def banned(self, request: GenerationRequest) -> list[int]:
+    def banned(self, request: Request) -> list[int]:
         """Token ids that are never drawn for the request."""
         text = self.of(request).banned_text if request.stop == "line" else ""
         return self.vocabulary.banned(text).nonzero().flatten().tolist() if text else []
 
-    def prompt(self, request: GenerationRequest) -> list[int]:
+    def prompt(self, request: Request) -> list[int]:
         """The prompt's tokens."""
         return encode_prompt(self.tokenizer, request.prompt)
 
-    def parent(self, request: GenerationRequest) -> list[int] | None:
+    def parent(self, request: Request) -> list[int] | None:
         """Tokens along which the model's distribution is wanted, None if the request needs none."""
         if request.avoid is None or (not request.avoid and request.stop == "function"):
             return None
         return encode_continuation(self.tokenizer, request.avoid)
 
-    def drafts(self, index: int, request: GenerationRequest, scores: Scores | None) -> list[Draft]:
+    def drafts(self, index: int, request: Request, scores: Scores | None) -> list[Draft]:
         """The request's drafts; `scores` along its parent's tokens if it has any."""
         prompt, limit = self.prompt(request), self.limit(request)
         parent = self.parent(request)
@@ -105,7 +105,7 @@ class Drafting:
             for sample, tokens in enumerate(begun)
         ]
 
-    def _leaves(self, request: GenerationRequest, parent: list[int], scores: Scores) -> list[tuple[int, int]]:
+    def _leaves(self, request: Request, parent: list[int], scores: Scores) -> list[tuple[int, int]]:
         source = torch.Generator().manual_seed(request.seed)
         # The same numbers as those of agents.engines.hf_transformers: equal models leave at equal places.
         uniforms = torch.rand(request.n, self.limit(request) + 1, generator=source, dtype=torch.float64)
@@ -118,7 +118,7 @@ class Drafting:
             logits, parent, request.stop, self.vocabulary.line_end, self.of(request), uniforms[:, :2].tolist()
         )
 
-    def finished(self, draft: Draft, request: GenerationRequest) -> Completion | None:
+    def finished(self, draft: Draft, request: Request) -> Completion | None:
         """The completion, if what is begun has reached its end already."""
         if not draft.begun:
             return None
@@ -126,7 +126,7 @@ class Drafting:
         ended = ended or bool(self.vocabulary.end[draft.begun[-1]])
         return Completion(text, draft.drawn, ended) if ended or draft.limit == 0 else None
 
-    def text(self, draft: Draft, request: GenerationRequest, rest: Sequence[int]) -> tuple[str, bool]:
+    def text(self, draft: Draft, request: Request, rest: Sequence[int]) -> tuple[str, bool]:
         """Text with these further tokens, cut at its end, and whether it has reached it."""
         whole = self.tokenizer.decode([*draft.begun, *rest], skip_special_tokens=True)
         return cut(whole, request.stop)

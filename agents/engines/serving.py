@@ -80,7 +80,7 @@ class RoutedBackend:
                 (model, served.enter_context(backend.serving(adapter))) for model, backend in self._models
             ]
             islands = {island: generator for model, generator in opened for island in model.islands}
-            remote = [generator for model, generator in opened if model.backend.name == "openai"]
+            remote = [generator for model, generator in opened if model.backend.is_remote]
             yield RoutedGenerator(own, islands, remote=remote)
 
     def close(self) -> None:
@@ -98,6 +98,7 @@ def open_backend(
     folder: Path,
     policy: Policy | None = None,
     further: Sequence[IslandModel] = (),
+    ledger: Path | None = None,
 ) -> Backend:
     """Begin the engine, and those of islands with models of their own.
 
@@ -108,15 +109,20 @@ def open_backend(
         folder: where adapters are put for an engine to read.
         policy: whose adapters are served; None for weights that are never tuned.
         further: islands with a model of their own.
+        ledger: file that requests to models behind an API are entered in; None: one in `folder`.
+
+    Raises:
+        BackendError: an endpoint cannot be used; the message says what to check.
     """
-    backend = _open(settings, sampling, model, folder, policy)
+    ledger = ledger or folder / "spending.jsonl"
+    backend = _open(settings, sampling, model, folder, policy, ledger)
     if not further:
         return backend
     with ExitStack() as opened:
         opened.callback(backend.close)
         models = []
         for own in further:
-            engine = _open(own.backend, sampling, own.model, folder, None)
+            engine = _open(own.backend, sampling, own.model, folder, None, ledger)
             opened.callback(engine.close)
             models.append((own, engine))
         opened.pop_all()
@@ -126,7 +132,7 @@ def open_backend(
 def tokenizer_of(settings: BackendSettings, model: str) -> Any:
     """Tokenizer of the model that the engine runs, None if its name says too little (a server's)."""
     name = settings.openai.tokenizer if settings.name == "openai" else model
-    if not name:
+    if not name or settings.name == "chat":
         return None
     from transformers import AutoTokenizer
 
@@ -136,13 +142,21 @@ def tokenizer_of(settings: BackendSettings, model: str) -> Any:
 
 
 def _open(
-    settings: BackendSettings, sampling: Sampling, model: str, folder: Path, policy: Policy | None
+    settings: BackendSettings,
+    sampling: Sampling,
+    model: str,
+    folder: Path,
+    policy: Policy | None,
+    ledger: Path,
 ) -> Backend:
+    if settings.name == "chat":
+        from agents.engines.chat import ChatBackend
+
+        return ChatBackend(settings.chat, sampling, ledger)
     if settings.name == "openai":
         from agents.engines.openai_serving import OpenAIBackend
 
-        tokenizer = policy.tokenizer if policy is not None else tokenizer_of(settings, model)
-        return OpenAIBackend(settings.openai, sampling, folder, policy, tokenizer)
+        return OpenAIBackend(settings.openai, sampling, folder, policy)
     if settings.name == "vllm":
         from agents.engines.vllm import VLLMBackend
 

@@ -1,8 +1,9 @@
 """Which engine writes text, and its options.
 
-Three engines answer the same requests (`agents.engines.engine`): transformers in this process (the default), vLLM in
-this process, and any server that speaks OpenAI's completions protocol. How each does non-copy decoding, and what
-each cannot promise, is in docs/generation.md.
+Four engines answer the same requests (`agents.engines.engine`): transformers in this process (the default), vLLM in
+this process, any server that speaks OpenAI's completions protocol, and any that speaks its chat protocol. How each does
+non-copy decoding, and what each cannot promise, is in docs/generation.md; models behind an API are in
+docs/hosted-models.md.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from agents.engines.endpoint import Endpoint, ResponseFormat
 from agents.engines.http import check_base_url
 
 
 @dataclass(frozen=True)
-class OpenAISettings:
-    """A server with `/v1/completions`, and how patiently it is asked."""
+class ServerSettings:
+    """A model's server, and how patiently it is asked."""
 
     base_url: str = "http://localhost:8000/v1"
     """Address up to and including the version."""
@@ -26,20 +28,6 @@ class OpenAISettings:
     api_key_env: str = ""
     """Environment variable that holds the API key; empty if the server wants none. Keys stand nowhere
     else."""
-    tokenizer: str = ""
-    """The served model's tokenizer: `embedded`, a folder or a Hugging Face id on this machine. Gives the
-    `rewrite` style its chat template; `scored` needs it. Empty: none, or the policy's where there is one."""
-    non_copy: Literal["redraw", "scored"] = "redraw"
-    """How a sample is kept from repeating its parent. `redraw`: copies are dropped and drawn again, which any
-    server can do and which wastes what a model copies. `scored`: the model's distribution along the parent's
-    line is asked for, as the engines in this process do; the server must take token ids as a prompt and
-    return log-probabilities (vLLM, llama.cpp)."""
-    redraws: int = 8
-    """`redraw`: most further draws of a sample that is a copy; one that is still a copy stays one."""
-    logprobs: int = 20
-    """`scored`: likeliest tokens asked for at each place (vLLM's own limit is 20, see `--max-logprobs`)."""
-    extensions: bool = True
-    """Whether the server knows `top_k` and `min_p` (vLLM and llama.cpp do, OpenAI's own does not)."""
     concurrency: int = 8
     """Requests under way at a time."""
     deadline_s: float = 120.0
@@ -52,22 +40,80 @@ class OpenAISettings:
     """Wait before asking again, seconds; doubles with each failure, up to 30 s."""
     reply_bytes: int = 1_000_000
     """Largest HTTP body that is read, bytes."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of each request."""
+
+    def __post_init__(self) -> None:
+        check_base_url(self.base_url)
+        if min(self.concurrency, self.attempts, self.reply_bytes) < 1:
+            raise ValueError("concurrency, attempts and reply_bytes must be positive")
+        if self.deadline_s <= 0 or self.wait_s < 0 or self.pause_s < 0:
+            raise ValueError("deadline_s must be positive, wait_s and pause_s at least 0")
+        json.dumps(dict(self.extra))  # raises TypeError here rather than at the first call
+
+
+@dataclass(frozen=True)
+class OpenAISettings(ServerSettings):
+    """A server with `/v1/completions`."""
+
+    tokenizer: str = ""
+    """The served model's tokenizer: `embedded`, a folder or a Hugging Face id on this machine. Gives the
+    `rewrite` style its chat template. Empty: none, or the policy's where there is one."""
+    redraws: int = 8
+    """Most further draws of a sample that repeats its parent; one that is still a copy then stays one."""
+    extensions: bool = True
+    """Whether the server knows `top_k` and `min_p` (vLLM and llama.cpp do, OpenAI's own does not)."""
     lora_loading: Literal["none", "vllm"] = "none"
     """`vllm`: after each phase the new adapter is loaded into the server through `/v1/load_lora_adapter`
     (start it with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1; it must see the run's folder).
     `none`: the server's weights stay as they are, so nothing can be tuned."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further fields of each completion request."""
 
     def __post_init__(self) -> None:
-        check_base_url(self.base_url)
-        if min(self.concurrency, self.attempts, self.reply_bytes, self.logprobs) < 1 or self.redraws < 0:
-            raise ValueError(
-                "concurrency, attempts, reply_bytes and logprobs must be positive, redraws not negative"
-            )
-        if self.deadline_s <= 0 or self.wait_s < 0 or self.pause_s < 0:
-            raise ValueError("deadline_s must be positive, wait_s and pause_s at least 0")
-        json.dumps(dict(self.extra))  # raises TypeError here rather than at the first call
+        super().__post_init__()
+        if self.redraws < 0:
+            raise ValueError("redraws must not be negative")
+
+
+@dataclass(frozen=True)
+class ChatSettings(ServerSettings):
+    """An endpoint with `/v1/chat/completions`, what it is asked for, and what that may cost."""
+
+    styles: Mapping[str, float] = field(default_factory=lambda: {"rewrite": 1.0, "diff": 1.0})
+    """What is asked for, and how often, relative to each other: `rewrite`, a whole program, or `diff`, blocks that
+    replace text of the parent (cheaper where programs are long). Takes the place of `agent.styles`."""
+    max_tokens: int = 2048
+    """Longest reply, tokens, reasoning included. Sent as `max_tokens`, or as `max_completion_tokens` where that is
+    refused."""
+    response_format: ResponseFormat = "json_schema"
+    """Constraint on replies that is asked of the server, where it takes one. `none` for models that write better
+    code as plain text."""
+    prompt_price: float = 0.0
+    """Price of a million tokens read, in any currency."""
+    completion_price: float = 0.0
+    """Price of a million tokens written, in the same."""
+    budget_tokens: int = 0
+    """So many tokens, read and written, may the run use; then it stops and can be resumed with more. 0: no limit."""
+    budget_money: float = 0.0
+    """So much may the run cost, in the currency of the prices; as above. 0: no limit."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if set(self.styles) - {"rewrite", "diff"} or not any(weight > 0 for weight in self.styles.values()):
+            raise ValueError("chat.styles takes rewrite and diff, one of them with a positive weight")
+        if self.max_tokens < 1 or min(self.styles.values()) < 0:
+            raise ValueError("chat.max_tokens must be positive, weights of chat.styles not negative")
+        if min(self.prompt_price, self.completion_price, self.budget_tokens, self.budget_money) < 0:
+            raise ValueError("prices and budgets must not be negative")
+        if self.budget_money and not (self.prompt_price or self.completion_price):
+            raise ValueError("budget_money needs prices: set prompt_price and completion_price")
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The same for the client."""
+        return Endpoint(
+            self.base_url, self.model, self.api_key_env,
+            max_tokens=self.max_tokens, response_format=self.response_format, extra=self.extra,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -105,32 +151,37 @@ class VLLMSettings:
 class BackendSettings:
     """The engine that writes text."""
 
-    name: Literal["transformers", "vllm", "openai"] = "transformers"
-    """`transformers` and `vllm` run the model in this process, `openai` asks a server."""
+    name: Literal["transformers", "vllm", "openai", "chat"] = "transformers"
+    """`transformers` and `vllm` run the model in this process; `openai` asks a server with `/v1/completions`,
+    `chat` one with `/v1/chat/completions`."""
     vllm: VLLMSettings = field(default_factory=VLLMSettings)
     """Options of `vllm`."""
     openai: OpenAISettings = field(default_factory=OpenAISettings)
     """Options of `openai`."""
+    chat: ChatSettings = field(default_factory=ChatSettings)
+    """Options of `chat`."""
 
     def __post_init__(self) -> None:
+        if self.name == "chat" and not self.chat.model:
+            raise ValueError("the backend chat needs chat.model, the model's name at the endpoint")
         if self.name == "openai" and not self.openai.model:
             raise ValueError("the backend openai needs openai.model, the model's name on the server")
-        if self.name == "openai" and self.openai.non_copy == "scored" and not self._has_tokenizer:
-            raise ValueError("non_copy: scored needs openai.tokenizer, the served model's tokenizer")
-
-    @property
-    def _has_tokenizer(self) -> bool:
-        return bool(self.openai.tokenizer) or self.openai.lora_loading != "none"
 
     @property
     def follows_policy(self) -> bool:
         """Whether it can write with tuned adapters."""
-        return self.name != "openai" or self.openai.lora_loading != "none"
+        return not self.is_remote or (self.name == "openai" and self.openai.lora_loading != "none")
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it waits for a server."""
+        return self.name in ("openai", "chat")
 
 
 @dataclass(frozen=True)
 class IslandModel:
-    """A model of their own for some islands. It is never tuned; what it writes trains the policy all the same."""
+    """A model of their own for some islands. It is never tuned; what it writes trains the policy all the same,
+    unless it answers messages (`chat`): those are none of the policy's prompts."""
 
     islands: tuple[int, ...] = ()
     """Indices of the islands that it writes for."""

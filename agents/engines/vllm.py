@@ -31,9 +31,9 @@ import torch
 from agents.engines.engine import (
     BackendError,
     Completion,
-    GenerationRequest,
     Generator,
     OnCompletion,
+    Request,
     Sampling,
 )
 from agents.engines.openai_serving import is_base, written_adapter
@@ -55,7 +55,7 @@ class _Scoring:
     """The parent's tokens."""
 
 
-class VLLMGenerator:
+class VLLMGenerator(Generator):
     """A :class:`agents.engines.engine.Generator` on a running engine."""
 
     def __init__(self, llm: Any, drafting: Drafting, adapter: Any = None) -> None:
@@ -73,20 +73,11 @@ class VLLMGenerator:
         self._scoring: dict[str, _Scoring] = {}
         self._rows: dict[int, dict[int, dict[int, float]]] = {}
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
-        """All completions, by request and sample."""
-        found: list[dict[int, Completion]] = [{} for _ in requests]
-        self.stream(requests, lambda request, sample, completion: found[request].update({sample: completion}))
-        return [[row[sample] for sample in range(len(row))] for row in found]
-
-    def stream(self, requests: Sequence[GenerationRequest], on_completion: OnCompletion) -> None:
+    def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         """Generate and hand over each completion as it ends."""
         try:
             for index, request in enumerate(requests):
-                for sample, text in enumerate((request.written or ())[: request.n]):
-                    on_completion(index, sample, Completion(text, tokens=0))
-                if request.written is None:
-                    self._begin(index, request, on_completion)
+                self._begin(index, request, on_completion)
             while self._engine.has_unfinished_requests():
                 for output in self._engine.step():
                     self._take_up(output, requests, on_completion)
@@ -96,7 +87,7 @@ class VLLMGenerator:
             self._scoring.clear()
             self._rows.clear()
 
-    def _begin(self, index: int, request: GenerationRequest, on_completion: OnCompletion) -> None:
+    def _begin(self, index: int, request: Request, on_completion: OnCompletion) -> None:
         parent = self._drafting.parent(request)
         prompt = self._drafting.prompt(request)
         if len(prompt) + len(parent or ()) >= self._longest:
@@ -107,7 +98,7 @@ class VLLMGenerator:
         else:
             self._score(index, request, prompt, parent)
 
-    def _score(self, index: int, request: GenerationRequest, prompt: list[int], parent: list[int]) -> None:
+    def _score(self, index: int, request: Request, prompt: list[int], parent: list[int]) -> None:
         """Ask for the distribution at each of the parent's tokens and at its end."""
         self._rows[index] = {}
         # vLLM 0.32 fails on prompt log-probabilities in an engine for adapters: its output head then expects one
@@ -118,12 +109,12 @@ class VLLMGenerator:
         first = 0 if along else len(parent)
         self._scoring[key] = _Scoring(index, first, prompt, parent)
 
-    def _score_before_the_end(self, scoring: _Scoring, request: GenerationRequest) -> None:
+    def _score_before_the_end(self, scoring: _Scoring, request: Request) -> None:
         for place in range(len(scoring.parent)):
             key = self._add(scoring.prompt + scoring.parent[:place], self._scoring_params(request, False))
             self._scoring[key] = _Scoring(scoring.index, place, scoring.prompt, scoring.parent)
 
-    def _scoring_params(self, request: GenerationRequest, along: bool) -> Any:
+    def _scoring_params(self, request: Request, along: bool) -> Any:
         top_k = self._drafting.of(request).top_k
         # Banned tokens are left out afterwards; so many more are asked for.
         shown = top_k + len(self._drafting.banned(request)) if top_k else -1
@@ -136,7 +127,7 @@ class VLLMGenerator:
             output_kind=self._kind.FINAL_ONLY,
         )
 
-    def _continue(self, drafts: list[Draft], request: GenerationRequest, on_completion: OnCompletion) -> None:
+    def _continue(self, drafts: list[Draft], request: Request, on_completion: OnCompletion) -> None:
         sampling = self._drafting.of(request)
         line = request.stop == "line"
         banned = dict.fromkeys(self._drafting.banned(request), -100.0)
@@ -169,9 +160,7 @@ class VLLMGenerator:
             and key
         )
 
-    def _take_up(
-        self, output: Any, requests: Sequence[GenerationRequest], on_completion: OnCompletion
-    ) -> None:
+    def _take_up(self, output: Any, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         key, written = output.request_id, output.outputs[0]
         if key in self._scoring:
             if output.finished:
@@ -195,7 +184,7 @@ class VLLMGenerator:
         self,
         scoring: _Scoring,
         output: Any,
-        requests: Sequence[GenerationRequest],
+        requests: Sequence[Request],
         on_completion: OnCompletion,
     ) -> None:
         """Keep what a scoring request has shown; the last one of a prompt is followed by its samples."""

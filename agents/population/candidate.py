@@ -1,4 +1,7 @@
-"""The record of one candidate program: what wrote it, what it is, and how it scored.
+"""One candidate, one record that grows: what was asked, what was written, how it scored.
+
+    proposal.candidate(id, round, completion)     a completion became a program, not yet evaluated
+    candidate.judged(evaluation)                  ... and was
 
 Records are immutable and hold only plain values, so that the run store can write one before anything acts on
 it and everything else (islands, clusters, preference pairs, tables) can be rebuilt by folding over the stored
@@ -8,8 +11,12 @@ records in their order.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+
+from agents.engines.answers import patched, program_of
+from agents.engines.engine import Sampling, Stop, cut
+from atlas_gym.program_text import program_key
 
 Origin = Literal["seed", "agent", "supporter", "carried"]
 
@@ -42,9 +49,9 @@ class CandidateRecord:
     """Complete program text that was evaluated."""
     program_key: str | None
     """Hash of the normalised syntax tree; None if the program does not parse."""
-    status: str
-    """Outcome of the evaluation: ok, invalid, error, timeout, memory, violation or crashed."""
-    score: float | None
+    status: str = ""
+    """Outcome of the evaluation: ok, invalid, error, timeout, memory, violation or crashed; empty before it."""
+    score: float | None = None
     """Score, higher is better; None unless the status is ok."""
     detail: str = ""
     """What went wrong, sanitised; empty if nothing did."""
@@ -59,6 +66,13 @@ class CandidateRecord:
     diagnosis: str = ""
     """Where the score was lost, in the environment's words; empty unless the program ran."""
 
+    def judged(self, outcome: Outcome, duplicate_of: int | None = None) -> CandidateRecord:
+        """The candidate with what came of its program, which may have been `duplicate_of` an earlier one's."""
+        return replace(
+            self, status=str(outcome.status), score=outcome.score, detail=outcome.detail,
+            metrics=dict(outcome.metrics), diagnosis=outcome.diagnosis, duplicate_of=duplicate_of,
+        )  # fmt: skip
+
     @property
     def passed(self) -> bool:
         """Whether the program ran and was scored."""
@@ -70,3 +84,107 @@ class CandidateRecord:
         if self.score is None or self.parent_score is None:
             return None
         return self.score - self.parent_score
+
+
+class Outcome(Protocol):
+    """What came of a program: its evaluation, or an earlier candidate with the same syntax tree."""
+
+    @property
+    def status(self) -> str:
+        """See `CandidateRecord.status`."""
+        ...
+
+    @property
+    def score(self) -> float | None:
+        """Score, None unless the status is ok."""
+        ...
+
+    @property
+    def detail(self) -> str:
+        """What went wrong."""
+        ...
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """Further measurements."""
+        ...
+
+    @property
+    def diagnosis(self) -> str:
+        """Where the score was lost."""
+        ...
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What an island asks for: a prompt, how often, and how a completion of it becomes a program.
+
+    It is the request that an engine answers (`agents.engines.engine.Request`).
+    """
+
+    prompt: str
+    """Text to be continued; empty for styles without a model."""
+    n: int = 1
+    """Number of completions."""
+    avoid: str | None = None
+    """The parent's own text at the hole, which a completion should differ from; None if that does not
+    matter."""
+    stop: Stop = "line"
+    """Where a completion ends."""
+    seed: int = 0
+    """Seed of the request's own random stream."""
+    sampling: Sampling | None = None
+    """How tokens are drawn; None for the engine's own way."""
+    texts: tuple[str, ...] | None = None
+    """Completions that were made without a model, at least ``n``; None if a model is to be asked."""
+    island: int = -1
+    """The island that asks; -1 if none does."""
+    style: str = ""
+    """Name of the style that made it."""
+    hole: str = ""
+    """Label of the place that is rewritten."""
+    parent_id: int = -1
+    """Id of the parent candidate."""
+    parent_score: float | None = None
+    """The parent's score."""
+    parent_key: str | None = None
+    """The parent's normalised syntax tree, by which a copy is recognised."""
+    head: str = ""
+    """Program text before the completion; all of the parent for a ``diff``."""
+    tail: str = ""
+    """Program text after the completion."""
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ValueError("a request asks for at least one sample")
+        if self.texts is not None and len(self.texts) < self.n:
+            raise ValueError("fewer completions were written than are asked for")
+
+    def assemble(self, completion: str) -> str:
+        """The program that ``completion`` makes; anything beyond its end is cut off."""
+        if self.stop == "program":
+            return program_of(completion)
+        if self.stop == "diff":
+            return patched(self.head, completion)
+        text, _ = cut(completion, self.stop)
+        return self.head + text.rstrip() + self.tail
+
+    def candidate(self, id: int, round: int, completion: str) -> CandidateRecord:
+        """The candidate that the research agent's completion makes."""
+        own = (self.style, self.hole, self.prompt, completion)
+        return self._candidate(id, round, "agent", own, self.assemble(completion))
+
+    def patched(self, id: int, round: int, style: str, program: str) -> CandidateRecord:
+        """A whole program that a supporter made of the same parent, without the prompt."""
+        return self._candidate(id, round, "supporter", (style, "", "", ""), program)
+
+    def _candidate(
+        self, id: int, round: int, origin: Origin, written: tuple[str, str, str, str], program: str
+    ) -> CandidateRecord:
+        key = program_key(program)
+        style, hole, prompt, completion = written
+        return CandidateRecord(
+            id=id, round=round, island=self.island, origin=origin, style=style, hole=hole, parent_id=self.parent_id,
+            prompt=prompt, completion=completion, program=program, program_key=key, parent_score=self.parent_score,
+            is_copy=key == self.parent_key,
+        )  # fmt: skip

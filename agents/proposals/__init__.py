@@ -5,8 +5,9 @@ In: a program and a random stream. Out: places to edit, prompts, and the program
 
 from agents.proposals.complete import Complete
 from agents.proposals.edit_line import EditLine
+from agents.proposals.messages import MessageStyle
 from agents.proposals.numeric import Numeric
 from agents.proposals.rewrite import Rewrite
-from agents.proposals.style import Hole, Proposal, Showing, Style
+from agents.proposals.style import Hole, Showing, Style
 
-__all__ = ["Complete", "EditLine", "Hole", "Numeric", "Proposal", "Rewrite", "Showing", "Style"]
+__all__ = ["Complete", "EditLine", "Hole", "MessageStyle", "Numeric", "Rewrite", "Showing", "Style"]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.population.candidate import CandidateRecord
+from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
-from agents.proposals.style import Hole, Proposal, Showing, versions
+from agents.proposals.style import Hole, Showing, versions
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class EditLine:
         return Proposal(
             style=self.name,
             parent_id=parent.id,
+            parent_score=parent.score,
+            parent_key=parent.program_key,
             hole=hole.label,
             prompt=versions(source, showing)
             + f"# {self.function}_v2 changes one line of {self.function}_v1\n"

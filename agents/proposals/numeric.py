@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.population.candidate import CandidateRecord
+from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
-from agents.proposals.style import Hole, Proposal, Showing
+from agents.proposals.style import Hole, Showing
 
 _LAYOUT_KEYWORDS = ("axis", "dim", "ndim", "keepdims", "dtype", "copy")
 
@@ -48,6 +48,8 @@ class Numeric:
         return Proposal(
             style=self.name,
             parent_id=parent.id,
+            parent_score=parent.score,
+            parent_key=parent.program_key,
             hole=hole.label,
             prompt="",
             avoid=line[hole.column : end],

@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from agents.population.candidate import CandidateRecord
+from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
-from agents.proposals.style import Hole, Proposal, Showing, versions
+from agents.proposals.style import Hole, Showing, versions
 from atlas_gym.envs.feedback import code_block
 from atlas_gym.tasks.program_task import ProgramTask
+
+WHOLE = "Write a better program. Reply with only the new program in a ```python block."
 
 Chat = Callable[[str], str]
 """Turns a user's message into the prompt of a chat model, up to where its answer begins."""
@@ -61,10 +63,12 @@ class Rewrite:
             signature = self.spec.signature.replace(self.spec.function, f"{self.spec.function}_v2", 1)
             prompt = versions(source, showing) + signature
         else:
-            prompt = self.chat(self._message(parent, showing)) + f"```python\n{head}"
+            prompt = self.chat(task_message(self.spec, parent, showing, WHOLE)) + f"```python\n{head}"
         return Proposal(
             style=self.name,
             parent_id=parent.id,
+            parent_score=parent.score,
+            parent_key=parent.program_key,
             hole=hole.label,
             prompt=prompt,
             avoid=None,
@@ -76,15 +80,15 @@ class Rewrite:
     def write(self, proposal: Proposal, n: int, rng: np.random.Generator) -> None:
         """Needs a model."""
 
-    def _message(self, parent: CandidateRecord, showing: Showing) -> str:
-        parts = [self.spec.description]
-        if showing.notes:
-            parts.append("\n".join(f"- {' '.join(note.split())}" for note in showing.notes))
-        if showing.worse is not None:
-            parts.append(_scored(showing.worse))
-        parts.append(_scored(parent))
-        parts.append("Write a better program. Reply with only the new program in a ```python block.")
-        return "\n\n".join(parts)
+
+def task_message(spec: ProgramTask, parent: CandidateRecord, showing: Showing, request: str) -> str:
+    """A chat message: the task, what is known, a worse program, the parent, and what is asked for."""
+    parts = [spec.description]
+    if showing.notes:
+        parts.append("\n".join(f"- {' '.join(note.split())}" for note in showing.notes))
+    if showing.worse is not None:
+        parts.append(_scored(showing.worse))
+    return "\n\n".join([*parts, _scored(parent), request])
 
 
 def _scored(record: CandidateRecord) -> str:

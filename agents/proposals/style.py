@@ -16,8 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from agents.engines.engine import Stop, cut
-from agents.population.candidate import CandidateRecord
+from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
 
 
@@ -43,34 +42,6 @@ class Showing:
     """Facts about the task (observed statistics, a supporter's critique), one comment line each."""
     variants: Sequence[tuple[float, str]] = ()
     """Scores and texts of this line in other programs, shown above it, worst first."""
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """One prompt, and how a completion of it becomes a program."""
-
-    style: str
-    """Name of the style that made it."""
-    parent_id: int
-    """Id of the parent candidate."""
-    hole: str
-    """Label of the hole."""
-    prompt: str
-    """Text to be continued; empty for styles without a model."""
-    avoid: str | None
-    """The parent's own text at the hole, which a completion should differ from; None if that does not
-    matter."""
-    stop: Stop
-    """Where a completion ends."""
-    head: str
-    """Program text before the completion."""
-    tail: str
-    """Program text after the completion."""
-
-    def assemble(self, completion: str) -> str:
-        """The program that ``completion`` makes; anything beyond its end is cut off."""
-        text, _ = cut(completion, self.stop)
-        return self.head + text.rstrip() + self.tail
 
 
 class Style(Protocol):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from agents.engines.endpoint import ChatReply, Endpoint, Message, chat
+from agents.engines.endpoint import ChatClient, ChatReply, Endpoint, Message, prompt_estimate
 from agents.engines.http import EndpointError
 from agents.supporters.budget import Budget, CallLimits
 from agents.supporters.call import Consultation, Key, Role, SupporterCall
@@ -34,9 +34,6 @@ Advice = TypeVar("Advice", bound=Summarised)
 _REFUSED_REPLY_CHARS = 2_000
 """Of a reply that could not be used, this much is kept in the record."""
 
-_CHARS_PER_TOKEN = 4
-"""Rough estimate for servers that do not report usage."""
-
 
 @dataclass
 class _Progress:
@@ -57,7 +54,7 @@ class Conversation:
 
     def __init__(self, role: Role, endpoint: Endpoint, limits: CallLimits, seed: int) -> None:
         self.role = role
-        self.endpoint = endpoint
+        self.client = ChatClient(endpoint)
         self.budget = Budget(limits)
         self._seed = seed
 
@@ -125,23 +122,17 @@ class Conversation:
         left: float,
         progress: _Progress,
     ) -> ChatReply:
-        estimate = sum(len(message.content) for message in messages) // _CHARS_PER_TOKEN
         seed = torch_seed(self._seed, "supporter", self.role, *key, attempt) % 2**31  # servers take 31 bits
         try:
-            reply = chat(
-                self.endpoint, messages, seed=seed, schema=schema, deadline_s=left,
+            reply = self.client.ask(
+                messages, seed=seed, schema=schema, deadline_s=left,
                 max_bytes=self.budget.limits.reply_bytes,
             )  # fmt: skip
         except EndpointError as error:
-            progress.prompt_tokens += estimate if error.reached else 0
-            if error.format_refused:
-                self.endpoint = replace(self.endpoint, response_format="none")
+            progress.prompt_tokens += prompt_estimate(messages) if error.reached else 0
             raise
-        # A server's claims are capped: it may not talk its own budget, or the tables, into nonsense.
-        progress.prompt_tokens += _claimed(reply.prompt_tokens, estimate, 4 * estimate + 1_000)
-        progress.completion_tokens += _claimed(
-            reply.completion_tokens, len(reply.text) // _CHARS_PER_TOKEN, 4 * self.endpoint.max_tokens
-        )
+        progress.prompt_tokens += reply.prompt_tokens
+        progress.completion_tokens += reply.completion_tokens
         return reply
 
     def _record(
@@ -151,7 +142,7 @@ class Conversation:
         return SupporterCall(
             role=self.role,
             form="llm",
-            model=self.endpoint.model,
+            model=self.client.endpoint.model,
             key=key,
             status="ok" if answered else "skipped",
             reason="; ".join(progress.problems),
@@ -183,7 +174,3 @@ def _with_reminder(messages: tuple[Message, ...], problem: str) -> tuple[Message
 def _prompt_hash(messages: tuple[Message, ...]) -> str:
     text = "\x1e".join(f"{message.role}\x1f{message.content}" for message in messages)
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
-
-
-def _claimed(claim: int | None, estimate: int, most: int) -> int:
-    return estimate if claim is None else min(claim, most)

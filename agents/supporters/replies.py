@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-_REASONING_TAGS = ("think", "thinking", "reasoning")
+from agents.engines.answers import strip_reasoning
 
 _MAX_STARTS = 200
 """Opening braces that are tried; keeps a reply of nothing but braces cheap."""
@@ -45,19 +45,6 @@ def parse_reply(text: str, schema: type[Schema]) -> Schema:
         except ValidationError as error:
             problem = problem or _describe(error, schema)
     raise ReplyError(problem)
-
-
-def strip_reasoning(text: str) -> str:
-    """``text`` behind the last closing reasoning tag (many servers leave out the opening one)."""
-    lowered = text.lower()
-    if len(lowered) != len(text):  # a few characters change length in lower case; tags are ASCII
-        lowered = text
-    ends = [lowered.rfind(f"</{tag}>") + len(tag) + 3 for tag in _REASONING_TAGS if f"</{tag}>" in lowered]
-    if ends:
-        return text[max(ends) :]
-    starts = [lowered.find(f"<{tag}>") for tag in _REASONING_TAGS if f"<{tag}>" in lowered]
-    # Reasoning that never ended: what stands inside it is not the answer.
-    return text[: min(starts)] if starts else text
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:

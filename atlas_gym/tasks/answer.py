@@ -6,7 +6,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from atlas_gym.evaluation.channel import CandidateError, sanitise
+from atlas_gym.evaluation.channel import CandidateError
+from atlas_gym.text import sanitise
 
 _RANK = {"b": 0, "u": 1, "i": 1, "f": 2}
 """Kinds of arrays; one counts as another of the same or a higher rank."""

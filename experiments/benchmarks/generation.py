@@ -27,12 +27,13 @@ from pathlib import Path
 
 import torch
 
-from agents.engines.engine import GenerationRequest, Generator, Sampling
+from agents.engines.engine import Generator, Sampling
 from agents.engines.hf_transformers import TransformersGenerator
 from agents.engines.serving import open_backend
 from agents.engines.settings import BackendSettings, VLLMSettings
 from agents.models.loading import resolve_model
 from agents.models.policy import POLICY, Policy
+from agents.population.candidate import Proposal
 from agents.proposals.edit_line import EditLine
 from agents.proposals.style import Showing
 from atlas_gym import make_task
@@ -147,12 +148,12 @@ def measure(generator: Generator) -> dict[str, float]:
     return figures
 
 
-def long(line: GenerationRequest, n: int) -> GenerationRequest:
+def long(line: Proposal, n: int) -> Proposal:
     """The same prompt, continued past the line."""
     return replace(line, n=n, avoid=None, stop="function")
 
 
-def timed(generator: Generator, goes: Sequence[Sequence[GenerationRequest]]) -> tuple[float, int, int]:
+def timed(generator: Generator, goes: Sequence[Sequence[Proposal]]) -> tuple[float, int, int]:
     """Seconds, drawn tokens and samples of the first go, after the second in small: other prompts, so that no
     engine finds the measured ones in its cache, as it would not in a run."""
     generator.generate([replace(request, n=max(1, request.n // 8)) for request in goes[1]])
@@ -163,7 +164,7 @@ def timed(generator: Generator, goes: Sequence[Sequence[GenerationRequest]]) -> 
     return seconds, sum(completion.tokens for completion in completions), len(completions)
 
 
-def make_lines(go: int, copies: bool = False) -> list[GenerationRequest]:
+def make_lines(go: int, copies: bool = False) -> list[Proposal]:
     """Four line-edit prompts on variants of the bandit's initial program, eight samples each; other ones for
     each go, always the same."""
     spec = make_task("ATLAS-Bandit-v0")
@@ -177,7 +178,7 @@ def make_lines(go: int, copies: bool = False) -> list[GenerationRequest]:
         hole = style.holes(parent.program)[index]
         proposal = style.propose(parent, hole, Showing(worse=worse))
         avoid = None if copies else proposal.avoid
-        requests.append(GenerationRequest(proposal.prompt, 8, avoid=avoid, seed=index))
+        requests.append(Proposal(proposal.prompt, 8, avoid=avoid, seed=index))
     return requests
 
 

@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.engines.engine import GenerationRequest
 from agents.engines.hf_transformers import TransformersGenerator
 from agents.models.loading import resolve_model
 from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.population.candidate import Proposal
 from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.burgers.in_process import LocalLosses
@@ -169,8 +169,8 @@ def _generation(
 ) -> Figures:
     """`batch` samples of each of two prompts, one prompt at a time."""
     prompts = list(dict.fromkeys(pair.prompt for pair in pairs))[:2]
-    requests = [GenerationRequest(prompt, batch, seed=index) for index, prompt in enumerate(prompts)]
-    generator.generate([GenerationRequest(prompts[0], 1)])  # what is compiled or allocated at first use
+    requests = [Proposal(prompt, batch, seed=index) for index, prompt in enumerate(prompts)]
+    generator.generate([Proposal(prompts[0], 1)])  # what is compiled or allocated at first use
     before = generator.totals.tokens
     seconds = seconds_of(options.device, lambda: [generator.generate([request]) for request in requests])
     tokens = generator.totals.tokens - before

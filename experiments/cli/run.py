@@ -33,7 +33,7 @@ from experiments.report.write import write_report
 from experiments.shipped import find
 from trainers.evodpo.launch import LaunchError
 from trainers.loop.atlas import AtlasRun
-from trainers.loop.config import METHODS, RunConfig, load_config
+from trainers.loop.config import METHODS, RunConfig, load_config, without_budgets
 from trainers.loop.schedule import TaskSchedule
 from trainers.store.plain import SettingsError, differences, merge, parse_overrides
 from trainers.store.store import RunStore, StoreError
@@ -145,7 +145,9 @@ def _require_own_folder(options: argparse.Namespace, config: RunConfig, folder: 
         raise SettingsError(
             f"{folder} holds a run already: add --folder {folder} --resume to continue it, or name another --folder"
         )
-    if changes := differences(load_config(folder / "config.yaml", {}), config):
+    if changes := differences(
+        without_budgets(load_config(folder / "config.yaml", {})), without_budgets(config)
+    ):
         raise SettingsError(
             f"{folder} was begun with other settings ({changes}); a run keeps its own. Name another --folder"
         )

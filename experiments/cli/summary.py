@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
-from experiments.report.figure import draw_run
+from experiments.report.data import read_run
+from experiments.report.figures import draw_progress
 from trainers.store.store import RunStore
 
 
@@ -19,6 +20,11 @@ def print_summary(store: RunStore, summary: Mapping[str, Any], console: Console)
     phases = [p for p in store.phases() if not p.get("skipped")]
     if phases:
         console.print(_phase_table(store, phases))
+    for model, spent in summary["spending"].items():
+        console.print(
+            f"\n{model}: {spent['requests']} requests, {spent['prompt_tokens']} tokens read, "
+            f"{spent['completion_tokens']} written, cost {spent['money']:.4g}", markup=False,
+        )  # fmt: skip
     console.print(f"\nBest program (candidate {summary['best']['id']}, origin: {summary['best']['origin']}):")
     console.print(Syntax(summary["best"]["program"], "python", background_color="default"))
 
@@ -28,7 +34,9 @@ def write_files(store: RunStore, summary: Mapping[str, Any]) -> list[Path]:
     program = store.folder / "best_program.py"
     program.write_text(summary["best"]["program"], encoding="utf-8")
     figure = store.folder / "best_score.png"
-    draw_run(store, figure, f"{summary['env']}, {summary['method']}, seed {summary['seed']}")
+    draw_progress(
+        read_run(store.folder), figure, f"{summary['env']}, {summary['method']}, seed {summary['seed']}"
+    )
     return [program, figure]
 
 

@@ -15,9 +15,9 @@ def settings(base_url, **options):
     return OpenAISettings(base_url, model="m", **(QUICK | options))
 
 
-def generator(base_url, tokenizer=None, reload=None, sampling=None, **options):
+def generator(base_url, reload=None, sampling=None, **options):
     client = CompletionsClient(settings(base_url, **options))
-    return OpenAIGenerator(client, sampling or Sampling(), tokenizer, reload)
+    return OpenAIGenerator(client, sampling or Sampling(), reload)
 
 
 def completion(text, reason="stop", tokens=3, **more):

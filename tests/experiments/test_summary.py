@@ -17,6 +17,8 @@ _ROW = {
     "held_out_error": 0.01,
 }
 
+_SPENT = {"requests": 3, "prompt_tokens": 40, "completion_tokens": 20, "money": 0.5}
+
 
 def test_a_large_gap_is_said(tmp_path):
     rows = {
@@ -24,9 +26,10 @@ def test_a_large_gap_is_said(tmp_path):
         "best": _ROW | {"gap": "+0.1000 (chance: up to 0.0300); large: memorised or overfitted"},
     }
     about = {"env": "e", "method": "m", "seed": 0, "rounds": 1, "held_out_seeds": 2, "candidates": 3,
-             "evaluated": 2, "valid_share": 1.0}  # fmt: skip
+             "evaluated": 2, "valid_share": 1.0, "spending": {"m at u": _SPENT}}  # fmt: skip
     out = io.StringIO()
     with RunStore.open_readonly(make_run(tmp_path / "run", Layout(rounds=1))) as store:
         print_summary(store, rows | about, Console(file=out, width=200))
     assert "best: training minus held-out" in out.getvalue()
     assert out.getvalue().count("memorised") == 1
+    assert "m at u: 3 requests, 40 tokens read, 20 written, cost 0.5" in out.getvalue()

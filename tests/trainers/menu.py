@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import torch
 
-from agents.engines.engine import Completion, GenerationRequest, OnCompletion
+from agents.engines.engine import Completion, OnCompletion, Request
 from atlas_gym.seeding import stream
 
 _LEARNS = " np.linalg.solve(np.eye(d) + history.contexts.T @ history.contexts, history.contexts.T @ history.rewards)\n"
@@ -32,7 +32,7 @@ class MenuGenerator:
         self._tokenizer = tokenizer
         self._chances = lru_cache(self._chances_of)
 
-    def stream(self, requests: Sequence[GenerationRequest], on_completion: OnCompletion) -> None:
+    def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         """Draw `n` entries of the menu for each request, under its seed."""
         for index, request in enumerate(requests):
             drawn = stream(request.seed, "menu").choice(len(MENU), request.n, p=self._chances(request.prompt))

@@ -1,7 +1,6 @@
 """A candidate and the question it answers, as the store keeps them."""
 
-from agents.population.candidate import CandidateRecord
-from agents.proposals.style import Proposal
+from agents.population.candidate import CandidateRecord, Proposal
 
 RECORD = CandidateRecord(
     id=7, round=1, island=2, origin="agent", style="edit_line", hole="window =", parent_id=0, prompt="prompt",

@@ -1,6 +1,6 @@
 """What preference pairs are formed of: a run's answered prompts, or a draw of them where there are too many."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ from trainers.data.pairs import ScoredCompletion
 from trainers.store.queries import StoreQueries
 
 
-def pair_pool(store: StoreQueries, last: int, limit: int, rng: np.random.Generator) -> list[ScoredCompletion]:
+def pair_pool(
+    store: StoreQueries, last: int, limit: int, rng: np.random.Generator, without: Collection[int] = ()
+) -> list[ScoredCompletion]:
     """Every completion of at most `limit` prompts of the rounds up to `last`, by id.
 
     Args:
@@ -20,8 +22,9 @@ def pair_pool(store: StoreQueries, last: int, limit: int, rng: np.random.Generat
         last: the last round that counts.
         limit: prompts at most; more are thinned out at random, each as likely as any other.
         rng: draws them.
+        without: islands that do not count, since their prompts are none that the policy continues.
     """
-    asked = store.asked(last)
+    asked = [(round_, island) for round_, island in store.asked(last) if island not in without]
     if len(asked) > limit:
         asked = [asked[index] for index in sorted(rng.choice(len(asked), limit, replace=False))]
     tasks = _tasks(store, [round_ for round_, _ in asked])

@@ -1,42 +1,51 @@
-"""Fresh samples of a policy on given prompts: what the probe and the gate's score are made of.
+"""Sampling: proposals become candidates that are being evaluated while the engine goes on writing.
 
-They are measurements, not exploration: the programs are evaluated (known ones are looked up), but they enter no
-island, no buffer and no pair.
+Exploration stores what comes of them. The probe and the gate's score are measurements: their programs are evaluated
+too (known ones are looked up), but they enter no island, no buffer and no pair.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from agents.engines.engine import Completion, GenerationRequest, Generator
-from agents.population.candidate import CandidateRecord
-from agents.proposals import Proposal
-from agents.research_agent import IslandPlan
+from agents.engines.engine import Completion, Generator, OnCompletion
+from agents.population.candidate import CandidateRecord, Proposal
 from atlas_gym.evaluation import Evaluation, InfrastructureError
-from atlas_gym.program_text import program_key
 from trainers.data.evaluations import ProgramCache
 
+Pending = tuple[CandidateRecord, "Future[Evaluation] | None"]
+"""A candidate, and its evaluation under way; None if the outcome of its program is recorded already."""
 
-def plan_of(island: int, proposal: Proposal, parent: CandidateRecord) -> IslandPlan:
-    """A plan that asks a proposal again; sample count and seed are set where it is asked."""
-    request = GenerationRequest(proposal.prompt, 1, avoid=proposal.avoid, stop=proposal.stop)
+
+def write(
+    generator: Callable[[], Generator], proposals: Sequence[Proposal], on_completion: OnCompletion
+) -> None:
+    """Hand over each completion as it ends; those that need no model (`Proposal.texts`) at once.
+
+    `generator` is asked for only if a model is to write anything.
+    """
+    asked = [index for index, proposal in enumerate(proposals) if proposal.texts is None]
+    for index, proposal in enumerate(proposals):
+        for sample, text in enumerate((proposal.texts or ())[: proposal.n]):
+            on_completion(index, sample, Completion(text, tokens=0))
+    if asked:
+        requests = [proposals[index] for index in asked]
+        generator().stream(requests, lambda place, *rest: on_completion(asked[place], *rest))
+
+
+def again(proposal: Proposal, island: int, parent: CandidateRecord) -> Proposal:
+    """A proposal that is asked once more, for a measurement: by the model, and as the engine draws tokens."""
     if parent.score is None:
         raise ValueError(f"candidate {parent.id} has no score, so it cannot be a parent")
-    return IslandPlan(island, proposal, request, parent.score, parent.program_key)
-
-
-@dataclass(frozen=True)
-class _Sample:
-    program: str
-    key: str | None
-    completion: Completion
-    future: "Future[Evaluation] | None"
+    return replace(
+        proposal, island=island, texts=None, sampling=None, parent_score=parent.score, parent_key=parent.program_key
+    )  # fmt: skip
 
 
 def fresh_samples(
-    generator: Generator, cache: ProgramCache, plans: Sequence[IslandPlan], n: int, seeds: Sequence[int]
+    generator: Generator, cache: ProgramCache, proposals: Sequence[Proposal], n: int, seeds: Sequence[int]
 ) -> list[list[CandidateRecord]]:
-    """Sample and evaluate `n` completions of each plan's prompt, one group a prompt.
+    """Sample and evaluate `n` completions of each proposal, one group a proposal. Always the policy writes.
 
     A sample that the machine failed to evaluate is left out of its group; `InfrastructureError` if that leaves
     nothing of a group.
@@ -44,39 +53,37 @@ def fresh_samples(
     Args:
         generator: the policy to sample from.
         cache: evaluates the programs.
-        plans: what to ask; only prompt and assembly are used.
-        n: completions per prompt.
-        seeds: one seed a prompt; equal seeds make two policies comparable (common random numbers).
+        proposals: what to ask.
+        n: completions per proposal.
+        seeds: one seed a proposal; equal seeds make two policies comparable (common random numbers).
     """
-    samples: dict[tuple[int, int], _Sample] = {}
+    pending: dict[tuple[int, int], Pending] = {}
 
-    def submit(request: int, index: int, completion: Completion) -> None:
-        program = plans[request].proposal.assemble(completion.text)
-        samples[request, index] = _Sample(program, program_key(program), completion, cache.submit(program))
+    def submit(request: int, sample: int, completion: Completion) -> None:
+        candidate = proposals[request].candidate(-1, -1, completion.text)
+        pending[request, sample] = candidate, cache.submit(candidate.program)
 
-    requests = [replace(plan.request, n=n, seed=seed) for plan, seed in zip(plans, seeds, strict=True)]
+    requests = [
+        replace(proposal, n=n, seed=seed, island=-1) for proposal, seed in zip(proposals, seeds, strict=True)
+    ]
     generator.stream(requests, submit)
-    return [_records(plan, [samples[i, j] for j in range(n)], cache) for i, plan in enumerate(plans)]
+    return [_judged([pending[i, j] for j in range(n)], cache) for i in range(len(proposals))]
 
 
-def _records(plan: IslandPlan, samples: Sequence[_Sample], cache: ProgramCache) -> list[CandidateRecord]:
-    records: list[CandidateRecord] = []
-    for sample in samples:
+def _judged(group: Sequence[Pending], cache: ProgramCache) -> list[CandidateRecord]:
+    judged: list[CandidateRecord] = []
+    for place, (candidate, evaluation) in enumerate(group, start=1):
         try:
-            records.append(_record(plan, sample, cache))
+            known = cache.recorded(candidate.program_key) if evaluation is None else None
+            judged.append(candidate.judged(known or outcome(evaluation)))
         except InfrastructureError:
-            if sample is samples[-1] and not records:
+            if place == len(group) and not judged:
                 raise
-    return records
+    return judged
 
 
-def _record(plan: IslandPlan, sample: _Sample, cache: ProgramCache) -> CandidateRecord:
-    outcome = cache.recorded(sample.key) if sample.future is None else sample.future.result()
-    assert outcome is not None  # no future means that the cache has the record
-    return CandidateRecord(
-        id=-1, round=-1, island=plan.island, origin="agent", style=plan.proposal.style, hole=plan.proposal.hole,
-        parent_id=plan.proposal.parent_id, prompt=plan.proposal.prompt, completion=sample.completion.text,
-        program=sample.program, program_key=sample.key, status=str(outcome.status), score=outcome.score,
-        detail=outcome.detail, metrics=dict(outcome.metrics), parent_score=plan.parent_score,
-        is_copy=sample.key == plan.parent_key, diagnosis=outcome.diagnosis,
-    )  # fmt: skip
+def outcome(evaluation: "Future[Evaluation] | None") -> Evaluation:
+    """The evaluation, waited for. Raises `InfrastructureError` if the machine failed."""
+    if evaluation is None:
+        raise RuntimeError("a program was taken for recorded, but there is no record of it")
+    return evaluation.result()

@@ -15,6 +15,7 @@ import torch
 
 from agents.engines.engine import Generator
 from agents.engines.serving import open_backend, tokenizer_of
+from agents.engines.spending import total
 from agents.models.loading import resolve_model
 from agents.models.policy import POLICY, Policy
 from agents.proposals.rewrite import chat_of
@@ -63,10 +64,13 @@ class AtlasRun:
             else None
         )
         tokenizer = self.policy.tokenizer if self.policy else tokenizer_of(config.backend, config.model)
-        self.agent = ResearchAgent(self.spec, config.agent, seed=config.seed, chat=chat_of(tokenizer))
+        self.agent = ResearchAgent(
+            self.spec, config.agent, seed=config.seed, chat=chat_of(tokenizer), messages=config.messages
+        )
+        self._ledger = store.folder / "spending.jsonl"
         self.backend = open_backend(
             config.backend, config.sampling, model=config.model, folder=store.folder / "adapters" / "served",
-            policy=self.policy, further=config.island_models,
+            policy=self.policy, further=config.island_models, ledger=self._ledger,
         )  # fmt: skip
         self._resources.callback(self.backend.close)
         self.cache = ProgramCache(self.pool, self.tasks.task(1), store)
@@ -103,6 +107,7 @@ class AtlasRun:
             elif self.tuning and self.tasks.changes(phase):
                 self.tuning.unseen(phase, last)
         summary = confirm(self.config, self.store, self.pool, self._tell)
+        summary["spending"] = total(self._ledger)
         self._tell("finished", summary)
         return summary
 

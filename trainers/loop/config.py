@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from trainers.loop.probe import ProbeSettings
 from trainers.store.plain import SettingsError, build, merge, plain, read_mapping
 
 Mode = Literal["auto", "online", "offline", "off"]
-"""How a run is tracked with W&B, see `experiments.loggers.tracking`."""
+"""How a run is tracked with W&B, see `experiments.loggers.wandb`."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,13 @@ class RunConfig:
             )
 
     @property
+    def messages(self) -> dict[int, Mapping[str, float]]:
+        """Styles of the islands whose models answer messages, by island."""
+        backends = dict.fromkeys(range(self.exploration.islands), self.backend)
+        backends |= {island: own.backend for own in self.island_models for island in own.islands}
+        return {i: backend.chat.styles for i, backend in backends.items() if backend.name == "chat"}
+
+    @property
     def needs_policy(self) -> bool:
         """Whether the model's weights are needed in this process."""
         return self.backend.name == "transformers" or self.phases > 0
@@ -141,6 +148,16 @@ class RunConfig:
         # A task may be named by a file or a module.
         task = re.sub(r"[^a-z0-9_]+", "-", self.env.removeprefix("ATLAS-").lower()).strip("-")
         return f"{task}-{self.method}-{self.start}-s{self.seed}"
+
+
+def without_budgets(config: RunConfig) -> RunConfig:
+    """The configuration without what may change when a run is resumed: how much models behind an API may cost."""
+
+    def unlimited(backend: BackendSettings) -> BackendSettings:
+        return replace(backend, chat=replace(backend.chat, budget_tokens=0, budget_money=0.0))
+
+    own = tuple(replace(model, backend=unlimited(model.backend)) for model in config.island_models)
+    return replace(config, backend=unlimited(config.backend), island_models=own)
 
 
 def load_config(path: Path | None, overrides: Mapping[str, Any]) -> RunConfig:

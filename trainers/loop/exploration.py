@@ -16,22 +16,40 @@ steps; a unit that is already in the store is read instead of made.
 """
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agents.engines.engine import Completion, Generator
-from agents.population.candidate import CandidateRecord, Origin
-from agents.research_agent import IslandPlan, ResearchAgent
-from agents.supporters import ExplorationRequest, Failure
+from agents.population.candidate import CandidateRecord, Origin, Proposal
+from agents.research_agent import ResearchAgent
+from agents.supporters import ExplorationRequest, Failure, SupporterCall
 from agents.supporters.exploration import ExplorationSupporter
-from atlas_gym.evaluation import Evaluation, InfrastructureError, Task
+from atlas_gym.evaluation import InfrastructureError, Task
 from atlas_gym.program_text import program_key
 from trainers.data.evaluations import ProgramCache
 from trainers.data.measures import is_new
-from trainers.data.units import MadeFrom, Unit, Written
+from trainers.data.rollouts import Pending, outcome, write
 from trainers.loop.layout import ExplorationSettings
 from trainers.store.store import RunStore
+
+
+@dataclass
+class Unit:
+    """A unit under way: what was asked and written, or what the store had of it."""
+
+    round: int
+    group: int
+    proposals: Sequence[Proposal] = ()
+    pending: list[Pending] = field(default_factory=list)
+    calls: list[SupporterCall] = field(default_factory=list)
+    critiques: dict[str, str] = field(default_factory=dict)
+    spoiled: int = 0
+    """Programs that the machine failed to evaluate; nothing is recorded of them."""
+    tokens: int = 0
+    generation_s: float = 0.0
+    stored: list[CandidateRecord] | None = None
 
 
 class Explorer:
@@ -82,22 +100,25 @@ class Explorer:
             evaluation = self.cache.evaluate(program)
             if not evaluation.ok:
                 raise ValueError(f"the starting program fails: {evaluation.status}: {evaluation.detail}")
+            start = self._program("seed", 0, program).judged(evaluation)
+            ids = [self.settings.candidate_id(0, island, 0) for island in range(self.settings.islands)]
             records = [
-                self._seed_record(program, island, evaluation) for island in range(self.settings.islands)
+                replace(start, id=id_, island=island, duplicate_of=start.id if island else None)
+                for island, id_ in enumerate(ids)
             ]
             self.store.add_unit(0, 0, records, {"round": 0, "group": 0})
         for record in records:
             self._fold(record)
         return records[0]
 
-    def _seed_record(self, program: str, island: int, evaluation: Evaluation) -> CandidateRecord:
-        first = self.settings.candidate_id(0, 0, 0)
+    def _program(
+        self, origin: Origin, round_: int, program: str, parent: int | None = None
+    ) -> CandidateRecord:
+        """A program that nobody wrote just now: the start, or one that is scored again."""
         return CandidateRecord(
-            id=self.settings.candidate_id(0, island, 0), round=0, island=island, origin="seed", style="", hole="",
-            parent_id=None, prompt="", completion="", program=program, program_key=program_key(program),
-            status=str(evaluation.status), score=evaluation.score, detail=evaluation.detail,
-            metrics=dict(evaluation.metrics), duplicate_of=first if island else None,
-            diagnosis=evaluation.diagnosis,
+            id=self.settings.candidate_id(round_, 0, 0), round=round_, island=0, origin=origin, style="", hole="",
+            parent_id=parent, prompt="", completion="", program=program, program_key=program_key(program),
+            is_copy=parent is not None,
         )  # fmt: skip
 
     def rounds(self, first: int, last: int) -> Iterator[dict[str, Any]]:
@@ -127,74 +148,47 @@ class Explorer:
     def _carry(self, unit: Unit, islands: Sequence[int]) -> None:
         for island in islands:
             for slot, record in enumerate(self._carried[island]):
-                self._write(
-                    unit,
-                    MadeFrom(island, record.id, parent_key=record.program_key),
-                    slot,
-                    "carried",
-                    "",
-                    "",
-                    record.program,
-                )
+                again = self._program("carried", unit.round, record.program, parent=record.id)
+                id_ = self.settings.candidate_id(unit.round, island, slot)
+                self._submit(unit, replace(again, id=id_, island=island))
 
     def _generate(self, unit: Unit, islands: Sequence[int]) -> None:
-        unit.plans = self.agent.plan(
+        unit.proposals = self.agent.plan(
             unit.round, islands, self.settings.samples, notes=self.notes, remarks=self._critiques
         )
-        made_from = [MadeFrom.plan(plan, prompted=True) for plan in unit.plans]
 
         def submit(request: int, sample: int, completion: Completion) -> None:
-            plan = unit.plans[request]
-            program = plan.proposal.assemble(completion.text)
+            proposal = unit.proposals[request]
+            id_ = self.settings.candidate_id(unit.round, proposal.island, sample)
             unit.tokens += completion.tokens
-            style = plan.proposal.style
-            self._write(unit, made_from[request], sample, "agent", style, completion.text, program)
+            self._submit(unit, proposal.candidate(id_, unit.round, completion.text))
 
         started = time.monotonic()
-        self.generator().stream([plan.request for plan in unit.plans], submit)
+        write(self.generator, unit.proposals, submit)
         unit.generation_s = time.monotonic() - started
         if self.supporter is not None and unit.round % self.settings.advise_every == 0:
             self._consult(unit, self.supporter)
 
-    def _write(
-        self,
-        unit: Unit,
-        made_from: MadeFrom,
-        sample: int,
-        origin: Origin,
-        style: str,
-        completion: str,
-        program: str,
-    ) -> None:
-        evaluation = self.cache.submit(program)
-        unit.written.append(Written(made_from, sample, origin, style, completion, program, evaluation))
+    def _submit(self, unit: Unit, candidate: CandidateRecord) -> None:
+        unit.pending.append((candidate, self.cache.submit(candidate.program)))
 
     def _consult(self, unit: Unit, supporter: ExplorationSupporter) -> None:
         """Ask about each parent of the unit, and start evaluating the patches that come back."""
-        for plan in unit.plans:
-            request = self._request(unit.round, plan)
-            consultation = supporter.consult(request)
+        for proposal in unit.proposals:
+            consultation = supporter.consult(self._request(unit.round, proposal))
             unit.calls.append(consultation.call)
-            unit.critiques[str(plan.island)] = consultation.advice.critique
+            unit.critiques[str(proposal.island)] = consultation.advice.critique
             patches = consultation.advice.patches[: self.settings.patches]
             for slot, patch in enumerate(patches, start=self.settings.samples):
-                self._write(
-                    unit,
-                    MadeFrom.plan(plan, prompted=False),
-                    slot,
-                    "supporter",
-                    patch.kind,
-                    "",
-                    patch.program,
-                )
+                id_ = self.settings.candidate_id(unit.round, proposal.island, slot)
+                self._submit(unit, proposal.patched(id_, unit.round, patch.kind, patch.program))
 
-    def _request(self, round_: int, plan: IslandPlan) -> ExplorationRequest:
-        parent = self.store.candidate(plan.proposal.parent_id)
-        failures = list(self.agent.islands[plan.island].failed)[-3:]
+    def _request(self, round_: int, proposal: Proposal) -> ExplorationRequest:
+        parent = self.store.candidate(proposal.parent_id)
+        failures = list(self.agent.islands[proposal.island].failed)[-3:]
         return ExplorationRequest(
-            key=("round", round_, "island", plan.island), function=self.agent.spec.function, program=parent.program,
-            score=parent.score, description=self.agent.spec.description, traits=self.agent.spec.traits,
-            hints=self.agent.spec.hints, metrics=parent.metrics,
+            key=("round", round_, "island", proposal.island), function=self.agent.spec.function, program=parent.program,
+            score=parent.score, description=self.agent.spec.description, metrics=parent.metrics,
             failures=tuple(Failure(f.status, f.detail, f.completion.strip()) for f in failures),
             tried=self.cache.keys, max_patches=self.settings.patches,
         )  # fmt: skip
@@ -213,7 +207,7 @@ class Explorer:
         started = time.monotonic()
         unit.stored = self._records(unit)
         summary = self._summary(unit, unit.stored, waited=time.monotonic() - started)
-        proposals = {plan.island: plan.proposal for plan in unit.plans}
+        proposals = {proposal.island: proposal for proposal in unit.proposals}
         self.store.add_unit(unit.round, unit.group, unit.stored, summary, proposals, unit.calls)
         return summary
 
@@ -228,24 +222,20 @@ class Explorer:
         """
         records: list[CandidateRecord] = []
         seen: dict[str, CandidateRecord] = {}
-        for written in sorted(unit.written, key=lambda w: (w.made_from.island, w.sample)):
+        for candidate, evaluation in sorted(unit.pending, key=lambda pending: pending[0].id):
+            key = candidate.program_key
+            earlier = self.cache.recorded(key) or (seen.get(key) if key else None)
             try:
-                record = self._record(unit.round, written, seen)
+                found = candidate.judged(earlier or outcome(evaluation), earlier.id if earlier else None)
             except InfrastructureError:
                 unit.spoiled += 1
-                if unit.spoiled == len(unit.written):
+                if unit.spoiled == len(unit.pending):
                     raise
                 continue
-            if record.program_key is not None:
-                seen.setdefault(record.program_key, record)
-            records.append(record)
+            if key is not None:
+                seen.setdefault(key, found)
+            records.append(found)
         return records
-
-    def _record(self, round_: int, written: Written, seen: dict[str, CandidateRecord]) -> CandidateRecord:
-        key = program_key(written.program)
-        earlier = self.cache.recorded(key) or (seen.get(key) if key else None)
-        id_ = self.settings.candidate_id(round_, written.made_from.island, written.sample)
-        return written.record(id_, round_, key, earlier)
 
     def _island_best(self, island: int, records: list[CandidateRecord]) -> float | None:
         """The island's best score once these records are folded in."""
@@ -257,9 +247,6 @@ class Explorer:
         )
 
     def _summary(self, unit: Unit, records: list[CandidateRecord], waited: float) -> dict[str, Any]:
-        statuses: dict[str, int] = {}
-        for record in records:
-            statuses[record.status] = statuses.get(record.status, 0) + 1
         scores = [r.score for r in records if r.score is not None]
         return {
             "round": unit.round,
@@ -269,7 +256,7 @@ class Explorer:
             "new": sum(map(is_new, records)),
             "improving": sum(map(self.agent.improves, records)),
             "distinct": len({r.program_key for r in records if is_new(r) and r.duplicate_of is None}),
-            "statuses": statuses,
+            "statuses": dict(Counter(record.status for record in records)),
             "spoiled": unit.spoiled,
             "best": max(scores, default=None),
             "island_best": {str(i): self._island_best(i, records) for i in self.settings.members(unit.group)},

@@ -19,8 +19,8 @@ from typing import Any
 from agents.engines.serving import Backend
 from agents.models.adapters import AdapterError
 from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.population.candidate import CandidateRecord
-from agents.research_agent import IslandPlan, ResearchAgent
+from agents.population.candidate import CandidateRecord, Proposal
+from agents.research_agent import ResearchAgent
 from agents.supporters import TuningControls
 from atlas_gym.seeding import stream, torch_seed
 from trainers.data.evaluations import ProgramCache
@@ -29,7 +29,7 @@ from trainers.data.measures import measurements
 from trainers.data.pair_builder import build_pairs, why_no_pairs
 from trainers.data.pair_pool import pair_pool, writable
 from trainers.data.pairs import PreferencePair, ScoredCompletion
-from trainers.data.rollouts import fresh_samples, plan_of
+from trainers.data.rollouts import again, fresh_samples
 from trainers.evodpo.candidate_set import Tune, tune_here
 from trainers.evodpo.gate import GateDecision, gate_warnings
 from trainers.evodpo.kl import Item
@@ -38,7 +38,7 @@ from trainers.evodpo.phase import PhaseResult, PhaseSettings, run_phase
 from trainers.evodpo.phase_result import late_mean, sinking_warnings
 from trainers.loop.advisers import PhaseAdvisers, PhaseControls
 from trainers.loop.config import RunConfig
-from trainers.loop.probe import drawn_plans, probe_plans, take_probe
+from trainers.loop.probe import drawn_proposals, probe_proposals, take_probe
 from trainers.loop.redo import redo_phase
 from trainers.store.plain import build, plain
 from trainers.store.store import RunStore
@@ -188,7 +188,9 @@ class Tuning:
         """What D_k may be made of (the completions of the whole run so far: the data are cumulative, Algorithm 1), and
         the preferred completion of each prompt of G_k."""
         seed, config = self.config.seed, self.config
-        pool = pair_pool(self.store, last, config.pairs.pool, stream(seed, "pair pool", number))
+        pool = pair_pool(
+            self.store, last, config.pairs.pool, stream(seed, "pair pool", number), config.messages
+        )
         pool = writable(pool, self.policy.tokenizer, config.sampling)
         return set_apart(pool, config.phase.gate_prompts, stream(seed, "gate prompts", number))
 
@@ -221,20 +223,20 @@ class Tuning:
         answered |= {completion.prompt: completion.candidate_id for completion in gate}
 
         def score(adapter: str, prompts: Sequence[str]) -> list[float]:
-            plans = [self._plan(self.store.candidate(answered[prompt])) for prompt in prompts]
+            proposals = [self._asked(self.store.candidate(answered[prompt])) for prompt in prompts]
             seeds = [torch_seed(self.config.seed, "gate", number, i) for i in range(len(prompts))]
             with self.backend.serving(adapter) as generator:
-                groups = fresh_samples(generator, self.cache, plans, self.config.gate_samples, seeds)
+                groups = fresh_samples(generator, self.cache, proposals, self.config.gate_samples, seeds)
             records = [record for group in groups for record in group]
             self._measured[adapter] = measurements(records, self.agent.spec.errors)
             return [worth(group, self.config.gate_score, self.config.gain_clip) for group in groups]
 
         return score
 
-    def _plan(self, answer: CandidateRecord) -> IslandPlan:
-        """The plan that this candidate answered."""
+    def _asked(self, answer: CandidateRecord) -> Proposal:
+        """The proposal that this candidate answered."""
         proposal = self.store.proposal(answer.round, answer.island)
-        return plan_of(answer.island, proposal, self.store.candidate(proposal.parent_id))
+        return again(proposal, answer.island, self.store.candidate(proposal.parent_id))
 
     def _probe(
         self, number: int, moment: str, last: int, pairs: Sequence[PreferencePair], adapter: str = POLICY
@@ -243,19 +245,21 @@ class Tuning:
             return
         result = self.store.probe(number, moment)
         if result is None:
-            plans = self._probe_plans(number, last, pairs)
+            proposals = self._probe_proposals(number, last, pairs)
             with self.backend.serving(adapter) as generator:
                 result = take_probe(
-                    generator, self.cache, plans, self.config.probe,
+                    generator, self.cache, proposals, self.config.probe,
                     margin=self.config.agent.min_gain, seed=self.config.seed,
                 )  # fmt: skip
             self.store.add_probe(number, moment, result)
         self._tell("probe", number, moment, result)
 
-    def _probe_plans(self, number: int, last: int, pairs: Sequence[PreferencePair]) -> list[IslandPlan]:
+    def _probe_proposals(self, number: int, last: int, pairs: Sequence[PreferencePair]) -> list[Proposal]:
         if self.config.probe.prompts:
-            return drawn_plans(self.agent, self.config.probe.prompts, number, {pair.prompt for pair in pairs})
-        return probe_plans(self.agent.styles[0], self.store.start(last))
+            return drawn_proposals(
+                self.agent, self.config.probe.prompts, number, {pair.prompt for pair in pairs}
+            )
+        return probe_proposals(self.agent.styles[0], self.store.start(last))
 
     def _row(self, outcome: PhaseResult, last: int, earlier: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """What the store keeps of a phase: the result, with step averages and the gate's warnings."""

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.engines.engine import Generator
-from agents.population.candidate import CandidateRecord
-from agents.proposals import Proposal, Showing, Style
-from agents.research_agent import IslandPlan, ResearchAgent
+from agents.population.candidate import CandidateRecord, Proposal
+from agents.proposals import Showing, Style
+from agents.research_agent import ResearchAgent
 from atlas_gym.seeding import torch_seed
 from trainers.data.evaluations import ProgramCache
 from trainers.data.measures import measure
-from trainers.data.rollouts import fresh_samples, plan_of
+from trainers.data.rollouts import again, fresh_samples
 from trainers.store.plain import plain
 
 _DRAWS = 10
@@ -40,40 +40,40 @@ class ProbeSettings:
             raise ValueError("probe.samples and probe.prompts cannot be negative")
 
 
-def probe_plans(style: Style, start: CandidateRecord) -> list[IslandPlan]:
-    """One plan for each hole of the starting program."""
-    return [plan_of(-1, style.propose(start, hole, Showing()), start) for hole in style.holes(start.program)]
+def probe_proposals(style: Style, start: CandidateRecord) -> list[Proposal]:
+    """One proposal for each hole of the starting program."""
+    return [again(style.propose(start, hole, Showing()), -1, start) for hole in style.holes(start.program)]
 
 
-def drawn_plans(agent: ResearchAgent, n: int, phase: int, tuned_on: Set[str]) -> list[IslandPlan]:
+def drawn_proposals(agent: ResearchAgent, n: int, phase: int, tuned_on: Set[str]) -> list[Proposal]:
     """Up to `n` different prompts drawn as exploration draws them, none of them in `tuned_on`."""
-    found: dict[str, IslandPlan] = {}
-    islands = sorted(agent.islands)
+    found: dict[str, Proposal] = {}
+    islands = sorted(set(agent.islands) - set(agent.messages))
     for draw in range(_DRAWS * n // len(islands) + 1):
-        for plan in agent.plan(draw, islands, 1, purpose=f"probe {phase}"):
-            prompt = plan.proposal.prompt
+        for proposal in agent.plan(draw, islands, 1, purpose=f"probe {phase}"):
+            prompt = proposal.prompt
             if prompt and prompt not in tuned_on and len(found) < n:
-                found.setdefault(prompt, plan)
+                found.setdefault(prompt, proposal)
     return list(found.values())
 
 
 def take_probe(
     generator: Generator,
     cache: ProgramCache,
-    plans: list[IslandPlan],
+    proposals: list[Proposal],
     settings: ProbeSettings,
     *,
     margin: float,
     seed: int,
 ) -> dict[str, Any]:
     """Sample, evaluate and measure; plain values, with the numbers of each hole apart."""
-    seeds = [torch_seed(seed, "probe", index) for index in range(len(plans))]
-    groups = fresh_samples(generator, cache, plans, settings.samples, seeds)
+    seeds = [torch_seed(seed, "probe", index) for index in range(len(proposals))]
+    groups = fresh_samples(generator, cache, proposals, settings.samples, seeds)
 
     def by(label: Callable[[Proposal], str]) -> dict[str, dict[str, Any]]:
         members: dict[str, list[Sequence[CandidateRecord]]] = {}
-        for plan, group in zip(plans, groups, strict=True):
-            members.setdefault(label(plan.proposal), []).append(group)
+        for proposal, group in zip(proposals, groups, strict=True):
+            members.setdefault(label(proposal), []).append(group)
         return {name: plain(measure(own, margin)) for name, own in members.items()}
 
     return {

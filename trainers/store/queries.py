@@ -5,16 +5,16 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from agents.population.candidate import CandidateRecord
-from agents.proposals.style import Proposal
-from trainers.store.rows import CANDIDATE_COLUMNS, candidate_from_row, missing_columns
+from agents.population.candidate import CandidateRecord, Proposal
+from trainers.store.rows import CANDIDATE_COLUMNS, candidate_from_row
+
+COLUMNS = ", ".join(f"c.{name}" for name in CANDIDATE_COLUMNS)
 
 
 class StoreQueries:
     """Everything that reads, of a run under way and of a finished one."""
 
     _db: sqlite3.Connection
-    _columns: str
 
     def get_meta(self, key: str, default: Any = None) -> Any:
         """The value stored under a key, or the default."""
@@ -37,7 +37,7 @@ class StoreQueries:
     def candidates(self, where: str = "", args: tuple = ()) -> Iterator[CandidateRecord]:
         """Candidates by id, read as they are asked for; `where` is an SQL condition over `c` (candidates)."""
         query = (
-            f"SELECT {self._columns}, p.prompt FROM candidates c "
+            f"SELECT {COLUMNS}, p.prompt FROM candidates c "
             f"LEFT JOIN prompts p ON c.prompted AND p.round = c.round AND p.island = c.island {where} ORDER BY c.id"
         )
         prompt = ""
@@ -163,9 +163,3 @@ class StoreQueries:
         query = f"SELECT round, phase, role, call FROM supporter_calls {where} ORDER BY id"
         for r, p, role, call in self._db.execute(query, args):
             yield {"round": r, "phase": p, "role": role, **json.loads(call)}
-
-
-def selected_columns(db: sqlite3.Connection) -> str:
-    """What to select of `candidates c`; an older store that may not be written to has nothing in the new columns."""
-    missing = missing_columns(db)
-    return ", ".join(f"'' AS {name}" if name in missing else f"c.{name}" for name in CANDIDATE_COLUMNS)

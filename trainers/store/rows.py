@@ -1,7 +1,6 @@
 """The run store's tables, and candidates as their rows."""
 
 import json
-import sqlite3
 
 from agents.population.candidate import CandidateRecord
 
@@ -48,17 +47,9 @@ CANDIDATE_COLUMNS = (
     "diagnosis",
 )  # fmt: skip
 
-ADDED = {"diagnosis": "TEXT NOT NULL DEFAULT ''"}
-"""Columns that the first stores of this version do not have; a release that does not know them may go on writing."""
-
 _COLUMN_LIST = ", ".join(CANDIDATE_COLUMNS)
 _MARKS = ", ".join("?" * len(CANDIDATE_COLUMNS))
 INSERT_CANDIDATE = f"INSERT INTO candidates ({_COLUMN_LIST}) VALUES ({_MARKS})"
-
-
-def missing_columns(db: sqlite3.Connection) -> set[str]:
-    """The columns of `ADDED` that a store does not have."""
-    return set(ADDED) - {row[1] for row in db.execute("PRAGMA table_info(candidates)")}
 
 
 def candidate_row(record: CandidateRecord) -> tuple:

@@ -15,25 +15,24 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from agents.population.candidate import CandidateRecord
-from agents.proposals.style import Proposal
+from agents.population.candidate import CandidateRecord, Proposal
 from agents.supporters.call import SupporterCall
-from trainers.store.queries import StoreQueries, selected_columns
+from trainers.store.queries import StoreQueries
 from trainers.store.rows import (
-    ADDED,
     INSERT_CANDIDATE,
     SCHEMA,
     SCHEMA_VERSION,
     candidate_row,
-    missing_columns,
 )
 
 _LONGEST_VALUE = 2**26
 """Bytes of the longest value that is read of a store: 64 MiB, far above any program or result."""
+
+NOT_STORED = ("prompt", "texts", "sampling")
+"""Parts of a proposal that are not in its row: the prompt has a column, the others are not needed again."""
 
 
 class StoreError(RuntimeError):
@@ -66,9 +65,6 @@ class RunStore(StoreQueries):
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.executescript(SCHEMA)
-            for name in missing_columns(self._db):
-                self._db.execute(f"ALTER TABLE candidates ADD COLUMN {name} {ADDED[name]}")
-            self._columns = selected_columns(self._db)
         except sqlite3.DatabaseError as error:
             self._lock.close()
             raise StoreError(
@@ -95,7 +91,6 @@ class RunStore(StoreQueries):
         try:
             store._db = _connect_readonly(path)
             _require_plain_tables(store._db, path)
-            store._columns = selected_columns(store._db)
             store._check_version()
         except (sqlite3.Error, ValueError) as error:
             raise StoreError(f"{path} cannot be read as a run store ({error}).") from error
@@ -185,7 +180,7 @@ class RunStore(StoreQueries):
         """
         records = list(candidates)
         prompts = [
-            (round_, i, p.prompt, json.dumps(asdict(p) | {"prompt": ""}))
+            (round_, i, p.prompt, json.dumps({k: v for k, v in vars(p).items() if k not in NOT_STORED}))
             for i, p in (proposals or {}).items()
         ]
         with self.transaction():

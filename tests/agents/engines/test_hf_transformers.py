@@ -7,24 +7,25 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.engines.engine import GenerationRequest, Sampling
+from agents.engines.engine import Sampling
 from agents.engines.grouped_attention import NAME, grouped_attention
 from agents.engines.hf_transformers import TransformersGenerator
 from agents.engines.token_sampling import copy_probabilities, deviation_weights, draw, truncate, without
 from agents.models.tokens import encode_prompt
+from agents.population.candidate import Proposal
 from tests.agents.tiny import CHARACTERS, character_model, character_tokenizer
 
 SAMPLING = Sampling(temperature=0.9, top_k=4, max_new_tokens=6, max_function_tokens=9)
 
 REQUESTS = [
-    GenerationRequest("ab\nc", 5, avoid="abca", seed=1),
-    GenerationRequest("c", 3, seed=2),
-    GenerationRequest("abcabcab", 4, avoid="c", seed=3),
-    GenerationRequest("a\n", 2, avoid="", seed=4),
-    GenerationRequest("bb", 3, stop="function", seed=5),
-    GenerationRequest("abc\na", 2, stop="function", seed=6),
-    GenerationRequest("ab", 4, avoid="c\n\nab", stop="function", seed=7),
-    GenerationRequest("abca", 2, avoid="", stop="function", seed=8),
+    Proposal("ab\nc", 5, avoid="abca", seed=1),
+    Proposal("c", 3, seed=2),
+    Proposal("abcabcab", 4, avoid="c", seed=3),
+    Proposal("a\n", 2, avoid="", seed=4),
+    Proposal("bb", 3, stop="function", seed=5),
+    Proposal("abc\na", 2, stop="function", seed=6),
+    Proposal("ab", 4, avoid="c\n\nab", stop="function", seed=7),
+    Proposal("abca", 2, avoid="", stop="function", seed=8),
 ]
 
 
@@ -112,7 +113,7 @@ def test_a_completion_does_not_depend_on_its_batch():
 def test_sites_of_one_program_are_sampled_as_if_each_had_been_asked_alone(trunk, sites, max_lanes):
     """Prompts that are beginnings of one text, some with a remark of their own, each avoiding what comes next there."""
     requests = [
-        GenerationRequest(trunk[:end] + remark, n, avoid=trunk[end : end + 3].partition("\n")[0], seed=index)
+        Proposal(trunk[:end] + remark, n, avoid=trunk[end : end + 3].partition("\n")[0], seed=index)
         for index, (end, remark, n) in enumerate(sites)
     ]
     together = texts(generator(max_lanes=max_lanes).generate(requests))
@@ -121,18 +122,16 @@ def test_sites_of_one_program_are_sampled_as_if_each_had_been_asked_alone(trunk,
 
 def test_what_prompts_have_in_common_is_read_once():
     backend = generator()
-    backend.generate(
-        [GenerationRequest("abcab", 2), GenerationRequest("abcabca", 1), GenerationRequest("cc", 1)]
-    )
+    backend.generate([Proposal("abcab", 2), Proposal("abcabca", 1), Proposal("cc", 1)])
     assert backend.totals.prompt_tokens == 7 + 2
 
 
 def test_requests_may_be_sampled_in_their_own_way():
     own = Sampling(temperature=3.0, top_k=0, max_new_tokens=2, banned_text="a")
-    special = GenerationRequest("ab\nc", 40, seed=1, sampling=own)
+    special = Proposal("ab\nc", 40, seed=1, sampling=own)
     plain, found = texts(generator().generate([REQUESTS[0], special]))
     assert plain == texts(generator().generate(REQUESTS[:1]))[0]
-    assert found == texts(generator(own).generate([GenerationRequest("ab\nc", 40, seed=1)]))[0]
+    assert found == texts(generator(own).generate([Proposal("ab\nc", 40, seed=1)]))[0]
     assert any("#" in text for text in found)
     assert not any("a" in text for text in found)
 
@@ -150,8 +149,8 @@ def test_global_randomness_is_neither_used_nor_disturbed():
 
 
 def test_other_seeds_give_other_samples():
-    base = GenerationRequest("ab", 12, seed=1)
-    other = GenerationRequest("ab", 12, seed=2)
+    base = Proposal("ab", 12, seed=1)
+    other = Proposal("ab", 12, seed=2)
     one, two = texts(generator().generate([base, other]))
     assert one != two
 
@@ -159,7 +158,7 @@ def test_other_seeds_give_other_samples():
 @pytest.mark.parametrize("avoid", ["", "a", "abcab", "ca#b"])
 def test_no_sample_copies_the_parent(avoid):
     sampling = Sampling(temperature=0.3, top_k=3, max_new_tokens=8)
-    (row,) = generator(sampling).generate([GenerationRequest("abc", 60, avoid=avoid, seed=9)])
+    (row,) = generator(sampling).generate([Proposal("abc", 60, avoid=avoid, seed=9)])
     for completion in row:
         drawn = completion.text.removesuffix("\n")
         assert drawn != avoid or not completion.finished
@@ -171,7 +170,7 @@ def test_non_copy_decoding_is_sampling_conditioned_on_another_line():
     sampling = Sampling(temperature=1.0, top_k=4, max_new_tokens=3, uniform_deviation=0.0)
     backend = TransformersGenerator(character_model(3), character_tokenizer(), sampling)
     expected = _conditional_distribution(backend, "ca", parent, sampling)
-    (row,) = backend.generate([GenerationRequest("ca", samples, avoid=parent, seed=5)])
+    (row,) = backend.generate([Proposal("ca", samples, avoid=parent, seed=5)])
     found = Counter(completion.text for completion in row)
     assert set(found) <= set(expected)
     assert sum(expected.values()) == pytest.approx(1, abs=1e-6)
@@ -216,8 +215,8 @@ def _conditional_distribution(backend, prompt, parent, sampling):
 def test_uniform_deviation_reaches_places_the_model_is_sure_of():
     sampling = Sampling(temperature=0.05, top_k=4, max_new_tokens=2)
     sure = TransformersGenerator(character_model(), character_tokenizer(), sampling)
-    greedy = sure.generate([GenerationRequest("abc", 1, seed=0)])[0][0].text
-    (row,) = sure.generate([GenerationRequest("abc", 80, avoid=greedy.strip(), seed=0)])
+    greedy = sure.generate([Proposal("abc", 1, seed=0)])[0][0].text
+    (row,) = sure.generate([Proposal("abc", 80, avoid=greedy.strip(), seed=0)])
     kept = Counter(_common_prefix(completion.text, greedy) for completion in row)
     assert len(kept) > 1
 
@@ -229,7 +228,7 @@ def _common_prefix(one, other):
 def test_completions_end_where_they_should():
     sampling = Sampling(temperature=2.0, top_k=0, max_new_tokens=5, max_function_tokens=12)
     line, body = generator(sampling).generate(
-        [GenerationRequest("ab", 60, seed=1), GenerationRequest("ab", 60, stop="function", seed=2)]
+        [Proposal("ab", 60, seed=1), Proposal("ab", 60, stop="function", seed=2)]
     )
     for completion in line:
         assert "#" not in completion.text
@@ -274,14 +273,6 @@ def test_grouped_attention_is_the_stock_attention():
     assert model.config._attn_implementation == "sdpa"
 
 
-def test_texts_that_need_no_model_are_handed_over_as_they_are():
-    requests = [GenerationRequest("", 2, written=("1", "2", "3")), GenerationRequest("ab", 1, seed=1)]
-    found = generator().generate(requests)
-    assert texts(found)[0] == ["1", "2"]
-    assert found[0][0].tokens == 0
-    assert texts(found)[1] == texts(generator().generate(requests[1:]))[0]
-
-
 def test_prompts_begin_like_the_tokenizers_own_texts():
     tokenizer = character_tokenizer()
     assert encode_prompt(tokenizer, "ab") == [0, 1]
@@ -298,6 +289,6 @@ def test_sampling_that_makes_no_sense_is_refused(options):
 
 def test_requests_that_make_no_sense_are_refused():
     with pytest.raises(ValueError):
-        GenerationRequest("a", 0)
+        Proposal("a", 0)
     with pytest.raises(ValueError):
-        GenerationRequest("a", 2, written=("b",))
+        Proposal("a", 2, texts=("b",))

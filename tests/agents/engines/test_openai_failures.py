@@ -4,7 +4,8 @@ import socket
 
 import pytest
 
-from agents.engines.engine import BackendError, GenerationRequest
+from agents.engines.engine import BackendError
+from agents.population.candidate import Proposal
 from tests.agents.completions_server import generator, texts, write
 from tests.agents.supporters import server as s
 
@@ -32,7 +33,7 @@ def test_a_broken_server_ends_the_run_with_what_to_do(name):
     behaviour, reason = ENDING[name]
     with s.serve(behaviour) as server:
         with pytest.raises(BackendError, match="resume the run") as raised:
-            generator(server.base_url).generate([GenerationRequest("a", 8)])
+            generator(server.base_url).generate([Proposal("a", 8)])
         assert reason in str(raised.value)
         assert s.calls_end()
 
@@ -41,14 +42,14 @@ def test_a_broken_server_ends_the_run_with_what_to_do(name):
 def test_a_stalling_server_is_left_at_the_deadline(stalling):
     with s.serve(stalling) as server:
         with pytest.raises(BackendError, match="no complete reply within"):
-            generator(server.base_url, deadline_s=0.3).generate([GenerationRequest("a", 2)])
+            generator(server.base_url, deadline_s=0.3).generate([Proposal("a", 2)])
         assert s.calls_end()
 
 
 def test_an_outage_is_waited_for():
     down = s.respond(b"", "503 Service Unavailable")
     with s.serve(*[down] * 9, write(" 1")) as server:
-        (row,) = generator(server.base_url, wait_s=60.0, attempts=2).generate([GenerationRequest("a", 3)])
+        (row,) = generator(server.base_url, wait_s=60.0, attempts=2).generate([Proposal("a", 3)])
     assert [c.text for c in row] == [" 1\n"] * 3
 
 
@@ -57,7 +58,7 @@ def test_an_unreachable_server_ends_the_run_when_patience_does():
         taken.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
         with pytest.raises(BackendError, match="cannot be reached"):
-            generator(address, wait_s=0.2, pause_s=0.05).generate([GenerationRequest("a", 1)])
+            generator(address, wait_s=0.2, pause_s=0.05).generate([Proposal("a", 1)])
 
 
 def test_one_sample_that_keeps_failing_is_given_up_while_others_are_written():
@@ -70,7 +71,7 @@ def test_one_sample_that_keeps_failing_is_given_up_while_others_are_written():
         (s.respond(b"", "500 Internal Server Error") if unlucky else write(" 1"))(received, send)
 
     first = [None]
-    request = GenerationRequest("a", 4)
+    request = Proposal("a", 4)
     with s.serve(moody) as server:
         generator(server.base_url, concurrency=1).generate([request])
         first[0] = sorted(seeds)[0]
@@ -88,17 +89,17 @@ def test_requests_that_the_server_calls_wrong():
 
     with s.serve(picky) as server:
         backend = generator(server.base_url, wait_s=60.0)
-        found = backend.generate([GenerationRequest("a", 1), GenerationRequest("a" * 50, 2)])
+        found = backend.generate([Proposal("a", 1), Proposal("a" * 50, 2)])
         assert texts(found) == [[" 1\n"], ["", ""]]
         with pytest.raises(BackendError, match="refused all of 2 requests"):
-            backend.generate([GenerationRequest("a" * 50, 2)])
+            backend.generate([Proposal("a" * 50, 2)])
 
 
 @pytest.mark.parametrize(("status", "help"), [("401 Unauthorized", "api_key_env"), ("404 Not Found", "'m'")])
 def test_a_wrong_address_or_key_is_an_error_at_once(status, help):
     with s.serve(s.respond(b"{}", status)) as server:
         with pytest.raises(BackendError, match=help):
-            generator(server.base_url, wait_s=3600.0, concurrency=1).generate([GenerationRequest("a", 4)])
+            generator(server.base_url, wait_s=3600.0, concurrency=1).generate([Proposal("a", 4)])
         assert len(server.requests) == 1
 
 
@@ -109,15 +110,11 @@ def test_the_key_is_sent_and_appears_nowhere_else(monkeypatch, caplog):
         write(received.headers["authorization"])(received, send)
 
     with s.serve(echo) as server:
-        (row,) = generator(server.base_url, api_key_env="GENERATION_TEST_KEY").generate(
-            [GenerationRequest("a", 1)]
-        )
+        (row,) = generator(server.base_url, api_key_env="GENERATION_TEST_KEY").generate([Proposal("a", 1)])
     assert row[0].text == "Bearer [key]\n"
     assert "sk-very-secret" not in caplog.text
     monkeypatch.delenv("GENERATION_TEST_KEY")
     with s.serve(echo) as server:
         with pytest.raises(BackendError, match="GENERATION_TEST_KEY is not set"):
-            generator(server.base_url, api_key_env="GENERATION_TEST_KEY").generate(
-                [GenerationRequest("a", 1)]
-            )
+            generator(server.base_url, api_key_env="GENERATION_TEST_KEY").generate([Proposal("a", 1)])
         assert server.requests == []

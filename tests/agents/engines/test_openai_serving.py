@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from agents.engines.engine import BackendError, GenerationRequest, Sampling
+from agents.engines.engine import BackendError, Sampling
 from agents.engines.openai_serving import OpenAIBackend
 from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from agents.population.candidate import Proposal
 from tests.agents.completions_server import settings, write
 from tests.agents.supporters import server as s
 from tests.agents.tiny import character_model, character_tokenizer
@@ -50,7 +51,7 @@ def tune(policy, seed):
 
 def serving(server, policy, folder, **options):
     lora = settings(server.base_url, lora_loading="vllm", **options)
-    return OpenAIBackend(lora, Sampling(), folder, policy, policy.tokenizer)
+    return OpenAIBackend(lora, Sampling(), folder, policy)
 
 
 def test_each_phase_s_adapter_is_loaded_into_the_server_and_the_last_one_unloaded(policy, tmp_path):
@@ -64,7 +65,7 @@ def test_each_phase_s_adapter_is_loaded_into_the_server_and_the_last_one_unloade
                 tune(policy, phase)
             for adapter in (POLICY, POLICY, REFERENCE):
                 with backend.serving(adapter) as generator:
-                    generator.generate([GenerationRequest("a", 1)])
+                    generator.generate([Proposal("a", 1)])
             names.append(f"atlas-{policy.digest(POLICY)[:16]}")
         backend.close()
     one, two = names[1:]
@@ -79,7 +80,7 @@ def test_a_restarted_server_gets_its_adapter_back(policy, tmp_path):
     with s.serve(vllm) as server:
         backend = serving(server, policy, tmp_path)
         with backend.serving(POLICY) as generator:
-            (row,) = generator.generate([GenerationRequest("a", 12)])
+            (row,) = generator.generate([Proposal("a", 12)])
         backend.close()
     assert [c.text for c in row] == [" 1\n"] * 12
 

@@ -4,11 +4,12 @@ import threading
 
 import pytest
 
-from agents.engines.engine import BackendError, Completion, GenerationRequest, Sampling
+from agents.engines.engine import BackendError, Completion, Sampling
 from agents.engines.routing import RoutedGenerator
 from agents.engines.serving import open_backend
 from agents.engines.settings import BackendSettings, IslandModel, OpenAISettings
 from agents.models.policy import POLICY, LoraSettings, Policy
+from agents.population.candidate import Proposal
 from agents.research_agent import AgentSettings, ResearchAgent
 from tests.agents.completions_server import write
 from tests.agents.supporters import server as s
@@ -37,20 +38,18 @@ class Named:
 
 
 REQUESTS = [
-    GenerationRequest("a", 2, island=0),
-    GenerationRequest("b", 1, island=1),
-    GenerationRequest("c", 1),
-    GenerationRequest("d", 2, island=2),
-    GenerationRequest("e", 1, island=1, written=("numbers",)),
-    GenerationRequest("f", 1, island=1),
+    Proposal("a", 2, island=0),
+    Proposal("b", 1, island=1),
+    Proposal("c", 1),
+    Proposal("d", 2, island=2),
+    Proposal("f", 1, island=1),
 ]
 
 
 def test_each_request_goes_to_the_model_of_its_island():
     generator = RoutedGenerator(Named("own"), {1: (one := Named("one")), 2: Named("two")}, remote=[one])
     found = [[c.text for c in row] for row in generator.generate(REQUESTS)]
-    # What was written without a model needs none: it stays with the policy's, which hands it over.
-    assert found == [["own a"] * 2, ["one b"], ["own c"], ["two d"] * 2, ["own e"], ["one f"]]
+    assert found == [["own a"] * 2, ["one b"], ["own c"], ["two d"] * 2, ["one f"]]
 
 
 def test_servers_write_meanwhile_and_are_heard_in_the_callers_thread():
@@ -79,9 +78,7 @@ def test_a_run_s_backend_with_an_island_behind_a_server():
             further=(IslandModel((1,), backend=own),),
         )  # fmt: skip
         with backend.serving(POLICY) as generator:
-            mine, its = generator.generate(
-                [GenerationRequest("ab", 2, island=0), GenerationRequest("ab", 2, island=1)]
-            )
+            mine, its = generator.generate([Proposal("ab", 2, island=0), Proposal("ab", 2, island=1)])
         backend.close()
     assert [c.text for c in its] == [" 1\n"] * 2
     assert set("".join(c.text for c in mine)) <= set("abc\n")
@@ -94,7 +91,7 @@ def test_the_agent_says_which_island_asks():
 
     for island in range(3):
         agent.record(record(id=island, island=island, origin="seed", program=SPEC.starts["named"], score=1.0))
-    assert [plan.request.island for plan in agent.plan(1, range(3), 2)] == [0, 1, 2]
+    assert [plan.island for plan in agent.plan(1, range(3), 2)] == [0, 1, 2]
 
 
 def test_a_model_that_cannot_be_tuned_is_refused_where_a_phase_is_planned():

@@ -11,10 +11,11 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from agents.engines import vllm_start
-from agents.engines.engine import BackendError, GenerationRequest, Sampling
+from agents.engines.engine import BackendError, Sampling
 from agents.engines.serving import open_backend
 from agents.engines.settings import BackendSettings, VLLMSettings
 from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from agents.population.candidate import Proposal
 from tests.tiny_model import byte_tokenizer
 
 ROOT = Path(__file__).parents[3]
@@ -92,13 +93,12 @@ def test_in_its_own_environment():
 
 SAMPLING = Sampling(temperature=0.9, top_k=12, max_new_tokens=12, max_function_tokens=20)
 REQUESTS = [
-    GenerationRequest("def f(x):\n    a =", 12, avoid=" x + 1", seed=1),
-    GenerationRequest("a = 1\nb =", 6, seed=2),
-    GenerationRequest("a = 1\nb =", 6, avoid="", seed=3),
-    GenerationRequest("def f(x):", 4, avoid="\n    return x", stop="function", seed=4),
-    GenerationRequest("def f(x):", 4, stop="function", seed=5),
-    GenerationRequest("", 2, written=("1\n", "2\n")),
-    GenerationRequest("b =", 6, seed=6, sampling=Sampling(temperature=2.0, top_k=0, max_new_tokens=3)),
+    Proposal("def f(x):\n    a =", 12, avoid=" x + 1", seed=1),
+    Proposal("a = 1\nb =", 6, seed=2),
+    Proposal("a = 1\nb =", 6, avoid="", seed=3),
+    Proposal("def f(x):", 4, avoid="\n    return x", stop="function", seed=4),
+    Proposal("def f(x):", 4, stop="function", seed=5),
+    Proposal("b =", 6, seed=6, sampling=Sampling(temperature=2.0, top_k=0, max_new_tokens=3)),
 ]
 
 
@@ -141,7 +141,7 @@ def tune(policy, seed):
 
 def firsts(backend, adapter=POLICY):
     """What 60 samples keep of their parent, and their first token: equal numbers, so equal models agree."""
-    request = GenerationRequest(
+    request = Proposal(
         "def f(x):\n    a =", 60, avoid=" x + 1", seed=9, sampling=replace(SAMPLING, max_new_tokens=1)
     )
     with backend.serving(adapter) as generator:
@@ -217,7 +217,7 @@ def test_each_completion_comes_once_and_an_interrupted_engine_can_go_on(engines)
 def test_a_prompt_that_is_too_long_is_no_error(engines):
     _, vllm, _ = engines
     with vllm.serving(POLICY) as generator:
-        (row,) = generator.generate([GenerationRequest("x" * 300, 2)])
-        (cut,) = generator.generate([GenerationRequest("x" * 250 + "a =", 2, avoid=" 1")])
+        (row,) = generator.generate([Proposal("x" * 300, 2)])
+        (cut,) = generator.generate([Proposal("x" * 250 + "a =", 2, avoid=" 1")])
     assert [(c.text, c.finished) for c in row] == [("", False)] * 2
     assert len(cut) == 2

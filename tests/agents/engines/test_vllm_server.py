@@ -54,7 +54,7 @@ def test_adapters_follow_the_policy_into_a_running_server(model, tmp_path):
     policy = Policy.load(model, dtype=torch.float32, lora=LoraSettings(rank=4))
     here = open_backend(BackendSettings(), SAMPLING, model="", folder=tmp_path, policy=policy)
     with open(tmp_path / "log", "wb") as log, served(model, log) as base_url:
-        options = OpenAISettings(base_url, "tiny", lora_loading="vllm", non_copy="scored", wait_s=60.0)
+        options = OpenAISettings(base_url, "tiny", lora_loading="vllm", wait_s=60.0)
         settings = BackendSettings("openai", openai=options)
         there = open_backend(settings, SAMPLING, model="", folder=tmp_path, policy=policy)
         seen = []

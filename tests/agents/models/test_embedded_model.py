@@ -2,9 +2,10 @@
 
 import pytest
 
-from agents.engines.engine import GenerationRequest, Sampling
+from agents.engines.engine import Sampling
 from agents.engines.hf_transformers import TransformersGenerator
 from agents.models.loading import load_model
+from agents.population.candidate import Proposal
 from agents.proposals.edit_line import EditLine
 from agents.proposals.rewrite import chat_of
 from agents.proposals.style import Showing
@@ -30,7 +31,7 @@ def test_the_embedded_model_writes_programs_that_are_valid_and_new(embedded):
     # Every line once: processors round bfloat16 differently, and with few lines one of them may draw no valid edit.
     proposals = [style.propose(start, hole, Showing()) for hole in style.holes(start.program)]
     requests = [
-        GenerationRequest(proposal.prompt, 4, avoid=proposal.avoid, seed=index)
+        Proposal(proposal.prompt, 4, avoid=proposal.avoid, seed=index)
         for index, proposal in enumerate(proposals)
     ]
     generator = TransformersGenerator(model, tokenizer, Sampling(max_new_tokens=24))

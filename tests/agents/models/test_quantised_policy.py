@@ -6,9 +6,9 @@ import sys
 import pytest
 import torch
 
-from agents.engines.engine import GenerationRequest
 from agents.engines.hf_transformers import TransformersGenerator
 from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from agents.population.candidate import Proposal
 from tests.tiny_model import save_tiny_model
 
 LORA = LoraSettings(rank=4, alpha=8, base="4bit")
@@ -40,5 +40,5 @@ def test_a_quantised_policy_learns_and_writes(folder, base):
     assert policy.digest(POLICY) == policy.digest(REFERENCE)
     assert {tensor.dtype for tensor in policy.tensors(POLICY).values()} == {torch.float32}
     with policy.merged(POLICY) as model:
-        texts = TransformersGenerator(model, policy.tokenizer).generate([GenerationRequest("window =", 2)])
+        texts = TransformersGenerator(model, policy.tokenizer).generate([Proposal("window =", 2)])
     assert len(texts[0]) == 2

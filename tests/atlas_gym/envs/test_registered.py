@@ -30,7 +30,7 @@ import atlas_gym
 from atlas_gym import make_task
 from atlas_gym.envs.spaces import Source
 from atlas_gym.evaluation import Limits
-from atlas_gym.evaluation.shared import Lease
+from atlas_gym.evaluation.shared import SharedEvaluator
 from atlas_gym.tasks.program_task import SPLITS
 from atlas_gym.tasks.registry import BUILT_IN, find_task
 
@@ -54,7 +54,7 @@ def env_id(request):
 @pytest.fixture(scope="module", autouse=True)
 def keep_evaluators():
     """Hold a share in the evaluator, so that its processes start once and not once per test."""
-    lease = Lease("default")
+    lease = SharedEvaluator("default")
     yield
     lease.close()
 

@@ -10,7 +10,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
 from atlas_gym import make_task
-from atlas_gym.evaluation.shared import Lease
+from atlas_gym.evaluation.shared import SharedEvaluator
 from atlas_gym.tasks.registry import BUILT_IN, find_task
 from atlas_gym.wrappers import ProgramChoice, TemplateAction
 from tests.atlas_gym.envs.test_registered import QUICK
@@ -27,7 +27,7 @@ IDS = list(BUILT_IN)
 @pytest.fixture(scope="module", autouse=True)
 def keep_evaluators():
     """Hold a share in the evaluator, so that its processes start once and not once per test."""
-    lease = Lease("default")
+    lease = SharedEvaluator("default")
     yield
     lease.close()
 

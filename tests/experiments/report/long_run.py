@@ -14,8 +14,7 @@ from typing import Any
 
 import yaml
 
-from agents.population.candidate import CandidateRecord
-from agents.proposals import Proposal
+from agents.population.candidate import CandidateRecord, Proposal
 from atlas_gym import make_task
 from trainers.loop.exploration import ExplorationSettings
 from trainers.store.store import RunStore

@@ -13,7 +13,7 @@ from atlas_gym.evaluation import Evaluation, InfrastructureError, Status
 from atlas_gym.seeding import stream
 from atlas_gym.tasks.program_task import ProgramTask
 from trainers.data.evaluations import ProgramCache
-from trainers.data.rollouts import fresh_samples, plan_of
+from trainers.data.rollouts import again, fresh_samples
 from trainers.loop.exploration import ExplorationSettings, Explorer
 from trainers.store.store import RunStore
 
@@ -298,13 +298,13 @@ def test_fresh_samples_leave_out_what_the_machine_failed(tmp_path):
     with RunStore(tmp_path) as store:
         agent = ResearchAgent(SPEC, AgentSettings(), seed=5)
         start = Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), None, store), store).seed(START)
-        (plan, *_) = agent.plan(1, [0], 4)
-        plan = plan_of(0, plan.proposal, start)
+        (proposal, *_) = agent.plan(1, [0], 4)
+        asked = [again(proposal, 0, start)]
         cache = ProgramCache(Spoiling(every=3), None, store)
-        (group,) = fresh_samples(Writer(), cache, [plan], 12, [0])
+        (group,) = fresh_samples(Writer(), cache, asked, 12, [0])
         assert 0 < len(group) < 12
         with pytest.raises(InfrastructureError):
-            fresh_samples(Writer(), ProgramCache(AlwaysSpoiling(), None, store), [plan], 3, [1])
+            fresh_samples(Writer(), ProgramCache(AlwaysSpoiling(), None, store), asked, 3, [1])
 
 
 class AlwaysSpoiling(Evaluator):

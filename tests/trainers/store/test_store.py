@@ -141,18 +141,6 @@ def test_a_reader_cannot_write(store):
         reader._db.execute("DELETE FROM candidates")
 
 
-def test_a_store_from_before_diagnoses_is_read_and_written_on(tmp_path):
-    with RunStore(tmp_path) as store:
-        store.add_unit(1, 0, [RECORD], {}, {2: PROPOSAL})
-        store._db.execute("ALTER TABLE candidates DROP COLUMN diagnosis")
-    with RunStore.open_readonly(tmp_path) as reader:
-        assert list(reader.candidates()) == [RECORD]
-    later = replace(RECORD, id=70, prompt="", diagnosis="the last quarter")
-    with RunStore(tmp_path) as store:
-        store.add_unit(2, 0, [later], {})
-        assert list(store.candidates()) == [RECORD, later]
-
-
 def test_a_reader_needs_a_run(tmp_path):
     with pytest.raises(StoreError, match="holds no run"):
         RunStore.open_readonly(tmp_path)

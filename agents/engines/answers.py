@@ -1,0 +1,165 @@
+"""From what a chat model answers to a program: a whole program, or blocks that replace text of its parent.
+
+    <<<<<<< SEARCH
+        window = 50
+    =======
+        window = 20
+    >>>>>>> REPLACE
+
+An answer may also be a JSON object, `{"program": "…"}` or `{"edits": [{"search": "…", "replace": "…"}]}`, which servers
+can be made to keep to. Answers are of unknown origin: whatever they hold, a text comes back, in time linear in
+their length, and it is only ever evaluated like any other program. An answer that cannot be used becomes a comment
+that says why, which is no valid program.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from textwrap import indent
+from typing import Any
+
+from atlas_gym.bridges.answer import program_in
+
+LONGEST_ANSWER = 262_144
+"""Characters of the longest answer that is looked at."""
+
+MOST_EDITS = 50
+"""Blocks of one answer, at most."""
+
+_REASONING_TAGS = ("think", "thinking", "reasoning")
+
+_SEARCH = re.compile(r"<{5,9} ?SEARCH\s*")
+_MIDDLE = re.compile(r"={5,9}\s*")
+_REPLACE = re.compile(r">{5,9} ?REPLACE\s*")
+
+_PADS = ("", " " * 4, " " * 8)
+"""Models leave out the indentation of a function's body: a block that stands nowhere is tried further right."""
+
+Edit = tuple[str, str]
+"""A text that stands exactly once in the program, as whole lines, and what takes its place."""
+
+
+class _Unusable(ValueError):
+    """The answer makes no program; the message says why in this module's own words."""
+
+
+def program_of(answer: str) -> str:
+    """The program that an answer holds: the field of a JSON object, the last fenced block, or all of it."""
+    if len(answer) > LONGEST_ANSWER:
+        return _refusal(f"the answer has {len(answer)} characters; {LONGEST_ANSWER} are read")
+    return _whole(_spoken(answer))
+
+
+def patched(parent: str, answer: str) -> str:
+    """`parent` with the answer's edits, in their order. An answer without edits may be a whole program."""
+    if len(answer) > LONGEST_ANSWER:
+        return _refusal(f"the answer has {len(answer)} characters; {LONGEST_ANSWER} are read")
+    text, program = _spoken(answer), parent
+    try:
+        edits = _listed_edits(text) or list(_blocks(text))
+        if len(edits) > MOST_EDITS:
+            raise _Unusable(f"the answer has {len(edits)} edits; {MOST_EDITS} are made")
+        for number, edit in enumerate(edits, start=1):
+            program = _replaced(program, edit, number)
+    except _Unusable as reason:
+        return _refusal(str(reason))
+    return program if edits else _whole(text)
+
+
+def strip_reasoning(text: str) -> str:
+    """``text`` behind the last closing reasoning tag (many servers leave out the opening one)."""
+    lowered = text.lower()
+    if len(lowered) != len(text):  # a few characters change length in lower case; tags are ASCII
+        lowered = text
+    ends = [lowered.rfind(f"</{tag}>") + len(tag) + 3 for tag in _REASONING_TAGS if f"</{tag}>" in lowered]
+    if ends:
+        return text[max(ends) :]
+    starts = [lowered.find(f"<{tag}>") for tag in _REASONING_TAGS if f"<{tag}>" in lowered]
+    # Reasoning that never ended: what stands inside it is not the answer.
+    return text[: min(starts)] if starts else text
+
+
+def _spoken(answer: str) -> str:
+    return strip_reasoning(answer.replace("\r\n", "\n"))
+
+
+def _refusal(reason: str) -> str:
+    return f"# {reason}\n"
+
+
+def _whole(text: str) -> str:
+    program = _object(text).get("program")
+    return program_in(program if isinstance(program, str) else text).strip("\n") + "\n"
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The JSON object that the text or its last fenced block is; empty if there is none."""
+    for part in (text, program_in(text)):
+        if part.lstrip().startswith("{"):
+            try:
+                found = json.loads(part)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(found, dict):
+                return found
+    return {}
+
+
+def _listed_edits(text: str) -> list[Edit]:
+    edits = _object(text).get("edits")
+    if not isinstance(edits, list):
+        return []
+    pairs = [(e.get("search"), e.get("replace")) if isinstance(e, dict) else (None, None) for e in edits]
+    if not all(isinstance(search, str) and isinstance(replace, str) for search, replace in pairs):
+        raise _Unusable("an edit needs the texts search and replace")
+    return [(search.strip("\n"), replace.strip("\n")) for search, replace in pairs]
+
+
+def _blocks(text: str) -> Iterator[Edit]:
+    """The blocks of a text, whatever stands between them."""
+    parts: list[list[str]] = []
+    """Lines of the open block: those to search for, then those that replace them."""
+    for line in text.split("\n"):
+        if _SEARCH.fullmatch(line):
+            if parts:
+                raise _Unusable("a SEARCH block begins within another")
+            parts = [[]]
+        elif len(parts) == 1 and _MIDDLE.fullmatch(line):
+            parts.append([])
+        elif parts and _REPLACE.fullmatch(line):
+            if len(parts) == 1:
+                raise _Unusable("a SEARCH block has no line =======")
+            yield "\n".join(parts[0]), "\n".join(parts[1])
+            parts = []
+        elif parts:
+            parts[-1].append(line)
+    if parts:
+        raise _Unusable("the last SEARCH block does not end")
+
+
+def _replaced(program: str, edit: Edit, number: int) -> str:
+    """The program with one edit made.
+
+    Where a search text stands nowhere it is looked for without spaces at line ends, then further right.
+    """
+    search, replacement = edit
+    if not search.strip():
+        raise _Unusable(f"edit {number} searches for nothing")
+    for pad in _PADS:
+        for text, wanted in ((program, search), (_bare(program), _bare(search))):
+            # Line ends on both sides: only whole lines are found.
+            lines, sought = f"\n{text}", f"\n{indent(wanted, pad)}\n"
+            place = lines.find(sought)
+            if place < 0:
+                continue
+            if lines.find(sought, place + 1) >= 0:
+                raise _Unusable(f"what edit {number} searches for stands more than once")
+            new = indent(replacement, pad)
+            return (lines[: place + 1] + (f"{new}\n" if new else "") + lines[place + len(sought) :])[1:]
+    raise _Unusable(f"what edit {number} searches for does not stand in the program")
+
+
+def _bare(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.split("\n"))

@@ -1,0 +1,145 @@
+"""Text from models behind an API that speaks OpenAI's chat protocol (`/v1/chat/completions`).
+
+A request's prompt is one message of the user, and each sample a request of its own. The reply is the completion as it
+is: `agents.engines.answers` makes a program of it. The client is the supporters' (`agents.engines.endpoint`); patience
+with a failing server is that of the completions engine. Every request is paid for, so it is entered in the run's
+ledger, and a spent budget ends the process; the run can be resumed with a larger one.
+
+The client is not the `openai` package: that bounds each read, not the whole exchange, unpacks what it is sent and
+logs headers, and would stand beside the one client that the supporters need anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from agents.engines.completions import ServerGenerator
+from agents.engines.completions_client import GivenUp, PatientClient
+from agents.engines.endpoint import ChatClient, ChatReply, Message, prompt_estimate
+from agents.engines.engine import Completion, Generator, Request, Sampling, cut
+from agents.engines.http import EndpointError
+from agents.engines.sequences import sample_seed
+from agents.engines.settings import ChatSettings
+from agents.engines.spending import Ledger
+
+_TEXT = {"type": "string"}
+
+_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+    "program": {
+        "type": "object",
+        "properties": {"program": _TEXT},
+        "required": ["program"],
+        "additionalProperties": False,
+    },
+    "diff": {
+        "type": "object",
+        "properties": {
+            "edits": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"search": _TEXT, "replace": _TEXT},
+                    "required": ["search", "replace"],
+                    "additionalProperties": False,
+                },
+            }
+        },
+        "required": ["edits"],
+        "additionalProperties": False,
+    },
+}
+"""What a reply is to be, by the end of the request, where the server can be made to keep to it."""
+
+_HINTS = {
+    "program": '\n\nReply with a JSON object whose field "program" is the whole program.',
+    "diff": '\n\nReply with a JSON object whose field "edits" lists the blocks, each with "search" and "replace".',
+}
+
+_BUSY = 429
+"""From this status on a server may be well a moment later."""
+
+
+class ChatServer(PatientClient):
+    """One endpoint, what it refuses, and what it has cost."""
+
+    def __init__(self, settings: ChatSettings, ledger: Ledger) -> None:
+        super().__init__(settings)
+        self.ledger = ledger
+        self._chat = ChatClient(settings.endpoint)
+
+    def reply(self, prompt: str, stop: str, seed: int, temperature: float) -> ChatReply:
+        """Answer a message. Raises :class:`BackendError` or :class:`GivenUp`."""
+        try:
+            return self.patiently(lambda: self._once(prompt, stop, seed, temperature))
+        except EndpointError as error:
+            raise self.hopeless(error) from None
+
+    def greet(self) -> None:
+        """One short exchange. :class:`BackendError` in words if this is no endpoint that will ever answer."""
+        try:
+            self._once("Reply with the word yes.", "", 0, 1.0)
+        except EndpointError as error:
+            if error.status is None or error.status < _BUSY:
+                raise self.hopeless(error) from None
+
+    def alive(self) -> bool:
+        """Whether the server answers a short message."""
+        try:
+            self._once("Reply with the word yes.", "", 0, 1.0)
+        except EndpointError:
+            return False
+        return True
+
+    def _once(self, prompt: str, stop: str, seed: int, temperature: float) -> ChatReply:
+        self.ledger.require_budget()
+        self.key()
+        schema = _SCHEMAS.get(stop) if self._chat.constrains else None
+        messages = (Message("user", prompt + (_HINTS[stop] if schema else "")),)
+        try:
+            reply = self._chat.ask(
+                messages, seed=seed, schema=schema, temperature=temperature,
+                deadline_s=self.settings.deadline_s, max_bytes=self.settings.reply_bytes,
+            )  # fmt: skip
+        except EndpointError as error:
+            if error.reached and error.status is None:  # it may have written before the exchange failed
+                self.ledger.enter(prompt_estimate(messages), 0)
+            raise
+        self.ledger.enter(reply.prompt_tokens, reply.completion_tokens)
+        return reply
+
+
+class ChatGenerator(ServerGenerator):
+    """A :class:`agents.engines.engine.Generator` behind a chat endpoint."""
+
+    client: ChatServer
+
+    def _sample(self, request: Request, sample: int) -> Completion | None:
+        """One reply; None if the server does not write it."""
+        seed = sample_seed(request, sample, 0) % 2**31  # servers take 31 bits
+        temperature = (request.sampling or self.sampling).temperature
+        try:
+            reply = self.client.reply(request.prompt, request.stop, seed, temperature)
+        except GivenUp:
+            return None
+        text, ended = cut(reply.text, request.stop)
+        return Completion(text, reply.completion_tokens, ended or reply.finished)
+
+
+class ChatBackend:
+    """An endpoint whose model is not tuned, whatever adapter is asked for."""
+
+    def __init__(self, settings: ChatSettings, sampling: Sampling, ledger: Path) -> None:
+        server = ChatServer(settings, Ledger(ledger, settings))
+        server.greet()
+        self._generator = ChatGenerator(server, sampling)
+
+    @contextmanager
+    def serving(self, adapter: str) -> Iterator[Generator]:
+        """The one generator."""
+        yield self._generator
+
+    def close(self) -> None:
+        """Nothing was begun."""

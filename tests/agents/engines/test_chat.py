@@ -1,0 +1,263 @@
+"""The chat engine: what it sends, what it leaves out when refused, what it costs, and what ends it."""
+
+import json
+import socket
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from agents.engines.engine import BackendError, Completion, Sampling
+from agents.engines.serving import open_backend
+from agents.engines.settings import BackendSettings, ChatSettings, IslandModel
+from agents.engines.spending import total
+from agents.population.candidate import Proposal
+from tests.agents.supporters import server as s
+from tests.agents.supporters.test_hostile_server import ENDING, STALLING
+
+YES = s.say("yes", {"prompt_tokens": 5, "completion_tokens": 1})
+SAID = s.say('{"program": "x = 1"}', {"prompt_tokens": 100, "completion_tokens": 20})
+ASKED = Proposal("Improve it.", n=1, stop="program", seed=3)
+QUICK = {
+    "deadline_s": 20.0,
+    "wait_s": 0.0,
+    "pause_s": 0.0,
+    "reply_bytes": 100_000,
+    "concurrency": 1,
+    "attempts": 1,
+}
+FIELDS = ("temperature", "seed", "max_tokens", "max_completion_tokens", "response_format")
+
+
+def backend(server, folder, **options):
+    settings = ChatSettings(server.base_url, "m", **(QUICK | options))
+    return open_backend(BackendSettings("chat", chat=settings), Sampling(), model="", folder=folder)
+
+
+def ask(server, folder, *requests, **options):
+    with backend(server, folder, **options).serving("policy") as generator:
+        return generator.generate(requests or [ASKED])
+
+
+def refusing(*names, quote=True):
+    """A server that knows neither of these fields, and may say which."""
+
+    def behave(received, write):
+        wrong = [name for name in names if name in received.body]
+        reason = json.dumps(
+            {"error": {"message": f"Unsupported parameter: '{wrong[0]}'" if wrong and quote else "no"}}
+        )
+        (s.respond(reason.encode(), "400 Bad Request") if wrong else SAID)(received, write)
+
+    return behave
+
+
+def test_request_follows_the_protocol(tmp_path):
+    with s.serve(YES, SAID) as server:
+        ((completion,),) = ask(server, tmp_path, extra={"reasoning_effort": "low"}, max_tokens=700)
+    assert completion == Completion('{"program": "x = 1"}', 20, True)
+    body = server.requests[1].body
+    assert (body["model"], body["max_tokens"], body["temperature"], body["stream"]) == ("m", 700, 0.8, False)
+    assert body["reasoning_effort"] == "low"
+    assert body["messages"][0]["role"] == "user"
+    assert body["messages"][0]["content"].startswith("Improve it.")
+    assert body["response_format"]["json_schema"]["schema"]["required"] == ["program"]
+    assert 0 <= body["seed"] < 2**31
+
+
+def test_samples_have_seeds_of_their_own(tmp_path):
+    with s.serve(YES, SAID) as server:
+        ask(server, tmp_path, replace(ASKED, n=3), concurrency=3)
+    assert len({request.body["seed"] for request in server.requests[1:]}) == 3
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        ("seed",),
+        ("temperature",),
+        ("max_tokens",),
+        ("response_format",),
+        ("max_tokens", "temperature", "seed"),
+    ],
+)
+def test_a_refused_field_is_left_out_and_remembered(refused, tmp_path):
+    with s.serve(refusing(*refused)) as server:
+        ask(server, tmp_path, ASKED, ASKED)
+    last = server.requests[-1].body
+    expected = (
+        set(FIELDS)
+        - set(refused)
+        - ({"max_completion_tokens"} - ({"max_completion_tokens"} if "max_tokens" in refused else set()))
+    )
+    assert {name for name in FIELDS if name in last} == expected
+    # The greeting, two samples, and one more request for each refusal.
+    assert len(server.requests) == 3 + len(refused)
+
+
+def test_a_refusal_without_a_name_drops_the_response_format(tmp_path):
+    with s.serve(refusing("response_format", quote=False)) as server:
+        ask(server, tmp_path, ASKED, ASKED)
+    assert ["response_format" in request.body for request in server.requests] == [False, True, False, False]
+    assert "JSON" not in server.requests[-1].body["messages"][0]["content"]
+
+
+def test_a_request_that_is_wrong_for_another_reason_teaches_nothing(tmp_path):
+    numbers = count()
+
+    def behave(received, write):
+        wrong = next(numbers) in (1, 2)  # as sent, and without the response format
+        (s.respond(b"the context is too long", "400 Bad Request") if wrong else SAID)(received, write)
+
+    with s.serve(behave) as server:
+        first, second = ask(server, tmp_path, ASKED, ASKED)
+    assert (first, second[0].text) == ([Completion("", 0, False)], '{"program": "x = 1"}')
+    assert "response_format" in server.requests[-1].body
+
+
+def test_reasoning_that_takes_all_tokens_is_an_empty_sample(tmp_path):
+    body = json.dumps({"choices": [{"message": {"content": None}, "finish_reason": "length"}]}).encode()
+    with s.serve(YES, s.respond(body)) as server:
+        assert ask(server, tmp_path) == [[Completion("", 0, False)]]
+    assert len(server.requests) == 2
+
+
+def test_spending_is_summed_over_processes(tmp_path):
+    prices = {"prompt_price": 2.0, "completion_price": 10.0}
+    with s.serve(YES, SAID, YES, SAID) as server:
+        for _ in range(2):
+            ask(server, tmp_path, **prices)
+    ((model, spent),) = total(tmp_path / "spending.jsonl").items()
+    assert model == f"m at {server.base_url}"
+    assert (spent["requests"], spent["prompt_tokens"], spent["completion_tokens"]) == (4, 210, 42)
+    assert spent["money"] == pytest.approx((210 * 2 + 42 * 10) / 1e6)
+
+
+def test_a_torn_line_of_the_ledger_spoils_only_itself(tmp_path):
+    (tmp_path / "spending.jsonl").write_text('\n["other at x", 1, 2, 0.5]\n["m at')
+    with s.serve(YES, SAID) as server:
+        ask(server, tmp_path)
+    spent = total(tmp_path / "spending.jsonl")
+    assert [row["requests"] for row in spent.values()] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    "budget", [{"budget_tokens": 300}, {"budget_money": 0.0003, "prompt_price": 1.0, "completion_price": 1.0}]
+)
+def test_a_spent_budget_ends_the_process_and_a_larger_one_goes_on(budget, tmp_path):
+    (name, _), *_ = budget.items()
+    with s.serve(YES, SAID) as server:
+        with pytest.raises(BackendError, match=f"is spent .*larger chat.{name} and resume the run"):
+            ask(server, tmp_path, replace(ASKED, n=9), **budget)
+        asked = len(server.requests)
+        assert asked == 4  # 6 tokens, then 120 each: the third reply is the last
+        with pytest.raises(BackendError, match="is spent"):
+            ask(server, tmp_path, **budget)
+        assert len(server.requests) == asked
+        ask(server, tmp_path, **(budget | {name: 1000}))
+
+
+TEXTS = {
+    name
+    for name, (_, expected) in ENDING.items()
+    if "JSON" in expected or "schema" in expected or "longer" in expected
+}
+"""Endings that are proper replies, whatever they say."""
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS))
+def test_any_text_is_a_completion_that_makes_some_program(name, tmp_path):
+    with s.serve(ENDING[name][0]) as server:
+        ((completion,),) = ask(server, tmp_path)
+    ASKED.assemble(completion.text).encode()
+
+
+@pytest.mark.parametrize("name", sorted(set(ENDING) - TEXTS - {"status 500", "status 429"}))
+def test_what_is_no_chat_completion_is_refused_at_the_start(name, tmp_path):
+    behaviour, expected = ENDING[name]
+    with (
+        s.serve(behaviour) as server,
+        pytest.raises(BackendError, match=f"{expected} at {server.base_url}: check"),
+    ):
+        backend(server, tmp_path)
+
+
+@pytest.mark.parametrize("name", sorted(set(ENDING) - TEXTS))
+def test_an_endpoint_that_turns_hostile_ends_the_process_in_words(name, tmp_path):
+    with (
+        s.serve(YES, ENDING[name][0]) as server,
+        pytest.raises(BackendError, match="resume the run") as raised,
+    ):
+        ask(server, tmp_path)
+    assert ENDING[name][1] in str(raised.value)
+
+
+@pytest.mark.parametrize("name", STALLING)
+def test_a_stalling_endpoint_is_left_at_the_deadline(name, tmp_path):
+    with s.serve(STALLING[name]) as server, pytest.raises(BackendError, match="no complete reply within"):
+        backend(server, tmp_path, deadline_s=0.3, reply_bytes=10**9)
+
+
+def test_an_endless_refusal_is_bounded(tmp_path):
+    def endless(_, write):
+        write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+        while True:
+            write(b"max_tokens " * 6000)
+
+    with s.serve(endless) as server, pytest.raises(BackendError, match="HTTP status 400"):
+        backend(server, tmp_path)
+
+
+def test_an_unreachable_endpoint_is_refused_at_the_start(tmp_path):
+    with socket.socket() as taken:  # bound, not listening
+        taken.bind(("127.0.0.1", 0))
+        settings = ChatSettings(f"http://127.0.0.1:{taken.getsockname()[1]}/v1", "m")
+        with pytest.raises(BackendError, match="cannot be reached at http"):
+            open_backend(BackendSettings("chat", chat=settings), Sampling(), model="", folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("status", "help"), [("401 No", "api_key_env"), ("402 Pay", "credit"), ("404 No", "ends in /v1")]
+)
+def test_a_wrong_place_is_refused_at_the_start(status, help, tmp_path):
+    with s.serve(s.respond(b"", status)) as server, pytest.raises(BackendError, match=help):
+        backend(server, tmp_path)
+
+
+def test_a_busy_endpoint_is_waited_for(tmp_path):
+    with s.serve(s.respond(b"", "503 Busy"), s.respond(b"", "429 Slowly"), SAID) as server:
+        assert ask(server, tmp_path, wait_s=60.0)[0][0].text == '{"program": "x = 1"}'
+
+
+def test_the_key_is_sent_and_stored_nowhere(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("CHAT_TEST_KEY", "sk-secret-0123456789")
+    with caplog.at_level("DEBUG"), s.serve(YES, s.echo_key) as server:
+        ((completion,),) = ask(server, tmp_path, api_key_env="CHAT_TEST_KEY")
+    assert server.requests[1].headers["authorization"] == "Bearer sk-secret-0123456789"
+    assert "sk-secret" not in completion.text + caplog.text + (tmp_path / "spending.jsonl").read_text()
+    monkeypatch.delenv("CHAT_TEST_KEY")
+    with s.serve(YES) as server, pytest.raises(BackendError, match="CHAT_TEST_KEY is not set"):
+        backend(server, tmp_path, api_key_env="CHAT_TEST_KEY")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"styles": {"edit_line": 1.0}},
+        {"styles": {"diff": 0.0}},
+        {"max_tokens": 0},
+        {"prompt_price": -1.0},
+        {"budget_money": 1.0},
+    ],
+)
+def test_settings_refuse_nonsense(wrong):
+    with pytest.raises(ValueError):
+        ChatSettings(model="m", **wrong)
+
+
+def test_a_model_must_be_named_and_is_not_tuned():
+    with pytest.raises(ValueError, match=r"chat\.model"):
+        BackendSettings("chat")
+    settings = BackendSettings("chat", chat=ChatSettings(model="m"))
+    assert (settings.follows_policy, settings.is_remote) == (False, True)
+    IslandModel((0,), backend=settings)
