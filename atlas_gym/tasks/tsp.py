@@ -145,8 +145,9 @@ class TravellingSalesman(Tours, id="ATLAS-TSP-v0"):
     @classmethod
     def from_keywords(cls, *, preset: str = "", **constants: Any) -> Any:
         """As for every task; the preset `guided` gives a `GuidedSalesman`, whose programs are others."""
-        kind = GuidedSalesman if preset == "guided" else super()
-        return kind.from_keywords(preset=preset, **constants)
+        if preset == "guided":
+            return GuidedSalesman.from_keywords(preset=preset, **constants)
+        return super().from_keywords(preset=preset, **constants)
 
     def score_all(self, calls: Calls, instances: Sequence[Cities]) -> Sequence[Judgement]:
         """All tours in lockstep: one exchange for each step."""

@@ -12,8 +12,8 @@ from atlas_gym.tasks.calls import Program
 from atlas_gym.tasks.tours import TourSearch, nearest_neighbour_tour
 from atlas_gym.tasks.tsp_cities import Cities, Tours
 
-_WEIGHT = 0.1
-"""What a punishment adds, in mean edges of the first local optimum (a in the paper, which advises 0.125 to 0.5)."""
+_WEIGHT = 0.3
+"""What a punishment adds, in mean edges of the first local optimum."""
 
 
 def long_for_its_ends(distances):
@@ -43,15 +43,42 @@ def relative(distances):
     return distances / (near[:, None] + near)
 
 
-def beyond_nearest(distances):
-    """How much longer an edge is than the shortest ones of its two cities"""
-    near = np.sort(distances, axis=1)[:, 1]
-    return distances - np.minimum(near[:, None], near)
-
-
 def no_guide(distances):
     """All edges are equally bad"""
     return np.ones_like(distances)
+
+
+alpha_nearness = '''"""Alpha-nearness: how much longer than a spanning tree of degrees near 2 an edge makes it (Helsgaun 2000)."""
+
+import numpy as np
+
+
+def badness(distances):
+    penalty = np.zeros(len(distances))
+    step = 0.1 * distances.mean()
+    for _ in range(60):
+        degree = spanning_tree(distances + penalty[:, None] + penalty)[1]
+        penalty += step * (degree - 2)
+        step *= 0.95
+    costs = distances + penalty[:, None] + penalty
+    return costs - spanning_tree(costs)[0]
+
+
+def spanning_tree(costs):
+    """Longest edge on the tree's way between any two cities, and how many edges each city has (Prim 1957)."""
+    n = len(costs)
+    longest, degree = np.zeros((n, n)), np.zeros(n)
+    nearest, parent, inside = costs[0].copy(), np.zeros(n, dtype=int), np.arange(n) == 0
+    for _ in range(n - 1):
+        city = int(np.where(inside, np.inf, nearest).argmin())
+        above = parent[city]
+        longest[city] = longest[:, city] = np.where(inside, np.maximum(longest[above], nearest[city]), 0)
+        degree[[city, above]] += 1
+        inside[city] = True
+        closer = costs[city] < nearest
+        nearest[closer], parent[closer] = costs[city][closer], city
+    return longest, degree
+'''
 
 
 class GuidedSalesman(Tours):
@@ -59,7 +86,7 @@ class GuidedSalesman(Tours):
 
     function = "badness"
     start = {"named": long_for_its_ends, "inlined": long_for_its_ends_inlined, "scratch": long_edges}
-    experts = (relative, beyond_nearest, no_guide)
+    experts = {"no_guide": no_guide, "relative": relative, "alpha_nearness": alpha_nearness}
 
     punishments: int = 60
 
@@ -80,7 +107,7 @@ Guide a local search for a short round trip through {cities} points in the unit 
     Returns an array of the same shape: how bad it is to have each edge in the tour.
 
 The search repairs a tour by 2-opt and Or-opt moves until none helps. Then it takes the edge of the tour with the
-greatest badness / (1 + times punished), makes it a tenth of a mean edge longer, and goes on from there: {punishments}
+greatest badness / (1 + times punished), makes it longer by 0.3 of a mean edge, and goes on from there: {punishments}
 times. The score is minus the excess of the shortest tour met over a very good one, on average over {count} sets of
 cities: higher is better, 0 is as short as that. Long edges are often bad, but not in sparse corners."""
 
@@ -97,7 +124,7 @@ def guided_tour(distances: np.ndarray, badness: np.ndarray, punishments: int) ->
     search.improve(range(len(distances)))
     best, length = search.tour[:], search.length()
     weight = _WEIGHT * length / len(distances)
-    utility: list[list[float]] = (badness + badness.T).tolist()
+    utility: list[list[float]] = (0.5 * badness + 0.5 * badness.T).tolist()
     punished = np.zeros(distances.shape, dtype=int).tolist()
     guide = [row[:] for row in utility]
     for _ in range(punishments):
