@@ -48,7 +48,7 @@ def no_guide(distances):
     return np.ones_like(distances)
 
 
-alpha_nearness = '''"""Alpha-nearness: how much longer than a spanning tree of degrees near 2 an edge makes it (Helsgaun 2000)."""
+alpha_nearness = '''"""Alpha-nearness: how far an edge is from a spanning tree of degrees near 2 (Helsgaun 2000)."""
 
 import numpy as np
 
