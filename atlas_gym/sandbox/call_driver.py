@@ -36,18 +36,19 @@ class Served:
         self._runs: dict[int, Callable[..., Any]] = {}
         self._kept: list[Any] = []
 
-    def reply(self, operation: int, run: int, value: bytearray) -> bytearray:
+    def reply(self, request: bytearray) -> bytearray:
         """The reply to one request; whatever the program raises passes through."""
+        operation, run, _ = REQUEST.unpack_from(request)
         answer: Any = None
         if operation == CALL:
-            answer = self._runs[run](*decode(value, 0, self._kept))
+            answer = self._runs[run](*decode(request, REQUEST.size, self._kept))
         elif operation == CALL_MANY:
-            calls = decode(value, 0, self._kept)
+            calls = decode(request, REQUEST.size, self._kept)
             answer = [_as_of_now(self._runs[run](*arguments)) for run, arguments in calls]
         elif operation == KEEP:
-            self._kept.append(decode(bytes(value)))  # arrays read from bytes are read-only
+            self._kept.append(decode(bytes(request), REQUEST.size))  # arrays read from bytes are read-only
         else:
-            self._start(operation, run, decode(value))
+            self._start(operation, run, decode(request, REQUEST.size))
         message = encode(answer, REPLY.size)
         REPLY.pack_into(message, 0, _ANSWER, len(message) - REPLY.size)
         return message
@@ -70,5 +71,4 @@ def serve(load: Callable[[], Callable[..., Any]], pipe: Any) -> None:
     """Answer requests until the trusted side hangs up, which ends the process."""
     served = Served(load)
     while True:
-        operation, run, length = REQUEST.unpack(pipe.receive(REQUEST.size))
-        pipe.send_raw(served.reply(operation, run, pipe.receive(length)))
+        pipe.send_raw(served.reply(pipe.receive_request(REQUEST)))

@@ -129,7 +129,8 @@ class ProgramTask:
         if unknown := constants.keys() - set(known):
             raise TypeError(f"no constant {', '.join(sorted(unknown))}; there are {', '.join(known)}")
         values: dict[str, Any] = {**cls.presets[preset or next(iter(cls.presets))], **constants}
-        for name, value in values.items():  # tasks are told apart by their constants, so these must not change
+        # Tasks are told apart by their constants, so these must not change.
+        for name, value in values.items():
             values[name] = tuple(value) if isinstance(value, list) else value
         return cls(**values)
 
@@ -232,6 +233,8 @@ class ProgramTask:
         scores = np.maximum(scores, self.floor) + 0.0  # no minus zero
         score, worst = float(scores.mean()), judged[int(scores.argmin())]
         metrics = {"normalized_score": 1.0 - score / self.floor, "worst_instance": float(scores.min())}
+        if missing := [name for name in self.metrics if any(name not in j.metrics for j in judged)]:
+            raise ValueError(f"{type(self).__name__}.score gives no {missing[0]}, which is among its metrics")
         metrics |= {name: float(np.mean([j.metrics[name] for j in judged])) for name in self.metrics}
         return Judgement(score, metrics, _diagnosis(scores, worst), {"scores": scores, **worst.traces})
 
