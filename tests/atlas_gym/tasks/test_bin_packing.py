@@ -138,7 +138,12 @@ def test_programs_see_the_bins_that_an_item_fits_into_and_a_new_one():
 
 @pytest.mark.parametrize(
     ("returned", "message"),
-    [("bins[:-1]", "shape"), ("bins * float('nan')", "NaN"), ("None", "None"), ("['a'] * len(bins)", "numbers")],
+    [
+        ("bins[:-1]", "shape"),
+        ("bins * float('nan')", "NaN"),
+        ("None", "None"),
+        ("['a'] * len(bins)", "numbers"),
+    ],
 )
 def test_what_is_no_ranking_is_refused_in_words(returned, message):
     with pytest.raises(CandidateError, match=message):
@@ -154,7 +159,9 @@ def test_a_bin_for_every_item_is_useless():
 
 
 @pytest.mark.parametrize("split", ["train", "held_out"])
-@pytest.mark.parametrize(("law", "mean", "low", "high"), [("weibull", 40.2, 1, 100), ("uniform", 60, 20, 100)])
+@pytest.mark.parametrize(
+    ("law", "mean", "low", "high"), [("weibull", 40.2, 1, 100), ("uniform", 60, 20, 100)]
+)
 def test_sizes_follow_the_law_in_both_splits(split, law, mean, low, high):
     sizes = np.concatenate(sequences(OnlineBinPacking(law=law, count=20, split=split)))
     assert sizes.mean() == pytest.approx(mean, abs=1.5)  # some ten standard errors
@@ -183,5 +190,5 @@ def test_observed_sizes_are_of_the_law_and_not_the_hidden_ones():
 
 @pytest.mark.parametrize("wrong", [{"law": "normal"}, {"capacity": 0}, {"items": 0}, {"count": 0}])
 def test_constants_are_checked(wrong):
-    with pytest.raises(ValueError, match="law is 'normal'|at least 1"):
+    with pytest.raises(ValueError, match=r"law is 'normal'|at least 1"):
         OnlineBinPacking(**wrong)
