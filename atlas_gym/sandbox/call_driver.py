@@ -22,7 +22,7 @@ REPLY = struct.Struct("<BxxxI")
 RESTART, LOAD, KEEP, CALL, CALL_MANY = range(5)
 """Forget everything and run the program afresh; run it once more beside its other runs (for both, the value seeds
 its random generators); hold a value for later calls; call it with the value as arguments; make many calls, the value
-a list of (run, arguments)."""
+a list of runs and a list of their arguments."""
 
 _ANSWER = 0
 _UNCHANGING = (float, int, bool, str, type(None))
@@ -43,8 +43,8 @@ class Served:
         if operation == CALL:
             answer = self._runs[run](*decode(request, REQUEST.size, self._kept))
         elif operation == CALL_MANY:
-            calls = decode(request, REQUEST.size, self._kept)
-            answer = [_as_of_now(self._runs[run](*arguments)) for run, arguments in calls]
+            runs, many = decode(request, REQUEST.size, self._kept)
+            answer = [_as_of_now(self._runs[k](*arguments)) for k, arguments in zip(runs, many, strict=True)]
         elif operation == KEEP:
             self._kept.append(decode(bytes(request), REQUEST.size))  # arrays read from bytes are read-only
         else:

@@ -81,9 +81,9 @@ class Calls:
 
     def ask_all(self, calls: Sequence[tuple[Program, Sequence[Any]]]) -> list[Answer]:
         """Call several runs of the program, in this order, in one exchange."""
-        requests = [(program._run, tuple(arguments)) for program, arguments in calls]
-        answers = self.ask(CALL_MANY, 0, requests)
-        if type(answers) is not list or len(answers) != len(requests):
+        runs = [program._run for program, _ in calls]
+        answers = self.ask(CALL_MANY, 0, (runs, [tuple(arguments) for _, arguments in calls]))
+        if type(answers) is not list or len(answers) != len(runs):
             raise CandidateError(f"{self.name} did not answer every call")
         return [Answer(self.name, answer) for answer in answers]
 

@@ -5,7 +5,7 @@ other distributions (entry points of the group `atlas_gym.tasks`, named as the i
 that `import atlas_gym` loads none of them.
 
 A reference can name code to import. Where references come from data that others wrote, look them up with
-`registered_only`.
+`importing=False`.
 """
 
 import importlib
@@ -65,13 +65,14 @@ def registered_ids() -> list[str]:
     return list(dict.fromkeys([*BUILT_IN, *_tasks, *_offered()]))
 
 
-def find_task(reference: str, *, registered_only: bool = False) -> "type[ProgramTask]":
+def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
     """The task that a reference names.
 
     Args:
         reference: A registered id, `module:Class`, `module:Id-v0`, `./file.py:Class`, `./file.py:Id-v0`, or
             `./file.py` for the only task of a file.
-        registered_only: Take ids alone, and import nothing that the reference names: for references from data.
+        importing: Whether to import the module or file that the reference names. Without, as for references from data,
+            there are the ids of installed packages and what this process has imported already.
 
     Raises:
         ValueError: If there is no such task.
@@ -86,11 +87,12 @@ def find_task(reference: str, *, registered_only: bool = False) -> "type[Program
     place, colon, name = reference.rpartition(":")
     if reference.endswith(".py"):
         place, colon, name = reference, ":", ""
-    if registered_only or not colon:
-        raise ValueError(
-            f"no task {reference!r}; there are {', '.join(registered_ids())}{_hint(registered_only)}"
-        )
-    module = load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    module = _imported(place)
+    if module is None and (not importing or not colon):
+        hint = "name one as module:Class" if importing else "import the module that defines it first"
+        raise ValueError(f"no task {reference!r}; there are {', '.join(registered_ids())}; or {hint}")
+    if module is None:
+        module = load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     return _task_of(module, name)
 
 
@@ -125,9 +127,8 @@ def load_file(path: Path) -> ModuleType:
     Raises FileNotFoundError if there is none.
     """
     path = path.resolve()
-    for module in list(sys.modules.values()):
-        if _file_of(module) == path:
-            return module
+    if (loaded := _imported(str(path))) is not None:
+        return loaded
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     if str(path.parent) not in sys.path:
@@ -153,15 +154,17 @@ def reference_to(kind: "type[ProgramTask]") -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
+def _imported(place: str) -> ModuleType | None:
+    """The module of this name or file, if this process has imported it."""
+    if not place.endswith(".py"):
+        return sys.modules.get(place)
+    path = Path(place).resolve()
+    return next((module for module in list(sys.modules.values()) if _file_of(module) == path), None)
+
+
 @cache
 def _offered() -> dict[str, Any]:
     return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
-
-
-def _hint(registered_only: bool) -> str:
-    return (
-        " (import the module that defines it first)" if registered_only else "; or name one as module:Class"
-    )
 
 
 def _checked(found: Any, reference: str) -> "type[ProgramTask]":

@@ -146,7 +146,7 @@ def test_a_distribution_offers_its_tasks_by_entry_points(folder):
     assert "Half-v0" in registered_ids() and "my_task" not in sys.modules
     env = gym.make("Half-v0")
     env.close()
-    assert find_task("Half-v0", registered_only=True) is sys.modules["my_task"].Half
+    assert find_task("Half-v0", importing=False) is sys.modules["my_task"].Half
     """
     done = run(folder, "-c", textwrap.dedent(script), path=str(folder))
     assert done.returncode == 0, done.stderr
@@ -156,8 +156,12 @@ def test_data_imports_nothing(folder, monkeypatch):
     monkeypatch.syspath_prepend(str(folder))
     for reference in ("my_task:Half", "my_task:Half-v0", str(folder / "my_task.py"), "Half-v0"):
         with pytest.raises(ValueError, match="import the module that defines it first"):
-            find_task(reference, registered_only=True)
+            find_task(reference, importing=False)
     assert "my_task" not in sys.modules
+
+
+def test_data_may_name_what_is_imported_already():
+    assert find_task(f"{HERE}:Threefold", importing=False) is Threefold
 
 
 @pytest.mark.parametrize(
