@@ -17,7 +17,7 @@ from atlas_gym.feedback import feedback_text
 from atlas_gym.gallery import write_gallery
 from atlas_gym.intervals import Interval, mean_interval
 from atlas_gym.problem import SPLITS, Problem
-from atlas_gym.registration import REGISTERED, load_problem
+from atlas_gym.registration import load_problem, packaged_ids
 
 _EXPECTED_ERRORS = (
     ValueError,
@@ -58,8 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     examination.set_defaults(command=_doctor)
     add_serve(commands)
     page = commands.add_parser("gallery", help="score all expert programs and write the page")
-    ids = [entry.env_id for entry in REGISTERED]
-    page.add_argument("env_ids", nargs="*", default=ids, metavar="ENV_ID", help="default: all environments")
+    page.add_argument("env_ids", nargs="*", default=packaged_ids(), metavar="ENV_ID", help="default: all environments")
     page.add_argument("--seeds", type=int, default=16, help="held-out tasks per preset (default 16)")
     page.add_argument(
         "--workers", type=int, default=_cores(), help="evaluations at a time (default: all cores)"
@@ -165,10 +164,10 @@ def _shown(values: Sequence[float]) -> str:
 
 
 def _list(options: argparse.Namespace) -> int:
-    for entry in REGISTERED:
-        print(entry.env_id)
+    for env_id in packaged_ids():
+        print(env_id)
         try:
-            problem = load_problem(entry.env_id)
+            problem = load_problem(env_id)
         except (DependencyNotInstalled, ModuleNotFoundError) as error:
             print(f"  not usable here: {error}")
             continue

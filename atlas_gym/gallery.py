@@ -12,7 +12,7 @@ from atlas_gym.evaluation.pool import EvaluatorPool
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.intervals import improvement_interval, mean_interval
 from atlas_gym.problem import Problem
-from atlas_gym.registration import REGISTERED, load_problem
+from atlas_gym.registration import load_problem, packaged_ids
 
 SPLIT = "held_out"
 
@@ -52,7 +52,7 @@ def _title(env_id: str, preset: str) -> str:
 
 def _page(sections: Mapping[str, str]) -> str:
     """The page, its sections in the order of registration, whatever the order in which they were made."""
-    known = [_title(entry.env_id, p) for entry in REGISTERED for p in load_problem(entry.env_id).presets]
+    known = [_title(env_id, p) for env_id in packaged_ids() for p in load_problem(env_id).presets]
     return "\n".join([_HEADER, *(f"{title}\n\n{sections[title]}" for title in known if title in sections)])
 
 

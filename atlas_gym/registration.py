@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
-from atlas_gym.tasks.registry import find_task, make_known, registered_ids
+from atlas_gym.tasks.registry import find_task, make_known, packaged_tasks, registered_ids
 
 if TYPE_CHECKING:
     from atlas_gym.problem import Problem
@@ -44,6 +44,11 @@ REGISTERED = (
         problem="atlas_gym.burgers.problem:BurgersProblem",
     ),
 )
+
+
+def packaged_ids() -> list[str]:
+    """Ids of the environments that come with this package."""
+    return [*(entry.env_id for entry in REGISTERED), *packaged_tasks()]
 
 
 def register_environments() -> None:

@@ -65,6 +65,11 @@ def registered_ids() -> list[str]:
     return list(dict.fromkeys([*BUILT_IN, *_tasks, *_offered()]))
 
 
+def packaged_tasks() -> list[str]:
+    """Ids of the tasks that come with this package."""
+    return [name for name, entry in _offered().items() if entry.module.startswith("atlas_gym.")]
+
+
 def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
     """The task that a reference names.
 

@@ -4,9 +4,9 @@ import pytest
 
 import atlas_gym
 from atlas_gym.program import syntax_error
-from atlas_gym.registration import REGISTERED
+from atlas_gym.registration import packaged_ids
 
-IDS = [entry.env_id for entry in REGISTERED]
+IDS = packaged_ids()
 
 
 @pytest.mark.parametrize("env_id", IDS)
@@ -16,7 +16,7 @@ def test_a_specification_tells_all_that_a_text_writer_needs(env_id):
     assert spec.signature.startswith(f"def {spec.function}(")
     assert spec.signature in spec.description
     assert set(spec.starts) == {"named", "inlined", "scratch"}
-    assert spec.worst_score < -2
+    assert spec.worst_score < -1
     for program in spec.starts.values():
         assert program.startswith(spec.preamble)
         assert spec.signature in program
@@ -59,5 +59,5 @@ def test_mistakes_are_named(keywords, error, message):
 
 
 def test_unknown_environments_are_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match="no environment 'ATLAS-TSP-v0'; there are ATLAS-Bandit-v0"):
-        atlas_gym.task_spec("ATLAS-TSP-v0")
+    with pytest.raises(ValueError, match="no environment 'ATLAS-Nothing-v0'; there are ATLAS-Bandit-v0"):
+        atlas_gym.task_spec("ATLAS-Nothing-v0")
