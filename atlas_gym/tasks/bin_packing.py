@@ -232,7 +232,7 @@ class _Packing:
 
     def places(self, item: float) -> np.ndarray:
         """The bins that an item fits into, the first new one last."""
-        return np.flatnonzero(self.room[: self.used + 1] >= item)
+        return (self.room[: self.used + 1] >= item).nonzero()[0]
 
     def put(self, item: float, place: int) -> None:
         self.room[place] -= item

@@ -7,7 +7,6 @@ however small, would be a gift that adds up over all pairs, and that programs le
 import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -237,6 +236,7 @@ exactly, without any tolerance, so make radii smaller by 1e-12. Circles of diffe
 the radii can be optimised together with the centres, e.g. with scipy.optimize.minimize(method="SLSQP")."""
 
 _TOUCHING = 1e-6
+"""Gap below which circles count as touching, in what is said of them."""
 
 
 def infeasibility(circles: np.ndarray) -> str:
@@ -252,11 +252,20 @@ def infeasibility(circles: np.ndarray) -> str:
         beyond = max(r - x, r - y, x + r - 1, y + r - 1)
         if beyond > 0:
             return f"circle {k} beyond the square's edge by {float(beyond):.2g}"
-    for (k, (x, y, r)), (other, (u, v, s)) in combinations(enumerate(exact), 2):
+    for k, other in _close_pairs(circles):
+        (x, y, r), (u, v, s) = exact[k], exact[other]
         if (x - u) ** 2 + (y - v) ** 2 < (r + s) ** 2:
             overlap = float(r + s) - math.hypot(float(x - u), float(y - v))
-            return f"circles {k} and {other} overlapping by {max(overlap, 5e-324):.2g}"
+            return f"circles {k} and {other} overlapping by {f'{overlap:.2g}' if overlap > 0 else 'less than 1e-16'}"
     return ""
+
+
+def _close_pairs(circles: np.ndarray) -> list[tuple[int, int]]:
+    """Pairs of circles within the square that may overlap: the others are farther apart than floats can err."""
+    x, y, r = circles.T
+    gaps = np.hypot(x[:, None] - x, y[:, None] - y) - r[:, None] - r
+    close = np.argwhere(np.triu(gaps < _TOUCHING, 1))
+    return [(int(k), int(other)) for k, other in close]
 
 
 def _account(circles: np.ndarray) -> str:
