@@ -2,9 +2,9 @@
 
     python -m experiments.benchmarks.tasks --repeats 5
 
-The µs are those of a bare call, scoring included. Both score every program that comes with a task on the same instances and must find the same score. Counted is CPU time:
-that of the trusted side, and of the worker that serves the program. Of every figure the least of the repeats is shown:
-another job on the machine only adds.
+Both score every program that comes with a task on the same instances and must find the same score. Counted is CPU
+time: that of the trusted side, and of the worker that serves the program. Of every figure the least of the repeats is
+shown: another job on the machine only adds. The µs are those of a bare call, scoring included.
 """
 
 import argparse
