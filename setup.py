@@ -2,7 +2,7 @@
 
 Everything else is in pyproject.toml. Without a compiler, or in an editable installation, nothing is built
 here: the kernel is then built at first use, or the environment trains in plain torch. See
-atlas_gym/burgers/build.py.
+atlas_gym/tasks/burgers/build.py.
 """
 
 import runpy
@@ -22,9 +22,9 @@ class BuildWithKernel(build_py):
         super().run()
         if self.editable_mode:
             return
-        builder = runpy.run_path("atlas_gym/burgers/build.py")
+        builder = runpy.run_path("atlas_gym/tasks/burgers/build.py")
         try:
-            builder["build"](WIDTH, Path(self.build_lib) / "atlas_gym" / "burgers")
+            builder["build"](WIDTH, Path(self.build_lib) / "atlas_gym" / "tasks" / "burgers")
         except builder["BuildError"] as error:
             self.warn(f"the Burgers kernel is not built now: {error}")
 

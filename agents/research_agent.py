@@ -20,14 +20,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agents.candidate import CandidateRecord
-from agents.generation import GenerationRequest, Sampling
-from agents.islands import Island, IslandSettings
+from agents.engines.engine import GenerationRequest, Sampling
+from agents.population.candidate import CandidateRecord
+from agents.population.choice_statistics import Yields
+from agents.population.island import Island, IslandSettings
 from agents.proposals import Complete, EditLine, Hole, Numeric, Proposal, Rewrite, Showing, Style
 from agents.proposals.rewrite import Chat
-from agents.seeding import stream, torch_seed
-from agents.yields import Yields
-from atlas_gym.spec import TaskSpec
+from atlas_gym.seeding import stream, torch_seed
+from atlas_gym.tasks.spec import TaskSpec
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from atlas_gym._version import __version__
-from atlas_gym.registration import register_environments
-from atlas_gym.spec import TaskSpec, make_task, observe_task, task_spec
+from atlas_gym.tasks.registration import register_environments
+from atlas_gym.tasks.spec import TaskSpec, make_task, observe_task, task_spec
 
 if TYPE_CHECKING:
     from atlas_gym.evaluation.result import Judgement, Limits

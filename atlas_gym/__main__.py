@@ -2,6 +2,6 @@
 
 import sys
 
-from atlas_gym.cli import main
+from atlas_gym.cli.main import main
 
 sys.exit(main())

@@ -1,21 +1,59 @@
 """What all tests share.
 
+Hidden streams hang on a secret. The suite fixes its own, for itself and for every process it starts, so that drawn
+scores are the same wherever it runs; set ATLAS_GYM_SECRET to test under another. What must hold under any secret
+takes the fixture `any_secret`.
+
 Hypothesis measures no time: a busy machine may pause anywhere, and pytest's own timeout guards against hanging.
 """
 
+import os
+import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+SECRET = os.environ.setdefault("ATLAS_GYM_SECRET", "the suite's own")
+
 settings.register_profile("no-deadline", deadline=None)
 settings.load_profile("no-deadline")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the test files in a random order")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffle packages and the files in each: fixtures of a package are made once, whatever the order."""
+    seed = config.getoption("--shuffle")
+    if seed is None:
+        return
+    names = sorted({part for item in items for part in (item.path, item.path.parent)})
+    order = dict(zip(names, random.Random(seed).sample(range(len(names)), len(names)), strict=True))
+    items.sort(key=lambda item: (order[item.path.parent], order[item.path]))
+
+
+@pytest.fixture(params=range(3), ids=lambda draw: f"secret {draw}")
+def any_secret(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """One of several secrets in force, others if the suite's own is another."""
+    from atlas_gym.evaluation.hidden_streams import SECRET_VARIABLE
+    from atlas_gym.tasks.bandit.instances import draw_instances
+
+    secret = f"{SECRET}, draw {request.param}"
+    monkeypatch.setenv(SECRET_VARIABLE, secret)
+    draw_instances.cache_clear()  # drawn once per process, under the secret of that moment
+    yield secret
+    draw_instances.cache_clear()
 
 
 @pytest.fixture(scope="session")
 def embedded_weights() -> Path:
     """Folder of the embedded model's real weights; skips where nobody has fetched them."""
-    model = pytest.importorskip("agents.model", reason="needs the extra `learn`", exc_type=ImportError)
+    model = pytest.importorskip(
+        "agents.models.loading", reason="needs the extra `learn`", exc_type=ImportError
+    )
     try:
         return model.resolve_model("embedded")
     except model.ModelMissing as missing:

@@ -1,9 +1,12 @@
-"""Proposal styles: how a parent program becomes a prompt, and a completion a new program."""
+"""Proposal styles: how a parent program becomes a prompt, and a completion a new program.
 
-from agents.proposals.base import Hole, Proposal, Showing, Style
+In: a program and a random stream. Out: places to edit, prompts, and the programs that completions make.
+"""
+
 from agents.proposals.complete import Complete
 from agents.proposals.edit_line import EditLine
 from agents.proposals.numeric import Numeric
 from agents.proposals.rewrite import Rewrite
+from agents.proposals.style import Hole, Proposal, Showing, Style
 
 __all__ = ["Complete", "EditLine", "Hole", "Numeric", "Proposal", "Rewrite", "Showing", "Style"]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.candidate import CandidateRecord
-from agents.proposals.base import Hole, Proposal, Showing, versions
+from agents.population.candidate import CandidateRecord
 from agents.proposals.source import Source
+from agents.proposals.style import Hole, Proposal, Showing, versions
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.candidate import CandidateRecord
-from agents.proposals.base import Hole, Proposal, Showing
+from agents.population.candidate import CandidateRecord
 from agents.proposals.source import Source
+from agents.proposals.style import Hole, Proposal, Showing
 
 _LAYOUT_KEYWORDS = ("axis", "dim", "ndim", "keepdims", "dtype", "copy")
 

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from agents.candidate import CandidateRecord
-from agents.proposals.base import Hole, Proposal, Showing, versions
+from agents.population.candidate import CandidateRecord
 from agents.proposals.source import Source
-from atlas_gym.spec import TaskSpec
+from agents.proposals.style import Hole, Proposal, Showing, versions
+from atlas_gym.envs.feedback import code_block
+from atlas_gym.tasks.spec import TaskSpec
 
 Chat = Callable[[str], str]
 """Turns a user's message into the prompt of a chat model, up to where its answer begins."""
@@ -88,4 +89,4 @@ class Rewrite:
 
 def _scored(record: CandidateRecord) -> str:
     score = "" if record.score is None else f" (score {record.score:.4f})"
-    return f"A program{score}:\n```python\n{record.program.rstrip()}\n```"
+    return f"A program{score}:\n{code_block(record.program)}"

@@ -13,6 +13,8 @@ import tokenize
 from dataclasses import dataclass
 from functools import cached_property
 
+from atlas_gym.program_text import parse_program
+
 
 @dataclass(frozen=True)
 class Source:
@@ -30,8 +32,8 @@ class Source:
         if "\r" in program or "\f" in program or not program.endswith("\n"):
             return None
         try:
-            tree = ast.parse(program)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            tree = parse_program(program)
+        except SyntaxError:
             return None
         found = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == function]
         return cls(tuple(program[:-1].split("\n")), found[-1]) if found else None

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from agents.exchange import EndpointError
-from agents.seeding import torch_seed
+from agents.engines.endpoint import ChatReply, Endpoint, Message, chat
+from agents.engines.http import EndpointError
 from agents.supporters.budget import Budget, CallLimits
 from agents.supporters.call import Consultation, Key, Role, SupporterCall
-from agents.supporters.endpoint import ChatReply, Endpoint, Message, chat
 from agents.supporters.replies import ReplyError
-from agents.supporters.text import clean, one_line
+from atlas_gym.seeding import torch_seed
+from atlas_gym.text import clean, one_line
 
 
 class Summarised(Protocol):

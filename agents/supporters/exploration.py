@@ -16,8 +16,8 @@ from typing import Protocol
 
 from agents.supporters.call import Consultation, Key, SupporterCall
 from agents.supporters.edits import EditBound
-from agents.supporters.text import is_plain, one_line
-from atlas_gym.program import program_key, syntax_error
+from atlas_gym.program_text import program_key, syntax_error
+from atlas_gym.text import is_plain, one_line
 
 CRITIQUE_CHARS = 800
 """Longest critique, characters."""

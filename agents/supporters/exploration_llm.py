@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from agents.proposals.code import Code, Constant, constants
 from agents.supporters.call import Consultation, SupporterCall
-from agents.supporters.code import Code, Constant, constants
 from agents.supporters.conversation import Conversation
 from agents.supporters.edits import EditBound
 from agents.supporters.exploration import (
@@ -28,7 +28,7 @@ from agents.supporters.schemas import (
     json_schema,
     schema_text,
 )
-from agents.supporters.text import one_line
+from atlas_gym.text import one_line
 
 _MOST_ITEMS = 8
 """Suggestions and patches of one reply that are looked at."""

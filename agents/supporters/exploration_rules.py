@@ -1,8 +1,8 @@
 """The exploration supporter in its rule-based form: static analysis and targeted perturbations.
 
 It is what it says: a list of rules over the syntax tree, no model. It varies and patches what the agent
-wrote; it holds no program of its own that it could insert. The rules stand in ``checks_general`` and
-``checks_loss``; recent failures and the environment's measurements raise the priority of the rules that
+wrote; it holds no program of its own that it could insert. The rules stand in ``code_rules`` and
+``loss_rules``; recent failures and the environment's measurements raise the priority of the rules that
 answer them. The same request under the same seed gives the same advice.
 """
 
@@ -13,10 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
-from agents.seeding import stream
-from agents.supporters import checks_general, checks_loss
+from agents.proposals.code import Code
+from agents.supporters import code_rules, loss_rules
 from agents.supporters.call import Consultation, SupporterCall
-from agents.supporters.code import Code
 from agents.supporters.edits import EditBound
 from agents.supporters.exploration import (
     CRITIQUE_CHARS,
@@ -27,23 +26,24 @@ from agents.supporters.exploration import (
     admit_patches,
 )
 from agents.supporters.findings import Case, Finding, Fix
-from agents.supporters.text import one_line
+from atlas_gym.seeding import stream
+from atlas_gym.text import one_line
 
 CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
-    checks_general.check_constants,
-    checks_general.check_forgetting,
-    checks_general.check_products,
-    checks_general.check_history,
-    checks_general.check_singular,
-    checks_general.check_ridge,
-    checks_general.check_roots,
-    checks_general.check_quotients,
-    checks_general.check_memory,
-    checks_general.check_exploration,
-    checks_loss.check_terms,
-    checks_loss.check_unused,
-    checks_loss.check_squares,
-    checks_loss.check_schedule,
+    code_rules.check_constants,
+    code_rules.check_forgetting,
+    code_rules.check_products,
+    code_rules.check_history,
+    code_rules.check_singular,
+    code_rules.check_ridge,
+    code_rules.check_roots,
+    code_rules.check_quotients,
+    code_rules.check_memory,
+    code_rules.check_exploration,
+    loss_rules.check_terms,
+    loss_rules.check_unused,
+    loss_rules.check_squares,
+    loss_rules.check_schedule,
 )
 
 LONGEST_PROGRAM = 20_000

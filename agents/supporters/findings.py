@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.supporters.code import Code, Splice
+from agents.proposals.code import Code, Splice
 from agents.supporters.exploration import ExplorationRequest
 
 

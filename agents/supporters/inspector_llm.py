@@ -19,7 +19,7 @@ from agents.supporters.inspector import (
 from agents.supporters.prompts import Data, PromptTemplate
 from agents.supporters.replies import parse_reply
 from agents.supporters.schemas import InspectionReply, json_schema, schema_text
-from agents.supporters.text import one_line
+from atlas_gym.text import one_line
 
 _MOST_ITEMS = 8
 

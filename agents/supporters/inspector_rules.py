@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from agents.supporters.call import Consultation, SupporterCall
 from agents.supporters.inspector import Inspection, InspectorVerdict, Regression
-from agents.supporters.text import one_line
+from atlas_gym.text import one_line
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from agents.supporters.endpoint import Message
-from agents.supporters.text import clean
+from agents.engines.endpoint import Message
+from atlas_gym.text import clean
 
 _SYSTEM, _USER = "--- system ---", "--- user ---"
 

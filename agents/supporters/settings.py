@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from agents.engines.endpoint import Endpoint
 from agents.supporters.budget import CallLimits
 from agents.supporters.call import Role, SupporterCall
 from agents.supporters.conversation import Conversation
 from agents.supporters.edits import EditBound
-from agents.supporters.endpoint import Endpoint
 from agents.supporters.exploration import ExplorationSupporter
 from agents.supporters.exploration_llm import LLMExplorationSupporter
 from agents.supporters.exploration_rules import RuleExplorationSupporter

@@ -18,7 +18,7 @@ from agents.supporters.strategist import (
     Telemetry,
     bounded_advice,
 )
-from agents.supporters.text import one_line
+from atlas_gym.text import one_line
 
 _SHOWN = 8
 """Entries of a history that are shown, the latest ones."""

@@ -21,7 +21,7 @@ from agents.supporters.strategist import (
     Telemetry,
     bounded_advice,
 )
-from agents.supporters.text import one_line
+from atlas_gym.text import one_line
 
 
 @dataclass(frozen=True)

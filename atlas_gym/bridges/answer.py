@@ -1,9 +1,8 @@
 """Finding the program in what a chat model says."""
 
-import re
 from collections.abc import Mapping, Sequence
 
-_FENCED = re.compile(r"```[^\n]*\n(.*?)```", re.DOTALL)
+_FENCE = "```"
 
 
 def program_in(answer: str | Sequence[Mapping[str, str]]) -> str:
@@ -13,5 +12,17 @@ def program_in(answer: str | Sequence[Mapping[str, str]]) -> str:
         answer: a text, or the messages of a chat, of which the last is taken.
     """
     text = answer if isinstance(answer, str) else (answer[-1].get("content") or "" if answer else "")
-    blocks = _FENCED.findall(text)
-    return blocks[-1] if blocks else text
+    block = _last_block(text)
+    return text if block is None else block
+
+
+def _last_block(text: str) -> str | None:
+    """What stands between the last two fences that open and close; each character is looked at once."""
+    block, end = None, 0
+    while (opening := text.find(_FENCE, end)) >= 0:
+        first = text.find("\n", opening + len(_FENCE)) + 1
+        closing = text.find(_FENCE, first)
+        if not first or closing < 0:
+            break
+        block, end = text[first:closing], closing + len(_FENCE)
+    return block

@@ -1,4 +1,4 @@
-"""What stands before the served environments: a token on every request and a limit on its size.
+"""What stands before the served environments: a token on every request, limits on size and number.
 
 ASGI middleware in front of everything, documentation and sockets included. Sizes of WebSocket messages are
 limited by the server itself (see `serve`).
@@ -15,28 +15,43 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
 class Guard:
-    """Lets a request through if it carries `Authorization: Bearer TOKEN` and is not too long."""
+    """Lets a request through if it carries `Authorization: Bearer TOKEN`, is not too long, and not one too many.
 
-    def __init__(self, app: App, token: str, max_bytes: int):
+    Only what has the token counts: strangers cannot use up the places.
+    """
+
+    def __init__(self, app: App, token: str, max_bytes: int, max_requests: int):
         if not token:
             raise ValueError("the token is empty: everybody would know it")
         self.app = app
         self.expected = f"Bearer {token}".encode()
         self.max_bytes = max_bytes
+        self.max_requests = max_requests
+        self._under_way = 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif not self._known(scope):
             await _refuse(scope, receive, send, 401, "missing or wrong token")
-        elif scope["type"] == "http":
-            await self._pass_if_short(scope, receive, send)
+        elif self._under_way >= self.max_requests:
+            await _refuse(scope, receive, send, 503, f"{self.max_requests} requests are under way already")
         else:
-            await self.app(scope, receive, send)
+            self._under_way += 1
+            try:
+                await self._pass(scope, receive, send)
+            finally:
+                self._under_way -= 1
 
     def _known(self, scope: Message) -> bool:
         given = dict(scope["headers"]).get(b"authorization", b"")
         return secrets.compare_digest(given, self.expected)
+
+    async def _pass(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._pass_if_short(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
 
     async def _pass_if_short(self, scope: Message, receive: Receive, send: Send) -> None:
         body = bytearray()

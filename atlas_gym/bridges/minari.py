@@ -9,7 +9,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from atlas_gym.bridges.extras import require
+from atlas_gym.optional import require
 
 
 def record(

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from atlas_gym.bridges.extras import require
 from atlas_gym.bridges.guard import App, Guard
-from atlas_gym.episode import Episode, EpisodeSettings
+from atlas_gym.envs.episode import Episode, EpisodeSettings
 from atlas_gym.evaluation import EvaluatorPool
-from atlas_gym.problem import Problem
-from atlas_gym.registration import load_problem
+from atlas_gym.optional import require
+from atlas_gym.tasks.problem import Problem
+from atlas_gym.tasks.registration import load_problem
 
 server: Any = require("openenv.core.env_server", "serve")
 
@@ -113,12 +113,24 @@ def build_app(settings: ServerSettings, pool: EvaluatorPool) -> App:
         ProgramObservation,
         max_concurrent_envs=settings.sessions,
     )
-    return Guard(app, settings.token, settings.max_bytes)
+    app.add_exception_handler(
+        require("fastapi.exceptions", "serve").RequestValidationError, _say_what_is_wrong
+    )
+    # Beside the sessions, requests without one.
+    return Guard(app, settings.token, settings.max_bytes, max_requests=settings.sessions + 16)
+
+
+async def _say_what_is_wrong(request: Any, error: Any) -> Any:
+    """HTTP 422 in words. FastAPI's own answer repeats the value, which is not JSON where it is infinite."""
+    said = "; ".join(f"{'.'.join(map(str, e['loc']))[:100]}: {e['msg']}" for e in error.errors()[:10])
+    return require("starlette.responses", "serve").PlainTextResponse(said, status_code=422)
 
 
 def serve(settings: ServerSettings, host: str, port: int) -> None:
     """Serve until interrupted."""
     uvicorn = require("uvicorn", "serve")
+    from atlas_gym.bridges.heads import PromptHeads
+
     with EvaluatorPool(settings.workers) as pool:
         uvicorn.run(
             build_app(settings, pool),
@@ -127,5 +139,5 @@ def serve(settings: ServerSettings, host: str, port: int) -> None:
             log_level="warning",
             ws_max_size=settings.max_bytes,
             ws_max_queue=4,
-            limit_concurrency=settings.sessions + 16,  # beside the sessions, requests without one
+            http=PromptHeads,
         )

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import gymnasium as gym
 
 from atlas_gym.bridges.answer import program_in
-from atlas_gym.cascade import evaluate_all
-from atlas_gym.evaluation import EvaluatorPool
-from atlas_gym.registration import load_problem
-from atlas_gym.spec import task_spec
+from atlas_gym.envs.cascade import evaluate_all
+from atlas_gym.evaluation import EvaluatorPool, InfrastructureError
+from atlas_gym.tasks.registration import load_problem
+from atlas_gym.tasks.spec import task_spec
 
 
 class ProgramReward:
@@ -77,11 +77,12 @@ class ProgramEnvironment:
         self._env = gym.make(self.env_id, turns=self.turns, **self.constants)
         self._best = self._worst = task_spec(self.env_id, **self.constants).worst_score
         self._over = False
+        self._spoiled: InfrastructureError | None = None
 
     def reset(self, seed: int | None = None, **columns: Any) -> str:
         """Pose a task and return its prompt; `seed` may be a column of the dataset."""
         prompt, _ = self._env.reset(seed=seed)
-        self._best, self._over = self._worst, False
+        self._best, self._over, self._spoiled = self._worst, False, None
         return prompt
 
     def submit(self, program: str) -> str:
@@ -95,10 +96,19 @@ class ProgramEnvironment:
         """
         if self._over:
             return "No more programs: the episode is over."
-        _, reward, self._over, _, info = self._env.step(program)
+        try:
+            _, reward, self._over, _, info = self._env.step(program)
+        except InfrastructureError as error:
+            self._spoiled = error  # the trainer shows a tool's exceptions to the model and goes on
+            raise
         self._best = max(self._best, float(reward))
         return info["feedback"]
 
     def get_reward(self) -> float:
-        """Score of the best program submitted, the worst score if none ran."""
+        """Score of the best program submitted, the worst score if none ran.
+
+        Raises `InfrastructureError` if the machine failed to evaluate one: no reward is due then.
+        """
+        if self._spoiled is not None:
+            raise self._spoiled
         return self._best

@@ -10,10 +10,10 @@ from functools import cache
 from typing import Any
 
 from atlas_gym.bridges.answer import program_in
-from atlas_gym.bridges.extras import require
-from atlas_gym.episode import Episode, EpisodeSettings
+from atlas_gym.envs.episode import Episode, EpisodeSettings
 from atlas_gym.evaluation import EvaluatorPool
-from atlas_gym.registration import load_problem
+from atlas_gym.optional import require
+from atlas_gym.tasks.registration import load_problem
 
 vf: Any = require("verifiers.v1", "verifiers")
 

@@ -2,7 +2,8 @@
 
     with EvaluatorPool(workers=2) as pool:                  # or ConfinedEvaluator(), in this process;
                                                             # on a cluster: ray_pool.RayEvaluatorPool
-        evaluation = pool.evaluate(program, task)           # never raises because of the program
+        evaluation = pool.evaluate(program, task)           # never raises because of the program;
+                                                            # InfrastructureError if the machine fails
         evaluation.status, evaluation.score, evaluation.detail
 
 ## How it is built
@@ -23,7 +24,7 @@ the task's seed. It may do whatever Python and C code can do in its worker, and 
 
 It must not be able to
 
-- get a score other than by its answers: read hidden state, redraw it from the seed (`streams`), patch what
+- get a score other than by its answers: read hidden state, redraw it from the seed (`hidden_streams`), patch what
   computes the score, forge messages. The worker computes no score; a forged answer is just an answer, one too
   many is a violation, and every claim of failure costs the score.
 - harm the machine: files, network, other processes, memory, time. See `confinement` for the layers, `seccomp`
@@ -49,11 +50,11 @@ hidden states guessable. On other systems than Linux only the unconfined evaluat
 
 from atlas_gym.evaluation.channel import CandidateError, Channel, ChannelClosed
 from atlas_gym.evaluation.evaluator import ConfinedEvaluator, Evaluator, UnconfinedEvaluator, make_evaluator
-from atlas_gym.evaluation.pool import EvaluatorPool, Pool
+from atlas_gym.evaluation.handles import ConfinementError, EvaluatorError, InfrastructureError
+from atlas_gym.evaluation.hidden_streams import hidden_stream
+from atlas_gym.evaluation.pool import EvaluatorPool, Pool, PoolStatistics
+from atlas_gym.evaluation.protocols import Task
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status
-from atlas_gym.evaluation.streams import hidden_stream
-from atlas_gym.evaluation.task import Task
-from atlas_gym.evaluation.workers import ConfinementError, EvaluatorError
 
 __all__ = [
     "CandidateError",
@@ -65,9 +66,11 @@ __all__ = [
     "Evaluator",
     "EvaluatorError",
     "EvaluatorPool",
+    "InfrastructureError",
     "Judgement",
     "Limits",
     "Pool",
+    "PoolStatistics",
     "Status",
     "Task",
     "UnconfinedEvaluator",

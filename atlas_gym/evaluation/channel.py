@@ -6,11 +6,13 @@ the pipe and with it every blocked call. The hot path is one `os.write` and one 
 """
 
 import os
+import re
 from struct import Struct
 from typing import TYPE_CHECKING, TypeAlias
 
 from atlas_gym.evaluation.result import Status
-from atlas_gym.evaluation.wire import DATA, ERROR, ERROR_HEAD, ERROR_KINDS, write_all
+from atlas_gym.printing import is_visible
+from atlas_gym.sandbox.wire import DATA, ERROR, ERROR_HEAD, ERROR_KINDS, write_all
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +21,8 @@ _CHUNK = 65536
 """As much is read at a time."""
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview | np.ndarray"
+
+_FENCE = re.compile("`{3,}|~{3,}")
 
 __all__ = ["CandidateError", "Channel", "ChannelClosed", "sanitise"]
 
@@ -40,12 +44,13 @@ class ChannelClosed(Exception):
 
 
 def sanitise(text: str, limit: int) -> str:
-    """`text` with everything unprintable but newlines replaced and at most `limit` characters kept.
+    """`text` with everything invisible but newlines replaced and at most `limit` characters kept.
 
-    What a program says ends up in prompts, logs and terminals, so control sequences must not survive.
+    What a program says ends up in prompts, logs and terminals, so control sequences must not survive; nor must
+    code fences, which end or begin a program there.
     """
-    kept = "".join(c if c.isprintable() or c == "\n" else "?" for c in text[:limit])
-    return kept.strip()
+    kept = "".join(c if is_visible(c) or c == "\n" else "?" for c in text[:limit])
+    return _FENCE.sub(lambda fence: "'" * len(fence[0]), kept).strip()
 
 
 class Channel:

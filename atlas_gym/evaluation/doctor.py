@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from atlas_gym.evaluation import null_driver
-from atlas_gym.evaluation.confinement import ALL_LAYERS
 from atlas_gym.evaluation.evaluator import DEFAULT_MINIMUM
+from atlas_gym.evaluation.handles import EvaluatorError, ForkServer
+from atlas_gym.evaluation.hidden_streams import PUBLIC, SECRET_VARIABLE, secret_path
 from atlas_gym.evaluation.remedies import REMEDIES, UNCONFINED_HINT
 from atlas_gym.evaluation.result import Limits
-from atlas_gym.evaluation.streams import PUBLIC, SECRET_VARIABLE, secret_path
-from atlas_gym.evaluation.workers import EvaluatorError, ForkServer
+from atlas_gym.sandbox import null_driver
+from atlas_gym.sandbox.confinement import ALL_LAYERS
 
 _STARTS = 10
 _PROGRAM = b"def nothing(): pass\n"

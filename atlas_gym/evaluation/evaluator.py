@@ -17,21 +17,28 @@ from dataclasses import replace
 from typing import Protocol, Self
 
 from atlas_gym.evaluation.channel import CandidateError, ChannelClosed, sanitise
-from atlas_gym.evaluation.confinement import ALL_LAYERS
-from atlas_gym.evaluation.remedies import explain
-from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status
-from atlas_gym.evaluation.task import Task
-from atlas_gym.evaluation.verdict import Failure, failure_from_exit
-from atlas_gym.evaluation.workers import (
+from atlas_gym.evaluation.exit_status import Failure, failure_from_exit
+from atlas_gym.evaluation.handles import (
     ConfinementError,
     ForkServer,
     ForkServerGone,
+    InfrastructureError,
     Worker,
     WorkerNotReady,
 )
+from atlas_gym.evaluation.patience import Patience
+from atlas_gym.evaluation.protocols import Task
+from atlas_gym.evaluation.remedies import BLAMELESS, explain
+from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status
+from atlas_gym.sandbox.confinement import ALL_LAYERS
+from atlas_gym.sandbox.wire import KILLED_BY_WATCHDOG
 
 DEFAULT_MINIMUM = ("rlimits", "seccomp", "landlock")
 """The layers without which a confined evaluator refuses to work."""
+ATTEMPTS = 3
+"""How often an evaluation is tried that the machine spoils."""
+_PAUSE_S = 0.2
+"""Before the next attempt: what took the memory or the processes may be gone by then."""
 _GRACE_S = 0.25
 """A worker whose pipe has ended is normally dying; one that only closed it is killed after this long."""
 
@@ -40,7 +47,10 @@ class Evaluator(Protocol):
     """Turns a program and a task into an `Evaluation`, whatever the program does."""
 
     def evaluate(self, program: str, task: Task) -> Evaluation:
-        """Run `program` on `task`. Never raises because of the program."""
+        """Run `program` on `task`. Never raises because of the program.
+
+        Raises `InfrastructureError` when the machine fails in every attempt.
+        """
 
     def close(self) -> None:
         """Let go of every process; a second call does nothing."""
@@ -57,8 +67,9 @@ class _ForkingEvaluator:
     def evaluate(self, program: str, task: Task) -> Evaluation:
         """Run `program` on `task`; what the program does decides only the evaluation's status and score.
 
-        Raises `EvaluatorError` if no worker can be had, `ConfinementError` if confinement falls short of
-        the minimum, and whatever the task's own `judge` raises by mistake.
+        Raises `InfrastructureError` if the machine spoils every attempt, `EvaluatorError` if the task's driver
+        cannot be served, `ConfinementError` if confinement falls short of the minimum, and whatever the
+        task's own `judge` raises by mistake.
         """
         if self._owner != os.getpid():
             self._adopt()  # a copy made by fork must not speak through its original's sockets
@@ -67,15 +78,16 @@ class _ForkingEvaluator:
             return Evaluation(Status.INVALID, None, unfit)
         task.prepare()
         with self._lock:
-            for last_attempt in (False, True):
-                server = self._server(task)
+            reasons: list[str] = []
+            while len(reasons) < ATTEMPTS:
                 try:
-                    return self._evaluate_on(server, source, task)
-                except (ForkServerGone, WorkerNotReady) as lost:
-                    self._discard(server)
-                    if last_attempt and isinstance(lost, WorkerNotReady):
-                        raise
-        return Evaluation(Status.CRASHED, None, "the fork server died twice while it ran")
+                    return replace(self._evaluate_once(source, task), retries=len(reasons))
+                except InfrastructureError as error:
+                    reasons.append(str(error))
+                    time.sleep(_PAUSE_S)
+        raise InfrastructureError(
+            f"{ATTEMPTS} attempts failed, the last one because {reasons[-1]}. {BLAMELESS}"
+        )
 
     def start(self, task: Task) -> tuple[str, ...]:
         """Have everything ready for `task` and say which layers its programs will be under."""
@@ -117,16 +129,30 @@ class _ForkingEvaluator:
         server.close()
         self._servers = {key: kept for key, kept in self._servers.items() if kept is not server}
 
-    def _evaluate_on(self, server: ForkServer, source: bytes, task: Task) -> Evaluation:
-        worker, began = server.take(), time.perf_counter()
+    def _evaluate_once(self, source: bytes, task: Task) -> Evaluation:
         try:
-            outcome = _converse(worker, source, task)
+            server = self._server(task)
+            worker = server.take()
+        except OSError as error:  # no memory, process or descriptor left for them
+            raise InfrastructureError(f"no worker could be started: {error}") from None
+        try:
+            return self._evaluate_on(server, worker, source, task)
+        except (ForkServerGone, WorkerNotReady):
+            self._discard(server)
+            raise
+
+    def _evaluate_on(self, server: ForkServer, worker: Worker, source: bytes, task: Task) -> Evaluation:
+        began = time.perf_counter()
+        try:
+            outcome, expired = _converse(worker, source, task)
         except BaseException:  # no worker outlives its evaluation, not even on Ctrl-C
             worker.end()
             raise
         wall_s = time.perf_counter() - began
         ended = worker.end(grace_s=0.0 if outcome else _GRACE_S)
         server.prepare()
+        if ended.killed == KILLED_BY_WATCHDOG and not expired:
+            raise InfrastructureError("the machine is too busy: an evaluation mostly waited for a core")
         outcome = outcome or failure_from_exit(ended, task.limits, server.resident_bytes)
         return replace(
             _evaluation(outcome, task.limits),
@@ -200,17 +226,23 @@ def _encode(program: str, limits: Limits) -> tuple[bytes, str]:
         return b"", "it is not valid Unicode"
 
 
-def _converse(worker: Worker, source: bytes, task: Task) -> Judgement | Failure | None:
-    """Let the task judge the worker's program; None if the worker ended in the middle of it."""
+def _converse(worker: Worker, source: bytes, task: Task) -> tuple[Judgement | Failure | None, bool]:
+    """Let the task judge the worker's program (None if the worker ended in the middle); whether time ran out."""
     # Threads that a torch task starts would inherit the pinning and keep it.
     with contextlib.nullcontext(-1) if task.torch else _one_core() as core:
-        try:
-            worker.start(source, task.function, task.limits, core)
-            judgement = task.judge(worker.channel)
-        except CandidateError as error:
-            return Failure(error.status, error.text)
-        except ChannelClosed:
-            return None
+        worker.start(source, task.function, task.limits, core)
+        with Patience(worker, task.limits.wall_s) as patience:
+            outcome = _judge(worker, task)
+    return outcome, patience.expired
+
+
+def _judge(worker: Worker, task: Task) -> Judgement | Failure | None:
+    try:
+        judgement = task.judge(worker.channel)
+    except CandidateError as error:
+        return Failure(error.status, error.text)
+    except ChannelClosed:
+        return None
     if not math.isfinite(judgement.score):
         return Failure(Status.ERROR, "its score is not a finite number")
     if worker.channel.unread():

@@ -2,31 +2,88 @@
 
 The caller's process only queues and collects: its interpreter lock is never inside a step loop. A program
 that hangs holds one lane until its own limit and no other. A referee that dies is replaced and its job run
-once more. `subprocess` is used throughout, so the pool also works inside the daemonic workers of
+again, a few times at most. `subprocess` is used throughout, so the pool also works inside the daemonic workers of
 `multiprocessing`, where child processes of its own are forbidden.
 """
 
 import contextlib
 import os
 import queue
+import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Self
 
 from atlas_gym.evaluation.evaluator import check_confinement
-from atlas_gym.evaluation.lane import Job, Lane
+from atlas_gym.evaluation.handles import InfrastructureError
+from atlas_gym.evaluation.local import Job, Lane
+from atlas_gym.evaluation.protocols import Task
 from atlas_gym.evaluation.result import Evaluation
-from atlas_gym.evaluation.task import Task
+
+
+@dataclass(frozen=True)
+class PoolStatistics:
+    """What became of the programs of a pool so far."""
+
+    evaluated: int = 0
+    """Evaluations, whatever their status."""
+    retried: int = 0
+    """Attempts that the machine spoiled and that were made again."""
+    failed: int = 0
+    """Programs that the machine failed in every attempt: their futures hold an `InfrastructureError`."""
+
+
+class _Counter:
+    """Counts what becomes of futures, in whatever thread they are settled."""
+
+    def __init__(self) -> None:
+        self.statistics = PoolStatistics()
+        self._lock = threading.Lock()
+
+    def watch(self, future: "Future[Evaluation]") -> None:
+        future.add_done_callback(self._count)
+
+    def _count(self, future: "Future[Evaluation]") -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        with self._lock:
+            now = self.statistics
+            if error is None:
+                retried = now.retried + future.result().retries
+                self.statistics = PoolStatistics(now.evaluated + 1, retried, now.failed)
+            elif isinstance(error, InfrastructureError):
+                self.statistics = PoolStatistics(now.evaluated, now.retried, now.failed + 1)
 
 
 class Pool(ABC):
     """Evaluates many programs at a time; a context manager. Where it does so is the subclass's affair."""
 
-    @abstractmethod
+    def __init__(self) -> None:
+        self._counter = _Counter()
+
+    @property
+    def statistics(self) -> PoolStatistics:
+        """What became of the programs so far."""
+        return self._counter.statistics
+
     def submit(self, program: str, task: Task) -> "Future[Evaluation]":
-        """Queue one program; the future holds its evaluation, or the exception of a failed evaluator."""
+        """Queue one program; the future holds its evaluation, or the exception of a failed evaluator.
+
+        The exception is an `InfrastructureError` if the machine failed in every attempt: then the program has
+        no score and must get no reward.
+        """
+        future: Future[Evaluation] = Future()
+        self._counter.watch(future)
+        self._queue(program, task, future)
+        return future
+
+    @abstractmethod
+    def _queue(self, program: str, task: Task, future: "Future[Evaluation]") -> None:
+        """Have the future settled in time; RuntimeError if the pool is closed."""
 
     @abstractmethod
     def close(self) -> None:
@@ -65,31 +122,34 @@ class EvaluatorPool(Pool):
         """
         if workers < 1:
             raise ValueError(f"a pool needs at least one worker, got {workers}")
+        super().__init__()
         check_confinement(confinement)
         self._owner = os.getpid()
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        cores = _cores()
+        cores = usable_cores() or [-1]
         lanes = [Lane(self._jobs, cores[i % len(cores)], confinement) for i in range(workers)]
         self._close = weakref.finalize(self, _close, self._jobs, lanes, self._owner)
 
-    def submit(self, program: str, task: Task) -> "Future[Evaluation]":
-        """Queue one program; the future holds its evaluation, or the exception of a failed evaluator."""
+    def _queue(self, program: str, task: Task, future: "Future[Evaluation]") -> None:
         if not self._close.alive:
             raise RuntimeError("the pool is closed")
         if os.getpid() != self._owner:
             raise RuntimeError("a pool cannot be used in a fork of the process that made it")
-        future: Future[Evaluation] = Future()
         self._jobs.put(Job(program, task, future))
-        return future
 
     def close(self) -> None:
         """Cancel what is queued, break off what is running, end every process; a second call does nothing."""
         self._close()
 
 
-def _cores() -> list[int]:
-    """The usable cores, or [-1] where processes cannot be kept to one."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [-1]
+def usable_cores() -> list[int]:
+    """The cores that this process may use; empty where the system keeps no process to cores (macOS, Windows)."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+def core_count() -> int:
+    """How many evaluations this process can usefully run at a time."""
+    return len(usable_cores()) or os.cpu_count() or 1
 
 
 def _close(jobs: "queue.SimpleQueue[Job | None]", lanes: list[Lane], owner: int) -> None:

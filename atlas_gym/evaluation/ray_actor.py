@@ -10,19 +10,21 @@ keep Ray's serialiser (which would share arrays with its object store) out of it
 import contextlib
 import os
 import pickle
+import sys
 import traceback
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 from atlas_gym._version import __version__
-from atlas_gym.evaluation.confinement import refuse_debuggers
 from atlas_gym.evaluation.evaluator import Evaluator, make_evaluator
+from atlas_gym.evaluation.handles import EvaluatorError
+from atlas_gym.evaluation.hidden_streams import SECRET_VARIABLE
+from atlas_gym.evaluation.protocols import Task
 from atlas_gym.evaluation.result import Evaluation
-from atlas_gym.evaluation.slots import Lost, Silent
-from atlas_gym.evaluation.streams import SECRET_VARIABLE
-from atlas_gym.evaluation.task import Task
-from atlas_gym.evaluation.workers import EvaluatorError
+from atlas_gym.evaluation.safe_start import standard_library_first
+from atlas_gym.evaluation.scheduler import Lost, Silent
+from atlas_gym.sandbox.confinement import refuse_debuggers
 
 
 class NodeEvaluator:
@@ -30,6 +32,7 @@ class NodeEvaluator:
 
     def __init__(self) -> None:
         self._evaluator: Evaluator | None = None
+        sys.path[:] = standard_library_first(sys.path)  # Ray puts the driver's working directory first
         refuse_debuggers()
 
     def prepare(self, secret: str, confinement: str | Sequence[str]) -> str:

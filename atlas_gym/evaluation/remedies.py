@@ -17,6 +17,12 @@ UNCONFINED_HINT = (
     "Only for programs you trust: ask for the unconfined evaluator (UnconfinedEvaluator) by name."
 )
 
+BLAMELESS = (
+    "The machine is to blame, not the program, which has no score. Check its free memory, its load and its limits"
+    " on processes and open files, or evaluate fewer programs at a time; `python -m atlas_gym doctor` examines it."
+)
+"""What to say of an evaluation that the machine spoiled."""
+
 
 def explain(lacking: Sequence[str], reasons: Mapping[str, str]) -> str:
     """The error text for layers that are required and not there; `reasons` by layer where one is known."""

@@ -6,7 +6,7 @@ that status is `ok`, and what the run cost.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 import numpy as np
@@ -29,6 +29,8 @@ class Status(StrEnum):
     """It tried something that the confinement forbids, or spoke out of turn on the channel."""
     CRASHED = "crashed"
     """Its process ended without an answer: a crash of the interpreter, or an exit."""
+    SCREENED = "screened"
+    """A cascade's short task put it behind others, so it was not evaluated in full and has no score."""
 
 
 @dataclass(frozen=True)
@@ -36,20 +38,39 @@ class Limits:
     """What one evaluation may use. The clock starts when the program is handed to its worker."""
 
     wall_s: float = 10.0
-    """Seconds of wall-clock time, the trusted side's own work included (> 0)."""
+    """Seconds of wall-clock time, the trusted side's own work included, waiting for a busy machine's cores not
+    (> 0); see `patience`."""
     cpu_s: float = 10.0
     """Seconds of CPU time of the worker (> 0); the kernel counts whole seconds, so this is rounded up."""
     memory_mb: int = 512
     """Address space in MiB that the program may take beyond the interpreter with its libraries (> 0)."""
     source_chars: int = 65536
     """Longest accepted program, in characters (> 0)."""
-    error_chars: int = 1500
-    """Longest error text that is kept, in characters (> 0)."""
+    error_chars: int = 500
+    """Longest error text that is kept, in characters (> 0): the program's line and what it raised, no more than a
+    prompt needs (docs/memorising.md)."""
 
     def __post_init__(self) -> None:
         for name in ("wall_s", "cpu_s", "memory_mb", "source_chars", "error_chars"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
+
+
+def limits_from(given: "Limits | Mapping[str, float] | None", default: Limits) -> Limits:
+    """The limits that an environment was given: some, none, or the fields that differ from its default.
+
+    The last is what an `EnvSpec` that went through JSON holds. Raises TypeError for anything else.
+    """
+    if given is None or isinstance(given, Limits):
+        return given or default
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            f"limits is {given!r}; pass atlas_gym.evaluation.Limits(...) or a mapping of its fields"
+        )
+    known = [field.name for field in fields(Limits)]
+    if unknown := given.keys() - set(known):
+        raise TypeError(f"limits has no {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    return replace(default, **given)  # type: ignore[arg-type]  # whole numbers stay whole in JSON
 
 
 @dataclass(frozen=True)
@@ -86,6 +107,8 @@ class Evaluation:
     """Seconds of CPU time of the worker, as the kernel counted them."""
     peak_memory_mb: float = 0.0
     """Largest resident size of the worker in MiB, the interpreter with its libraries included."""
+    retries: int = 0
+    """Attempts before this one that the machine spoiled, see `InfrastructureError`."""
     layers: tuple[str, ...] = ()
     """The confinement layers the worker was really under."""
     traces: Mapping[str, np.ndarray] = field(default_factory=dict)

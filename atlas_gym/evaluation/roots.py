@@ -5,7 +5,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from atlas_gym.evaluation.streams import secret_path
+from atlas_gym.evaluation.hidden_streams import secret_path
 
 _SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/urandom")
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")

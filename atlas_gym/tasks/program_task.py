@@ -27,13 +27,12 @@ from typing import Any, ClassVar, Self, dataclass_transform
 import cloudpickle
 import numpy as np
 
-from atlas_gym.drawing import blocks, figure, to_image
 from atlas_gym.evaluation.channel import CandidateError, Channel
+from atlas_gym.evaluation.hidden_streams import hidden_stream
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
-from atlas_gym.evaluation.streams import hidden_stream
-from atlas_gym.problem import Expert, check_seed_and_split
 from atlas_gym.tasks.calls import Calls, Program
-from atlas_gym.tasks.program_text import (
+from atlas_gym.tasks.drawing import blocks, figure, to_image
+from atlas_gym.tasks.given_programs import (
     GivenExperts,
     GivenStart,
     entry_of,
@@ -41,6 +40,7 @@ from atlas_gym.tasks.program_text import (
     preamble_of,
     starts_of,
 )
+from atlas_gym.tasks.problem import Expert, check_seed_and_split
 from atlas_gym.tasks.registry import register
 
 _SHORT = 0.25
@@ -58,8 +58,8 @@ class ProgramTask:
     Class statements take `id`, the name under which Gymnasium is to know the task.
     """
 
-    id: ClassVar[str] = ""
-    """Gymnasium's id; empty for a task that is named by its place alone."""
+    env_id: ClassVar[str] = ""
+    """What it is found by: the id of the class statement, or the place of the class."""
     function: ClassVar[str] = ""
     """Name of the function that programs define; by default the last one that the start defines."""
     start: ClassVar[GivenStart | None] = None
@@ -82,8 +82,8 @@ class ProgramTask:
     driver: ClassVar[str] = "atlas_gym.sandbox.call_driver"
     """Module that serves the program in the worker; with one of your own, override `judge`."""
 
-    starts: ClassVar[Mapping[str, Expert]] = {}
-    """The programs of `start` by name, read off it."""
+    starts: ClassVar[Mapping[str, str]] = {}
+    """The texts of `start` by name, read off it."""
     programs: ClassVar[Mapping[str, Expert]] = {}
     """Every program that comes with the task, those to start from first, read off `start` and `experts`."""
     signature: ClassVar[str] = ""
@@ -104,7 +104,7 @@ class ProgramTask:
         super().__init_subclass__(**kwargs)
         _annotate_overrides(cls)
         dataclass(frozen=True, kw_only=True)(cls)
-        cls.id = id
+        cls.env_id = id or f"{cls.__module__}:{cls.__qualname__}"
         if cls.start is not None:
             _read_programs(cls)
         if id:
@@ -203,17 +203,16 @@ class ProgramTask:
 
     def text(self, evaluation: Evaluation | None) -> str:
         """Draw an evaluation as text; None before the first."""
-        name = self.id or type(self).__name__
         if evaluation is None:
-            return f"{name}: no program evaluated yet\n"
+            return f"{self.env_id}: no program evaluated yet\n"
         if not evaluation.ok:
-            return f"{name}: {evaluation.status}\n{evaluation.detail}\n"
+            return f"{self.env_id}: {evaluation.status}\n{evaluation.detail}\n"
         shares = 1.0 - evaluation.traces["scores"] / self.floor
-        return f"{name}: ok, score {evaluation.score:.4f}\ninstances |{blocks(shares)}| of perfect\n"
+        return f"{self.env_id}: ok, score {evaluation.score:.4f}\ninstances |{blocks(shares)}| of perfect\n"
 
     def image(self, evaluation: Evaluation | None) -> np.ndarray:
         """Draw an evaluation as an image, uint8 (height, width, 3); None before the first."""
-        canvas, (axes,) = figure(self.id or type(self).__name__)
+        canvas, (axes,) = figure(self.env_id)
         if evaluation is not None and evaluation.ok:
             axes.set_title(f"score {evaluation.score:.4f}", fontsize=9)
             self.draw(axes, evaluation.traces)
@@ -222,7 +221,8 @@ class ProgramTask:
         return to_image(canvas)
 
     def _stream(self, purpose: str) -> np.random.Generator:
-        name = self.id or f"{type(self).__module__}:{type(self).__qualname__}"
+        # Not by its module, which is another when a file is imported by its path.
+        name = self.env_id.rpartition(":")[2]
         return hidden_stream("task", name, self.split, self.seed, purpose)
 
     def _sum_up(self, results: Sequence[float | Judgement]) -> Judgement:
@@ -267,7 +267,7 @@ def _read_programs(cls: type[ProgramTask]) -> None:
     first = next(iter(starts.values())).program
     cls.function, cls.signature = entry_of(first, cls.function)
     cls.preamble = preamble_of(first)
-    cls.starts = starts
+    cls.starts = {name: start.program for name, start in starts.items()}
     usual, *others = starts
     cls.programs = {
         "start": replace(starts[usual], name="start"),

@@ -28,7 +28,11 @@ ENTRY_POINTS = "atlas_gym.tasks"
 _ENVIRONMENT = "atlas_gym.tasks.task_env:TaskEnv"
 _VECTOR_ENVIRONMENT = "atlas_gym.tasks.task_env:TaskVectorEnv"
 
-BUILT_IN: dict[str, str] = {}
+BUILT_IN: dict[str, str] = {
+    "ATLAS-BinPacking-v0": "atlas_gym.tasks.bin_packing:OnlineBinPacking",
+    "ATLAS-TSP-v0": "atlas_gym.tasks.tsp:TravellingSalesman",
+    "ATLAS-CirclePacking-v0": "atlas_gym.tasks.circle_packing:CirclePacking",
+}
 """The tasks of this package: `module:Class` by id."""
 
 _tasks: "dict[str, type[ProgramTask]]" = {}
@@ -63,11 +67,6 @@ def make_known(task_id: str) -> None:
 def registered_ids() -> list[str]:
     """The ids of this package's tasks, of those that class statements have registered, and of entry points."""
     return list(dict.fromkeys([*BUILT_IN, *_tasks, *_offered()]))
-
-
-def packaged_tasks() -> list[str]:
-    """Ids of the tasks that come with this package."""
-    return [name for name, entry in _offered().items() if entry.module.startswith("atlas_gym.")]
 
 
 def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
@@ -150,13 +149,6 @@ def load_file(path: Path) -> ModuleType:
         raise
     cloudpickle.register_pickle_by_value(module)  # other processes cannot import it by this name
     return module
-
-
-def reference_to(kind: "type[ProgramTask]") -> str:
-    """What `find_task` finds a task by: its id, or where it is defined."""
-    if kind.id:
-        return kind.id
-    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def _imported(place: str) -> ModuleType | None:

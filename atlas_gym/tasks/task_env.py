@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from atlas_gym.environment import ProgramEnv
+from atlas_gym.envs.program_env import ProgramEnv
+from atlas_gym.envs.vector_env import ProgramVectorEnv
 from atlas_gym.tasks.registry import find_task
 from atlas_gym.tasks.task_problem import TaskProblem
-from atlas_gym.vector import ProgramVectorEnv
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,9 @@ from typing import Any, Self
 import numpy as np
 
 from atlas_gym.evaluation.result import Evaluation
-from atlas_gym.problem import Expert, Problem
-from atlas_gym.spec import TaskSpec
+from atlas_gym.tasks.problem import Expert, Problem
 from atlas_gym.tasks.program_task import ProgramTask
-from atlas_gym.tasks.registry import reference_to
+from atlas_gym.tasks.spec import TaskSpec
 
 
 @dataclass(frozen=True)
@@ -39,12 +38,12 @@ class TaskProblem(Problem):
     @property
     def spec(self) -> TaskSpec:
         return TaskSpec(
-            env_id=reference_to(type(self.posed)),
+            env_id=self.posed.env_id,
             function=self.posed.function,
             signature=self.posed.signature,
             preamble=self.posed.preamble,
             description=self.posed.description,
-            starts={name: start.program for name, start in self.posed.starts.items()},
+            starts=self.posed.starts,
             worst_score=self.posed.worst_score,
             errors=self.posed.errors,
         )

@@ -172,7 +172,7 @@ class TravellingSalesman(Tours, id="ATLAS-TSP-v0"):
 
 
 # The same environment, and so the same cities of a seed.
-GuidedSalesman.id = TravellingSalesman.id
+GuidedSalesman.env_id = TravellingSalesman.env_id
 
 _NEXT_CITY = """\
 Build a short round trip through {cities} points in the unit square, city by city.

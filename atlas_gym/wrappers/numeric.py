@@ -7,8 +7,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from atlas_gym.environment import ProgramEnv
-from atlas_gym.problem import Problem
+from atlas_gym.envs.program_env import ProgramEnv
+from atlas_gym.tasks.problem import Problem
 
 #: turn, whether the last program ran, its normalized score, the best normalized score.
 _PROGRESS = 4

@@ -6,8 +6,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from atlas_gym.tasks.template import Template
 from atlas_gym.wrappers.numeric import NumericProgram, problem_of
-from atlas_gym.wrappers.template import Template
 from atlas_gym.wrappers.templates import default_template, load_template
 
 

@@ -4,9 +4,9 @@ Bounds are wide, and their middle (coordinates 0) is a program to start from, no
 exactly the paper's initial program. A search that stands still shows nothing.
 """
 
-from atlas_gym.registration import REGISTERED
-from atlas_gym.wrappers.parameter import Parameter
-from atlas_gym.wrappers.template import Template
+from atlas_gym.tasks.parameter import Parameter
+from atlas_gym.tasks.registration import REGISTERED
+from atlas_gym.tasks.template import Template
 
 SW_LINUCB = Template(
     "sw_linucb",

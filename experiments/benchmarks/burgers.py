@@ -27,14 +27,14 @@ from statistics import median
 import numpy as np
 import torch
 
-from atlas_gym.burgers.backend import kernel_available
-from atlas_gym.burgers.in_process import train_in_process
-from atlas_gym.burgers.network import draw_parameters
-from atlas_gym.burgers.params import BurgersParams
-from atlas_gym.burgers.points import Points, draw_points
-from atlas_gym.burgers.problem import STARTS, BurgersProblem
-from atlas_gym.burgers.task import BurgersTask
 from atlas_gym.evaluation import ConfinedEvaluator
+from atlas_gym.tasks.burgers.backend import kernel_available
+from atlas_gym.tasks.burgers.in_process import train_in_process
+from atlas_gym.tasks.burgers.network import draw_parameters
+from atlas_gym.tasks.burgers.params import BurgersParams
+from atlas_gym.tasks.burgers.points import Points, draw_points
+from atlas_gym.tasks.burgers.problem import STARTS, BurgersProblem
+from atlas_gym.tasks.burgers.task import BurgersTask
 from experiments.benchmarks.installing import install_into
 from experiments.benchmarks.nested_autograd import train_nested
 

@@ -14,7 +14,7 @@ import deepxde as dde
 import numpy as np
 import torch
 
-from atlas_gym.burgers.network import matrices
+from atlas_gym.tasks.burgers.network import matrices
 
 
 def main(path: str, time_only: bool) -> None:

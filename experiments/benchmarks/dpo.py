@@ -36,17 +36,17 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from agents.adapter_files import WEIGHTS
-from agents.candidate import CandidateRecord
-from agents.model import resolve_model
-from agents.policy import POLICY, REFERENCE, Policy
-from agents.proposals.base import Showing
+from agents.models.adapters import WEIGHTS
+from agents.models.loading import resolve_model
+from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.population.candidate import CandidateRecord
 from agents.proposals.edit_line import EditLine
+from agents.proposals.style import Showing
 from atlas_gym import task_spec
-from trainers.kl import candidate_kls
-from trainers.pairs import PreferencePair
-from trainers.phase import gate_subset
-from trainers.phase_training import TrainingSettings, train
+from trainers.data.pairs import PreferencePair
+from trainers.evodpo.kl import candidate_kls
+from trainers.evodpo.phase import gate_subset
+from trainers.evodpo.training import TrainingSettings, train
 
 CONTENDERS = ("packed", "stock", "stock-checkpointed")
 GOALS = {"seconds": 0.15, "memory": 0.35, "kl": 0.25}

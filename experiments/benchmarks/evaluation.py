@@ -25,16 +25,16 @@ from rich.console import Console
 from rich.table import Table
 
 from atlas_gym import make_task, task_spec
-from atlas_gym.bandit.bare import play_bare
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.evaluation.doctor import cold_start_seconds
+from atlas_gym.tasks.bandit.bare import play_bare
 from experiments.benchmarks.installing import install_into
 
 OPENEVOLVE = ("openevolve==0.4.0", "dacite==1.9.2", "openai==3.52.0", "jiter==0.19.0")
 
 EVALUATION_FILE = """
 from atlas_gym import make_task
-from atlas_gym.bandit.bare import play_bare
+from atlas_gym.tasks.bandit.bare import play_bare
 
 TASK = make_task("ATLAS-Bandit-v0", seed=0)
 

@@ -27,14 +27,14 @@ from pathlib import Path
 
 import torch
 
-from agents.backend_settings import BackendSettings, VLLMSettings
-from agents.backends import open_backend
-from agents.generation import GenerationRequest, Generator, Sampling
-from agents.model import resolve_model
-from agents.policy import POLICY, Policy
-from agents.proposals.base import Showing
+from agents.engines.engine import GenerationRequest, Generator, Sampling
+from agents.engines.hf_transformers import TransformersGenerator
+from agents.engines.serving import open_backend
+from agents.engines.settings import BackendSettings, VLLMSettings
+from agents.models.loading import resolve_model
+from agents.models.policy import POLICY, Policy
 from agents.proposals.edit_line import EditLine
-from agents.transformers_backend import TransformersGenerator
+from agents.proposals.style import Showing
 from atlas_gym import task_spec
 from experiments.benchmarks.dpo import variant
 

@@ -10,7 +10,7 @@ may be running. The model's dtype is bfloat16, adapters are float32, and Burgers
 several batch sizes;
 - phase: DPO on 16 prompts x `--pairs` pairs, packed, with and without autocast on a GPU, and peak memory;
 - gate: Eq. 3 of two candidates on four of the prompts, and as many fresh samples as Ŝ of one policy takes;
-- Burgers: one Adam step of stacked networks (`atlas_gym.burgers.stacked`), loss and gradient of the plain loss
+- Burgers: one Adam step of stacked networks (`atlas_gym.tasks.burgers.stacked`), loss and gradient of the plain loss
 included, beside the compiled kernel's time for the same networks one after the other on one CPU core;
 - evaluation: CPU seconds of the starting programs in a confined worker, both processes together.
 """
@@ -27,23 +27,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.generation import GenerationRequest
-from agents.model import resolve_model
-from agents.policy import POLICY, REFERENCE, Policy
-from agents.transformers_backend import TransformersGenerator
+from agents.engines.engine import GenerationRequest
+from agents.engines.hf_transformers import TransformersGenerator
+from agents.models.loading import resolve_model
+from agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym import make_task, task_spec
-from atlas_gym.burgers.in_process import LocalLosses
-from atlas_gym.burgers.params import BurgersParams
-from atlas_gym.burgers.stacked import StackedTraining, train_stacked
-from atlas_gym.burgers.task import BurgersTask
-from atlas_gym.burgers.training import Training, train
 from atlas_gym.evaluation import ConfinedEvaluator
+from atlas_gym.tasks.burgers.in_process import LocalLosses
+from atlas_gym.tasks.burgers.params import BurgersParams
+from atlas_gym.tasks.burgers.stacked import StackedTraining, train_stacked
+from atlas_gym.tasks.burgers.task import BurgersTask
+from atlas_gym.tasks.burgers.training import Training, train
 from experiments.benchmarks.burgers import plain
 from experiments.benchmarks.dpo import make_pairs
-from trainers.kl import candidate_kls
-from trainers.phase import gate_subset
-from trainers.phase_training import TrainingSettings
-from trainers.phase_training import train as train_policy
+from trainers.evodpo.kl import candidate_kls
+from trainers.evodpo.phase import gate_subset
+from trainers.evodpo.training import TrainingSettings
+from trainers.evodpo.training import train as train_policy
 
 BATCHES = (1, 8, 32)
 GATE_PROMPTS, GATE_SAMPLES = 4, 8

@@ -1,7 +1,7 @@
 """A Burgers PINN the way it is usually written: derivatives by nested `torch.autograd.grad`, torch's own
 Adam.
 
-The yardstick for the speed and for the correctness of `atlas_gym.burgers`: it shares no arithmetic with it.
+The yardstick for the speed and for the correctness of `atlas_gym.tasks.burgers`: it shares no arithmetic with it.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from atlas_gym.burgers.network import matrices
-from atlas_gym.burgers.params import BurgersParams
-from atlas_gym.burgers.points import Points
+from atlas_gym.tasks.burgers.network import matrices
+from atlas_gym.tasks.burgers.params import BurgersParams
+from atlas_gym.tasks.burgers.points import Points
 
 Strategy = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, Mapping[str, Any]], torch.Tensor]
 

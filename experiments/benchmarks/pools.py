@@ -21,7 +21,7 @@ from rich.table import Table
 
 from atlas_gym import make_task, task_spec
 from atlas_gym.evaluation import EvaluatorPool, Pool, Task
-from atlas_gym.evaluation.ray_pool import RayEvaluatorPool
+from atlas_gym.evaluation.ray import RayEvaluatorPool
 
 LOCAL, RAY = "local pool", "Ray, local cluster"
 

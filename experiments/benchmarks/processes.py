@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from agents.model import resolve_model
-from agents.policy import POLICY, Policy
+from agents.models.loading import resolve_model
+from agents.models.policy import POLICY, Policy
 from experiments.benchmarks.dpo import make_pairs
-from trainers.launch import LaunchSettings, launched
-from trainers.phase import gate_subset
-from trainers.phase_training import TrainingSettings
-from trainers.tune import Tune, Tuned, TuneJob, tune_here
+from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_here
+from trainers.evodpo.launch import LaunchSettings, launched
+from trainers.evodpo.phase import gate_subset
+from trainers.evodpo.training import TrainingSettings
 
 LOSS_GOAL, ADAPTER_GOAL = 1e-4, 1e-3
 

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from atlas_gym import make_task, task_spec
 from atlas_gym.evaluation import EvaluatorPool
-from trainers.store import RunStore, StoreError
+from trainers.store.store import RunStore, StoreError
 
 CONSOLE = Console(width=120)
 A_DAY = 1_000_000
@@ -129,8 +129,8 @@ def workers(most: int, batch: int, repeats: int) -> None:
 
 def islands(counts: Sequence[int], rounds: int) -> None:
     """Seconds a round with the embedded model, without tuning."""
-    from trainers.atlas import AtlasRun
-    from trainers.config import load_config
+    from trainers.loop.atlas import AtlasRun
+    from trainers.loop.config import load_config
 
     table = Table("islands", "candidates a round", "s a round", "generating", "waiting", "candidates/s")
     for count in counts:

@@ -25,25 +25,25 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from agents.generation import Generator
+from agents.engines.engine import Generator
 from agents.research_agent import ResearchAgent
-from agents.seeding import stream
 from agents.supporters import SupporterCall
 from atlas_gym import task_spec
 from atlas_gym.evaluation import Evaluation, Pool, Task
+from atlas_gym.seeding import stream
 from experiments.benchmarks.synthetic import LAYOUT, SyntheticRun, fill, write_config
 from experiments.report.write import write_report
-from trainers.exploration import Explorer
-from trainers.pair_pool import pair_pool
-from trainers.pairs import PairSettings, build_pairs
-from trainers.program_cache import ProgramCache
-from trainers.store import RunStore
+from trainers.data.evaluations import ProgramCache
+from trainers.data.pair_pool import pair_pool
+from trainers.data.pairs import PairSettings, build_pairs
+from trainers.loop.exploration import Explorer
+from trainers.store.store import RunStore
 
 Figures = dict[str, float]
 
@@ -51,12 +51,8 @@ Figures = dict[str, float]
 class NoPool(Pool):
     """Nothing is evaluated: everything is stored."""
 
-    def submit(self, program: str, task: Task) -> Any:
+    def _queue(self, program: str, task: Task, future: "Future[Evaluation]") -> None:
         """Never called by a run that only reads."""
-        raise RuntimeError("a stored candidate was evaluated again")
-
-    def evaluate(self, program: str, task: Task) -> Evaluation:
-        """See `submit`."""
         raise RuntimeError("a stored candidate was evaluated again")
 
     def close(self) -> None:
@@ -110,7 +106,7 @@ def resume(folder: Path, candidates: int) -> Figures:
 
 
 def pairs(folder: Path, candidates: int) -> Figures:
-    """Choose one phase's pairs from everything, as `trainers.tuning` does."""
+    """Choose one phase's pairs from everything, as `trainers.loop.fine_tuning` does."""
     watch = Stopwatch()
     with watch, RunStore.open_readonly(folder) as store:
         settings = PairSettings()

@@ -16,12 +16,12 @@ from typing import Any
 
 import yaml
 
-from agents.candidate import CandidateRecord
+from agents.population.candidate import CandidateRecord
 from agents.proposals import Proposal
 from agents.supporters.call import SupporterCall
 from atlas_gym import task_spec
-from trainers.exploration import ExplorationSettings
-from trainers.store import RunStore
+from trainers.loop.exploration import ExplorationSettings
+from trainers.store.store import RunStore
 
 LAYOUT = ExplorationSettings()
 PER_ROUND = LAYOUT.islands * LAYOUT.samples

@@ -23,7 +23,7 @@ from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.answer import Answer
 from atlas_gym.tasks.program_task import ProgramTask
-from atlas_gym.tasks.registry import packaged_tasks
+from atlas_gym.tasks.registry import BUILT_IN
 
 
 class BareRun:
@@ -76,7 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=5, help="rounds in which both ways run once")
     options = parser.parse_args(arguments)
     table = Table("task", "program", "calls", "µs a call", "bare /s", "confined /s", "ratio")
-    posed = {name: make_task(name, seed=0) for name in packaged_tasks()}
+    posed = {name: make_task(name, seed=0) for name in BUILT_IN}
     posed["ATLAS-TSP-v0 guided"] = make_task("ATLAS-TSP-v0", seed=0, preset="guided")
     with ConfinedEvaluator() as evaluator:
         for title, task in posed.items():

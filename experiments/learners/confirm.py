@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from atlas_gym.evaluation import EvaluatorPool
-from atlas_gym.registration import load_problem
+from atlas_gym.tasks.registration import load_problem
 from experiments.learners.objective import patient
 
 

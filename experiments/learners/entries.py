@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from atlas_gym.registration import load_problem
+from atlas_gym.tasks.registration import load_problem
 from experiments.learners.grpo import ENV_ID as GRPO_ENV_ID
 from experiments.learners.grpo import learn_grpo
 from experiments.learners.objective import Found, Setting

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import atlas_gym
-from agents.model import resolve_model
+from agents.models.loading import resolve_model
 from atlas_gym.bridges.answer import program_in
-from atlas_gym.bridges.extras import require
 from atlas_gym.bridges.trl import ProgramReward
+from atlas_gym.optional import require
 from experiments.learners.objective import Setting
 
 ENV_ID = "ATLAS-Bandit-v0"

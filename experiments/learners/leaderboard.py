@@ -17,6 +17,7 @@ from atlas_gym.intervals import mean_interval
 from experiments.learners.confirm import confirm
 from experiments.learners.entries import LEARNERS, expert, learners_of, read_atlas, start
 from experiments.learners.settings import SETTINGS
+from experiments.spreadsheets import harmless
 
 START, EXPERT = "middle of the template", "hand-written"
 COLUMNS = ("env_id", "learner", "seed", "evaluations", "score", "low", "high", "held_out", "submitted")
@@ -76,7 +77,7 @@ def append(path: Path, row: Mapping[str, object]) -> None:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         if new:
             writer.writeheader()
-        writer.writerow(row)
+        writer.writerow({name: harmless(value) for name, value in row.items()})
 
 
 def markdown(rows: Sequence[Mapping[str, str]]) -> str:

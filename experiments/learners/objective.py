@@ -12,7 +12,7 @@ import numpy as np
 
 import atlas_gym  # noqa: F401 - registers the ids
 from atlas_gym.evaluation import Limits
-from atlas_gym.registration import load_problem
+from atlas_gym.tasks.registration import load_problem
 from atlas_gym.wrappers import Template, TemplateAction, load_template
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from atlas_gym.bridges.extras import require
+from atlas_gym.optional import require
 from experiments.learners.objective import Found, Objective, Setting
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from atlas_gym.bridges.extras import require
+from atlas_gym.optional import require
 from atlas_gym.wrappers import ProgramChoice
 from experiments.learners.confirm import confirm, confirm_expert, relative_gap
 from experiments.learners.objective import Found, Setting

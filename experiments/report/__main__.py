@@ -10,7 +10,7 @@ from pathlib import Path
 
 from experiments.report.follow import serve
 from experiments.report.write import default_output, write_report
-from trainers.store import StoreError
+from trainers.store.store import StoreError
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -5,11 +5,11 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from agents.candidate import CandidateRecord
-from agents.clusters import ClusterSettings
-from experiments.metrics import ClusterFold
+from agents.population.candidate import CandidateRecord
+from agents.population.clusters import ClusterSettings
+from experiments.loggers.metrics import ClusterFold
 from experiments.report.data import RunData
-from trainers.settings_file import build
+from trainers.store.plain import build
 
 ROUNDS_SHOWN = 400
 """Rounds up to which a chart has a point for each."""

@@ -2,18 +2,20 @@
 
 import json
 import math
+import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from agents.candidate import CandidateRecord
+from agents.population.candidate import CandidateRecord
 from experiments.report.selection import Census, select
-from trainers.store import RunStore
+from trainers.loop.memorising import HeldOutGap, held_out_gap
+from trainers.store.plain import read_mapping
+from trainers.store.store import RunStore, StoreError
 
 CALLS_SHOWN = 1000
 """Consultations up to which a report has all."""
@@ -100,14 +102,34 @@ class RunData:
             return []
         return list(self.held_out.get(record.program_key, {}).get("scores", ()))
 
+    def held_out_gap(self, record: CandidateRecord | None) -> HeldOutGap | None:
+        """A program's training score against its held-out scores; None if it was not confirmed."""
+        if record is None or record.score is None or record.program_key is None:
+            return None
+        failed = len(self.held_out.get(record.program_key, {}).get("failed", ()))
+        return held_out_gap(record.score, self.held_out_scores(record), failed)
+
+
+@contextmanager
+def intelligible(problem: str) -> Iterator[None]:
+    """Make one clear `StoreError` of whatever goes wrong in a block that reads what is not what a run writes: a
+    stranger's folder or a damaged file may hold any value in any place."""
+    try:
+        yield
+    except (
+        ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, sqlite3.Error
+    ) as error:  # fmt: skip
+        said = " ".join(str(error).split())[:200]
+        raise StoreError(f"{problem} ({type(error).__name__}: {said})") from error
+
 
 def read_run(folder: Path) -> RunData:
     """Read a run folder, of a finished run or of one under way.
 
     Raises:
-        StoreError: there is no run store in it.
+        StoreError: there is no run store in it, or one that no run has written.
     """
-    with RunStore.open_readonly(folder) as store:
+    with intelligible(f"{folder} holds a damaged run"), RunStore.open_readonly(folder) as store:
         census, ids = select(store.outcomes(), store.task_began())
         where, args = (
             ("", ())
@@ -138,7 +160,7 @@ def _calls(store: RunStore) -> tuple[Mapping[str, Any], ...]:
 
 
 def _read_config(path: Path) -> Mapping[str, Any]:
-    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return read_mapping(path, "the configuration") if path.is_file() else {}
 
 
 def best_curve(run: RunData) -> list[tuple[int, float]]:

@@ -6,10 +6,10 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.plot_style import COLORS, COLUMN_WIDTH, KEPT, MUTED, PROMOTED, TEXT_WIDTH, plot_style, save
 from experiments.report.comparison import Band, Group, band
 from experiments.report.coverage import coverage
 from experiments.report.data import RunData, best_curve
+from experiments.report.style import COLORS, COLUMN_WIDTH, KEPT, MUTED, PROMOTED, TEXT_WIDTH, plot_style, save
 
 
 def write_figures(groups: Sequence[Group], folder: Path) -> list[Path]:

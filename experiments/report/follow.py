@@ -14,10 +14,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from experiments.metrics import ClusterFold
+from experiments.loggers.metrics import ClusterFold
 from experiments.report.comparison import group_runs
 from experiments.report.coverage import cluster_fold
-from experiments.report.data import RunData
+from experiments.report.data import RunData, intelligible
 from experiments.report.page import render_page
 from experiments.report.payload import build_payload
 from experiments.report.pictures import Picture, draw_pictures
@@ -35,7 +35,7 @@ class LiveReport:
         pictures: whether to draw the environment's pictures, anew whenever a better program is found.
 
     Raises:
-        StoreError: a folder holds no run.
+        StoreError: a folder holds no run, or a damaged one.
     """
 
     def __init__(self, folders: Sequence[Path], pictures: bool = True):
@@ -56,10 +56,11 @@ class LiveReport:
             if stamp == self._stamp:
                 return
             runs = read_runs(self._folders)
-            drawn = {run.name: self._pictures_of(run) for run in runs} if self._pictures else {}
-            groups = group_runs(runs)
-            folds = {run.name: self._folds.setdefault(run.name, cluster_fold(run)) for run in runs}
-            self._payload = build_payload(groups, all_tables(groups), drawn, folds)
+            with intelligible("What these runs hold cannot be shown"):
+                drawn = {run.name: self._pictures_of(run) for run in runs} if self._pictures else {}
+                groups = group_runs(runs)
+                folds = {run.name: self._folds.setdefault(run.name, cluster_fold(run)) for run in runs}
+                self._payload = build_payload(groups, all_tables(groups), drawn, folds)
             self._title = page_title(runs)
             self._stamp = stamp
 

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from agents.candidate import CandidateRecord
-from experiments.metrics import ClusterFold
+from agents.population.candidate import CandidateRecord
+from experiments.loggers.metrics import ClusterFold
 from experiments.report.comparison import Group, band, flatten
 from experiments.report.coverage import coverage, every
 from experiments.report.data import RunData
@@ -94,13 +94,14 @@ def _run(run: RunData, label: str, pictures: Sequence[Picture], fold: ClusterFol
 def _scored(run: RunData, record: CandidateRecord | None) -> Json | None:
     if record is None:
         return None
-    scores = run.held_out_scores(record)
+    scores, gap = run.held_out_scores(record), run.held_out_gap(record)
     return {
         "id": record.id,
         "score": record.score,
         "origin": record.origin,
         "heldOut": sum(scores) / len(scores) if scores else None,
         "heldOutScores": scores,
+        "gap": gap and gap.word,
     }
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from matplotlib.image import imsave
 
-from agents.candidate import CandidateRecord
+from agents.population.candidate import CandidateRecord
 from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator, ConfinementError, EvaluatorError, Task
-from atlas_gym.registration import load_problem
+from atlas_gym.tasks.registration import load_problem
 from experiments.report.data import RunData
 
 

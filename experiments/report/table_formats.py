@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from experiments.report.tables import Table
+from experiments.spreadsheets import harmless
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -43,7 +44,8 @@ def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
 def as_csv(table: Table) -> str:
     """Comma-separated, with a header row."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([table.columns, *table.rows])
+    rows = ([harmless(cell) for cell in row] for row in (table.columns, *table.rows))
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from experiments.report.comparison import group_runs
-from experiments.report.data import RunData, read_run
+from experiments.report.data import RunData, intelligible, read_run
 from experiments.report.page import render_page
 from experiments.report.payload import build_payload
 from experiments.report.pictures import draw_pictures
@@ -25,17 +25,18 @@ def write_report(
         figures: whether to write PDF and PNG figures.
 
     Raises:
-        StoreError: a folder holds no run.
+        StoreError: a folder holds no run, or a damaged one.
     """
     runs = read_runs(folders)
-    groups = group_runs(runs)
-    tables = all_tables(groups)
-    drawn = {run.name: draw_pictures(run) for run in runs} if pictures else {}
+    with intelligible(f"What {' and '.join(map(str, folders))} holds cannot be shown"):
+        groups = group_runs(runs)
+        tables = all_tables(groups)
+        drawn = {run.name: draw_pictures(run) for run in runs} if pictures else {}
+        page = render_page(build_payload(groups, tables, drawn, folds={}), page_title(runs))
     output.parent.mkdir(parents=True, exist_ok=True)
     # Written aside and moved: a reader (or a tracker's upload) never sees half a page.
     aside = output.with_suffix(".tmp")
-    payload = build_payload(groups, tables, drawn, folds={})
-    aside.write_text(render_page(payload, page_title(runs)), encoding="utf-8")
+    aside.write_text(page, encoding="utf-8")
     aside.replace(output)
     paths = [output, *write_tables(tables, output.parent / "tables")]
     if figures:

@@ -2,10 +2,10 @@
 
 import json
 
-from agents.backend_settings import OpenAISettings
-from agents.completions import CompletionsClient
-from agents.generation import Sampling
-from agents.openai_backend import OpenAIGenerator
+from agents.engines.completions import OpenAIGenerator
+from agents.engines.completions_client import CompletionsClient
+from agents.engines.engine import Sampling
+from agents.engines.settings import OpenAISettings
 from tests.agents.supporters import server as s
 
 QUICK = {"deadline_s": 20.0, "wait_s": 0.0, "pause_s": 0.0, "reply_bytes": 100_000, "concurrency": 4}

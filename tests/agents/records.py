@@ -2,8 +2,8 @@
 
 import itertools
 
-from agents.candidate import CandidateRecord
-from atlas_gym.program import program_key
+from agents.population.candidate import CandidateRecord
+from atlas_gym.program_text import program_key
 from tests.agents.proposals.programs import ORDINARY
 
 _ids = itertools.count(1)

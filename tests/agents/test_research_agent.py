@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from agents.generation import Sampling
+from agents.engines.engine import Sampling
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import AgentSettings, ResearchAgent
 from tests.agents.proposals.programs import ORDINARY

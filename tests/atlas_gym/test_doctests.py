@@ -5,13 +5,13 @@ from importlib import import_module
 
 import pytest
 
-from atlas_gym.registration import REGISTERED
-from atlas_gym.tasks.registry import find_task, packaged_tasks
+from atlas_gym.tasks.registration import REGISTERED
+from atlas_gym.tasks.registry import BUILT_IN, find_task
 
 MODULES = [
-    "atlas_gym.spaces",
+    "atlas_gym.envs.spaces",
     *(entry.environment.split(":")[0] for entry in REGISTERED),
-    *(find_task(name).__module__ for name in packaged_tasks()),
+    *(find_task(name).__module__ for name in BUILT_IN),
 ]
 
 

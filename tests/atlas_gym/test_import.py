@@ -16,7 +16,7 @@ def modules_after(statement):
 def test_importing_registers_the_environments_and_loads_nothing_heavy():
     loaded = modules_after("import atlas_gym, gymnasium; assert 'ATLAS-Bandit-v0' in gymnasium.registry")
     assert not loaded & set(HEAVY)
-    assert not any(name.startswith(("atlas_gym.bandit", "atlas_gym.burgers")) for name in loaded)
+    assert not any(name.startswith(("atlas_gym.tasks.bandit", "atlas_gym.tasks.burgers")) for name in loaded)
 
 
 def test_using_the_bandit_loads_no_torch():
@@ -29,7 +29,7 @@ def test_using_the_bandit_loads_no_torch():
 
 
 def test_lower_layers_do_not_import_upper_ones():
-    loaded = modules_after("import atlas_gym.cli, atlas_gym.bandit.env")
+    loaded = modules_after("import atlas_gym.cli.main, atlas_gym.tasks.bandit.env")
     assert not loaded & {"agents", "trainers", "experiments"}
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import yaml
 
-from agents.candidate import CandidateRecord
-from trainers.store import RunStore
+from agents.population.candidate import CandidateRecord
+from trainers.store.store import RunStore
 
 
 def main() -> int:

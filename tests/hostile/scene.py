@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from atlas_gym.evaluation import Evaluation
+from atlas_gym.evaluation.patience import STARVED
 from tests.hostile.attack import BOAST
 
 CANARY = "canary-1c9e4b"
@@ -53,8 +54,8 @@ class Scene:
             "read a secret": CANARY in spoken,
             "forged a score": evaluation.score is not None and not evaluation.score <= honest,
             # A program that answered in time may still wait for its judge on a busy machine.
-            "outlived its limit": not evaluation.ok and evaluation.wall_s > limit_s + 1.0,
-            "flooded the report": len(evaluation.detail) > 1500,
+            "outlived its limit": not evaluation.ok and evaluation.wall_s > STARVED * limit_s + 1.0,
+            "flooded the report": len(evaluation.detail) > 500,
             "smuggled control characters": not evaluation.detail.replace("\n", "").isprintable(),
             "left a process behind": bool(orphans()),
         }
@@ -123,7 +124,7 @@ def _orphans_now() -> list[int]:
         with contextlib.suppress(OSError, IndexError):
             command = (entry / "cmdline").read_bytes().split(b"\0")
             parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            lost_worker = parent == 1 and any(part.endswith(b"evaluation/boot.py") for part in command)
+            lost_worker = parent == 1 and any(part.endswith(b"sandbox/boot.py") for part in command)
             if lost_worker or ORPHAN_SECONDS.encode() in command:
                 found.append(int(entry.name))
     return [pid for pid in found if pid != os.getpid()]

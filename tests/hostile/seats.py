@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import atlas_gym
-from atlas_gym.bandit.bare import play_bare
 from atlas_gym.evaluation import Limits
-from atlas_gym.registration import packaged_ids
+from atlas_gym.tasks.bandit.bare import play_bare
+from atlas_gym.tasks.registration import packaged_ids
 from tests.atlas_gym.evaluation import toy
 from tests.hostile.attack import Seat
 from tests.hostile.catalogue import pinn

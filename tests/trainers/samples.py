@@ -1,7 +1,7 @@
 """A candidate and the question it answers, as the store keeps them."""
 
-from agents.candidate import CandidateRecord
-from agents.proposals.base import Proposal
+from agents.population.candidate import CandidateRecord
+from agents.proposals.style import Proposal
 
 RECORD = CandidateRecord(
     id=7, round=1, island=2, origin="agent", style="edit_line", hole="window =", parent_id=0, prompt="prompt",

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from agents.candidate import CandidateRecord
+from agents.population.candidate import CandidateRecord
 
 ORDINARY = '''import numpy as np
 

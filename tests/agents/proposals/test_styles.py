@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from agents.proposals import Complete, EditLine, Numeric, Rewrite, Showing
 from agents.proposals.source import Source
-from agents.seeding import stream
-from atlas_gym.program import program_key
-from atlas_gym.spec import TaskSpec
+from atlas_gym.program_text import program_key
+from atlas_gym.seeding import stream
+from atlas_gym.tasks.spec import TaskSpec
 from tests.agents.proposals.programs import BROKEN, ODD, ORDINARY, any_program, candidate, damaged
 
 SPEC = TaskSpec(

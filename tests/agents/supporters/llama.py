@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agents import embedded
+from agents.models import embedded
 
 
 def fetch_gguf(folder: Path) -> Path:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from agents.engines.endpoint import Endpoint
 from agents.supporters import SupporterCall
 from agents.supporters.budget import Budget, CallLimits
-from agents.supporters.endpoint import Endpoint
 from tests.agents.supporters import server as s
 from tests.agents.supporters.samples import EXPLORATION, INSPECTION, NEUTRAL, REQUESTS, TELEMETRY
 
@@ -143,7 +143,7 @@ def test_missing_key_skips_and_names_the_variable(supporter, monkeypatch):
 
 @pytest.mark.parametrize("key", ["with\nnewline", "clé", "a\x00b"])
 def test_unusable_key_is_neither_sent_nor_quoted(key, supporter, monkeypatch):
-    monkeypatch.setattr("agents.exchange.os.environ", {"SUPPORTER_TEST_KEY": key})
+    monkeypatch.setattr("agents.engines.http.os.environ", {"SUPPORTER_TEST_KEY": key})
     with s.serve(GOOD) as server:
         answer = supporter("strategist", server.base_url, api_key_env="SUPPORTER_TEST_KEY").consult(TELEMETRY)
     assert answer.call.status == "skipped"

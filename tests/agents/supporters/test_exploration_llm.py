@@ -11,8 +11,8 @@ from agents.supporters.edits import EditBound
 from agents.supporters.exploration import SUGGESTION_FACTOR, bounded_value
 from agents.supporters.exploration_llm import interpret
 from agents.supporters.replies import ReplyError
-from atlas_gym.program import program_key, syntax_error
-from atlas_gym.spec import task_spec
+from atlas_gym.program_text import program_key, syntax_error
+from atlas_gym.tasks.spec import task_spec
 from tests.agents.supporters.samples import BANDIT, EXPLORATION
 
 

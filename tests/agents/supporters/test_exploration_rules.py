@@ -11,8 +11,8 @@ from agents.supporters import ExplorationAdvice, ExplorationRequest, Failure
 from agents.supporters.edits import EditBound, line_distance, new_characters
 from agents.supporters.exploration import SUGGESTION_FACTOR
 from agents.supporters.exploration_rules import LONGEST_PROGRAM, RuleExplorationSupporter
-from atlas_gym.program import program_key, syntax_error
-from atlas_gym.spec import task_spec
+from atlas_gym.program_text import program_key, syntax_error
+from atlas_gym.tasks.spec import task_spec
 from tests.agents.supporters.samples import BANDIT, BANDIT_LOOP, BURGERS, EXPLORATION
 
 

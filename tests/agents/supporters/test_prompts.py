@@ -15,7 +15,7 @@ from agents.supporters.prompts import Data, PromptTemplate, delimited, explorati
 from agents.supporters.schemas import ExplorationReply, InspectionReply, StrategyReply, json_schema
 from agents.supporters.strategist import ControlBounds
 from agents.supporters.strategist_llm import prompt_values as strategist_values
-from agents.supporters.text import clean, is_plain, one_line
+from atlas_gym.text import clean, is_plain, one_line
 from tests.agents.supporters.samples import BANDIT, EXPLORATION, INSPECTION, TELEMETRY
 
 VALUES = {
@@ -104,3 +104,9 @@ def test_clean_text_is_plain_and_short(text, limit):
         assert is_plain(cleaned)
         cleaned.encode()
     assert "\n" not in one_line(text, limit)
+
+
+@pytest.mark.parametrize("character", ["\u3164", "\ufe0f", "\u034f", "\U000e0100", "\u2800"])
+def test_cleaned_text_hides_nothing(character):
+    assert clean(f"a{character}b", 10) == "a\ufffdb"
+    assert not is_plain(f"a{character}b")

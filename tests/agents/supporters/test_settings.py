@@ -10,7 +10,7 @@ from agents.supporters.exploration_llm import LLMExplorationSupporter
 from agents.supporters.exploration_rules import RuleExplorationSupporter
 from agents.supporters.inspector_llm import LLMPolicyInspector
 from agents.supporters.strategist_llm import LLMFineTuningStrategist
-from trainers.settings_file import SettingsError, build
+from trainers.store.plain import SettingsError, build
 
 CONFIGS = Path(__file__).parents[3] / "experiments" / "configs"
 

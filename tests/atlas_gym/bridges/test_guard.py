@@ -28,7 +28,7 @@ def call(scope, *messages, max_bytes=10):
     async def send(message):
         sent.append(message)
 
-    asyncio.run(Guard(application, "secret", max_bytes)(scope, receive, send))
+    asyncio.run(Guard(application, "secret", max_bytes, 1)(scope, receive, send))
     return sent
 
 
@@ -72,4 +72,33 @@ def test_a_client_that_leaves_gets_no_answer():
 
 def test_an_empty_token_is_refused():
     with pytest.raises(ValueError, match="empty"):
-        Guard(application, "", 10)
+        Guard(application, "", 10, 1)
+
+
+def test_of_those_with_the_token_only_so_many_are_let_in_at_a_time():
+    statuses = []
+
+    async def meet():
+        inside, leave = asyncio.Event(), asyncio.Event()
+
+        async def slow(scope, receive, send):
+            inside.set()
+            await leave.wait()
+
+        async def send(message):
+            statuses.append(message.get("status"))
+
+        async def receive():
+            return body(b"")
+
+        guard = Guard(slow, "secret", 10, max_requests=1)
+        first = asyncio.create_task(guard({"type": "http", "headers": HEADERS}, receive, send))
+        await inside.wait()
+        await guard({"type": "http", "headers": []}, receive, send)
+        await guard({"type": "http", "headers": HEADERS}, receive, send)
+        leave.set()
+        await first
+        await guard({"type": "http", "headers": HEADERS}, receive, send)
+
+    asyncio.run(meet())
+    assert [status for status in statuses if status] == [401, 503]

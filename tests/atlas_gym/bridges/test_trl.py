@@ -1,12 +1,16 @@
 """The reward function and the environment class, called as TRL calls them."""
 
+import re
+
 import gymnasium as gym
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import atlas_gym
 from atlas_gym.bridges.answer import program_in
-from atlas_gym.bridges.extras import require
 from atlas_gym.bridges.trl import ProgramEnvironment, ProgramReward
+from atlas_gym.optional import require
 
 SMALL = {"horizon": 60, "replicas": 1}
 SPEC = atlas_gym.task_spec("ATLAS-Bandit-v0", **SMALL)
@@ -61,6 +65,7 @@ def test_the_last_block_is_the_program(answer, program):
     assert program_in(answer) == program
 
 
+@pytest.mark.usefixtures("any_secret")
 def test_the_environment_class_remembers_its_best_program():
     class Short(ProgramEnvironment):
         constants = SMALL
@@ -69,7 +74,7 @@ def test_the_environment_class_remembers_its_best_program():
     environment = Short()
     assert SPEC.signature in environment.reset(seed=1, prompt="a column")
     assert environment.get_reward() == SPEC.worst_score
-    assert str(round(score(GOOD, 1), 3)) in environment.submit(program=GOOD)
+    assert f"Score {score(GOOD, 1):.4f} " in environment.submit(program=GOOD)
     environment.submit("no program")
     assert environment.get_reward() == score(GOOD, 1)
     assert "over" in environment.submit(GOOD)
@@ -80,3 +85,15 @@ def test_the_environment_class_remembers_its_best_program():
 def test_a_missing_package_is_named_with_its_extra():
     with pytest.raises(ModuleNotFoundError, match=r"atlas-gym\[serve\]"):
         require("no_such_package", "serve")
+
+
+@given(st.text("`a\n", max_size=60))
+def test_the_program_is_what_the_pattern_finds(answer):
+    blocks = re.findall(r"```[^\n]*\n(.*?)```", answer, re.DOTALL)
+    assert program_in(answer) == (blocks[-1] if blocks else answer)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("part", ["`", "```\n", "```", "a`", "````\n`"])
+def test_a_long_answer_is_read_once(part):
+    program_in(part * 300_000)

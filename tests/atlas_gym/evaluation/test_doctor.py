@@ -3,9 +3,9 @@
 import pytest
 
 from atlas_gym.evaluation import doctor
-from atlas_gym.evaluation.confinement import ALL_LAYERS
 from atlas_gym.evaluation.evaluator import DEFAULT_MINIMUM
-from atlas_gym.evaluation.streams import SECRET_VARIABLE
+from atlas_gym.evaluation.hidden_streams import SECRET_VARIABLE
+from atlas_gym.sandbox.confinement import ALL_LAYERS
 
 
 def test_every_layer_is_looked_at_and_the_default_ones_are_required():

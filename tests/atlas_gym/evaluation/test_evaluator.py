@@ -15,7 +15,7 @@ from atlas_gym.evaluation import (
     UnconfinedEvaluator,
     make_evaluator,
 )
-from atlas_gym.evaluation.confinement import ALL_LAYERS
+from atlas_gym.sandbox.confinement import ALL_LAYERS
 from tests.atlas_gym.evaluation.processes import alive, descendants
 from tests.atlas_gym.evaluation.toy import HONEST, LAZY, ToyTask, play_bare
 

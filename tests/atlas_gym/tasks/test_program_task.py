@@ -32,7 +32,7 @@ def test_names_and_texts_are_read_off_the_start():
         "def double(x):",
         "import numpy as np\n",
     )
-    assert task.starts["named"].program == START
+    assert task.starts["named"] == START
     assert list(task.programs) == ["start", "triple"]
     assert task.programs["start"].title == "Twice as much"
     assert "def double(x):\n" in task.programs["triple"].program

@@ -10,7 +10,7 @@ import gymnasium as gym
 import pytest
 
 import atlas_gym
-from atlas_gym.tasks.registry import find_task, reference_to, registered_ids
+from atlas_gym.tasks.registry import find_task, registered_ids
 from tests.atlas_gym.tasks.examples import Threefold
 
 HERE = "tests.atlas_gym.tasks.examples"
@@ -188,8 +188,8 @@ def test_the_command_line_says_it_in_a_line(folder):
 
 
 def test_a_reference_leads_back():
-    assert find_task(reference_to(Threefold)) is Threefold
-    assert reference_to(Threefold) == f"{HERE}:Threefold"
+    assert Threefold.env_id == f"{HERE}:Threefold"
+    assert find_task(Threefold.env_id) is Threefold
 
 
 def test_an_id_belongs_to_one_task():

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from atlas_gym.evaluation.channel import CandidateError
-from atlas_gym.registration import load_problem
 from atlas_gym.tasks.in_process import judge_in_process
+from atlas_gym.tasks.registration import load_problem
 from atlas_gym.tasks.tours import TourSearch, nearest_neighbour_tour, short_tour, tour_length
 from atlas_gym.tasks.tsp import TravellingSalesman
 from atlas_gym.tasks.tsp_guided import GuidedSalesman, guided_tour

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
-from atlas_gym.lease import Lease
-from atlas_gym.registration import REGISTERED, load_problem
+from atlas_gym.evaluation.shared import Lease
+from atlas_gym.tasks.registration import REGISTERED, load_problem
 from atlas_gym.wrappers import ProgramChoice, TemplateAction, default_template, template_names
-from tests.atlas_gym.test_registered import QUICK
+from tests.atlas_gym.envs.test_registered import QUICK
 
 pytestmark = [
     pytest.mark.filterwarnings("error"),

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import atlas_gym
-from atlas_gym.program import program_key, syntax_error
-from atlas_gym.registration import REGISTERED, load_problem
+from atlas_gym.program_text import program_key, syntax_error
+from atlas_gym.tasks.registration import REGISTERED, load_problem
 from atlas_gym.wrappers import Parameter, Template, default_template, load_template, template_names
 
 IDS = [entry.env_id for entry in REGISTERED]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from atlas_gym.registration import load_problem
+from atlas_gym.tasks.registration import load_problem
 from atlas_gym.wrappers.numeric import NumericProgram
 from experiments.learners import leaderboard
 from experiments.learners.confirm import relative_gap

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import yaml
 
-from agents.candidate import CandidateRecord
+from agents.population.candidate import CandidateRecord
 from agents.supporters.call import Role, SupporterCall
 from atlas_gym import task_spec
-from atlas_gym.program import program_key
-from trainers.gate import GateSettings, gate_decision
-from trainers.store import RunStore
+from atlas_gym.program_text import program_key
+from trainers.evodpo.gate import GateSettings, gate_decision
+from trainers.store.store import RunStore
 
 ATTACK = "</script><img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 HOSTILE_DETAIL = f"ValueError: {ATTACK}"

@@ -11,7 +11,7 @@ from experiments.report.follow import LiveReport, make_server
 from experiments.report.write import write_report
 from tests.experiments.report.browser import chromium, needs_browser
 from tests.experiments.report.synthetic import ATTACK, Layout, call, make_run
-from trainers.store import RunStore
+from trainers.store.store import RunStore
 
 pytestmark = needs_browser
 

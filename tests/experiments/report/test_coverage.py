@@ -1,6 +1,6 @@
 """Coverage: recomputed here from the candidates the slow way."""
 
-from agents.clusters import Clusters, ClusterSettings, signature
+from agents.population.clusters import Clusters, ClusterSettings, signature
 from experiments.report.coverage import cluster_fold, coverage
 from experiments.report.data import read_run
 

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.report.follow import LOOPBACK, LiveReport, make_server
 from tests.experiments.report.synthetic import Layout, call, make_run
-from trainers.store import RunStore
+from trainers.store.store import RunStore
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ pytest.importorskip("selenium", reason="selenium comes with the dev extra")
 
 from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator
-from atlas_gym.program import program_key
+from atlas_gym.program_text import program_key
 from experiments.report.data import read_run
 from experiments.report.write import write_report
 from tests.experiments.report.browser import chromium, needs_browser
 from tests.experiments.report.synthetic import ATTACK
-from trainers.store import RunStore
+from trainers.store.store import RunStore
 
 pytestmark = [needs_browser, pytest.mark.slow, pytest.mark.timeout(1200)]
 

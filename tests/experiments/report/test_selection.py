@@ -10,7 +10,7 @@ from experiments.report.data import best_curve, read_run
 from experiments.report.page import render_page
 from experiments.report.payload import build_payload
 from experiments.report.selection import select
-from trainers.store import RunStore
+from trainers.store.store import RunStore
 
 
 @pytest.fixture(scope="module")

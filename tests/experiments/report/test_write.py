@@ -11,7 +11,7 @@ from experiments.report.payload import finite
 from experiments.report.pictures import draw_pictures
 from experiments.report.write import default_output, read_runs
 from tests.experiments.report.synthetic import ATTACK, Layout, make_run
-from trainers.store import RunStore
+from trainers.store.store import RunStore
 
 
 def data_of(path):
@@ -33,6 +33,7 @@ def test_one_runs_report_holds_all_of_it(run_folder, tmp_path, capsys):
         lines = texts["texts"][run["candidates"]["program"][i]]
         assert "\n".join(texts["lines"][n] for n in lines) == record.program
     assert run["best"]["id"] == stored.best.id
+    assert run["best"]["gap"].startswith("-0.0025 (chance: up to 0.0130)")
     assert [p["promoted"] for p in run["phases"]] == [p["promoted"] for p in stored.phases]
     assert ATTACK not in page.read_text(encoding="utf-8")
     assert (tmp_path / "tables" / "phases.tex").exists()

@@ -1,0 +1,195 @@
+"""One batch of decoding in lanes: a sequence per prompt, a lane per sample (see
+:mod:`agents.engines.hf_transformers`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import torch
+from transformers import DynamicCache
+
+from agents.engines import token_sampling
+from agents.engines.engine import Sampling, Stop, cut
+from agents.models.tokens import Vocabulary
+
+
+@dataclass(eq=False)
+class Lane:
+    """One sample in the making."""
+
+    request: int
+    """Index of the request it belongs to."""
+    sample: int
+    """Index of the sample within the request."""
+    prompt: list[int]
+    """The prompt's tokens, shared by the request's lanes."""
+    parent: list[int] | None
+    """Tokens of the text that must not be repeated, or None."""
+    stop: Stop
+    """Where the completion ends."""
+    limit: int
+    """Most tokens to draw."""
+    uniforms: list[float]
+    """Uniform numbers: one for the deviation's position, then one for each token drawn."""
+    group: int = 0
+    """Index of its sequence in the batch."""
+    followed: int = 0
+    """How many of the parent's tokens it keeps before it deviates."""
+    drawn: list[int] = field(default_factory=list)
+    """Tokens drawn so far."""
+
+    @property
+    def position(self) -> int:
+        """Position of the last drawn token in the text this lane sees."""
+        return len(self.prompt) + self.followed + len(self.drawn) - 1
+
+    @property
+    def uniform(self) -> float:
+        """The uniform number of the next token."""
+        return self.uniforms[len(self.drawn) + 1]
+
+    def text(self, tokenizer: Any) -> tuple[str, bool]:
+        """Completion up to its end, and whether that end has been reached."""
+        kept = (self.parent or [])[: self.followed]
+        text = tokenizer.decode(kept + self.drawn, skip_special_tokens=True)
+        return cut(text, self.stop)
+
+
+class LaneBatch:
+    """Decodes several requests together, one token per active lane and step."""
+
+    def __init__(self, model: Any, vocabulary: Vocabulary, sampling: Sampling, groups: Sequence[list[Lane]]):
+        """``groups`` holds the lanes of each request; all of them stop alike."""
+        self.model = model
+        self.vocabulary = vocabulary
+        self.sampling = sampling
+        self.groups = [list(group) for group in groups]
+        banned = vocabulary.banned(sampling.banned_text if groups[0][0].stop == "line" else "")
+        self._banned = banned.to(model.device)
+        self._cache = DynamicCache()
+        self._lane_count = max(len(group) for group in groups)
+        # (sequence, lane, column of the cache): what each lane may look at.
+        self._visible = torch.empty(0)
+        self._row_of = {lane: row for group in groups for row, lane in enumerate(group)}
+
+    @property
+    def active(self) -> list[Lane]:
+        """Lanes that have not finished."""
+        return list(chain.from_iterable(self.groups))
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens to be read before the first one is drawn, padding not counted."""
+        return sum(len(group[0].prompt) + len(group[0].parent or []) for group in self.groups)
+
+    def retire(self, lane: Lane) -> None:
+        """Take a finished lane out of the batch."""
+        self.groups[lane.group].remove(lane)
+
+    def prefill(self) -> list[Lane]:
+        """Read every prompt once and draw each lane's first token; returns the lanes that got one."""
+        prompts = [group[0].prompt for group in self.groups]
+        parents = [group[0].parent or [] for group in self.groups]
+        width, tail = max(map(len, prompts)), max(map(len, parents))
+        tokens = torch.zeros(len(prompts), width + tail, dtype=torch.long)
+        mask = torch.zeros_like(tokens)
+        for row, (prompt, parent) in enumerate(zip(prompts, parents, strict=True)):
+            span = slice(width - len(prompt), width + len(parent))
+            tokens[row, span] = torch.tensor(prompt + parent)
+            mask[row, span] = 1
+        device = self.model.device
+        mask = mask.to(device)
+        logits = self.model(
+            input_ids=tokens.to(device),
+            attention_mask=mask,
+            position_ids=(mask.cumsum(1) - 1).clamp(min=0),
+            past_key_values=self._cache,
+            use_cache=True,
+            logits_to_keep=tail + 1,
+        ).logits
+        for index, group in enumerate(self.groups):
+            self._draw_first(group, logits[index].masked_fill(self._banned, float("-inf")))
+            for lane in group:
+                lane.group = index
+        self._visible = self._what_lanes_see(mask.bool(), width)
+        return self.active
+
+    def step(self) -> list[Lane]:
+        """Feed each active lane's last token and draw its next; returns the active lanes."""
+        self._drop_finished_sequences()
+        lanes = self.active
+        width = max(len(group) for group in self.groups)
+        rows = torch.zeros(len(self.groups), width, dtype=torch.long)
+        tokens, positions = torch.zeros_like(rows), torch.zeros_like(rows)
+        fresh = torch.zeros(len(self.groups), self._lane_count, width, dtype=torch.bool)
+        where = [(index, slot) for index, group in enumerate(self.groups) for slot in range(len(group))]
+        for (index, slot), lane in zip(where, lanes, strict=True):
+            row = self._row_of[lane]
+            rows[index, slot] = row
+            tokens[index, slot] = lane.drawn[-1]
+            positions[index, slot] = lane.position
+            fresh[index, row, slot] = True
+        logits = self._forward(tokens, positions, rows, fresh)
+        indices, slots = zip(*where, strict=True)
+        self._draw(lanes, logits[list(indices), list(slots)].masked_fill(self._banned, float("-inf")))
+        return lanes
+
+    def _forward(
+        self, tokens: torch.Tensor, positions: torch.Tensor, rows: torch.Tensor, fresh: torch.Tensor
+    ) -> torch.Tensor:
+        device = self.model.device
+        self._visible = torch.cat([self._visible, fresh.to(device)], dim=-1)
+        columns = self._visible.shape[-1]
+        mask = self._visible.gather(1, rows.to(device).unsqueeze(-1).expand(-1, -1, columns)).unsqueeze(1)
+        if self.model.config._attn_implementation == "eager":  # it adds its mask, SDPA selects by it
+            mask = torch.zeros_like(mask, dtype=self.model.dtype).masked_fill(~mask, float("-inf"))
+        return self.model(
+            input_ids=tokens.to(device),
+            attention_mask=mask,
+            position_ids=positions.to(device),
+            past_key_values=self._cache,
+            use_cache=True,
+        ).logits
+
+    def _what_lanes_see(self, mask: torch.Tensor, width: int) -> torch.Tensor:
+        """After the prefill: the prompt, and of the parent's line what the lane follows."""
+        visible = mask.unsqueeze(1).repeat(1, self._lane_count, 1)
+        for index, group in enumerate(self.groups):
+            for lane in group:
+                visible[index, self._row_of[lane], width + lane.followed :] = False
+        return visible
+
+    def _drop_finished_sequences(self) -> None:
+        keep = [index for index, group in enumerate(self.groups) if group]
+        if len(keep) == len(self.groups):
+            return
+        self._cache.batch_select_indices(torch.tensor(keep, device=self.model.device))
+        self._visible = self._visible[keep]
+        self.groups = [self.groups[index] for index in keep]
+        for index, group in enumerate(self.groups):
+            for lane in group:
+                lane.group = index
+
+    def _draw_first(self, group: list[Lane], logits: torch.Tensor) -> None:
+        """First tokens of one request's lanes from the logits (J + 1, vocabulary) along the parent's line."""
+        parent = group[0].parent
+        if parent is None or (not parent and group[0].stop == "function"):
+            self._draw(group, logits[:1].expand(len(group), -1))
+            return
+        numbers = [(lane.uniforms[0], lane.uniform) for lane in group]
+        leaves = token_sampling.deviate(
+            logits[: len(parent) + 1], parent, group[0].stop, self.vocabulary.line_end, self.sampling, numbers
+        )
+        for lane, (place, token) in zip(group, leaves, strict=True):
+            lane.followed = place
+            lane.drawn.append(token)
+
+    def _draw(self, lanes: Sequence[Lane], logits: torch.Tensor) -> None:
+        weights, tokens = token_sampling.truncate(logits, self.sampling.temperature, self.sampling.top_k)
+        uniforms = torch.tensor([lane.uniform for lane in lanes], dtype=torch.float64)
+        chosen = tokens.gather(1, token_sampling.draw(weights, uniforms).unsqueeze(-1)).squeeze(-1)
+        for lane, token in zip(lanes, chosen.tolist(), strict=True):
+            lane.drawn.append(token)

@@ -1,0 +1,217 @@
+"""Asking a completions server until it answers, within bounds.
+
+A run must not die because a server is restarted, and it must not hang because one is broken. So a failed request
+is asked again after a pause that doubles, and two things end that:
+
+- the server has given no usable answer to anybody for `wait_s` seconds: `BackendError`, which says what to do.
+  Nothing is lost by then, since every unit of a run is stored as it is finished;
+- it has failed this request `attempts` times, yet writes one token when asked for it: the request is at fault,
+  `GivenUp`, and the sample counts as empty.
+
+A request that the server calls wrong (HTTP 400, 413, 422: a prompt that is too long) is given up at once, and a
+wrong address, name or key (401, 403, 404) is an error at once: waiting helps neither.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from agents.engines.engine import BackendError
+from agents.engines.http import EndpointError, api_key, post
+from agents.engines.settings import OpenAISettings
+from atlas_gym.text import clean
+
+Answer = TypeVar("Answer")
+
+_WRONG_REQUEST = (400, 413, 422)
+_WRONG_PLACE = (401, 403, 404, 405)
+_LONGEST_PAUSE_S = 30.0
+
+
+class GivenUp(Exception):
+    """One request was given up; the engine goes on."""
+
+
+class AdapterGone(Exception):
+    """The server does not know the adapter that was loaded into it: it has been restarted."""
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """What a server wrote."""
+
+    text: str
+    """The text, free of control characters and of the API key."""
+    tokens: int
+    """Tokens it drew."""
+    stopped: bool
+    """Whether the text has come to an end; False if the token limit cut it."""
+    scores: Mapping[str | int, float] | None
+    """Log-probabilities of the likeliest first tokens, by id, or by text where the server names no ids."""
+
+
+class CompletionsClient:
+    """One server. Several threads may ask at the same time; they share their patience."""
+
+    def __init__(self, settings: OpenAISettings) -> None:
+        self.settings = settings
+        self.model = settings.model
+        """Name that is asked for: the model's, or that of an adapter loaded into the server."""
+        self._heard = time.monotonic()
+        self._abandoned = threading.Event()
+
+    def begin(self) -> None:
+        """Forget earlier silence: patience counts from here."""
+        self._abandoned.clear()
+        self._heard = time.monotonic()
+
+    def abandon(self) -> None:
+        """Make every request that is waiting for its next attempt stop."""
+        self._abandoned.set()
+
+    def complete(self, prompt: str | list[int], **fields: Any) -> Continuation:
+        """Continue a prompt. Raises :class:`BackendError`, :class:`GivenUp` or :class:`AdapterGone`."""
+        model = self.model
+        body = {"model": model, "prompt": prompt, "n": 1, "stream": False, **fields, **self.settings.extra}
+        try:
+            return self._ask("/completions", body, _read_continuation)
+        except EndpointError as error:
+            if error.status == 404 and model != self.settings.model:
+                raise AdapterGone(model) from None
+            raise self._hopeless(error) from None
+
+    def load_adapter(self, name: str, folder: str) -> None:
+        """Load an adapter into a vLLM server; one of that name that it already has is kept."""
+        body = {"lora_name": name, "lora_path": folder}
+        try:
+            self._ask("/load_lora_adapter", body, lambda *_: None)
+        except GivenUp:  # a name that is loaded already is refused, like one that cannot be loaded
+            self.unload_adapter(name)
+            try:
+                self._ask("/load_lora_adapter", body, lambda *_: None)
+            except GivenUp:
+                raise BackendError(
+                    f"the server at {self.settings.base_url} does not load the adapter in {folder}: it must see this "
+                    "folder and run with --enable-lora and a --max-lora-rank that is large enough"
+                ) from None
+        except EndpointError as error:
+            raise self._hopeless(error) from None
+
+    def unload_adapter(self, name: str) -> None:
+        """Make a vLLM server forget an adapter, if it has it and is there; asked once."""
+        url = self.settings.base_url.rstrip("/") + "/unload_lora_adapter"
+        try:
+            self._once(url, json.dumps({"lora_name": name}).encode(), lambda *_: None)
+        except (EndpointError, BackendError):  # it is gone already, which is what was wanted
+            return
+
+    def _ask(self, path: str, body: Mapping[str, Any], read: Callable[[bytes, str], Answer]) -> Answer:
+        """Ask until answered. EndpointError: the place is wrong."""
+        url, data = self.settings.base_url.rstrip("/") + path, json.dumps(body).encode()
+        attempts, alive = 0, False
+        while not self._abandoned.is_set():
+            try:
+                answer = self._once(url, data, read)
+            except EndpointError as error:
+                self._judge(error)
+                attempts += 1
+                if alive:
+                    raise GivenUp(str(error)) from None
+                # The server may have come back just now, so one more attempt follows.
+                alive = attempts >= self.settings.attempts and self._alive()
+            else:
+                self._heard = time.monotonic()
+                return answer
+            self._abandoned.wait(min(self.settings.pause_s * 2 ** min(attempts - 1, 16), _LONGEST_PAUSE_S))
+        raise GivenUp("the other requests were abandoned")
+
+    def _once(self, url: str, data: bytes, read: Callable[[bytes, str], Answer]) -> Answer:
+        try:
+            key = api_key(self.settings.api_key_env)
+        except EndpointError as error:
+            raise BackendError(f"{error}; set it and resume the run") from None
+        limits = self.settings
+        status, reply = post(url, key, data, deadline_s=limits.deadline_s, max_bytes=limits.reply_bytes)
+        if status != 200:
+            raise EndpointError(f"the server answered with HTTP status {status}", status=status)
+        return read(reply, key)
+
+    def _judge(self, error: EndpointError) -> None:
+        """Return if another attempt makes sense."""
+        if error.status in _WRONG_PLACE:
+            raise error
+        if error.status in _WRONG_REQUEST:
+            raise GivenUp(str(error))
+        if time.monotonic() - self._heard >= self.settings.wait_s:
+            raise BackendError(
+                f"the model's server at {self.settings.base_url} has given no usable answer for "
+                f"{self.settings.wait_s:g} s ({error}); start it again, then resume the run "
+                "(backend.openai.wait_s says how long a run waits)"
+            )
+
+    def _alive(self) -> bool:
+        """Whether the server writes one token: then it is not down, and a request that fails is at fault."""
+        url = self.settings.base_url.rstrip("/") + "/completions"
+        body = json.dumps({"model": self.settings.model, "prompt": "def", "max_tokens": 1}).encode()
+        try:
+            self._once(url, body, _read_continuation)
+        except EndpointError:
+            return False
+        self._heard = time.monotonic()
+        return True
+
+    def _hopeless(self, error: EndpointError) -> BackendError:
+        fixes = {
+            401: "check the key in the variable that api_key_env names",
+            403: "check the key in the variable that api_key_env names",
+            404: f"check that base_url ends in /v1 and that the server calls its model {self.settings.model!r}",
+            405: "check that base_url is that of an OpenAI-compatible server and ends in /v1",
+        }
+        return BackendError(
+            f"{error} at {self.settings.base_url}: {fixes.get(error.status or 0, 'check the server')}"
+        )
+
+
+def _read_continuation(body: bytes, key: str) -> Continuation:
+    try:
+        envelope = json.loads(body.decode(errors="replace"))
+        choice = envelope["choices"][0]
+        text, reason = choice["text"], choice.get("finish_reason")
+    except (ValueError, RecursionError, TypeError, LookupError, AttributeError):
+        raise EndpointError("the reply is not a completion") from None
+    if not isinstance(text, str):
+        raise EndpointError("the reply holds no text")
+    if key:
+        text = text.replace(key, "[key]")
+    usage = envelope.get("usage")
+    tokens = usage.get("completion_tokens") if isinstance(usage, dict) else None
+    return Continuation(
+        text=clean(text, len(text)),
+        tokens=tokens if type(tokens) is int and 0 <= tokens <= len(body) else max(1, len(text) // 4),
+        stopped=reason != "length",
+        scores=_read_scores(choice.get("logprobs")),
+    )
+
+
+def _read_scores(logprobs: Any) -> dict[str | int, float] | None:
+    """The first token's alternatives, in vLLM's and OpenAI's form or in llama.cpp's."""
+    try:
+        if logprobs and logprobs.get("content"):
+            return {int(top["id"]): float(top["logprob"]) for top in logprobs["content"][0]["top_logprobs"]}
+        if logprobs and logprobs.get("top_logprobs"):
+            found = logprobs["top_logprobs"][0]
+            return {_token(name): float(value) for name, value in found.items()}
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise EndpointError("the reply's log-probabilities cannot be read") from None
+    return None
+
+
+def _token(name: str) -> str | int:
+    """vLLM names a token by its id where it is asked to."""
+    prefix, _, number = name.partition("token_id:")
+    return int(number) if not prefix and number.isdecimal() else name

@@ -1,0 +1,143 @@
+"""Text from any Hugging Face causal language model, many samples of few prompts at a time.
+
+The samples of one prompt do not get a copy of its key/value cache each. They are *lanes* of one sequence:
+every decoding step appends one token per lane to that sequence, and the attention mask lets a lane see the
+prompt and its own tokens only, at restarted positions. The cache then holds each prompt once, which on a CPU
+is what decides the speed. For non-copy decoding the parent's line is part of the shared sequence too: a lane
+that follows it for j tokens sees j of them and needs no steps for them. Lanes leave as they finish.
+
+This asks for attention over explicit positions with an explicit mask (SDPA or eager attention, rotary or
+learned positions); recurrent models and flash attention are not supported.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from agents.engines.batch_decoding import Lane, LaneBatch
+from agents.engines.engine import Completion, GenerationRequest, OnCompletion, Sampling
+from agents.engines.grouped_attention import grouped_attention
+from agents.models.tokens import Vocabulary, encode_continuation, encode_prompt
+
+
+@dataclass
+class GenerationTotals:
+    """What a generator has done since it was made."""
+
+    samples: int = 0
+    """Completions handed over."""
+    unfinished: int = 0
+    """Completions cut by their token limit."""
+    prompt_tokens: int = 0
+    """Tokens read, each prompt counted once."""
+    tokens: int = 0
+    """Tokens drawn."""
+    prefill_s: float = 0.0
+    """Seconds spent reading prompts."""
+    decode_s: float = 0.0
+    """Seconds spent drawing tokens."""
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens drawn per second of all work."""
+        return self.tokens / max(self.prefill_s + self.decode_s, 1e-9)
+
+
+class TransformersGenerator:
+    """A :class:`agents.engines.engine.Generator` on a model that is in memory and in inference mode."""
+
+    def __init__(self, model: Any, tokenizer: Any, sampling: Sampling | None = None, *, max_lanes: int = 64):
+        """``max_lanes`` bounds how many samples are decoded at the same time."""
+        self.model = model
+        self.tokenizer = tokenizer
+        self.sampling = sampling or Sampling()
+        self.totals = GenerationTotals()
+        self._max_lanes = max_lanes
+        self._vocabulary = Vocabulary(tokenizer, model.get_output_embeddings().weight.shape[0])
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
+        """All completions, by request and sample."""
+        found: list[dict[int, Completion]] = [{} for _ in requests]
+
+        def keep(request: int, sample: int, completion: Completion) -> None:
+            found[request][sample] = completion
+
+        self.stream(requests, keep)
+        return [[row[sample] for sample in range(len(row))] for row in found]
+
+    def stream(self, requests: Sequence[GenerationRequest], on_completion: OnCompletion) -> None:
+        """Generate and hand over each completion as it ends."""
+        for index, request in enumerate(requests):
+            for sample, text in enumerate((request.written or ())[: request.n]):
+                on_completion(index, sample, Completion(text, tokens=0))
+        prompts = {
+            index: encode_prompt(self.tokenizer, request.prompt)
+            for index, request in enumerate(requests)
+            if request.written is None
+        }
+        for chunk in self._chunks(requests, prompts):
+            lanes = [self._lanes(index, requests[index], prompts[index]) for index in chunk]
+            sampling = self._sampling(requests[chunk[0]])
+            with torch.inference_mode(), grouped_attention(self.model):
+                self._run(LaneBatch(self.model, self._vocabulary, sampling, lanes), on_completion)
+
+    def _sampling(self, request: GenerationRequest) -> Sampling:
+        return request.sampling or self.sampling
+
+    def _chunks(
+        self, requests: Sequence[GenerationRequest], prompts: Mapping[int, Sequence[int]]
+    ) -> Iterator[list[int]]:
+        """Indices of requests to be decoded together: alike in end, sampling and length, within the limit."""
+        kinds: dict[tuple[str, Sampling], list[int]] = {}
+        for index in prompts:
+            kinds.setdefault((requests[index].stop, self._sampling(requests[index])), []).append(index)
+        for kind in kinds.values():
+            chunk: list[int] = []
+            for index in sorted(kind, key=lambda i: len(prompts[i])):
+                if chunk and sum(requests[i].n for i in [*chunk, index]) > self._max_lanes:
+                    yield chunk
+                    chunk = []
+                chunk.append(index)
+            yield chunk
+
+    def _lanes(self, index: int, request: GenerationRequest, prompt: Sequence[int]) -> list[Lane]:
+        sampling = self._sampling(request)
+        limit = sampling.max_new_tokens if request.stop == "line" else sampling.max_function_tokens
+        # One row per sample: a number for the deviation's position, then one for each token.
+        source = torch.Generator().manual_seed(request.seed)
+        uniforms = torch.rand(request.n, limit + 1, generator=source, dtype=torch.float64)
+        parent = None if request.avoid is None else encode_continuation(self.tokenizer, request.avoid)
+        return [
+            Lane(index, sample, list(prompt), parent, request.stop, limit, uniforms[sample].tolist())
+            for sample in range(request.n)
+        ]
+
+    def _run(self, batch: LaneBatch, on_completion: OnCompletion) -> None:
+        started = time.perf_counter()
+        self.totals.prompt_tokens += batch.prompt_tokens
+        advanced = batch.prefill()
+        self.totals.prefill_s += time.perf_counter() - started
+        while True:
+            started = time.perf_counter()
+            for lane in advanced:
+                self._hand_over(lane, batch, on_completion)
+            if not batch.active:
+                break
+            advanced = batch.step()
+            self.totals.decode_s += time.perf_counter() - started
+
+    def _hand_over(self, lane: Lane, batch: LaneBatch, on_completion: OnCompletion) -> None:
+        text, ended = lane.text(self.tokenizer)
+        ended = ended or bool(self._vocabulary.end[lane.drawn[-1]])
+        if not ended and len(lane.drawn) < lane.limit:
+            return
+        batch.retire(lane)
+        self.totals.samples += 1
+        self.totals.tokens += len(lane.drawn)
+        self.totals.unfinished += not ended
+        on_completion(lane.request, lane.sample, Completion(text, len(lane.drawn), ended))

@@ -1,0 +1,152 @@
+"""From settings to an engine that follows the policy.
+
+A backend *serves* one adapter at a time: whoever wants text says `with backend.serving(adapter) as generator` and
+need not know whether weights are merged, reloaded, or loaded into a server for it. Between two such blocks the
+policy may be trained; an engine on a GPU sleeps then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from agents.engines.engine import Generator, Sampling
+from agents.engines.hf_transformers import TransformersGenerator
+from agents.engines.routing import RoutedGenerator
+from agents.engines.settings import BackendSettings, IslandModel
+from agents.models.loading import load_model, resolve_model
+from agents.models.policy import Policy
+
+
+class Backend(Protocol):
+    """An engine, begun and ready."""
+
+    def serving(self, adapter: str) -> AbstractContextManager[Generator]:
+        """The generator that writes with this adapter of the policy, for the time of the block."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back."""
+        ...
+
+
+class TransformersBackend:
+    """The policy's own weights, the adapter merged while it is served."""
+
+    def __init__(self, policy: Policy, sampling: Sampling) -> None:
+        self._policy = policy
+        self._sampling = sampling
+
+    @contextmanager
+    def serving(self, adapter: str) -> Iterator[Generator]:
+        """The generator that writes with this adapter."""
+        with self._policy.merged(adapter) as model:
+            yield TransformersGenerator(model, self._policy.tokenizer, self._sampling)
+
+    def close(self) -> None:
+        """Nothing was begun."""
+
+
+class FixedBackend:
+    """A model that is not tuned, whatever adapter is asked for."""
+
+    def __init__(self, folder: Path, sampling: Sampling) -> None:
+        self._generator = TransformersGenerator(*load_model(folder), sampling)
+
+    @contextmanager
+    def serving(self, adapter: str) -> Iterator[Generator]:
+        """The one generator."""
+        yield self._generator
+
+    def close(self) -> None:
+        """Nothing was begun."""
+
+
+class RoutedBackend:
+    """The run's own backend, and further ones for some islands."""
+
+    def __init__(self, policy: Backend, models: Sequence[tuple[IslandModel, Backend]]) -> None:
+        self._policy = policy
+        self._models = models
+
+    @contextmanager
+    def serving(self, adapter: str) -> Iterator[Generator]:
+        """The policy's generator with the islands' own beside it."""
+        with ExitStack() as served:
+            own = served.enter_context(self._policy.serving(adapter))
+            opened = [
+                (model, served.enter_context(backend.serving(adapter))) for model, backend in self._models
+            ]
+            islands = {island: generator for model, generator in opened for island in model.islands}
+            remote = [generator for model, generator in opened if model.backend.name == "openai"]
+            yield RoutedGenerator(own, islands, remote=remote)
+
+    def close(self) -> None:
+        """Close all."""
+        for _, backend in self._models:
+            backend.close()
+        self._policy.close()
+
+
+def open_backend(
+    settings: BackendSettings,
+    sampling: Sampling,
+    *,
+    model: str,
+    folder: Path,
+    policy: Policy | None = None,
+    further: Sequence[IslandModel] = (),
+) -> Backend:
+    """Begin the engine, and those of islands with models of their own.
+
+    Args:
+        settings: which engine, and its options.
+        sampling: for requests that have none of their own.
+        model: name of the weights, for an engine in this process.
+        folder: where adapters are put for an engine to read.
+        policy: whose adapters are served; None for weights that are never tuned.
+        further: islands with a model of their own.
+    """
+    backend = _open(settings, sampling, model, folder, policy)
+    if not further:
+        return backend
+    with ExitStack() as opened:
+        opened.callback(backend.close)
+        models = []
+        for own in further:
+            engine = _open(own.backend, sampling, own.model, folder, None)
+            opened.callback(engine.close)
+            models.append((own, engine))
+        opened.pop_all()
+    return RoutedBackend(backend, models)
+
+
+def tokenizer_of(settings: BackendSettings, model: str) -> Any:
+    """Tokenizer of the model that the engine runs, None if its name says too little (a server's)."""
+    name = settings.openai.tokenizer if settings.name == "openai" else model
+    if not name:
+        return None
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(
+        str(resolve_model(name)), local_files_only=True, trust_remote_code=False
+    )
+
+
+def _open(
+    settings: BackendSettings, sampling: Sampling, model: str, folder: Path, policy: Policy | None
+) -> Backend:
+    if settings.name == "openai":
+        from agents.engines.openai_serving import OpenAIBackend
+
+        tokenizer = policy.tokenizer if policy is not None else tokenizer_of(settings, model)
+        return OpenAIBackend(settings.openai, sampling, folder, policy, tokenizer)
+    if settings.name == "vllm":
+        from agents.engines.vllm import VLLMBackend
+
+        return VLLMBackend(settings.vllm, sampling, resolve_model(model), folder, policy)
+    if policy is not None:
+        return TransformersBackend(policy, sampling)
+    return FixedBackend(resolve_model(model), sampling)

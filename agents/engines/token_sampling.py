@@ -1,0 +1,127 @@
+"""Drawing tokens: truncated sampling, and sampling conditioned on not repeating the parent's line.
+
+*Non-copy decoding.* Let r_0 ... r_{J-1} be the tokens of the parent's text and p_j the probability of r_j
+after r_0 ... r_{j-1}; p_J is the probability that the line ends after all of them. A line that is not a copy
+follows the parent for j tokens and then deviates, which happens with probability q_j = p_0 ... p_{j-1} (1 -
+p_j). So drawing j from q (normalised), forcing r_0 ... r_{j-1}, drawing the next token without r_j, and
+sampling freely from there is exact sampling from the model given "not a copy", without a single rejected
+sample. Mixing q with the uniform distribution over positions reaches places where the model alone would
+hardly ever deviate.
+
+All draws invert a distribution function at given uniform numbers, so equal numbers give equal tokens whatever
+else is in the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from agents.engines.engine import Sampling, Stop
+
+
+def truncate(logits: torch.Tensor, temperature: float, top_k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Probabilities (..., k) of the k likeliest tokens, likeliest first, and these tokens' ids (..., k).
+
+    What is left of the logits is small, so both are in main memory, the probabilities in double precision.
+    """
+    size = logits.shape[-1]
+    values, tokens = logits.float().topk(min(top_k, size) if top_k else size)
+    return (values.cpu().double() / temperature).softmax(-1), tokens.cpu()
+
+
+def draw(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+    """Column index per row of ``weights`` (rows, k), drawn in proportion to them at ``uniforms`` (rows,)."""
+    cumulative = weights.cumsum(-1)
+    goal = (uniforms.to(cumulative.dtype) * cumulative[:, -1]).unsqueeze(-1).contiguous()
+    # right=True passes over entries of weight zero; rounding must not lead beyond the last positive one.
+    index = torch.searchsorted(cumulative, goal, right=True).squeeze(-1)
+    last_positive = torch.searchsorted(cumulative, cumulative[:, -1:].contiguous()).squeeze(-1)
+    return torch.minimum(index, last_positive)
+
+
+def copy_probabilities(
+    probabilities: torch.Tensor, tokens: torch.Tensor, parent: Sequence[int], line_end: torch.Tensor | None
+) -> torch.Tensor:
+    """p_0 ... p_J from the truncated distributions (J + 1, k) at the parent's J tokens and at its end.
+
+    ``line_end`` marks the tokens (vocabulary,) that end a line; without it only p_0 ... p_{J-1} are returned,
+    and the deviation lies within the parent's text.
+    """
+    goal = torch.tensor([*parent, -1]).unsqueeze(-1)
+    copies = tokens == goal
+    if line_end is None:
+        return (probabilities * copies).sum(-1)[:-1]
+    copies[-1] = line_end[tokens[-1]]
+    return (probabilities * copies).sum(-1)
+
+
+def deviation_weights(copying: torch.Tensor, uniform: float) -> torch.Tensor:
+    """Distribution of the first deviation's position, from p_0 ... p_J, mixed with ``uniform`` of uniform."""
+    reached = torch.cat([copying.new_ones(1), copying[:-1].cumprod(0)])
+    weights = reached * (1 - copying).clamp(min=0)
+    even = torch.full_like(weights, 1 / len(weights))
+    if weights.sum() <= 0:  # the model is certain of the copy: any place is as good as any other
+        return even
+    return (1 - uniform) * weights / weights.sum() + uniform * even
+
+
+def without(
+    probabilities: torch.Tensor, tokens: torch.Tensor, banned: torch.Tensor, logits: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """One position's truncated distribution (k,) without the tokens marked in ``banned`` (vocabulary,).
+
+    Should truncation have left nothing else, the likeliest other token is taken.
+    """
+    allowed = probabilities * ~banned[tokens]
+    if allowed.sum() > 0:
+        return allowed, tokens
+    best = logits.float().cpu().masked_fill(banned, float("-inf")).argmax()
+    return allowed.new_ones(1), best.unsqueeze(0)
+
+
+def deviate(
+    logits: torch.Tensor,
+    parent: Sequence[int],
+    stop: Stop,
+    line_end: torch.Tensor,
+    sampling: Sampling,
+    uniforms: Sequence[tuple[float, float]],
+) -> list[tuple[int, int]]:
+    """How samples leave their parent's text: tokens of it that each keeps, and the first token of its own.
+
+    This is all of non-copy decoding that differs from plain sampling, so every backend that can show the
+    model's distribution along the parent's text calls it.
+
+    Args:
+        logits: (J + 1, vocabulary) along the parent's J tokens and after them, banned tokens at -inf; any
+            constant may be missing from a row, so log-probabilities do as well.
+        parent: the parent's tokens.
+        stop: where a completion ends. A line may go on where the parent's ends. A function may not: what
+            follows its last line is idle.
+        line_end: marks the tokens (vocabulary,) that end a line.
+        sampling: temperature, truncation and the uniform share.
+        uniforms: per sample a number for the position and one for the token.
+    """
+    probabilities, tokens = truncate(logits, sampling.temperature, sampling.top_k)
+    copying = copy_probabilities(probabilities, tokens, parent, line_end if stop == "line" else None)
+    weights = deviation_weights(copying, sampling.uniform_deviation)
+    chances = torch.tensor([first for first, _ in uniforms], dtype=torch.float64)
+    places: list[int] = draw(weights.expand(len(uniforms), -1), chances).tolist()
+    found = []
+    for place, (_, chance) in zip(places, uniforms, strict=True):
+        banned = _copies_at(place, parent, line_end)
+        left, choices = without(probabilities[place], tokens[place], banned, logits[place])
+        chosen = draw(left.unsqueeze(0), torch.tensor([chance], dtype=torch.float64))
+        found.append((place, int(choices[chosen])))
+    return found
+
+
+def _copies_at(place: int, parent: Sequence[int], line_end: torch.Tensor) -> torch.Tensor:
+    """Tokens that would continue the copy at ``place``."""
+    if place == len(parent):
+        return line_end
+    banned = torch.zeros_like(line_end)
+    banned[parent[place]] = True
+    return banned

@@ -1,0 +1,297 @@
+"""Text from vLLM inside this process, and the policy's adapters in the running engine.
+
+*Requests.* The prompt is shared by all samples through the engine's prefix cache. Each sample is a request with
+its own seed and the sampling of its island. One loop feeds the engine: a prompt whose samples must not copy their
+parent is first scored along the parent's line (`prompt_logprobs`), and the moment its scores arrive, its samples
+follow as forced prefixes (`agents.engines.sequences`). So non-copy decoding costs one reading of each prompt, which the
+samples then find in the cache.
+
+*Adapters.* `merged`: the policy's merged weights, computed as for transformers, are written into the running engine
+(`reload_weights`), which takes about a second for a small model and costs decoding nothing. `lora`: the adapter is
+loaded beside the base. Neither restarts the engine.
+
+*One GPU for both.* While nothing is served the engine sleeps: weights go to main memory, the cache is dropped, and
+training has the device. On a CPU it only idles.
+
+Sums over bfloat16 depend on what else is in a batch, so samples equal those of another run as long as the requests
+are the same; they are not those of transformers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agents.engines.engine import (
+    BackendError,
+    Completion,
+    GenerationRequest,
+    Generator,
+    OnCompletion,
+    Sampling,
+)
+from agents.engines.openai_serving import is_base, written_adapter
+from agents.engines.sequences import Draft, Drafting
+from agents.engines.settings import VLLMSettings
+from agents.engines.vllm_start import start_engine
+from agents.models.policy import Policy
+
+
+@dataclass(frozen=True)
+class _Scoring:
+    index: int
+    """Index of the request whose parent is scored."""
+    place: int
+    """The first of the parent's places that it shows."""
+    prompt: list[int]
+    """The request's prompt."""
+    parent: list[int]
+    """The parent's tokens."""
+
+
+class VLLMGenerator:
+    """A :class:`agents.engines.engine.Generator` on a running engine."""
+
+    def __init__(self, llm: Any, drafting: Drafting, adapter: Any = None) -> None:
+        """`adapter`: vLLM's `LoRARequest`, None for the engine's own weights."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        self._engine = llm.llm_engine
+        self._longest = self._engine.vllm_config.model_config.max_model_len
+        self._drafting = drafting
+        self._adapter = adapter
+        self._params, self._kind = SamplingParams, RequestOutputKind
+        self._numbers = itertools.count()
+        self._drafts: dict[str, Draft] = {}
+        self._scoring: dict[str, _Scoring] = {}
+        self._rows: dict[int, dict[int, dict[int, float]]] = {}
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> list[list[Completion]]:
+        """All completions, by request and sample."""
+        found: list[dict[int, Completion]] = [{} for _ in requests]
+        self.stream(requests, lambda request, sample, completion: found[request].update({sample: completion}))
+        return [[row[sample] for sample in range(len(row))] for row in found]
+
+    def stream(self, requests: Sequence[GenerationRequest], on_completion: OnCompletion) -> None:
+        """Generate and hand over each completion as it ends."""
+        try:
+            for index, request in enumerate(requests):
+                for sample, text in enumerate((request.written or ())[: request.n]):
+                    on_completion(index, sample, Completion(text, tokens=0))
+                if request.written is None:
+                    self._begin(index, request, on_completion)
+            while self._engine.has_unfinished_requests():
+                for output in self._engine.step():
+                    self._take_up(output, requests, on_completion)
+        finally:
+            self._engine.abort_request([*self._drafts, *self._scoring])
+            self._drafts.clear()
+            self._scoring.clear()
+            self._rows.clear()
+
+    def _begin(self, index: int, request: GenerationRequest, on_completion: OnCompletion) -> None:
+        parent = self._drafting.parent(request)
+        prompt = self._drafting.prompt(request)
+        if len(prompt) + len(parent or ()) >= self._longest:
+            for sample in range(request.n):  # nothing can be written after it
+                on_completion(index, sample, Completion("", 0, False))
+        elif parent is None:
+            self._continue(self._drafting.drafts(index, request, None), request, on_completion)
+        else:
+            self._score(index, request, prompt, parent)
+
+    def _score(self, index: int, request: GenerationRequest, prompt: list[int], parent: list[int]) -> None:
+        """Ask for the distribution at each of the parent's tokens and at its end."""
+        self._rows[index] = {}
+        # vLLM 0.32 fails on prompt log-probabilities in an engine for adapters: its output head then expects one
+        # row per request. There the end is asked for first, and then, with the prompt in the cache, each place
+        # before it.
+        along = bool(parent) and self._engine.vllm_config.lora_config is None
+        key = self._add(prompt + parent, self._scoring_params(request, along))
+        first = 0 if along else len(parent)
+        self._scoring[key] = _Scoring(index, first, prompt, parent)
+
+    def _score_before_the_end(self, scoring: _Scoring, request: GenerationRequest) -> None:
+        for place in range(len(scoring.parent)):
+            key = self._add(scoring.prompt + scoring.parent[:place], self._scoring_params(request, False))
+            self._scoring[key] = _Scoring(scoring.index, place, scoring.prompt, scoring.parent)
+
+    def _scoring_params(self, request: GenerationRequest, along: bool) -> Any:
+        top_k = self._drafting.of(request).top_k
+        # Banned tokens are left out afterwards; so many more are asked for.
+        shown = top_k + len(self._drafting.banned(request)) if top_k else -1
+        return self._params(
+            max_tokens=1,
+            temperature=0.0,
+            logprobs=shown,
+            prompt_logprobs=shown if along else None,
+            detokenize=False,
+            output_kind=self._kind.FINAL_ONLY,
+        )
+
+    def _continue(self, drafts: list[Draft], request: GenerationRequest, on_completion: OnCompletion) -> None:
+        sampling = self._drafting.of(request)
+        line = request.stop == "line"
+        banned = dict.fromkeys(self._drafting.banned(request), -100.0)
+        for draft in drafts:
+            tokens = draft.prompt + draft.begun
+            completion = self._drafting.finished(draft, request)
+            if completion is None and len(tokens) >= self._longest:
+                completion = Completion(self._drafting.text(draft, request, [])[0], draft.drawn, False)
+            if completion is not None:
+                on_completion(draft.request, draft.sample, completion)
+                continue
+            params = self._params(
+                temperature=sampling.temperature,
+                top_k=sampling.top_k,
+                seed=draft.seed,
+                max_tokens=draft.limit,
+                logit_bias=banned or None,
+                stop=["\n"] if line else None,
+                include_stop_str_in_output=line,
+                detokenize=line,
+                # The end of a function is no fixed text: it is looked for after each token.
+                output_kind=self._kind.FINAL_ONLY if line else self._kind.CUMULATIVE,
+            )
+            self._drafts[self._add(tokens, params)] = draft
+
+    def _add(self, tokens: list[int], params: Any) -> str:
+        key = str(next(self._numbers))
+        return str(
+            self._engine.add_request(key, {"prompt_token_ids": tokens}, params, lora_request=self._adapter)
+            and key
+        )
+
+    def _take_up(
+        self, output: Any, requests: Sequence[GenerationRequest], on_completion: OnCompletion
+    ) -> None:
+        key, written = output.request_id, output.outputs[0]
+        if key in self._scoring:
+            if output.finished:
+                self._keep(self._scoring.pop(key), output, requests, on_completion)
+            return
+        draft = self._drafts.get(key)
+        if draft is None:
+            return
+        text, ended = self._drafting.text(draft, requests[draft.request], written.token_ids)
+        if not (ended or output.finished):
+            return
+        del self._drafts[key]
+        if not output.finished:
+            self._engine.abort_request([key])
+        ended = ended or written.finish_reason == "stop"
+        on_completion(
+            draft.request, draft.sample, Completion(text, draft.drawn + len(written.token_ids), ended)
+        )
+
+    def _keep(
+        self,
+        scoring: _Scoring,
+        output: Any,
+        requests: Sequence[GenerationRequest],
+        on_completion: OnCompletion,
+    ) -> None:
+        """Keep what a scoring request has shown; the last one of a prompt is followed by its samples."""
+        found, request = self._rows[scoring.index], requests[scoring.index]
+        start = len(scoring.prompt) + scoring.place
+        rows = [*(output.prompt_logprobs or [])[start:], output.outputs[0].logprobs[0]]
+        for place, row in enumerate(rows, start=scoring.place):
+            found[place] = {token: shown.logprob for token, shown in row.items()}
+        if len(found) == len(scoring.parent) + 1:
+            scores = [found[place] for place in sorted(found)]
+            self._continue(self._drafting.drafts(scoring.index, request, scores), request, on_completion)
+        elif len(found) == 1:
+            self._score_before_the_end(scoring, request)
+
+
+class VLLMBackend:
+    """One engine, and which of the policy's adapters it has."""
+
+    def __init__(
+        self, settings: VLLMSettings, sampling: Sampling, model: Path, folder: Path, policy: Policy | None
+    ) -> None:
+        self._settings = settings
+        self._policy = policy
+        self._folder = folder
+        as_lora = settings.adapter == "lora" and policy is not None
+        self._llm = start_engine(settings, model, policy.lora.rank if as_lora and policy else 0)
+        tokenizer = policy.tokenizer if policy is not None else self._llm.get_tokenizer()
+        config = self._llm.llm_engine.vllm_config
+        self._drafting = Drafting(tokenizer, config.model_config.get_vocab_size(), sampling)
+        self._sleeps = config.model_config.enable_sleep_mode
+        self._asleep = False
+        self._merged = ""  # digest of the adapter in the weights; empty for the base
+        self._adapters: dict[str, int] = {}
+
+    @contextmanager
+    def serving(self, adapter: str) -> Iterator[Generator]:
+        """The generator that writes with this adapter, which is put into the engine first if it must be."""
+        if self._asleep:
+            self._llm.wake_up()
+            self._asleep = False
+        loaded = None if self._policy is None else self._put(self._policy, adapter)
+        try:
+            yield VLLMGenerator(self._llm, self._drafting, loaded)
+        finally:
+            if self._sleeps:
+                self._llm.sleep(level=1)
+                self._asleep = True
+
+    def close(self) -> None:
+        """Let the engine go."""
+        self._llm.llm_engine.engine_core.shutdown()
+        del self._llm
+
+    def _put(self, policy: Policy, adapter: str) -> Any:
+        if self._settings.adapter == "lora":
+            return None if is_base(policy, adapter) else self._load(policy, adapter)
+        digest = "" if is_base(policy, adapter) else policy.digest(adapter)
+        if digest != self._merged:
+            with policy.merged(adapter) as model:
+                self._write(model)
+            self._merged = digest
+        return None
+
+    def _load(self, policy: Policy, adapter: str) -> Any:
+        """vLLM's name for an adapter on disk; the engine reads it with the first request and keeps one."""
+        from vllm.lora.request import LoRARequest
+
+        name, path = written_adapter(policy, adapter, self._folder)
+        number = self._adapters.setdefault(name, len(self._adapters) + 1)
+        return LoRARequest(name, number, str(path))
+
+    def _write(self, model: Any) -> None:
+        """Put a model's weights into the running engine; cached prefixes were computed with the old ones."""
+        if getattr(model, "is_quantized", False):
+            raise BackendError("a quantised model cannot be merged into vLLM: set backend.vllm.adapter: lora")
+        weights = _plain_weights(model)
+        if self._llm.llm_engine.vllm_config.parallel_config.world_size == 1:
+            self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights.items())})
+        else:  # workers are processes of their own: they read what this one writes
+            from safetensors.torch import save_file
+
+            path = self._folder / "merged"
+            path.mkdir(parents=True, exist_ok=True)
+            save_file(
+                {name: tensor.contiguous() for name, tensor in weights.items()}, path / "model.safetensors"
+            )
+            self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(path.resolve())})
+        self._llm.reset_prefix_cache()
+
+
+def _plain_weights(model: Any) -> dict[str, torch.Tensor]:
+    """A PEFT model's state by the names of its checkpoint, each tied weight once."""
+    found: dict[str, torch.Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in model.state_dict().items():
+        if "lora_" not in name and tensor.data_ptr() not in seen:
+            seen.add(tensor.data_ptr())
+            found[name.replace(".base_layer.", ".")] = tensor
+    return found

@@ -1,0 +1,130 @@
+"""From a model's name to a folder with its weights, and from there to a loaded model.
+
+A name is ``embedded`` (see :mod:`agents.models.embedded`), a local folder, or a Hugging Face id. Resolving never
+downloads: a run that lacks its model says so at once and names the command that fetches it, ``python -m
+agents.models.loading fetch NAME``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from agents.models import embedded
+
+EMBEDDED = "embedded"
+
+CACHE_VARIABLE = "ATLAS_GYM_CACHE"
+
+_WANTED_FILES = ["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt"]
+
+
+class ModelMissing(RuntimeError):
+    """The model is not on this machine, or its files are damaged; the message says which command helps."""
+
+
+def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
+    """Folder for converted models: the argument, else ``$ATLAS_GYM_CACHE``, else the user's XDG cache."""
+    if cache is not None:
+        return Path(cache)
+    if chosen := os.environ.get(CACHE_VARIABLE):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "atlas-gym"
+
+
+def resolve_model(name: str, cache: str | os.PathLike[str] | None = None) -> Path:
+    """Local folder of the model called ``name``; raises :class:`ModelMissing` if there is none."""
+    if name == EMBEDDED:
+        folder = embedded.folder_in(cache_folder(cache))
+        problem = embedded.defect(folder) if folder.exists() else "it has not been fetched"
+        if problem is not None:
+            raise ModelMissing(_advice(f"The embedded model in {folder} cannot be used: {problem}.", name))
+        return folder
+    if _looks_like_folder(name):
+        return _local_folder(Path(name).expanduser())
+    return _hub_snapshot(name, local_files_only=True)
+
+
+def fetch_model(
+    name: str, cache: str | os.PathLike[str] | None = None, report: embedded.Report | None = None
+) -> Path:
+    """Make the model called ``name`` available on this machine and return its folder."""
+    report = report or _print
+    if name == EMBEDDED:
+        return embedded.fetch(cache_folder(cache), report)
+    if _looks_like_folder(name):
+        return _local_folder(Path(name).expanduser())
+    report(f"Downloading {name} from the Hugging Face hub (its size decides how long this takes)...")
+    return _hub_snapshot(name, local_files_only=False)
+
+
+def load_model(folder: Path, *, dtype: str = "bfloat16", device: str = "cpu") -> tuple[Any, Any]:
+    """Model in inference mode and its tokenizer, from a folder that :func:`resolve_model` returned."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    with embedded.no_progress_bars():
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            str(folder), dtype=getattr(torch, dtype), local_files_only=True, trust_remote_code=False
+        )
+    return model.to(device).eval(), tokenizer
+
+
+def _looks_like_folder(name: str) -> bool:
+    return name.startswith((".", "/", "~")) or Path(name).is_dir()
+
+
+def _local_folder(folder: Path) -> Path:
+    if not (folder / "config.json").is_file():
+        raise ModelMissing(f"{folder} holds no model: there is no config.json in it.")
+    return folder
+
+
+def _hub_snapshot(name: str, *, local_files_only: bool) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        found = snapshot_download(name, allow_patterns=_WANTED_FILES, local_files_only=local_files_only)
+    except LocalEntryNotFoundError as error:
+        raise ModelMissing(_advice(f"The model {name} is not on this machine.", name)) from error
+    except HfHubHTTPError as error:
+        raise ModelMissing(f"The Hugging Face hub does not hand out {name}: {error}") from error
+    except HFValidationError as error:
+        raise ModelMissing(f"{name!r} is neither a folder nor a Hugging Face id.") from error
+    return Path(found)
+
+
+def _advice(problem: str, name: str) -> str:
+    argument = "" if name == EMBEDDED else f" {name}"
+    return f"{problem} Fetch it with: python -m agents.models.loading fetch{argument}"
+
+
+def _print(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line: ``fetch`` makes a model available, ``path`` prints where it lies."""
+    parser = argparse.ArgumentParser(
+        prog="python -m agents.models.loading", description="Fetch or find a model."
+    )
+    parser.add_argument("command", choices=["fetch", "path"])
+    parser.add_argument("name", nargs="?", default=EMBEDDED, help="embedded, a folder or a Hugging Face id")
+    parser.add_argument("--cache", help=f"cache folder (default: ${CACHE_VARIABLE} or the user's cache)")
+    options = parser.parse_args(arguments)
+    action = fetch_model if options.command == "fetch" else resolve_model
+    try:
+        print(action(options.name, options.cache))
+    except (ModelMissing, embedded.EmbeddedModelError) as error:
+        _print(f"Error: {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,261 @@
+"""The policy: one base model in memory, and everything that is learned in small named LoRA adapters.
+
+The policy, the reference it is measured against and the candidates of a phase are adapters of the same
+frozen base, so a promotion is a copy of a few megabytes and no second set of base weights exists. A fresh
+adapter (B = 0) *is* the base model, bit for bit; the reference of the first phase is such a one.
+
+Three ways to use it:
+
+- `policy.model` with `policy.using(name)`: forward passes with the adapter of that name, unmerged
+  (log-probabilities, KL).
+- `with policy.merged(name) as model`: a plain Hugging Face model with the adapter folded in, for
+  generation. Afterwards the base weights are restored to the last bit (see `agents.models.merging`).
+- training, by TRL's `DPOTrainer` on `policy.model`. TRL insists on the name "default" for the adapter it
+  trains, which is why `POLICY` is that string.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from peft.tuners.lora import Linear, LoraLayer
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BitsAndBytesConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from agents.models.adapters import digest, read_adapter, write_adapter
+from agents.models.merging import ExactMerge
+from atlas_gym.optional import require
+
+POLICY = "default"
+"""Name of the adapter that is trained."""
+REFERENCE = "reference"
+"""Name of the frozen adapter that the policy is measured against."""
+
+
+@dataclass(frozen=True)
+class LoraSettings:
+    """Shape of the adapters; equal for all adapters of a policy."""
+
+    rank: int = 16
+    """r, the rank of the update of each matrix."""
+    alpha: int = 32
+    """The update is scaled by alpha / rank."""
+    dropout: float = 0.0
+    """Dropout on the adapter's input while training. 0 keeps training deterministic and packed = unpacked."""
+    targets: str | tuple[str, ...] = "all-linear"
+    """Modules that get an adapter: PEFT's "all-linear" (all but the output head), or names."""
+    base: Literal["full", "8bit", "4bit"] = "full"
+    """The base model below the adapters: as it is, or quantised by bitsandbytes (extra `quantized`) to save
+    memory on a GPU. Nothing can be folded into quantised weights without changing them, so that such a
+    policy writes with its adapters beside the base, which is slower."""
+
+    def to_peft(self) -> LoraConfig:
+        """The same in PEFT's words."""
+        targets = self.targets if isinstance(self.targets, str) else list(self.targets)
+        return LoraConfig(
+            r=self.rank,
+            lora_alpha=self.alpha,
+            lora_dropout=self.dropout,
+            target_modules=targets,
+            task_type="CAUSAL_LM",
+        )
+
+
+class Policy:
+    """One base model and its adapters. Always holds `POLICY` (trainable) and `REFERENCE` (frozen), both the
+    base at first."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        lora: LoraSettings | None = None,
+        folder: Path | None = None,
+        seed: int = 0,
+    ) -> None:
+        """Wraps `model`. `folder`: its checkpoint, from which merged weights are restored without a copy in
+        memory."""
+        self.tokenizer = tokenizer
+        self.folder = folder
+        self.dtype: torch.dtype = model.dtype
+        self.lora = lora or LoraSettings()
+        with _seeded(seed), warnings.catch_warnings():
+            # PEFT 0.21 asks transformers for a property by its old name.
+            warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
+            self.model: PeftModel = get_peft_model(model, self.lora.to_peft(), adapter_name=POLICY)
+        self.model.eval()
+        self._layers = {
+            name: module
+            for name, module in self.model.get_base_model().named_modules()
+            if isinstance(module, LoraLayer)
+        }
+        self._merge = ExactMerge(
+            {name: layer for name, layer in self._layers.items() if isinstance(layer, Linear)}, folder
+        )
+        self.add(REFERENCE, copy_of=POLICY)
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        dtype: torch.dtype = torch.bfloat16,
+        lora: LoraSettings | None = None,
+        device: str = "cpu",
+        seed: int = 0,
+    ) -> Policy:
+        """Load the model in `folder` in `dtype`; adapters stay in float32. `seed` draws the adapters' first
+        A matrices."""
+        folder = Path(folder)
+        # Packed sequences need a mask of their own, which "sdpa" takes as it is.
+        options: dict[str, Any] = {"dtype": dtype, "attn_implementation": "sdpa", "trust_remote_code": False}
+        if lora is not None and lora.base != "full":
+            options |= _quantised(lora.base, dtype, device)
+        model = AutoModelForCausalLM.from_pretrained(folder, **options)
+        if "quantization_config" not in options:
+            cast(torch.nn.Module, model).to(device)
+        for module in model.modules():  # bitsandbytes would repack for a kernel that knows no gradient
+            if hasattr(module, "support_avx512bf16_for_cpu"):
+                cast(Any, module).support_avx512bf16_for_cpu = False
+        return cls(model, AutoTokenizer.from_pretrained(folder, trust_remote_code=False), lora, folder, seed)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.model.device
+
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        """Names of all adapters."""
+        return tuple(self.model.peft_config)
+
+    def tensors(self, name: str) -> dict[str, torch.Tensor]:
+        """The adapter's own tensors (not copies), by their names in a PEFT checkpoint."""
+        self._require(name)
+        return {
+            f"base_model.model.{module}.lora_{part}.weight": getattr(layer, f"lora_{part}")[name].weight
+            for module, layer in self._layers.items()
+            for part in "AB"
+        }
+
+    def digest(self, name: str) -> str:
+        """SHA-256 of the adapter's tensors: equal adapters, and only they, have equal digests."""
+        return digest(self.tensors(name))
+
+    def add(self, name: str, copy_of: str) -> None:
+        """Add a frozen adapter as an exact copy of another."""
+        with _seeded(0):  # PEFT draws first values, which the copy overwrites
+            self.model.add_adapter(name, self.lora.to_peft())
+        self.model.set_adapter(POLICY)  # adding one must not change which one is trainable
+        self.copy(copy_of, name)
+
+    def remove(self, name: str) -> None:
+        """Remove an adapter; `POLICY` and `REFERENCE` stay."""
+        self._require(name)
+        if name in (POLICY, REFERENCE):
+            raise ValueError(f"a policy always has the adapter {name!r}")
+        self.model.delete_adapter(name)
+
+    @torch.no_grad()
+    def copy(self, source: str, target: str) -> None:
+        """Make `target` an exact copy of `source`."""
+        sources = self.tensors(source)
+        for key, tensor in self.tensors(target).items():
+            tensor.copy_(sources[key])
+
+    @torch.no_grad()
+    def mix(self, source: str, target: str, weight: float) -> None:
+        """target ← weight · source + (1 − weight) · target, on A and B each; exact at weight 0 and 1."""
+        if weight == 0.0:
+            return
+        if weight == 1.0:
+            self.copy(source, target)
+            return
+        sources = self.tensors(source)
+        for key, tensor in self.tensors(target).items():
+            tensor.lerp_(sources[key], weight)
+
+    def reset(self, name: str, seed: int) -> None:
+        """Make the adapter a fresh one, which is the base model: A random (by `seed`), B zero."""
+        self._require(name)
+        with _seeded(seed):
+            for layer in self._layers.values():
+                layer.reset_lora_parameters(name, init_lora_weights=True)
+
+    def save(self, name: str, folder: str | Path) -> str:
+        """Write the adapter to `folder` in PEFT's layout, at once or not at all; returns its digest."""
+        return write_adapter(Path(folder), self.tensors(name), self.lora.to_peft())
+
+    @torch.no_grad()
+    def restore(self, name: str, folder: str | Path) -> str:
+        """Overwrite the adapter by one that `save` wrote; returns its digest. Raises `AdapterError`."""
+        loaded = read_adapter(Path(folder), self.tensors(name))
+        for key, tensor in self.tensors(name).items():
+            tensor.copy_(loaded[key])
+        return digest(loaded)
+
+    @contextmanager
+    def using(self, name: str) -> Iterator[PeftModel]:
+        """The model with this adapter active, unmerged. Not for training: the adapter in use takes no
+        gradient."""
+        self._require(name)
+        self._merge.require_unmerged()
+        self.model.set_adapter(name, inference_mode=True)
+        try:
+            yield self.model
+        finally:
+            self.model.set_adapter(POLICY)
+
+    @contextmanager
+    def merged(self, name: str) -> Iterator[PreTrainedModel]:
+        """A plain model with this adapter folded into the weights; the base is restored bit for bit on
+        leaving. Quantised weights are left alone, and the adapter works beside them."""
+        self._require(name)
+        self._merge.require_unmerged()
+        self.model.eval()
+        if self.lora.base != "full":
+            with self.using(name):
+                yield cast(PreTrainedModel, self.model.get_base_model())
+            return
+        try:
+            self._merge.merge(name)
+            with self.model.disable_adapter():
+                yield cast(PreTrainedModel, self.model.get_base_model())
+        finally:
+            self._merge.restore()
+
+    def _require(self, name: str) -> None:
+        if name not in self.adapters:
+            raise KeyError(f"no adapter is called {name!r}; there are {', '.join(self.adapters)}")
+
+
+def _quantised(base: str, dtype: torch.dtype, device: str) -> dict[str, Any]:
+    """What `from_pretrained` needs to know to quantise the weights while it loads them."""
+    require("bitsandbytes", "quantized")
+    config = BitsAndBytesConfig(
+        load_in_8bit=base == "8bit",
+        load_in_4bit=base == "4bit",
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_compute_dtype=dtype,
+    )
+    return {"quantization_config": config, "device_map": {"": device}}
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """PEFT draws from the global generator only: seed it, and put it back as it was."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield

@@ -1,0 +1,170 @@
+"""Clusters of programs: what counts as the same idea, and a selection that covers many of them.
+
+Two programs are compared by their *shape* (paths of node types in the syntax tree; names of called functions
+count, other names and the values of constants do not) and by their *behaviour* (score and metrics, compared
+relative to their size). The first program that is far from all earlier leaders becomes the leader of a new
+cluster; later ones join the nearest leader. Leaders never move, so assigning is a fold over the records in
+their order.
+
+Why this: the distances need no scale of the task and no training, a cluster is explained by showing its
+leader, and the result is easily tested. A program that differs in a constant only joins its cluster unless it
+behaves quite differently.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeVar
+
+from atlas_gym.program_text import parse_program
+
+Item = TypeVar("Item")
+
+_NUMBER = re.compile(r"(?<![\w.])\d+(\.\d+|\.(?![\w.]))?([eE][-+]?\d+)?")
+
+
+@dataclass(frozen=True)
+class ClusterSettings:
+    """When two programs count as different ideas."""
+
+    radius: float = 0.12
+    """Distance from a leader, in [0, 1], beyond which a program starts a cluster of its own."""
+    behaviour: float = 0.5
+    """Weight of behaviour against shape in the distance, in [0, 1]."""
+    depth: int = 3
+    """Length of the paths that a shape is made of, nodes."""
+    limit: int = 256
+    """Clusters at most (>= 1); once there are as many, a program joins the nearest however far it is. Keeps the
+    cost of a program independent of the length of a run."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """What a program looks like. Equal by identity: programs that differ in numbers share theirs."""
+
+    paths: Mapping[tuple[str, ...], int]
+    """How often each path of node types occurs."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What two programs are compared by."""
+
+    shape: Shape
+    """Its syntax tree without names and values."""
+    behaviour: Mapping[str, float]
+    """Score and metrics."""
+
+
+def signature(program: str, score: float, metrics: Mapping[str, float], depth: int = 3) -> Signature:
+    """Signature of a program that parses."""
+    finite = {name: value for name, value in metrics.items() if math.isfinite(value)}
+    # Most candidates are a known program with other numbers; a shape does not see those.
+    return Signature(_shape(_NUMBER.sub("0", program), depth), finite | {"score": score})
+
+
+@lru_cache(maxsize=4096)
+def _shape(program: str, depth: int) -> Shape:
+    paths: Counter[tuple[str, ...]] = Counter()
+    pending: list[tuple[ast.AST, tuple[str, ...]]] = [(parse_program(program), ())]
+    while pending:  # not recursive: a long sum is a deep tree
+        node, above = pending.pop()
+        path = (*above, _kind(node))[-depth:]
+        paths[path] += 1
+        pending += [
+            (child, path) for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr_context)
+        ]
+    return Shape(paths)
+
+
+def distance(one: Signature, other: Signature, settings: ClusterSettings) -> float:
+    """In [0, 1]; 0 for programs of equal shape and behaviour."""
+    behaviour = _behaviour_distance(one.behaviour, other.behaviour)
+    return settings.behaviour * behaviour + (1 - settings.behaviour) * _shape_distance(one.shape, other.shape)
+
+
+@lru_cache(maxsize=65536)
+def _shape_distance(one: Shape, other: Shape) -> float:
+    """One minus the weighted Jaccard similarity."""
+    a, b = one.paths, other.paths
+    paths = a.keys() | b.keys()
+    shared = sum(min(a.get(path, 0), b.get(path, 0)) for path in paths)
+    return 1 - shared / max(sum(max(a.get(path, 0), b.get(path, 0)) for path in paths), 1)
+
+
+def _behaviour_distance(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """Mean relative difference (Canberra) over the measurements both have."""
+    names = sorted(one.keys() & other.keys())
+    terms = [
+        abs(one[name] - other[name]) / (abs(one[name]) + abs(other[name]))
+        for name in names
+        if one[name] != other[name]
+    ]
+    return sum(terms) / max(len(names), 1)
+
+
+def _kind(node: ast.AST) -> str:
+    if isinstance(node, ast.Attribute):
+        return f".{node.attr}"
+    return type(node).__name__
+
+
+@dataclass
+class Clusters:
+    """Clusters of the programs added so far."""
+
+    settings: ClusterSettings = field(default_factory=ClusterSettings)
+    """When two programs count as different ideas."""
+    leaders: list[Signature] = field(default_factory=list)
+    """First program of each cluster."""
+    sizes: list[int] = field(default_factory=list)
+    """Programs in each cluster."""
+
+    def add(self, program: Signature) -> int:
+        """Assign one program; returns its cluster's index."""
+        nearest, gap = self._nearest(program)
+        if nearest is None or (gap > self.settings.radius and len(self.leaders) < self.settings.limit):
+            self.leaders.append(program)
+            self.sizes.append(0)
+            nearest = len(self.leaders) - 1
+        self.sizes[nearest] += 1
+        return nearest
+
+    def _nearest(self, program: Signature) -> tuple[int | None, float]:
+        """The nearest leader, the earliest of equals, and its distance."""
+        nearest, gap = None, math.inf
+        for index, leader in enumerate(self.leaders):
+            # Behaviour alone is a lower bound of the distance, and much the cheaper half of it.
+            behaviour = self.settings.behaviour * _behaviour_distance(leader.behaviour, program.behaviour)
+            if behaviour < gap and (found := distance(leader, program, self.settings)) < gap:
+                nearest, gap = index, found
+        return nearest, gap
+
+    @property
+    def effective(self) -> float:
+        """Effective number of clusters: exp of the entropy of their sizes. Near 1, one mode has taken
+        over."""
+        total = sum(self.sizes)
+        return math.exp(-sum(size / total * math.log(size / total) for size in self.sizes)) if total else 0.0
+
+
+def covering_top(items: Sequence[Item], k: int, cluster_of: Callable[[Item], int]) -> list[Item]:
+    """The k best of ``items`` (best first), where a further cluster counts more than another of a known one.
+
+    The best of each cluster come first, then the second best of each, and so on; within such a tier the order
+    of ``items`` decides.
+    """
+    rank: Counter[int] = Counter()
+    tiers: list[tuple[int, int, Item]] = []
+    for position, item in enumerate(items):
+        cluster = cluster_of(item)
+        tiers.append((rank[cluster], position, item))
+        rank[cluster] += 1
+    chosen = sorted(tiers, key=lambda entry: entry[:2])[:k]
+    return [item for _, _, item in sorted(chosen, key=lambda entry: entry[1])]

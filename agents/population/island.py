@@ -1,0 +1,191 @@
+"""Islands: separate populations of scored programs.
+
+An island is a pure fold over the candidate records it is given, in their order: nothing in it is random and
+nothing else changes it, so a killed run rebuilds its islands from the stored records. Random choices among
+its members take the generator they draw from as an argument.
+
+Programs that passed are taken in, without duplicates by syntax tree and by exact score (a neutral edit of a
+known program is no second parent). From them the *population* is chosen: a fixed count of parents, the best of
+every cluster before the second best of any. Failed programs are kept apart, for whoever wants to learn from
+errors.
+
+Of a program that can no longer become a parent an island remembers fingerprint and score only: what it keeps
+whole (the *buffer*) is of every cluster the first program, the best, and as many as the population holds. So a
+record costs the same in a run's first round and after a million programs.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from agents.population.candidate import CandidateRecord
+from agents.population.clusters import Clusters, ClusterSettings, covering_top, signature
+
+
+@dataclass(frozen=True)
+class IslandSettings:
+    """How an island keeps and draws programs."""
+
+    capacity: int = 8
+    """Number of programs in the population."""
+    temperature: float = 0.01
+    """Parents are drawn by softmax of score / temperature, in units of the task's score, > 0."""
+    longest_parent: int = 4000
+    """Programs with more characters than this never become parents (prompts would outgrow the model)."""
+    failed: int = 32
+    """How many failed programs are remembered."""
+    clusters: ClusterSettings = field(default_factory=ClusterSettings)
+    """When two programs count as different ideas."""
+
+
+@dataclass(frozen=True)
+class ClusterView:
+    """One cluster of an island, for people: its leader shows what its programs have in common."""
+
+    leader: CandidateRecord
+    """The first program of the cluster, to which all others were compared."""
+    best: CandidateRecord
+    """The program with the highest score."""
+    size: int
+    """Programs taken in."""
+    parents: int
+    """Programs in the population."""
+
+
+@dataclass
+class _Kept:
+    """What an island keeps of a cluster."""
+
+    leader: CandidateRecord
+    """Its first program."""
+    best: CandidateRecord
+    """Its best program, long ones included."""
+    parents: list[CandidateRecord] = field(default_factory=list)
+    """The best that may become parents, best first; no more than the population has room for."""
+
+
+class Island:
+    """One population."""
+
+    def __init__(self, index: int, settings: IslandSettings | None = None):
+        self.index = index
+        self.settings = settings or IslandSettings()
+        self.round = 0
+        """Round of the latest record."""
+        self.failed: deque[CandidateRecord] = deque(maxlen=self.settings.failed)
+        """The latest programs that failed."""
+        self._clear()
+
+    def _clear(self) -> None:
+        self.clusters = Clusters(self.settings.clusters)
+        self.population: list[CandidateRecord] = []
+        self._kept: list[_Kept] = []
+        self._cluster_of: dict[int, int] = {}
+        self._keys: set[str] = set()
+        self._scores: set[float] = set()
+
+    def add(self, record: CandidateRecord) -> bool:
+        """Take a record in; returns whether it is a program that the island did not have."""
+        self.round = max(self.round, record.round)
+        if record.score is None or not record.passed:
+            self.failed.append(record)
+            return False
+        if record.program_key is None:  # runs, but is too deep to be parsed here: nothing to build on
+            return False
+        if record.program_key in self._keys or record.score in self._scores:
+            return False
+        self._keys.add(record.program_key)
+        self._scores.add(record.score)
+        mark = signature(record.program, record.score, record.metrics, self.settings.clusters.depth)
+        self._keep(record, self.clusters.add(mark))
+        return True
+
+    def restart(self, record: CandidateRecord) -> None:
+        """Give up all programs and begin again from one."""
+        self._clear()
+        self.add(record)
+
+    def _keep(self, record: CandidateRecord, cluster: int) -> None:
+        if cluster == len(self._kept):
+            self._kept.append(_Kept(record, record))
+        kept = self._kept[cluster]
+        self._cluster_of[record.id] = cluster
+        if _score(record) > _score(kept.best):
+            kept.best = record
+        if len(record.program) > self.settings.longest_parent:
+            return
+        insort(kept.parents, record, key=_rank)
+        if len(kept.parents) > self.settings.capacity:
+            dropped = kept.parents.pop()
+            if dropped is not kept.leader:
+                del self._cluster_of[dropped.id]
+            if dropped is record:
+                return
+        self._select()
+
+    def _select(self) -> None:
+        fit = sorted((record for kept in self._kept for record in kept.parents), key=_rank)
+        self.population = covering_top(fit, self.settings.capacity, self.cluster_of)
+
+    def cluster_of(self, record: CandidateRecord) -> int:
+        """Index of a kept record's cluster."""
+        return self._cluster_of[record.id]
+
+    @property
+    def buffer(self) -> list[CandidateRecord]:
+        """The programs that are kept whole, by id."""
+        kept = {r.id: r for k in self._kept for r in (k.leader, k.best, *k.parents)}
+        return [kept[number] for number in sorted(kept)]
+
+    @property
+    def best(self) -> CandidateRecord | None:
+        """The best program that may become a parent."""
+        return self.population[0] if self.population else None
+
+    @property
+    def clusters_in_population(self) -> int:
+        """How many clusters the parents come from."""
+        return len({self.cluster_of(record) for record in self.population})
+
+    def cluster_views(self) -> list[ClusterView]:
+        """The island's clusters, the one with the best program first."""
+        parents = Counter(self.cluster_of(record) for record in self.population)
+        views = [
+            ClusterView(kept.leader, kept.best, self.clusters.sizes[cluster], parents[cluster])
+            for cluster, kept in enumerate(self._kept)
+        ]
+        return sorted(views, key=lambda view: -_score(view.best))
+
+    def choose_parent(self, rng: np.random.Generator) -> CandidateRecord:
+        """Draw a parent by score; the members of one cluster share its chances.
+
+        Raises:
+            LookupError: The island holds no program yet.
+        """
+        if not self.population:
+            raise LookupError(f"island {self.index} has no program to start from")
+        scores = np.array([_score(record) for record in self.population])
+        clusters = [self.cluster_of(record) for record in self.population]
+        weights = np.exp((scores - scores.max()) / self.settings.temperature)
+        weights /= [clusters.count(cluster) for cluster in clusters]
+        return self.population[int(rng.choice(len(weights), p=weights / weights.sum()))]
+
+    def choose_worse(self, parent: CandidateRecord, rng: np.random.Generator) -> CandidateRecord | None:
+        """Draw a member that scores lower than ``parent``, None if there is none."""
+        worse = [record for record in self.population if _score(record) < _score(parent)]
+        return worse[int(rng.integers(len(worse)))] if worse else None
+
+
+def _score(record: CandidateRecord) -> float:
+    if record.score is None:
+        raise ValueError(f"candidate {record.id} has no score")
+    return record.score
+
+
+def _rank(record: CandidateRecord) -> tuple[float, int]:
+    """Sorts the best first, the earliest of equals."""
+    return -_score(record), record.id

@@ -1,0 +1,109 @@
+"""What the proposal styles have in common.
+
+A style finds the *holes* of a parent program, the places where it can be rewritten, and turns a parent and a
+hole into a *proposal*: a prompt for a language model, and the two pieces of program text between which the
+completion goes. A proposal is plain data, so it can be stored, compared and assembled anywhere.
+
+Prompts are program text that a base model would continue: a worse program ``f_v0``, the parent ``f_v1``, and
+the beginning of ``f_v2``. They never end in a newline, which would break the tokens that usually span it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from agents.engines.engine import Stop, cut
+from agents.population.candidate import CandidateRecord
+from agents.proposals.source import Source
+
+
+@dataclass(frozen=True)
+class Hole:
+    """A place in a program that a style can rewrite."""
+
+    label: str
+    """Name of the place, equal in all programs that have the same text before it (``window =``)."""
+    line: int
+    """Index of the line it is on."""
+    column: int
+    """Character column at which the rewriting begins."""
+
+
+@dataclass(frozen=True)
+class Showing:
+    """What a prompt shows besides the parent."""
+
+    worse: CandidateRecord | None = None
+    """A program with a lower score, shown before the parent."""
+    notes: Sequence[str] = ()
+    """Facts about the task (observed statistics, a supporter's critique), one comment line each."""
+    variants: Sequence[tuple[float, str]] = ()
+    """Scores and texts of this line in other programs, shown above it, worst first."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """One prompt, and how a completion of it becomes a program."""
+
+    style: str
+    """Name of the style that made it."""
+    parent_id: int
+    """Id of the parent candidate."""
+    hole: str
+    """Label of the hole."""
+    prompt: str
+    """Text to be continued; empty for styles without a model."""
+    avoid: str | None
+    """The parent's own text at the hole, which a completion should differ from; None if that does not
+    matter."""
+    stop: Stop
+    """Where a completion ends."""
+    head: str
+    """Program text before the completion."""
+    tail: str
+    """Program text after the completion."""
+
+    def assemble(self, completion: str) -> str:
+        """The program that ``completion`` makes; anything beyond its end is cut off."""
+        text, _ = cut(completion, self.stop)
+        return self.head + text.rstrip() + self.tail
+
+
+class Style(Protocol):
+    """A way of asking for a new program."""
+
+    @property
+    def name(self) -> str:
+        """The style's name in settings and records."""
+        ...
+
+    def holes(self, program: str) -> list[Hole]:
+        """Places of ``program`` that can be rewritten; none for text the style cannot handle."""
+        ...
+
+    def propose(self, parent: CandidateRecord, hole: Hole, showing: Showing) -> Proposal:
+        """Ask for a new text at ``hole``, one of ``holes(parent.program)``."""
+        ...
+
+    def write(self, proposal: Proposal, n: int, rng: np.random.Generator) -> tuple[str, ...] | None:
+        """``n`` completions, if the style needs no model for them, else None."""
+        ...
+
+
+def versions(source: Source, showing: Showing) -> str:
+    """The prompt's common beginning: imports, notes, the worse program as ``f_v0``, the parent as
+    ``f_v1``."""
+    name = source.function.name
+    parts = [source.before] if source.before else []
+    if showing.notes:
+        parts.append("\n".join(f"# {' '.join(note.split())}" for note in showing.notes))
+    worse = None if showing.worse is None else Source.parse(showing.worse.program, name)
+    # Without a worse program the parent stands in: measured on the embedded model, a second version in sight
+    # raises the share of valid and new edits from a quarter to a third.
+    parts.append((worse or source).function_text(f"{name}_v0"))
+    parts.append(source.function_text(f"{name}_v1"))
+    return "".join(f"{part}\n\n\n" for part in parts)

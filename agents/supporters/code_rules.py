@@ -1,0 +1,216 @@
+"""Rules for any numeric program: its constants, how it forgets, and where its arithmetic can break.
+
+Each rule is a function from a case to findings. The ranges below are the documented judgement of this form of
+the supporter; none of them looks at an expert program.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from agents.proposals.code import Constant, ConstantRole, constants
+from agents.supporters.exploration import bounded_value
+from agents.supporters.findings import Case, Finding, Fix, short
+
+_FACTORS: dict[ConstantRole, tuple[float, float]] = {
+    "window": (0.15, 2.5),
+    "regularisation": (0.1, 5.0),
+    "bonus": (0.1, 3.0),
+    "weight": (0.1, 10.0),
+    "other": (0.3, 3.0),
+}
+"""Range of the factor that a constant is multiplied by. Windows lean to shorter: old data is the usual fault
+where the world drifts."""
+
+_PRIORITIES: dict[ConstantRole, float] = {
+    "window": 3.0, "discount": 3.0, "regularisation": 1.5, "bonus": 1.5, "weight": 2.0, "other": 0.5,
+}  # fmt: skip
+
+_MESSAGES: dict[ConstantRole, str] = {
+    "window": "{name} = {value} fixes how much of the past is used, however fast the world changes.",
+    "discount": "{name} = {value} sets how fast old data fades.",
+    "regularisation": "{name} = {value} pulls the estimate to zero; with little data it decides the outcome.",
+    "bonus": "{name} = {value} sets how much is explored for its own sake.",
+    "weight": "{name} = {value} is a fixed weight.",
+    "other": "{name} = {value} was never varied.",
+}
+
+
+def check_constants(case: Case) -> Iterator[Finding]:
+    """Every tunable constant, with one other value for it."""
+    for group in _tied(constants(case.code)):
+        constant = group[0]
+        value = _other_value(case, constant)
+        if value is None:
+            continue
+        text = short(value)
+        fix = Fix(
+            tuple(case.code.replace(member.node, text) for member in group),
+            f"{constant.name}: {constant.value} to {text}",
+            constant.name,
+            constant.value,
+            value if isinstance(value, int) else float(text),
+        )
+        message = _MESSAGES[constant.role].format(name=constant.name, value=constant.value)
+        priority = _PRIORITIES[constant.role] / (1 if constant.named else 2)
+        yield Finding(constant.role, message, priority, (fix,))
+
+
+def check_forgetting(case: Case) -> Iterator[Finding]:
+    """Loops over past data that add up without ever letting go."""
+    code = case.code
+    for loop in code.nodes(ast.For):
+        sums = [s for s in loop.body if isinstance(s, ast.AugAssign) and isinstance(s.op, ast.Add)]
+        if not sums or not code.names(loop.iter) & _past(case):
+            continue
+        keep = short(1 - case.factor(0.01, 0.1))
+        splices = tuple(
+            code.replace(s, f"{code.text(s.target)} = {keep} * {code.text(s.target)} + {code.text(s.value)}")
+            for s in sums
+        )
+        message = (
+            "Old and new samples are added up with equal weight; where the world drifts, old ones mislead."
+        )
+        yield Finding("forgetting", message, 3.0, (Fix(splices, f"let sums fade by {keep} per sample"),))
+
+
+def check_products(case: Case) -> Iterator[Finding]:
+    """Products ``X.T @ y`` over samples, in which every sample counts alike."""
+    code, past = case.code, _past(case)
+    sampled = {
+        target.id
+        for statement in code.nodes(ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name) and code.names(statement.value) & past
+    }
+    transposed = [
+        node.left
+        for node in code.nodes(ast.BinOp)
+        if isinstance(node.op, ast.MatMult) and isinstance(node.left, ast.Attribute) and node.left.attr == "T"
+    ]
+    products = [node for node in transposed if code.names(node.value) & (sampled | past)]
+    if products and not code.names(code.function) & {"arange", "decay", "discount", "weights"}:
+        keep = short(1 - case.factor(0.01, 0.1))
+        splices = tuple(
+            code.wrap(node, "(", f" * {keep} ** np.arange(len({code.text(node.value)}))[::-1])")
+            for node in products
+        )
+        message = "Samples count alike up to the window's edge; where the world drifts, old ones mislead."
+        yield Finding(
+            "forgetting", message, 3.0, (Fix(splices, f"weigh a sample by {keep} per step of age"),)
+        )
+
+
+def check_history(case: Case) -> Iterator[Finding]:
+    """Loops over an argument as a whole, without a window."""
+    for loop in case.code.nodes(ast.For):
+        if isinstance(loop.iter, ast.Name) and loop.iter.id in _past(case):
+            window = int(case.factor(8, 120))
+            fix = Fix(
+                (case.code.wrap(loop.iter, "", f"[-{window}:]"),), f"use the last {window} samples only"
+            )
+            slow = 2.0 if case.failed_with("timeout", "time limit") else 1.0
+            message = f"Every step walks through all of {loop.iter.id}: slow, and blind to change."
+            yield Finding("history", message, 2.0 * slow, (fix,))
+
+
+def check_singular(case: Case) -> Iterator[Finding]:
+    """Inverses and solutions of matrices that nothing keeps regular."""
+    code = case.code
+    regular = bool(code.names(code.tree) & {"eye", "identity", "pinv", "lstsq"})
+    singular = case.failed_with("singular", "linalg")
+    if regular and not singular:
+        return
+    for call in code.nodes(ast.Call):
+        if code.text(call.func) not in ("np.linalg.inv", "np.linalg.solve") or not call.args:
+            continue
+        matrix, ridge = code.text(call.args[0]), short(case.factor(0.01, 3))
+        splice = code.replace(call.args[0], f"{matrix} + {ridge} * np.eye(len({matrix}))")
+        message = f"{code.text(call.func)} of a matrix that nothing keeps regular."
+        priority = 4.0 if singular else 2.5
+        yield Finding("regularisation", message, priority, (Fix((splice,), f"add a ridge of {ridge}"),))
+
+
+def check_ridge(case: Case) -> Iterator[Finding]:
+    """A ridge of fixed strength one: an identity matrix without a factor."""
+    for call in case.code.nodes(ast.Call):
+        parent = case.code.parents[call]
+        scaled = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult)
+        if case.code.text(call.func) != "np.eye" or scaled:
+            continue
+        ridge = short(case.factor(0.05, 5))
+        fix = Fix((case.code.wrap(call, f"{ridge} * ", ""),), f"scale the ridge by {ridge}")
+        yield Finding("regularisation", "The ridge is an identity matrix that was never scaled.", 1.5, (fix,))
+
+
+def check_roots(case: Case) -> Iterator[Finding]:
+    """Roots of what may be negative. Patched only once something did leave the real numbers."""
+    for call in case.code.nodes(ast.Call):
+        if case.code.text(call.func) != "np.sqrt" or len(call.args) != 1:
+            continue
+        inside = call.args[0]
+        if isinstance(inside, ast.Constant) or case.code.names(inside) & {"maximum", "abs", "clip"}:
+            continue
+        fix = Fix((case.code.wrap(inside, "np.maximum(", ", 0.0)"),), "keep the root real")
+        yield _guard(case, "root", f"{case.code.text(call)[:60]} is NaN below zero.", fix)
+
+
+def check_quotients(case: Case) -> Iterator[Finding]:
+    """Divisors that no constant keeps away from zero. Patched only once something did go wrong."""
+    for node in case.code.nodes(ast.BinOp):
+        if isinstance(node.op, ast.Div) and isinstance(node.right, ast.Name | ast.Attribute | ast.Call):
+            fix = Fix((case.code.wrap(node.right, "(", " + 1e-6)"),), "keep the quotient finite")
+            yield _guard(case, "quotient", f"{case.code.text(node)[:60]} can divide by zero.", fix)
+
+
+def check_memory(case: Case) -> Iterator[Finding]:
+    """Past data that is handed in and never read."""
+    for name in case.code.arguments:
+        if name == "history" and name not in case.code.names(case.code.function):
+            yield Finding("unread", f"{name} is never read: nothing can be learnt from it.", 3.5)
+
+
+def check_exploration(case: Case) -> Iterator[Finding]:
+    """A choice among alternatives that never explores."""
+    names = {name.lower() for name in case.code.names(case.code.function)}
+    chooses = any("argmax" in name or "argmin" in name for name in names)
+    explores = any(
+        word in name for name in names for word in ("sqrt", "random", "bonus", "normal", "sample", "ucb")
+    )
+    if chooses and not explores:
+        message = "The choice is greedy: nothing rewards an alternative for being uncertain."
+        yield Finding("greedy", message, 1.0)
+
+
+def _tied(found: list[Constant]) -> list[list[Constant]]:
+    """The constants, windows of equal length in one group: arrays cut at different lengths no longer fit."""
+    groups: dict[object, list[Constant]] = {}
+    for index, constant in enumerate(found):
+        tied = constant.role == "window" and not constant.named
+        groups.setdefault(("window", constant.value) if tied else index, []).append(constant)
+    return list(groups.values())
+
+
+def _other_value(case: Case, constant: Constant) -> float | None:
+    value = constant.value
+    if constant.role == "discount" and 0 < value <= 1:
+        if isinstance(value, int) or value == 1:
+            return 1 - case.factor(0.005, 0.1)
+        return min(0.9999, max(0.01, 1 - (1 - value) * case.factor(0.2, 5)))
+    low, high = _FACTORS.get(constant.role, _FACTORS["other"])
+    proposed = value * case.factor(low, high)
+    if constant.role in ("regularisation", "bonus", "weight"):
+        value = float(value)  # `lam = 1` may become 0.4
+    return bounded_value(value, proposed)
+
+
+def _past(case: Case) -> set[str]:
+    """Arguments that may hold past data: all but what describes the present step."""
+    return set(case.code.arguments) - {"context", "t", "extras"}
+
+
+def _guard(case: Case, kind: str, message: str, fix: Fix) -> Finding:
+    if case.failed_with("nan", "finite", "zero", "invalid value", "overflow", "domain"):
+        return Finding(kind, message, 3.0, (fix,))
+    return Finding(kind, message, 0.3)

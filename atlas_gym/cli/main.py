@@ -1,0 +1,175 @@
+"""Evaluate a program, list or serve the environments, examine the machine, generate the gallery."""
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gymnasium.error import DependencyNotInstalled
+
+from atlas_gym.cli.gallery import write_gallery
+from atlas_gym.cli.serve import add_serve
+from atlas_gym.envs.feedback import feedback_text
+from atlas_gym.evaluation import ConfinementError, Evaluation, EvaluatorPool, Limits
+from atlas_gym.evaluation.pool import core_count
+from atlas_gym.intervals import Interval, mean_interval
+from atlas_gym.tasks.problem import SPLITS, Problem
+from atlas_gym.tasks.registration import constants_from, load_problem, packaged_ids
+
+_EXPECTED_ERRORS = (
+    ValueError,
+    TypeError,
+    OSError,
+    ConfinementError,
+    DependencyNotInstalled,
+    ModuleNotFoundError,
+)
+"""What a wrong argument or a missing part of the machine raises: worth a line, not a traceback."""
+
+_READ_CHARS = 2**20
+"""As much of a file is read. Every task's limit on a program is far below it, and says so."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 fine, 1 program or machine failed, 2 wrong usage."""
+    options = _parser().parse_args(arguments)
+    try:
+        code = options.command(options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # whoever reads the output has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except _EXPECTED_ERRORS as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m atlas_gym", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_evaluate(commands)
+    listing = commands.add_parser("list", help="list the environments")
+    listing.set_defaults(command=_list)
+    examination = commands.add_parser("doctor", help="say which confinement layers this machine gives")
+    examination.set_defaults(command=_doctor)
+    add_serve(commands)
+    page = commands.add_parser("gallery", help="score all expert programs and write the page")
+    page.add_argument(
+        "env_ids", nargs="*", default=packaged_ids(), metavar="ENV_ID", help="default: all environments"
+    )
+    page.add_argument("--seeds", type=int, default=16, help="held-out tasks per preset (default 16)")
+    page.add_argument(
+        "--workers", type=int, default=core_count(), help="evaluations at a time (default: all cores)"
+    )
+    page.add_argument("--presets", nargs="*", default=(), help="presets to show (default: all)")
+    page.add_argument("--output", type=Path, default=Path("docs/gallery.md"), help="default docs/gallery.md")
+    page.set_defaults(command=_gallery)
+    return parser
+
+
+def _add_evaluate(commands: Any) -> None:
+    evaluate = commands.add_parser("evaluate", help="score a program file")
+    evaluate.add_argument("env_id", help="an id that `list` shows")
+    evaluate.add_argument(
+        "program", type=Path, help="file with the program, or the name of an expert program"
+    )
+    evaluate.add_argument("--seeds", type=int, default=16, help="number of tasks (default 16)")
+    evaluate.add_argument("--first-seed", type=int, default=0, help="seed of the first task (default 0)")
+    evaluate.add_argument("--split", choices=SPLITS, default="train", help="family of tasks (default train)")
+    evaluate.add_argument(
+        "--workers", type=int, default=core_count(), help="evaluations at a time (default: all cores)"
+    )
+    evaluate.add_argument("--unconfined", action="store_true", help="run the program without confinement")
+    evaluate.add_argument(
+        "--set", nargs="*", default=(), metavar="NAME=VALUE", help="constants, e.g. preset=paper horizon=500"
+    )
+    evaluate.set_defaults(command=_evaluate)
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    problem = load_problem(options.env_id, **constants_from(options.set))
+    program = _program(options.program, problem)
+    tasks = [problem.task(options.first_seed + i, options.split) for i in range(options.seeds)]
+    if not tasks:
+        raise ValueError("--seeds is at least 1")
+    confinement = "unconfined" if options.unconfined else "default"
+    with EvaluatorPool(min(options.workers, len(tasks)), confinement=confinement) as pool:
+        futures = [pool.submit(program, task) for task in tasks]
+        evaluations = [future.result() for future in futures]
+    print(f"{options.env_id}  {options.program}  {len(tasks)} seeds of {options.split}")
+    print(_report(evaluations, tasks[0].limits))
+    return 0 if all(evaluation.ok for evaluation in evaluations) else 1
+
+
+def _program(path: Path, problem: Problem) -> str:
+    """The text of a file, or of the expert program of that name."""
+    experts = problem.experts()
+    if path.is_file():
+        try:
+            with path.open(encoding="utf-8") as file:
+                return file.read(_READ_CHARS)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is no program: it is not UTF-8 text ({error.reason})") from None
+    if str(path) in experts:
+        return experts[str(path)].program
+    raise ValueError(f"{path} is neither a file nor an expert program; those are {', '.join(experts)}")
+
+
+def _report(evaluations: Sequence[Evaluation], limits: Limits) -> str:
+    counts = Counter(str(evaluation.status) for evaluation in evaluations)
+    failed = next((evaluation for evaluation in evaluations if not evaluation.ok), None)
+    lines = [("status", ", ".join(f"{status} {count}" for status, count in counts.most_common()))]
+    if failed is None:
+        lines.append(("score", _shown([e.score for e in evaluations if e.score is not None])))
+        lines.append(("normalized", _shown([e.metrics["normalized_score"] for e in evaluations])))
+    else:
+        lines.append(("score", "none: every seed has to end in ok"))
+    wall, cpu, memory = (
+        [getattr(e, name) for e in evaluations] for name in ("wall_s", "cpu_s", "peak_memory_mb")
+    )
+    lines.append(
+        ("time", f"{mean_interval(wall).mean:.3f} s wall, {mean_interval(cpu).mean:.3f} s CPU per seed")
+    )
+    lines.append(("memory", f"{max(memory):.0f} MB at most"))
+    lines.append(("layers", ", ".join(evaluations[-1].layers) or "none"))
+    lines.append(("feedback", feedback_text(failed or evaluations[-1], limits)))
+    return "\n".join(f"{name:<11}{text.replace(chr(10), chr(10) + ' ' * 11)}" for name, text in lines)
+
+
+def _shown(values: Sequence[float]) -> str:
+    interval: Interval = mean_interval(values)
+    if len(values) == 1:
+        return f"{interval.mean:.4f}  (one seed: no interval)"
+    return f"{interval.mean:.4f}  95 % interval over seeds [{interval.low:.4f}, {interval.high:.4f}]"
+
+
+def _list(options: argparse.Namespace) -> int:
+    for env_id in packaged_ids():
+        print(env_id)
+        try:
+            problem = load_problem(env_id)
+        except (DependencyNotInstalled, ModuleNotFoundError) as error:
+            print(f"  not usable here: {error}")
+            continue
+        print(f"  a program defines   {problem.spec.signature}")
+        print(f"  presets             {', '.join(problem.presets)}")
+        print(f"  expert programs     {', '.join(problem.experts())}")
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from atlas_gym.evaluation import doctor
+
+    return doctor.main()
+
+
+def _gallery(options: argparse.Namespace) -> int:
+    if options.seeds < 1:
+        raise ValueError("--seeds is at least 1")
+    write_gallery(options.output, options.env_ids, options.presets, options.seeds, options.workers)
+    print(f"wrote {options.output}")
+    return 0

@@ -1,0 +1,59 @@
+"""`python -m atlas_gym serve`: its options, and where the token comes from."""
+
+import argparse
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+TOKEN_VARIABLE = "ATLAS_GYM_TOKEN"
+
+
+def add_serve(commands: Any) -> None:
+    """Add the command to those of `python -m atlas_gym`."""
+    parser = commands.add_parser("serve", help="serve an environment to OpenEnv clients")
+    parser.add_argument("env_id", help="an id that `list` shows")
+    parser.add_argument("--host", default="127.0.0.1", help="default: this machine alone")
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--token-file", type=Path, help=f"default: ${TOKEN_VARIABLE}, else a new token")
+    parser.add_argument("--workers", type=int, default=2, help="programs at a time (default 2)")
+    parser.add_argument("--sessions", type=int, default=64, help="sessions at a time (default 64)")
+    parser.add_argument("--max-bytes", type=int, default=262_144, help="greatest request (default 262144)")
+    parser.add_argument("--turns", type=int, default=1, help="programs per episode (default 1)")
+    parser.add_argument(
+        "--set", nargs="*", default=(), metavar="NAME=VALUE", help="the environment's constants"
+    )
+    parser.set_defaults(command=_serve)
+
+
+def token(file: Path | None) -> tuple[str, bool]:
+    """The token, and whether it is new; never an argument, which every user of the machine could read."""
+    if file is not None:
+        return file.read_text(encoding="utf-8").strip(), False
+    given = os.environ.get(TOKEN_VARIABLE, "")
+    return (given, False) if given else (secrets.token_urlsafe(24), True)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from atlas_gym.bridges.openenv import ServerSettings, serve
+    from atlas_gym.tasks.registration import constants_from
+
+    secret, new = token(options.token_file)
+    settings = ServerSettings(
+        options.env_id,
+        secret,
+        constants_from(options.set),
+        turns=options.turns,
+        workers=options.workers,
+        sessions=options.sessions,
+        max_bytes=options.max_bytes,
+    )
+    if new:
+        print(f"token: {secret}", flush=True)
+    if options.host not in _LOCAL:
+        print("Others can connect, and the connection is not encrypted: put TLS before it.", file=sys.stderr)
+    print(f"serving {options.env_id} on {options.host}:{options.port}", flush=True)
+    serve(settings, options.host, options.port)
+    return 0

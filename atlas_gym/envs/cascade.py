@@ -1,0 +1,59 @@
+"""Evaluating a batch in two stages: everything on a short task, only the promising part on the full one.
+
+The two tasks have different scales, so a score on the short one never leaves this module: a program that stops
+there has the status `screened` and no score, as if it had failed. Programs are compared with those of the same
+task only; one that is alone with its task is always evaluated in full.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from atlas_gym.evaluation.pool import EvaluatorPool
+from atlas_gym.evaluation.protocols import Task
+from atlas_gym.evaluation.result import Evaluation, Status
+
+
+@dataclass(frozen=True)
+class Cascade:
+    """Settings of the two-stage evaluation."""
+
+    keep: float = 0.5
+    """Share of the valid programs of each task that go on to the full evaluation, rounded up; in (0, 1]."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.keep <= 1:
+            raise ValueError(f"keep is {self.keep}; it is a share in (0, 1]")
+
+
+def evaluate_all(pool: EvaluatorPool, programs: Sequence[str], tasks: Sequence[Task]) -> list[Evaluation]:
+    """Evaluate programs[i] on tasks[i], all at once; results in the same order."""
+    futures = [pool.submit(program, task) for program, task in zip(programs, tasks, strict=True)]
+    return [future.result() for future in futures]
+
+
+def evaluate_in_stages(
+    pool: EvaluatorPool,
+    programs: Sequence[str],
+    short_tasks: Sequence[Task],
+    tasks: Sequence[Task],
+    cascade: Cascade,
+) -> tuple[list[Evaluation], list[bool]]:
+    """Evaluate on the short tasks, then the best on the full ones; also say which went on."""
+    short = evaluate_all(pool, programs, short_tasks)
+    promising = _promising(short, tasks, cascade.keep)
+    full = evaluate_all(pool, [programs[i] for i in promising], [tasks[i] for i in promising])
+    evaluations = [Evaluation(Status.SCREENED, None) if evaluation.ok else evaluation for evaluation in short]
+    for index, evaluation in zip(promising, full, strict=True):
+        evaluations[index] = evaluation
+    went_on = set(promising)
+    return evaluations, [index in went_on for index in range(len(programs))]
+
+
+def _promising(evaluations: Sequence[Evaluation], tasks: Sequence[Task], keep: float) -> list[int]:
+    """Indices of each task's best share of the programs with a score; ties go to the earlier."""
+    groups: dict[Task, list[tuple[float, int]]] = {}
+    for index, (evaluation, task) in enumerate(zip(evaluations, tasks, strict=True)):
+        if evaluation.score is not None:
+            groups.setdefault(task, []).append((-evaluation.score, index))
+    return sorted(i for group in groups.values() for _, i in sorted(group)[: math.ceil(keep * len(group))])

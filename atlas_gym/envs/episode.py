@@ -1,0 +1,120 @@
+"""One episode, apart from Gymnasium and from the evaluator: task, turns, incumbent and their texts.
+
+The single and the vector environment both play episodes through this class, so that they cannot differ.
+"""
+
+import difflib
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, SupportsIndex
+
+from atlas_gym.envs.feedback import code_block, feedback_text, limits_text
+from atlas_gym.evaluation.result import Evaluation
+from atlas_gym.tasks.problem import Problem
+
+
+@dataclass(frozen=True)
+class EpisodeSettings:
+    """What an environment fixes for all of its episodes."""
+
+    turns: int = 1
+    """Programs per episode; more than one lets a learner revise its program after the feedback."""
+    split: str = "train"
+    """Family of seeds: `train` or `held_out`."""
+    start: str = "named"
+    """Key of `TaskSpec.starts`: the program shown before any has been scored."""
+    task_seed: int | None = None
+    """The task of every episode; by default each episode poses another."""
+
+    def __post_init__(self) -> None:
+        if self.turns < 1:
+            raise ValueError(f"turns is {self.turns}; an episode has at least one")
+
+
+def known_options(options: Mapping[str, Any] | None, known: tuple[str, ...]) -> Mapping[str, Any]:
+    """The options of a reset; ValueError for a key that is not known, with the nearest that is."""
+    for key in options or {}:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
+            raise ValueError(f"reset has no option {key!r}; did you mean {near!r}?")
+    return options or {}
+
+
+def plain_seed(seed: SupportsIndex | None) -> int | None:
+    """A seed as Gymnasium takes it, whatever kind of integer it was; TypeError for anything else."""
+    return None if seed is None else operator.index(seed)
+
+
+class Episode:
+    """The course of one episode: `record` every evaluation, read `observation` and `info` after each."""
+
+    def __init__(self, problem: Problem, settings: EpisodeSettings, task_seed: int):
+        if settings.start not in problem.spec.starts:
+            raise ValueError(f"start is {settings.start!r}; there are {', '.join(problem.spec.starts)}")
+        self.problem = problem
+        self.settings = settings
+        self.task_seed = task_seed
+        self.task = problem.task(task_seed, settings.split)
+        self.turn = 0
+        self.last: Evaluation | None = None
+        self.incumbent: str | None = None
+        self.incumbent_score: float | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether all turns are taken."""
+        return self.turn >= self.settings.turns
+
+    def record(self, program: str, evaluation: Evaluation) -> float:
+        """Count a turn, keep the program if it is the best so far, and return the reward."""
+        self.turn += 1
+        self.last = evaluation
+        self.offer(program, evaluation)
+        return self.problem.spec.worst_score if evaluation.score is None else evaluation.score
+
+    def offer(self, program: str, evaluation: Evaluation) -> None:
+        """Make a program the incumbent if it scored higher than all before it."""
+        if evaluation.score is None:  # it failed, or a cascade did not evaluate it in full
+            return
+        if self.incumbent_score is None or evaluation.score > self.incumbent_score:
+            self.incumbent, self.incumbent_score = program, evaluation.score
+
+    def install(self, program: str, evaluation: Evaluation) -> None:
+        """Make a program that the caller brought the incumbent; ValueError if it failed."""
+        if not evaluation.ok:
+            raise ValueError(f"the incumbent program failed: {evaluation.status}: {evaluation.detail}")
+        self.offer(program, evaluation)
+
+    def observation(self) -> str:
+        """The task, the incumbent or a program to start from, and the feedback on the last program."""
+        parts = [self.problem.spec.description.rstrip(), f"Limits: {limits_text(self.task.limits)}"]
+        if self.incumbent is not None:
+            parts.append(
+                f"Best program so far, score {self.incumbent_score:.4f}:\n{code_block(self.incumbent)}"
+            )
+        else:
+            start = self.problem.spec.starts[self.settings.start]
+            parts.append(f"No program has been scored yet. A valid one to start from:\n{code_block(start)}")
+        if self.last is not None:
+            parts.append(f"Feedback on the last program:\n{self.feedback()}")
+        return "\n\n".join(parts) + "\n"
+
+    def feedback(self) -> str:
+        """The feedback on the last program; empty before the first."""
+        return feedback_text(self.last, self.task.limits) if self.last is not None else ""
+
+    def info(self) -> dict[str, Any]:
+        """The same keys at every reset and step, free of wall-clock times; None where there is no value."""
+        metrics = dict(self.last.metrics) if self.last is not None and self.last.ok else {}
+        return {
+            "status": str(self.last.status) if self.last is not None else None,
+            "score": self.last.score if self.last is not None else None,
+            "normalized_score": metrics.get("normalized_score"),
+            "metrics": {name: metrics.get(name) for name in self.problem.metric_names},
+            "feedback": self.feedback(),
+            "incumbent": self.incumbent,
+            "incumbent_score": self.incumbent_score,
+            "task_seed": self.task_seed,
+            "turn": self.turn,
+        }

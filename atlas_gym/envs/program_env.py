@@ -1,0 +1,147 @@
+"""The environment that all of this package's environments are: a program in, its score out.
+
+A subclass only documents itself and names the `Problem` that it poses. The evaluator (a fork server with
+confined workers) is started at the first step; environments of one process share it, and the last one to be
+closed ends it. Copies and pickles of an environment work and take their own share.
+"""
+
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
+
+import gymnasium as gym
+import numpy as np
+
+from atlas_gym.envs.episode import Episode, EpisodeSettings, known_options, plain_seed
+from atlas_gym.envs.spaces import Source
+from atlas_gym.evaluation.evaluator import check_confinement
+from atlas_gym.evaluation.result import Evaluation
+from atlas_gym.evaluation.shared import Lease
+from atlas_gym.tasks.problem import Problem
+
+#: Room for the description, the incumbent (as long as an action) and the feedback.
+_TEXT_BESIDE_INCUMBENT = 32768
+
+
+def program_space(problem: Problem, limits_chars: int) -> Source:
+    """The action space of a problem: texts up to the evaluator's limit, samples from programs that work."""
+    pool = [*problem.spec.starts.values(), *(expert.program for expert in problem.experts().values())]
+    return Source(limits_chars, pool=pool)
+
+
+def prompt_space(action_space: Source) -> Source:
+    """The observation space that goes with an action space."""
+    return Source(action_space.max_length + _TEXT_BESIDE_INCUMBENT, pool=action_space.pool)
+
+
+def task_seed_for(settings: EpisodeSettings, seed: int | None, rng: np.random.Generator) -> int:
+    """The task of a new episode: the fixed one, else the seed given to reset, else a random one."""
+    if settings.task_seed is not None:
+        return settings.task_seed
+    return int(rng.integers(2**48)) if seed is None else seed
+
+
+class ProgramEnv(gym.Env[str, str]):
+    """Base of the environments whose action is a program; see the registered ones for what programs do.
+
+    Args:
+        turns: Programs per episode.
+        split: `train` or `held_out`.
+        start: The program shown before any has been scored: `named`, `inlined` or `scratch`.
+        task_seed: Pose this task in every episode, whatever the seed given to `reset`.
+        confinement: `default` for the layers that Linux gives without root, `unconfined` for none, or the
+            names of the layers that must be achieved (`python -m atlas_gym doctor` lists them).
+        render_mode: `ansi`, `rgb_array` or None.
+        constants: The problem's own keywords: a `preset` and what differs from it.
+    """
+
+    problem_type: type[Problem]
+    """The problem that a subclass poses."""
+    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 1}  # noqa: RUF012 - as Gymnasium has it
+
+    def __init__(
+        self,
+        *,
+        turns: int = 1,
+        split: str = "train",
+        start: str = "named",
+        task_seed: int | None = None,
+        confinement: str | Sequence[str] = "default",
+        render_mode: str | None = None,
+        **constants: Any,
+    ):
+        self.problem = self.problem_type.from_keywords(**constants)
+        self.settings = EpisodeSettings(turns, split, start, task_seed)
+        check_confinement(confinement)
+        self.confinement = confinement
+        self.render_mode = render_mode
+        self._lease: Lease | None = None
+        self._needs_reset = True
+        # Building an episode checks split and start now rather than at the first reset.
+        self._episode = Episode(self.problem, self.settings, task_seed=0)
+        self.action_space = program_space(self.problem, self._episode.task.limits.source_chars)
+        self.observation_space = prompt_space(self.action_space)
+
+    @property
+    def last_evaluation(self) -> Evaluation | None:
+        """All about the last program, also what `info` leaves out: times, memory, layers, traces."""
+        return self._episode.last
+
+    def reset(
+        self, *, seed: SupportsIndex | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Pose a new task.
+
+        Args:
+            seed: Poses exactly `atlas_gym.make_task(..., seed=seed)`; without it, the next task of the
+                current stream.
+            options: `incumbent` is a program that is evaluated now and shown as the best so far.
+
+        Raises:
+            ValueError: If the incumbent fails, or there is no such option.
+            InfrastructureError: If the machine fails to evaluate the incumbent.
+        """
+        known = known_options(options, ("incumbent",))
+        seed = plain_seed(seed)
+        super().reset(seed=seed)
+        task_seed = task_seed_for(self.settings, seed, self.np_random)
+        self._episode = Episode(self.problem, self.settings, task_seed)
+        if known.get("incumbent") is not None:
+            self._episode.install(known["incumbent"], self._evaluate(known["incumbent"]))
+        self._needs_reset = False
+        return self._episode.observation(), self._episode.info()
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Evaluate a program on the current task; the reward is its score, or the worst score if it fails.
+
+        Raises `InfrastructureError` if the machine fails to evaluate it, again and again: no turn is taken then, and
+        the step may be repeated once the machine is well.
+        """
+        if self._needs_reset:
+            raise gym.error.ResetNeeded("the episode is over: call reset() before the next step()")
+        reward = self._episode.record(action, self._evaluate(action))
+        self._needs_reset = self._episode.over
+        return self._episode.observation(), reward, self._episode.over, False, self._episode.info()
+
+    def render(self) -> Any:
+        """Draw the last evaluation, as `render_mode` says."""
+        if self.render_mode == "ansi":
+            return self.problem.text(self.last_evaluation)
+        if self.render_mode == "rgb_array":
+            return self.problem.image(self.last_evaluation)
+        gym.logger.warn('render() was called without a render mode; pass render_mode="ansi" or "rgb_array"')
+        return None
+
+    def close(self) -> None:
+        """Give up the evaluator, whose processes end unless another environment uses them."""
+        if self._lease is not None:
+            self._lease.close()
+            self._lease = None
+
+    def _evaluate(self, program: str) -> Evaluation:
+        if self._lease is None:
+            self._lease = Lease(self.confinement)
+        return self._lease.evaluate(program, self._episode.task)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Processes cannot be copied or pickled; the copy takes a lease of its own at its first step.
+        return {**self.__dict__, "_lease": None}

@@ -1,0 +1,221 @@
+"""Many programs at a time: a vector environment whose batch runs on a pool of evaluators.
+
+Gymnasium's own vectorizers run one environment per copy. Here one object holds the episodes and one pool
+does all the evaluations, results in the order of the actions: a program that hangs occupies one worker until
+its own limit, and the others go on. Episodes reset in the step that ends them (SAME_STEP): the usual
+NEXT_STEP would throw away every second program of a one-step episode.
+"""
+
+import operator
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from atlas_gym.envs.cascade import Cascade, evaluate_all, evaluate_in_stages
+from atlas_gym.envs.episode import Episode, EpisodeSettings, known_options, plain_seed
+from atlas_gym.envs.program_env import program_space, prompt_space, task_seed_for
+from atlas_gym.evaluation.pool import EvaluatorPool, core_count
+from atlas_gym.evaluation.result import Evaluation
+from atlas_gym.tasks.problem import Problem
+
+Texts = tuple[str, ...]
+
+_SCORES = ("score", "normalized_score", "incumbent_score")
+"""Entries of `info` that are numbers where there is a value."""
+
+
+class ProgramVectorEnv(VectorEnv):
+    """A batch of episodes of one problem, evaluated together.
+
+    Args:
+        num_envs: Programs per step.
+        workers: Evaluators in the pool; by default one per usable CPU, and at most one per program.
+        cascade: Evaluate the batch in two stages; programs of the same task (see `task_seed`) compete for the
+            second. `info["full"]` says which went through both; the others have the status `screened`, or
+            that of their failure, and the worst score as reward.
+        turns, split, start, task_seed, confinement, render_mode, constants: As for `ProgramEnv`.
+    """
+
+    problem_type: type[Problem]
+    """The problem that a subclass poses."""
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        workers: int | None = None,
+        cascade: Cascade | None = None,
+        turns: int = 1,
+        split: str = "train",
+        start: str = "named",
+        task_seed: int | None = None,
+        confinement: str | Sequence[str] = "default",
+        render_mode: str | None = None,
+        **constants: Any,
+    ):
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["ansi", "rgb_array"]}
+        self.problem = self.problem_type.from_keywords(**constants)
+        self.num_envs = num_envs
+        self.workers = workers or min(num_envs, core_count())
+        self.cascade = cascade
+        self.settings = EpisodeSettings(turns, split, start, task_seed)
+        self.confinement = confinement
+        self.render_mode = render_mode
+        self._pool: EvaluatorPool | None = None
+        self._generators: list[np.random.Generator] = []
+        self._episodes = [Episode(self.problem, self.settings, task_seed=0) for _ in range(num_envs)]
+        self._ended = list(self._episodes)
+        self.single_action_space = program_space(self.problem, self._episodes[0].task.limits.source_chars)
+        self.single_observation_space = prompt_space(self.single_action_space)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+
+    @property
+    def last_evaluations(self) -> tuple[Evaluation | None, ...]:
+        """The evaluation of each of the last step's programs, with times and traces."""
+        return tuple(episode.last for episode in self._ended)
+
+    def reset(
+        self,
+        *,
+        seed: SupportsIndex | Sequence[SupportsIndex | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Texts, dict[str, Any]]:
+        """Pose new tasks.
+
+        Args:
+            seed: One seed per program, or the first of consecutive ones; without it the streams go on.
+            options: `incumbent` is a program, or one (or None) per episode, that is evaluated now and shown as
+                the best so far. `reset_mask`, boolean of shape (num_envs,), says which episodes begin anew.
+
+        Raises:
+            ValueError: If an incumbent fails, there is no such option, or something has not num_envs entries.
+            InfrastructureError: If the machine fails to evaluate an incumbent.
+        """
+        known, seeds = known_options(options, ("incumbent", "reset_mask")), self._seeds(seed)
+        chosen = self._chosen(known.get("reset_mask"))
+        if not self._generators:
+            self._generators = [seeding.np_random()[0] for _ in range(self.num_envs)]
+        for index in chosen:
+            if (single := seeds[index]) is not None:
+                self._generators[index] = seeding.np_random(single)[0]
+            self._begin(index, single)
+            self._ended[index] = self._episodes[index]
+        self._install(chosen, known.get("incumbent"))
+        infos: dict[str, Any] = {}
+        for index in chosen:
+            infos = self._add_info(infos, self._episodes[index].info(), index)
+        return self._observations(), infos
+
+    def step(
+        self, actions: Sequence[str]
+    ) -> tuple[Texts, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Evaluate one program per episode; what ends is in `final_obs` and `final_info`, and begins anew.
+
+        Raises `InfrastructureError` if the machine fails to evaluate one, again and again: no turn is taken then,
+        and the step may be repeated once the machine is well.
+        """
+        if not self._generators:
+            raise gym.error.ResetNeeded("call reset() before the first step()")
+        if len(actions) != self.num_envs:
+            raise ValueError(f"{len(actions)} programs for num_envs={self.num_envs}")
+        evaluations, full = self._evaluate(actions)
+        self._ended = list(self._episodes)
+        rewards = np.zeros(self.num_envs)
+        infos: dict[str, Any] = {}
+        for index, episode in enumerate(self._ended):
+            rewards[index] = episode.record(actions[index], evaluations[index])
+            info = {**episode.info(), "full": full[index]}
+            if episode.over:
+                final = {"final_obs": episode.observation(), "final_info": info}
+                infos = self._add_info(infos, final, index)
+                self._begin(index, None)
+                info = {**self._episodes[index].info(), "full": full[index]}
+            infos = self._add_info(infos, info, index)
+        ended = np.array([episode.over for episode in self._ended])
+        return self._observations(), rewards, ended, np.zeros_like(ended), infos
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Draw the last evaluation of every episode, as `render_mode` says."""
+        if self.render_mode == "ansi":
+            return tuple(self.problem.text(evaluation) for evaluation in self.last_evaluations)
+        if self.render_mode == "rgb_array":
+            return tuple(self.problem.image(evaluation) for evaluation in self.last_evaluations)
+        return None
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Stop the pool's processes."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    def _seeds(self, seed: Any) -> list[int | None]:
+        if seed is None:
+            return [None] * self.num_envs
+        if np.ndim(seed) == 0:
+            first = operator.index(seed)
+            return list(range(first, first + self.num_envs))
+        if len(seed) != self.num_envs:
+            raise ValueError(f"{len(seed)} seeds for num_envs={self.num_envs}")
+        return [plain_seed(single) for single in seed]
+
+    def _chosen(self, mask: Any) -> list[int]:
+        """Indices of the episodes to begin anew."""
+        if mask is None:
+            return list(range(self.num_envs))
+        mask = np.asarray(mask)
+        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
+            raise ValueError(f"reset_mask must be boolean of shape ({self.num_envs},), got {mask!r}")
+        if not self._generators:
+            raise ValueError("reset without reset_mask first: the other episodes have not begun")
+        return [int(index) for index in np.flatnonzero(mask)]
+
+    def _install(self, chosen: Sequence[int], incumbents: str | Sequence[str | None] | None) -> None:
+        """Evaluate the incumbents that the caller brought, and give them to their episodes."""
+        given = [incumbents] * self.num_envs if isinstance(incumbents, str | None) else list(incumbents)
+        if len(given) != self.num_envs:
+            raise ValueError(f"{len(given)} incumbents for num_envs={self.num_envs}")
+        brought = {index: program for index in chosen if (program := given[index]) is not None}
+        if not brought:
+            return
+        tasks = [self._episodes[index].task for index in brought]
+        evaluations = evaluate_all(self._running_pool(), list(brought.values()), tasks)
+        for (index, program), evaluation in zip(brought.items(), evaluations, strict=True):
+            self._episodes[index].install(program, evaluation)
+
+    def _begin(self, index: int, seed: int | None) -> None:
+        task_seed = task_seed_for(self.settings, seed, self._generators[index])
+        self._episodes[index] = Episode(self.problem, self.settings, task_seed)
+
+    def _observations(self) -> Texts:
+        return tuple(episode.observation() for episode in self._episodes)
+
+    def _add_info(
+        self, vector_infos: dict[str, Any], env_info: dict[str, Any], env_num: int
+    ) -> dict[str, Any]:
+        """As Gymnasium's, but numbers stay numbers: NaN where there is none, so that the type never changes."""
+        numbers = (*_SCORES, *self.problem.metric_names)
+        numeric = {k: np.nan if k in numbers and v is None else v for k, v in env_info.items()}
+        return super()._add_info(vector_infos, numeric, env_num)
+
+    def _running_pool(self) -> EvaluatorPool:
+        if self._pool is None:
+            self._pool = EvaluatorPool(self.workers, confinement=self.confinement)
+        return self._pool
+
+    def _evaluate(self, programs: Sequence[str]) -> tuple[list[Evaluation], list[bool]]:
+        pool = self._running_pool()
+        tasks = [episode.task for episode in self._episodes]
+        if self.cascade is None:
+            return evaluate_all(pool, programs, tasks), [True] * self.num_envs
+        short = [self.problem.short_task(e.task_seed, self.settings.split) for e in self._episodes]
+        return evaluate_in_stages(pool, programs, short, tasks, self.cascade)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Processes cannot be copied or pickled; the copy starts its own at its first step.
+        return {**self.__dict__, "_pool": None}

@@ -1,0 +1,107 @@
+"""Programs as text: does it parse, does it define the entry function, and is it one we have seen?
+
+These checks run in the caller's process and only parse; they never run a program. Evaluators do not rely
+on them: a worker parses for itself, inside its limits.
+"""
+
+import ast
+import hashlib
+import threading
+import warnings
+
+__all__ = ["LONGEST_PROGRAM", "parse_program", "program_key", "syntax_error"]
+
+LONGEST_PROGRAM = 65_536
+"""Characters of the longest text that is parsed, the default limit of an evaluation; half a second at worst."""
+
+_filters = threading.Lock()
+
+
+def parse_program(source: str) -> ast.Module:
+    """The syntax tree of a program of unknown origin, in bounded time and without a word on stderr.
+
+    Python's parser warns of odd escapes and the like by printing the line, which is the program's own text.
+
+    Raises:
+        SyntaxError: it does not parse, is longer than `LONGEST_PROGRAM`, or is nested too deeply.
+    """
+    if len(source) > LONGEST_PROGRAM:
+        raise SyntaxError(f"it has {len(source)} characters; {LONGEST_PROGRAM} are parsed")
+    # The lock: filters belong to the process, and the report's server parses in several threads.
+    with _filters, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(source)
+        except ValueError as error:  # null characters, text that has no UTF-8 form
+            raise SyntaxError(str(error)) from error
+        except (RecursionError, MemoryError) as error:
+            raise SyntaxError("nested too deeply") from error
+
+
+def syntax_error(source: str, function: str) -> str | None:
+    """Why `source` is not a program that defines `function` at its top level, or None if it is one."""
+    try:
+        tree = parse_program(source)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg)
+    if function not in _top_level_names(tree):
+        return f"it does not define {function}"
+    return None
+
+
+def program_key(source: str) -> str | None:
+    """A fingerprint (SHA-256, hexadecimal) of what the program does, None if it does not parse.
+
+    Comments, layout, docstrings and annotations do not count; every name, constant and operator does.
+    """
+    try:
+        text = ast.dump(_Normaliser().visit(parse_program(source)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the tree, too, may be too deep to walk
+        return None
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _top_level_names(tree: ast.Module) -> set[str]:
+    """The names a module binds, also within if, try, with and loops, but not within functions and classes."""
+    names: set[str] = set()
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.alias):
+            names.add(node.asname or node.name)
+        pending.extend(ast.iter_child_nodes(node))
+    return names
+
+
+class _Normaliser(ast.NodeTransformer):
+    """Drops what does not change a program's behaviour."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [s for s in node.body if not _is_bare_constant(s)] or [ast.Pass()]
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.returns = None
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        return super().generic_visit(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        """Annotations in a class's own body stay: dataclasses and the like read them."""
+        body = [s for s in node.body if not _is_bare_constant(s)] or [ast.Pass()]
+        node.body = [s if isinstance(s, ast.AnnAssign) else self.visit(s) for s in body]
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is None:
+            return ast.Pass()
+        return self.generic_visit(ast.Assign(targets=[node.target], value=node.value))
+
+
+def _is_bare_constant(statement: ast.stmt) -> bool:
+    """A docstring, or any other text or number that stands alone."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)

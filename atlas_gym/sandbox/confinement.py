@@ -1,0 +1,184 @@
+"""Puts the confinement layers on: first the fork server's own, then each worker's.
+
+| layer | put on | effect |
+|---|---|---|
+| capabilities | fork server | root keeps its uid but none of its powers |
+| no_new_privs | fork server | no set-uid program can give powers back |
+| landlock | fork server, worker | reads only below the roots, no TCP, no signals or ptrace to others |
+| rlimits | worker | memory, CPU time, file size 0, no new processes, few descriptors, no core dump |
+| seccomp | worker | the system calls of `seccomp.worker_filter` only |
+
+A layer that the machine does not give is left out and its reason kept. Whether the rest is enough is not
+decided here: `probe` reports what really holds, and the evaluator compares that with its minimum.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+try:
+    import resource
+except ModuleNotFoundError:
+    raise ImportError(
+        "programs are evaluated in Unix processes with resource limits, which this system does not have: use Linux "
+        "(on Windows its Subsystem for Linux), or macOS with the unconfined evaluator"
+    ) from None
+
+if TYPE_CHECKING:
+    from seccompy import Filter
+
+ALL_LAYERS = ("capabilities", "no_new_privs", "landlock", "rlimits", "seccomp")
+"""Every layer, in the order in which they are put on."""
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
+_PR_SET_NO_NEW_PRIVS, _PR_GET_NO_NEW_PRIVS = 38, 39
+_CAPABILITY_VERSION_3 = 0x20080522
+_DESCRIPTORS = 64
+_STACK_BYTES = 8 * 2**20
+
+
+class Confinement:
+    """The layers of one fork server and of the workers it forks."""
+
+    def __init__(self, wanted: Collection[str], read_roots: Sequence[str]) -> None:
+        self.missing: dict[str, str] = {}
+        """Reason by layer, for the wanted layers that could not be prepared."""
+        self._wanted = wanted
+        self._read_roots = read_roots
+        self._address_space = 0
+        self._filter: Filter | None = None
+        self._in_landlock = False
+
+    def enter(self) -> None:
+        """Confine the fork server and prepare what its workers put on. Call it once, after all imports."""
+        self._prepare("rlimits", self._note_address_space)
+        self._prepare("seccomp", self._compile_filter)  # imports, so it goes before Landlock
+        self._prepare("capabilities", drop_capabilities)
+        self._prepare("no_new_privs", lambda: _prctl(_PR_SET_NO_NEW_PRIVS, 1))
+        self._prepare("landlock", self._enter_landlock)
+
+    def confine_worker(self, memory_mb: int, cpu_s: int) -> None:
+        """Confine the calling worker for good. Raises if a prepared layer cannot be put on."""
+        if self._address_space:
+            _set_limits(self._address_space + memory_mb * 2**20, cpu_s)
+        if self._in_landlock:
+            _enter_own_domain()
+        if self._filter is not None:
+            self._filter.load()
+
+    def _prepare(self, layer: str, put_on: Callable[[], None]) -> None:
+        if layer not in self._wanted:
+            return
+        try:
+            put_on()
+        except (OSError, ImportError) as error:
+            self.missing[layer] = str(error) or type(error).__name__
+
+    def _note_address_space(self) -> None:
+        """The memory budget counts from here. Read now: /proc is out of sight later."""
+        with open("/proc/self/statm") as statm:
+            self._address_space = int(statm.read().split()[0]) * resource.getpagesize()
+
+    def _enter_landlock(self) -> None:
+        from landlockpy import AccessFS, Ruleset
+
+        with Ruleset() as rules:
+            for root in self._read_roots:
+                listing = AccessFS.READ_DIR if os.path.isdir(root) else AccessFS.NONE
+                rules.allow_path(root, AccessFS.READ_FILE | listing)
+            rules.restrict()
+        self._in_landlock = True
+
+    def _compile_filter(self) -> None:
+        from seccompy import supported
+
+        from atlas_gym.sandbox.seccomp import worker_filter
+
+        if not supported():
+            raise OSError("this kernel has no seccomp filters")
+        rules = worker_filter()
+        _ = rules.program  # compiled here, once, rather than in every worker
+        self._filter = rules
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when the thread that started it ends (Linux only)."""
+    if sys.platform == "linux":
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def refuse_debuggers() -> None:
+    """Make this process's memory unreadable for other processes of the same user (Linux only)."""
+    if sys.platform == "linux":
+        _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def drop_capabilities() -> None:
+    """Give up every capability, also those a later program start could regain. Raises `OSError`."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for capability in range(64):
+        if libc.prctl(_PR_CAPBSET_DROP, *map(ctypes.c_ulong, (capability, 0, 0, 0))) != 0:
+            break  # past the last capability, or an ordinary user, who has none to drop
+    nothing = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; two words each
+    if libc.capset(_capability_header(), nothing) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def has_capabilities() -> bool:
+    """Whether this process holds any capability, or cannot tell."""
+    held = (ctypes.c_uint32 * 6)()
+    if sys.platform != "linux" or ctypes.CDLL(None).capget(_capability_header(), held) != 0:
+        return True
+    return any(held)
+
+
+def has_no_new_privs() -> bool:
+    """Whether no program this process starts can gain privileges."""
+    if sys.platform != "linux":
+        return False
+    nothing = map(ctypes.c_ulong, (0, 0, 0, 0))
+    return bool(ctypes.CDLL(None).prctl(_PR_GET_NO_NEW_PRIVS, *nothing) == 1)
+
+
+def _capability_header() -> ctypes.Array[ctypes.c_uint32]:
+    return (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+
+
+def _prctl(option: int, value: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, *map(ctypes.c_ulong, (value, 0, 0, 0))) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _enter_own_domain() -> None:
+    """A domain per worker, so that its signals reach neither the fork server nor other workers."""
+    from landlockpy import AccessFS, Ruleset, Scope
+
+    scope = Scope.SIGNAL | Scope.ABSTRACT_UNIX_SOCKET
+    with Ruleset(handled_fs=AccessFS.EXECUTE, scoped=scope) as rules:
+        rules.restrict()
+
+
+def _set_limits(address_space: int, cpu_s: int) -> None:
+    limits = {
+        resource.RLIMIT_AS: address_space,
+        resource.RLIMIT_STACK: _STACK_BYTES,
+        resource.RLIMIT_NOFILE: _DESCRIPTORS,
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NPROC: 0,
+        resource.RLIMIT_MEMLOCK: 0,
+    }
+    for name, wanted in limits.items():
+        _lower_limit(name, wanted, wanted)
+    _lower_limit(resource.RLIMIT_CPU, cpu_s, cpu_s + 1)  # a signal that tells the cause, then one that kills
+
+
+def _lower_limit(name: int, soft: int, hard: int) -> None:
+    present = resource.getrlimit(name)[1]
+    if present != resource.RLIM_INFINITY:
+        soft, hard = min(soft, present), min(hard, present)
+    resource.setrlimit(name, (soft, hard))

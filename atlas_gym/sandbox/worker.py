@@ -1,0 +1,166 @@
+"""The worker: one forked process that runs one program and is then gone.
+
+`run` is entered right after the fork. It keeps the channel and nothing else of the fork server's
+descriptors, reads the limits, puts the layers on, says READY, and only then compiles the program. From
+there on nothing in this process is trusted: the program may replace any function of this file.
+"""
+
+import os
+import random
+import signal
+import sys
+import types
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, NoReturn
+
+import numpy as np
+
+from atlas_gym.sandbox import failure
+from atlas_gym.sandbox.confinement import Confinement, die_with_parent
+from atlas_gym.sandbox.wire import DATA, READY, READY_TAG, START, write_all
+
+_DESCRIPTORS = 256
+_USUAL_REQUEST = 8192
+"""Requests up to this long arrive in one read."""
+_DATA_TAG = bytes([DATA])
+
+
+class WorkerPipe:
+    """The worker's end of the channel, as drivers use it."""
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
+        self._read_fd = read_fd
+        self._write_fd = write_fd
+
+    def receive(self, n: int) -> bytearray:
+        """Exactly `n` bytes from the trusted side, in a new buffer. Ends the process if that side is gone."""
+        buffer = bytearray(n)
+        got = os.readv(self._read_fd, (buffer,))
+        while got < n:
+            got += self._more(buffer, got)
+        return buffer
+
+    def send(self, payload: bytes | bytearray | memoryview) -> None:
+        """Send `payload` as one message; the trusted side must be asking for just as many bytes."""
+        message = _DATA_TAG + payload
+        written = os.write(self._write_fd, message)
+        if written != len(message):
+            write_all(self._write_fd, memoryview(message)[written:])
+
+    def receive_request(self, head: Struct) -> bytearray:
+        """A head and what follows it, in a new buffer; the head's last field is the length of the rest."""
+        buffer = bytearray(_USUAL_REQUEST)
+        got = os.readv(self._read_fd, (buffer,))
+        while got < head.size:
+            got += self._more(buffer, got)
+        size = head.size + head.unpack_from(buffer)[-1]
+        if got == size:
+            del buffer[got:]
+            return buffer
+        whole = bytearray(size)
+        whole[:got] = buffer[:got]
+        while got < size:
+            got += self._more(whole, got)
+        return whole
+
+    def send_raw(self, data: bytes | bytearray) -> None:
+        """Send bytes without a tag."""
+        written = os.write(self._write_fd, data)
+        if written != len(data):
+            write_all(self._write_fd, memoryview(data)[written:])
+
+    def _more(self, buffer: bytearray, got: int) -> int:
+        more = os.readv(self._read_fd, (memoryview(buffer)[got:],))
+        if more == 0:
+            os._exit(0)  # the trusted side has hung up: the evaluation is over
+        return more
+
+
+class Program:
+    """A program's source, ready to be run in fresh namespaces."""
+
+    def __init__(self, source: str, function: str) -> None:
+        self._source = source
+        self._function = function
+        self._code: types.CodeType | None = None
+
+    def load(self) -> Callable[..., Any]:
+        """Run the program in a fresh namespace and return its entry function."""
+        if self._code is None:
+            self._code = self._compile()
+        module = types.ModuleType(failure.PROGRAM_NAME)
+        vars(module).update(prebound_names())
+        sys.modules[module.__name__] = module  # dataclasses and the like look their module up
+        exec(self._code, vars(module))
+        entry = vars(module).get(self._function)
+        if not callable(entry):
+            raise failure.InvalidProgram(f"it does not define {self._function}")
+        return entry
+
+    def _compile(self) -> types.CodeType:
+        try:
+            return compile(self._source, failure.PROGRAM_FILE, "exec", dont_inherit=True)
+        except SyntaxError as error:
+            line = f"line {error.lineno}: " if error.lineno else ""
+            raise failure.InvalidProgram(line + error.msg) from None
+        except (ValueError, RecursionError, MemoryError) as error:
+            raise failure.InvalidProgram(f"it cannot be compiled: {error}") from None
+
+
+def prebound_names() -> dict[str, Any]:
+    """The modules a program may use without importing them."""
+    names = {"np": np, "math": sys.modules["math"]}
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        names |= {"torch": torch, "F": torch.nn.functional}
+    return names
+
+
+def run(read_fd: int, write_fd: int, serve: Callable[..., None], confinement: Confinement) -> NoReturn:
+    """Be the worker on these two descriptors; never returns."""
+    _leave_the_fork_server(read_fd, write_fd)
+    pipe = WorkerPipe(read_fd, write_fd)
+    memory_mb, cpu_s, core, error_chars, name_length, source_length = START.unpack(pipe.receive(START.size))
+    function = pipe.receive(name_length).decode()
+    source = pipe.receive(source_length).decode()
+    _settle_on(core)
+    _fix_randomness()
+    confinement.confine_worker(memory_mb, cpu_s)
+    pipe.send_raw(READY.pack(READY_TAG, os.getpid()))
+    try:
+        serve(Program(source, function).load, pipe)
+    except BaseException as error:  # noqa: BLE001 - whatever the program raises is its verdict
+        pipe.send_raw(failure.error_frame(error, source, error_chars))
+        os._exit(1)
+    os._exit(0)
+
+
+def _leave_the_fork_server(read_fd: int, write_fd: int) -> None:
+    os.setsid()
+    die_with_parent()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for standard in (1, 2):
+        os.dup2(0, standard)  # descriptor 0 is /dev/null, open both ways
+    low = 3
+    for kept in sorted((read_fd, write_fd)):
+        os.closerange(low, kept)
+        low = kept + 1
+    os.closerange(low, _DESCRIPTORS)
+
+
+def _settle_on(core: int) -> None:
+    """Next to the trusted side: a step between two cores costs six times one within a core."""
+    if core >= 0 and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {core})
+
+
+def _fix_randomness() -> None:
+    """The same program gets the same draws in every evaluation, also from `default_rng()` without a seed."""
+    random.seed(0)
+    np.random.seed(0)
+    vars(np.random.bit_generator)["randbits"] = random.Random(0).getrandbits  # what numpy seeds itself from
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(0)

@@ -1,0 +1,44 @@
+"""The same simulation as a plain function call, without worker, channel or limits.
+
+Only for programs you trust: the hidden state is in the same process as the program. Tests compare the
+confined evaluation with it, bit for bit, and the benchmark measures what confinement costs.
+"""
+
+import random
+from typing import Any
+
+import numpy as np
+
+from atlas_gym.tasks.bandit.driver import Policy, choose, seed_globals
+from atlas_gym.tasks.bandit.history import HistoryBook
+from atlas_gym.tasks.bandit.task import BanditTask
+
+
+def play_bare(program: str, task: BanditTask) -> float:
+    """Score a trusted program on a task in this process; errors of the program pass through."""
+    params = task.params
+    state = random.getstate(), np.random.get_state()
+    seed_globals(task.program_seed)
+    try:
+        return task.score(_play([_load(program, task.function) for _ in range(params.replicas)], task))
+    finally:
+        random.setstate(state[0])
+        np.random.set_state(state[1])
+
+
+def _play(policies: list[Policy], task: BanditTask) -> np.ndarray:
+    """The arms that the policies choose, (T, R)."""
+    params, instances = task.params, task.instances()
+    book = HistoryBook(params.replicas, params.horizon, params.dimension)
+    replicas = np.arange(params.replicas)
+    choices = np.empty((params.horizon, params.replicas), dtype=np.intp)
+    for t in range(params.horizon):
+        choices[t] = chosen = choose(policies, instances.contexts[t], book.histories, t)
+        book.record(instances.contexts[t], chosen, instances.rewards[t, replicas, chosen])
+    return choices
+
+
+def _load(program: str, function: str) -> Policy:
+    namespace: dict[str, Any] = {"__name__": "candidate", "np": np}
+    exec(compile(program, "<program>", "exec"), namespace)
+    return namespace[function]

@@ -1,0 +1,84 @@
+"""The training step on the compiled kernel."""
+
+import ctypes
+from functools import cache
+
+import numpy as np
+
+from atlas_gym.tasks.burgers.build import BuildError, find_or_build
+from atlas_gym.tasks.burgers.points import Points
+
+_INT, _POINTER = ctypes.c_int, ctypes.c_void_p
+_SIGNATURES = {
+    "burgers_tanh": [_INT, *[_POINTER] * 2],
+    "burgers_residual_forward": [_POINTER, _INT, _INT, *[_POINTER] * 7],
+    "burgers_residual_backward": [_POINTER, _INT, _INT, *[_POINTER] * 8],
+    "burgers_value_forward": [_POINTER, _INT, _INT, *[_POINTER] * 4],
+    "burgers_value_backward": [_POINTER, _INT, _INT, *[_POINTER] * 5],
+}
+
+
+@cache
+def load_kernel(width: int) -> ctypes.CDLL:
+    """Load the kernel for a width, building it first if need be; BuildError if that is impossible."""
+    if width % 8 != 0:
+        raise BuildError(f"the compiled kernel takes widths that are multiples of 8, not {width}")
+    try:
+        library = ctypes.CDLL(str(find_or_build(width)))
+    except OSError as error:
+        raise BuildError(f"the built kernel cannot be loaded: {error}") from error
+    for name, arguments in _SIGNATURES.items():
+        getattr(library, name).argtypes = arguments
+        getattr(library, name).restype = None
+    library.burgers_tape.argtypes = [_INT, _INT, _INT]
+    library.burgers_tape.restype = ctypes.c_size_t
+    return library
+
+
+def _at(array: np.ndarray) -> int:
+    return array.ctypes.data
+
+
+class CompiledStep:
+    """Forward and backward pass of one network at fixed points. See `backend.Step`.
+
+    The arrays it hands to the kernel are its own, or kept alive by it: addresses are taken once.
+    """
+
+    def __init__(self, points: Points, width: int, layers: int):
+        self._kernel = load_kernel(width)
+        if layers > self._kernel.burgers_max_layers():
+            raise BuildError(
+                f"the compiled kernel takes at most {self._kernel.burgers_max_layers()} hidden layers"
+            )
+        self._points = points
+        n, n_edge = points.n_residual, points.n_edge
+        self._tape = np.empty(self._kernel.burgers_tape(layers, 3, n))
+        self._edge_tape = np.empty(self._kernel.burgers_tape(layers, 1, n_edge))
+        self.vectors = np.empty(3 * n + n_edge)
+        self._edge = self.vectors[n : n + n_edge]
+        self._theta = np.empty(width * (3 + (width + 1) * (layers - 1) + 1) + 1)
+        self._gradient = np.empty_like(self._theta)
+        residual, edge = _at(self.vectors), _at(self._edge)
+        u, u_x = edge + 8 * n_edge, edge + 8 * (n_edge + n)
+        theta, tape, edge_tape = _at(self._theta), _at(self._tape), _at(self._edge_tape)
+        inputs = (theta, layers, n, _at(points.x), _at(points.t), _at(points.nu), tape)
+        edge_inputs = (theta, layers, n_edge, _at(points.edge_x), _at(points.edge_t), edge_tape)
+        self._forward = (*inputs, u, u_x, residual)
+        self._backward = (*inputs, u, u_x)
+        self._edge_forward = (*edge_inputs, edge)
+        self._edge_backward = edge_inputs
+
+    def forward(self, theta: np.ndarray) -> np.ndarray:
+        self._theta[:] = theta
+        self._kernel.burgers_residual_forward(*self._forward)
+        self._kernel.burgers_value_forward(*self._edge_forward)
+        self._edge -= self._points.edge_u
+        return self.vectors
+
+    def backward(self, adjoint: np.ndarray) -> np.ndarray:
+        n, gradient = self._points.n_residual, _at(self._gradient)
+        self._gradient[:] = 0.0
+        self._kernel.burgers_residual_backward(*self._backward, _at(adjoint), gradient)
+        self._kernel.burgers_value_backward(*self._edge_backward, _at(adjoint) + 8 * n, gradient)
+        return self._gradient

@@ -1,0 +1,119 @@
+"""The candidate's side of a Burgers evaluation: turns residuals into a loss and its gradient inside the
+worker.
+
+The messages are laid out in `wire`. The network, its optimiser and the test points stay on the other side.
+Nothing here is trusted: a program that replaces any of it can send another gradient, which is one more way to
+write a loss. What is checked here gives honest mistakes a useful message.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from atlas_gym.tasks.burgers.wire import HEADER, LOADED
+
+Strategy = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]], torch.Tensor]
+_USE = "return a scalar tensor computed from residuals, ic_err and bc_err, such as residuals.pow(2).mean()"
+
+
+def serve(load: Callable[[], Strategy], pipe: Any) -> None:
+    """Load the program once per replica, answer every training epoch, then once at the held-out points."""
+    replicas, *sizes, epochs, seed = HEADER.unpack(pipe.receive(HEADER.size))
+    torch.set_default_dtype(torch.float64)
+    seed_globals(seed)
+    strategies = [load() for _ in range(replicas)]
+    pipe.send(LOADED)
+    _serve_epochs(strategies, pipe, sizes, epochs, range(epochs))
+    _serve_epochs(strategies, pipe, sizes, epochs, [epochs - 1])
+
+
+def seed_globals(seed: int) -> None:
+    """Seed the generators that programs may use, so that the same program scores the same every time."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def _serve_epochs(
+    strategies: list[Strategy], pipe: Any, sizes: list[int], n_epochs: int, epochs: range | list[int]
+) -> None:
+    """Receive every replica's points, then answer the given epochs for all replicas in turn."""
+    n = sizes[0]
+    points = [unpack_points(pipe.receive(8 * 3 * n)) for _ in strategies]
+    message_bytes = 8 * (2 * n + sum(sizes))
+    for epoch in epochs:
+        for strategy, constants in zip(strategies, points, strict=True):
+            extras = {"epoch": epoch, "n_epochs": n_epochs, **constants}
+            pipe.send(answer(strategy, pipe.receive(message_bytes), sizes, extras))
+
+
+def unpack_points(message: bytearray) -> dict[str, torch.Tensor]:
+    """The x, t and nu of a replica's collocation points."""
+    return dict(
+        zip(("x", "t", "nu"), torch.frombuffer(message, dtype=torch.float64).view(3, -1), strict=True)
+    )
+
+
+def answer(strategy: Strategy, message: bytearray, sizes: list[int], extras: dict[str, Any]) -> bytes:
+    """The loss and its gradient as float64 bytes; `message` is residuals, errors, u, u_x and is given to the
+    program."""
+    n, n_initial, n_boundary = sizes
+    errors = []
+    at = 0
+    for size in (n, n_initial, n_boundary):
+        errors.append(
+            torch.frombuffer(message, dtype=torch.float64, count=size, offset=8 * at).requires_grad_()
+        )
+        at += size
+    extras["u"] = torch.frombuffer(message, dtype=torch.float64, count=n, offset=8 * at)
+    extras["u_x"] = torch.frombuffer(message, dtype=torch.float64, count=n, offset=8 * (at + n))
+    loss = strategy(errors[0], errors[1], errors[2], extras)
+    check_loss(loss)
+    parts = [loss.detach().reshape(1).numpy(), *_gradients(loss, errors)]
+    return np.concatenate(parts, dtype=np.float64).tobytes()
+
+
+def check_loss(loss: Any) -> None:
+    """Raise TypeError or ValueError, naming the remedy, unless `loss` is a scalar tensor with a gradient."""
+    if loss is None:
+        raise TypeError(f"pinn_loss_strategy returned None (is a return statement missing?); {_USE}")
+    if not isinstance(loss, torch.Tensor):
+        raise TypeError(
+            f"pinn_loss_strategy returned a {type(loss).__name__}, not a tensor; {_USE}, without .item()"
+        )
+    if loss.numel() != 1:
+        raise ValueError(
+            f"the loss has shape {tuple(loss.shape)}; reduce it to one number with .mean() or .sum()"
+        )
+    if not loss.is_floating_point():
+        raise TypeError(f"the loss is of type {loss.dtype}; {_USE}")
+    if not loss.requires_grad:
+        raise ValueError(f"the loss has no gradient; {_USE}, without .detach(), .numpy() or torch.no_grad()")
+
+
+def _gradients(loss: torch.Tensor, errors: list[torch.Tensor]) -> list[np.ndarray]:
+    """The gradient with respect to each vector of errors, zeros where the loss does not depend on it."""
+    # Towards these vectors only: state that a program keeps from earlier epochs counts as constant.
+    gradients = torch.autograd.grad(loss.sum(), errors, allow_unused=True)
+    if all(gradient is None for gradient in gradients):
+        raise ValueError(f"the loss does not depend on residuals, ic_err or bc_err; {_USE}")
+    return [
+        np.zeros(len(vector)) if gradient is None else gradient.numpy()
+        for gradient, vector in zip(gradients, errors, strict=True)
+    ]
+
+
+def _warm_up() -> None:
+    """Run what torch initialises lazily once, in the fork server, so that not every worker has to.
+
+    Only in builds without CUDA: in the others a backward pass may start threads, which a fork would lose.
+    """
+    if not torch.backends.cuda.is_built():
+        message = bytearray(8 * 5)
+        answer(lambda residuals, ic_err, bc_err, extras: torch.mean(residuals**2), message, [1, 1, 1], {})
+
+
+_warm_up()

@@ -1,0 +1,102 @@
+"""The constants of the Burgers task."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral
+from types import MappingProxyType
+from typing import Any, Self
+
+from atlas_gym.tasks.burgers.viscosity import SCHEDULES, Viscosity
+
+METRICS = ("relative_l2", "residual", "nvl")
+
+PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "default": {},
+        "paper": {"metric": "nvl"},
+        "constant": {"schedule": "constant"},
+        "linear": {"schedule": "linear"},
+    }
+)
+"""Named sets of constants. `paper` differs by its metric only: the paper does not give its other
+constants."""
+
+
+@dataclass(frozen=True)
+class BurgersParams:
+    """What is solved, by which network, trained how, and scored by what."""
+
+    schedule: str = "geometric"
+    """How the viscosity goes from nu0 to nu1 over t in [0, 1]: `geometric`, `linear`, or `constant` (nu1
+    throughout)."""
+    nu0: float = 0.1
+    """Viscosity at t = 0 (> 0). Not given by the paper; 0.1 is smooth."""
+    nu1: float = 0.01 / math.pi
+    """Viscosity at t = 1 (> 0); 0.01/pi is the classical benchmark, and sharpens into a shock."""
+    n_residual: int = 1000
+    """Collocation points, drawn uniformly in [-1, 1] x [0, 1] (>= 1)."""
+    n_initial: int = 100
+    """Points on t = 0 (>= 1)."""
+    n_boundary: int = 100
+    """Points on x = -1 and x = 1, alternating (>= 1)."""
+    hidden_width: int = 32
+    """Units per hidden layer (>= 1; the compiled kernel takes multiples of 8). From the paper."""
+    hidden_layers: int = 4
+    """Hidden layers (>= 1). From the paper."""
+    steps: int = 500
+    """Adam steps per training, `n_epochs` to the program (>= 1). From the paper."""
+    learning_rate: float = 1e-3
+    """Adam's step size (> 0)."""
+    replicas: int = 3
+    """Trainings per evaluation, each with its own network, points and run of the program (>= 1); the score is
+    their mean. Three tell strategies apart that differ by 15 %, eight by 10 %, at a cost that is
+    proportional."""
+    metric: str = "relative_l2"
+    """What the score is the negative of: `relative_l2`, `residual`, or the paper's `nvl`, which programs can
+    game."""
+    backend: str = "auto"
+    """Who does the arithmetic: `compiled`, `torch`, or `auto` for the compiled kernel where it can be built and
+    the device is the CPU."""
+    device: str = "cpu"
+    """Where torch does it, for example `cuda`: all replicas at once. The compiled kernel is for the CPU."""
+
+    def __post_init__(self) -> None:
+        _check_choice("schedule", self.schedule, SCHEDULES)
+        _check_choice("metric", self.metric, METRICS)
+        _check_choice("backend", self.backend, ("auto", "compiled", "torch"))
+        if self.backend == "compiled" and self.device != "cpu":
+            raise ValueError(
+                f"the compiled kernel runs on the CPU, not on {self.device}: set backend='torch'"
+            )
+        for name in (
+            "n_residual",
+            "n_initial",
+            "n_boundary",
+            "hidden_width",
+            "hidden_layers",
+            "steps",
+            "replicas",
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name} is {value!r}; it must be a whole number (int) from 1")
+        for name in ("nu0", "nu1", "learning_rate"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be positive and finite")
+
+    @classmethod
+    def from_keywords(cls, preset: str = "default", **constants: Any) -> Self:
+        """A preset with some constants replaced; TypeError for an unknown constant."""
+        _check_choice("preset", preset, tuple(PRESETS))
+        return cls(**{**PRESETS[preset], **constants})
+
+    @property
+    def viscosity(self) -> Viscosity:
+        """nu(t)."""
+        return Viscosity(self.schedule, self.nu0, self.nu1)
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")

@@ -1,0 +1,84 @@
+"""What trained networks are worth: three metrics, one of which becomes the score.
+
+| metric | what it is | can a program game it? |
+|---|---|---|
+| `relative_l2` | distance from u_reference, relative to its norm, on a grid | not by its loss's value |
+| `residual` | mean squares of the three errors at held-out points, added | hardly |
+| `nvl` | the program's own loss at held-out points (the paper's) | yes: `0 * residuals.mean()` |
+
+`relative_l2` looks at the solution only, so nothing that a program says of itself counts. It can still be lowered by
+other means than weighting the loss: a program may solve the equation and return a loss with the gradient of the
+supervised one (`programs/knows_the_answer.py`; docs/burgers.md, "Knowing the answer").
+
+The score is minus the metric, cut off at -10. `normalized_score` is 1 - relative_l2 whatever the metric: 1 is
+the exact solution, 0 is as good as answering u = 0 (a plain 1/1/1 loss reaches about 0.7).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from atlas_gym.evaluation.result import Judgement
+from atlas_gym.tasks.burgers.diagnosis import diagnose
+
+WORST_METRIC = 10.0
+"""Metrics count up to here; the reward of a program that failed lies below minus this."""
+
+METRIC_NAMES = (
+    "normalized_score",
+    "relative_l2",
+    "residual",
+    "nvl",
+    "residual_term",
+    "initial_term",
+    "boundary_term",
+    "worst_replica",
+    "best_replica",
+)
+"""The metrics of a judgement; those of the replicas are relative L2 errors, all others means over
+replicas."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One trained network, measured."""
+
+    u: np.ndarray
+    """Its solution on GRID_T x GRID_X."""
+    terms: np.ndarray
+    """Mean squares of residuals, initial and boundary errors at the held-out points, (3,)."""
+    own_loss: float
+    """The program's loss there."""
+
+
+def relative_l2(u: np.ndarray, exact: np.ndarray) -> float:
+    """Euclidean norm of the error over that of the exact solution; 1 for u = 0."""
+    # Not np.linalg.norm: over a matrix it is BLAS's, whose rounding depends on the number of threads.
+    return float(np.sqrt(np.sum(np.square(u - exact)) / np.sum(np.square(exact))))
+
+
+def judgement(outcomes: Sequence[Outcome], history: np.ndarray, exact: np.ndarray, metric: str) -> Judgement:
+    """Average over the replicas, choose the score, and describe what was wrong."""
+    errors = np.array([relative_l2(outcome.u, exact) for outcome in outcomes])
+    terms = np.mean([outcome.terms for outcome in outcomes], axis=0)
+    metrics = {
+        "relative_l2": float(errors.mean()),
+        "residual": float(terms.sum()),
+        "nvl": float(np.mean([outcome.own_loss for outcome in outcomes])),
+        "residual_term": float(terms[0]),
+        "initial_term": float(terms[1]),
+        "boundary_term": float(terms[2]),
+        "worst_replica": float(errors.max()),
+        "best_replica": float(errors.min()),
+    }
+    metrics["normalized_score"] = 1.0 - min(metrics["relative_l2"], WORST_METRIC)
+    fields = np.array([outcome.u for outcome in outcomes])
+    traces = {
+        "u": fields[0].astype(np.float32),
+        "reference": exact.astype(np.float32),
+        "loss": history,
+        "replica_scores": -np.minimum(errors, WORST_METRIC),
+    }
+    score = -min(metrics[metric], WORST_METRIC)
+    return Judgement(score, metrics, diagnose(metrics, fields - exact, history), traces)

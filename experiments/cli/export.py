@@ -1,0 +1,89 @@
+"""A run's candidates and preference pairs as a Hugging Face dataset folder.
+
+    python -m experiments.cli.export RUN FOLDER
+
+The folder loads with `datasets.load_dataset(FOLDER, "pairs")` (columns `prompt`, `chosen`, `rejected` as TRL's
+trainers want them, and where they come from) and `"candidates"`. The run may be under way: nothing is locked.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from atlas_gym.optional import require
+from trainers.store.store import RunStore, StoreError
+
+PAIR_COLUMNS = (
+    "phase",
+    "index",
+    "kind",
+    "chosen_id",
+    "rejected_id",
+    "margin",
+    "hole",
+    "prompt",
+    "chosen",
+    "rejected",
+)
+
+_CARD = """\
+---
+configs:
+{configs}
+---
+
+Exported from an ATLAS run: {candidates} candidates, {pairs} preference pairs. Programs are a language model's and were
+run confined; do not run them otherwise.
+"""
+
+
+def export(run: Path, folder: Path) -> dict[str, int]:
+    """Write the folder and say how many rows each part has; parts without rows are left out.
+
+    Raises:
+        StoreError: There is no run in the folder.
+        FileExistsError: The target holds something already.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise FileExistsError(f"{folder} is not empty")
+    with RunStore.open_readonly(run) as store:
+        parts = {
+            "candidates": [
+                {**vars(record), "metrics": json.dumps(dict(record.metrics))} for record in store.candidates()
+            ],
+            "pairs": [dict(zip(PAIR_COLUMNS, row, strict=True)) for row in store.pairs()],
+        }
+    for name, rows in parts.items():
+        _write(folder / name, rows)
+    configs = [
+        f"- config_name: {name}\n  data_files: {name}/train.parquet" for name, rows in parts.items() if rows
+    ]
+    counts = {name: len(rows) for name, rows in parts.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "README.md").write_text(_CARD.format(configs="\n".join(configs), **counts), encoding="utf-8")
+    return counts
+
+
+def _write(folder: Path, rows: Sequence[dict[str, Any]]) -> None:
+    if rows:
+        folder.mkdir(parents=True)
+        require("datasets", "learn").Dataset.from_list(list(rows)).to_parquet(folder / "train.parquet")
+
+
+def main() -> None:
+    """Export one run."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.cli.export", description=__doc__)
+    parser.add_argument("run", type=Path, help="the run's folder")
+    parser.add_argument("folder", type=Path, help="a new or empty folder")
+    options = parser.parse_args()
+    try:
+        counts = export(options.run, options.folder)
+    except (StoreError, FileExistsError) as error:
+        raise SystemExit(str(error)) from error
+    print(", ".join(f"{count} {name}" for name, count in counts.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""The table at the end of a run, and the files that go with it."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+
+from experiments.report.figure import draw_run
+from trainers.store.store import RunStore
+
+
+def print_summary(store: RunStore, summary: Mapping[str, Any], console: Console) -> None:
+    """Scores, phases and the best program's source, as a person wants to see them."""
+    console.print(_score_table(summary))
+    phases = [p for p in store.phases() if not p.get("skipped")]
+    if phases:
+        console.print(_phase_table(store, phases))
+    console.print(f"\nBest program (candidate {summary['best']['id']}, origin: {summary['best']['origin']}):")
+    console.print(Syntax(summary["best"]["program"], "python", background_color="default"))
+
+
+def write_files(store: RunStore, summary: Mapping[str, Any]) -> list[Path]:
+    """Write the best program and the figure into the run folder; returns their paths."""
+    program = store.folder / "best_program.py"
+    program.write_text(summary["best"]["program"], encoding="utf-8")
+    figure = store.folder / "best_score.png"
+    draw_run(store, figure, f"{summary['env']}, {summary['method']}, seed {summary['seed']}")
+    return [program, figure]
+
+
+def _score_table(summary: Mapping[str, Any]) -> Table:
+    table = Table(
+        title=f"{summary['env']} · {summary['method']} · seed {summary['seed']} · {summary['rounds']} rounds"
+    )
+    for heading, justify in (("", "left"), ("training seeds", "right"), ("held-out seeds", "right")):
+        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    for name in ("initial", "best"):
+        row = summary[name]
+        table.add_row(
+            f"{name} program", f"{row['score']:.4f}", _with_error(row["held_out"], row["held_out_error"])
+        )
+    table.add_row(
+        "improvement",
+        f"{improvement(summary['initial']['score'], summary['best']['score']):.1%}",
+        f"{improvement(summary['initial']['held_out'], summary['best']['held_out']):.1%}",
+    )
+    for name in ("initial", "best"):
+        table.add_row(f"{name}: training minus held-out", "", summary[name]["gap"] or "–")
+    table.caption = (
+        f"{summary['candidates']} candidates, {summary['evaluated']} different programs evaluated, "
+        f"{summary['valid_share']:.0%} valid; {summary['held_out_seeds']} held-out seeds; "
+        f"origin of the best: {summary['best']['origin']}"
+    )
+    return table
+
+
+def improvement(initial: float, final: float) -> float:
+    """Share of the initial program's loss that is gone; scores are negative losses."""
+    return 1.0 - final / initial if initial else math.nan
+
+
+def _phase_table(store: RunStore, phases: list[dict[str, Any]]) -> Table:
+    table = Table(title="Fine-tuning phases: fresh samples on fixed prompts, ± standard error over prompts")
+    table.add_column("")
+    for phase in phases:
+        table.add_column(f"phase {phase['phase']} (round {phase['round']})", justify="right")
+    probes = [(store.probe(p["phase"], "before"), store.probe(p["phase"], "after")) for p in phases]
+    for name in ("valid", "new", "improving"):
+        table.add_row(f"{name}, before → after", *[_change(before, after, name) for before, after in probes])
+    table.add_row("distinct new programs", *[_distinct(before, after) for before, after in probes])
+    table.add_row("samples", *["–" if after is None else str(after["samples"]) for _, after in probes])
+    table.add_row("preference pairs", *[str(p["pairs"]) for p in phases])
+    table.add_row("KL per token (budget)", *[_kl(p) for p in phases])
+    table.add_row("Ŝ gain over the reference", *[_with_sign(p["gain"], p["gain_error"]) for p in phases])
+    table.add_row("reference", *["promoted" if p["promoted"] else "kept" for p in phases])
+    return table
+
+
+def _change(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, name: str) -> str:
+    if before is None or after is None:
+        return "–"
+    return f"{_share(before[name])} → {_share(after[name])}"
+
+
+def _distinct(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:
+    return "–" if before is None or after is None else f"{before['distinct']} → {after['distinct']}"
+
+
+def _kl(phase: Mapping[str, Any]) -> str:
+    budget = f" ({phase['decision']['max_kl']:.2g})" if phase["decision"] else ""
+    return f"{phase['kl']:.3f}{budget}"
+
+
+def _with_sign(value: float | None, error: float | None) -> str:
+    return "–" if value is None or error is None else f"{value:+.3f} ± {error:.3f}"
+
+
+def _share(share: Mapping[str, float]) -> str:
+    return f"{share['value']:.2f}±{share['error']:.2f}"
+
+
+def _with_error(value: float | None, error: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4f}" if error is None else f"{value:.4f} ± {error:.4f}"

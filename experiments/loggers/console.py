@@ -1,0 +1,137 @@
+"""What a person sees while a run goes on: one line a round, a status line with the time left.
+
+On a terminal the status line is live (rich); in a log file each round is a plain line, so that a run that was
+left alone for the night reads well in the morning.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from trainers.loop.observer import Observer
+
+
+class LiveView(Observer):
+    """Prints a run as it goes on.
+
+    Args:
+        rounds: rounds of the whole run.
+        phases: fine-tuning phases that are planned.
+        groups: units per round.
+        console: where to print.
+    """
+
+    def __init__(self, rounds: int, phases: int, groups: int, console: Console | None = None):
+        self.console = console or Console()
+        self._rounds, self._phases, self._groups = rounds, phases, groups
+        self._units: dict[int, list[Mapping[str, Any]]] = {}
+        self._phases_done = 0
+        self._clock = _Clock()
+        self._progress = Progress(
+            TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"), console=self.console, transient=True,
+            disable=not self.console.is_terminal,
+        )  # fmt: skip
+        self._task = self._progress.add_task("exploring", total=rounds, left="")
+
+    def __enter__(self) -> "LiveView":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._progress.stop()
+
+    def stage(self, text: str) -> None:
+        """See `Observer`."""
+        self._progress.update(self._task, description=escape(text))
+        self.console.print(text, style="dim", markup=False)
+
+    def seeded(self, score: float, round_: int, rounds: int) -> None:
+        """See `Observer`."""
+        self.console.print(f"Starting program: score {score:.4f} on the training seeds.")
+        if round_:
+            self.console.print(
+                f"Continuing after round {round_} of {rounds}; what is stored is read, not redone."
+            )
+
+    def unit(self, summary: Mapping[str, Any], best: float) -> None:
+        """See `Observer`."""
+        units = self._units.setdefault(summary["round"], [])
+        units.append(summary)
+        if len(units) < self._groups:
+            return
+        total = {
+            key: sum(u[key] for u in units) for key in ("samples", "valid", "new", "improving", "distinct")
+        }
+        spoiled = sum(u.get("spoiled", 0) for u in units)
+        share = total["valid"] / max(1, total["samples"])
+        self._clock.round_done(sum(u["generation_s"] for u in units))
+        self._progress.update(self._task, completed=summary["round"], left=self._left(summary["round"]))
+        self.console.print(
+            f"round {summary['round']:3d}/{self._rounds}  best {best:.4f}  valid {share:4.0%}  "
+            f"new {total['new']:2d}  improving {total['improving']:2d}  distinct {total['distinct']:2d}  "
+            f"{self._left(summary['round'])}" + (f"  not evaluated {spoiled} (machine)" if spoiled else "")
+        )
+
+    def probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
+        """See `Observer`."""
+        shares = "  ".join(
+            f"{name} {result[name]['value']:.2f}±{result[name]['error']:.2f}"
+            for name in ("valid", "new", "improving")
+        )
+        where = f"{moment:6s} phase {phase}" if moment in ("before", "after") else f"unseen task, {moment:5s}"
+        self.console.print(f"  probe {where}: {shares}  distinct {result['distinct']}")
+
+    def phase(self, result: Mapping[str, Any]) -> None:
+        """See `Observer`."""
+        self._phases_done += 1
+        if result.get("skipped"):
+            self.console.print(f"  phase {result['phase']} skipped: {result['skipped']}", markup=False)
+            return
+        self._clock.phase_done(sum(result["seconds"].values()))
+        colour = "green" if result["promoted"] else "yellow"
+        decision = result["decision"]
+        reason = decision["reason"] if decision else f"reference weight {result['weight']:.2g} by its rule"
+        self.console.print(f"  phase {result['phase']}: [{colour}]{escape(reason)}[/{colour}]")
+        for warning in result.get("warnings", ()):
+            self.console.print(f"  {warning}", style="bold red", markup=False)
+
+    def _left(self, round_: int) -> str:
+        seconds = self._clock.left(self._rounds - round_, self._phases - self._phases_done)
+        return (
+            ""
+            if seconds is None
+            else f"about {seconds / 60:.0f} min left"
+            if seconds >= 60
+            else "under 1 min left"
+        )
+
+
+class _Clock:
+    """Time left, from what rounds and phases have taken so far (a first phase is taken to last 90 s)."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+        self._round_s: list[float] = []
+        self._phase_s: list[float] = []
+
+    def round_done(self, generation_s: float) -> None:
+        now = time.monotonic()
+        if now - self._last > 0.5 * generation_s:  # replayed rounds take no time and say nothing
+            self._round_s.append(now - self._last)
+        self._last = now
+
+    def phase_done(self, seconds: float) -> None:
+        self._phase_s.append(seconds)
+        self._last = time.monotonic()
+
+    def left(self, rounds: int, phases: int) -> float | None:
+        if not self._round_s:
+            return None
+        recent = self._round_s[-5:]
+        phase_s = sum(self._phase_s) / len(self._phase_s) if self._phase_s else 90.0
+        return rounds * sum(recent) / len(recent) + max(0, phases) * phase_s

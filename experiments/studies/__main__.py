@@ -1,0 +1,45 @@
+"""A study from its plan: `python -m experiments.studies experiments/studies/bandit.yaml`.
+
+The runs go to `runs/study-NAME/`, one folder each, and are resumed if the command is given again; the data and the
+tables go to `docs/study/NAME/`. `--tables` only collects what the runs have come to so far.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from experiments.studies.plan import read_plan
+from experiments.studies.runner import do_runs
+from experiments.studies.write import write_study
+from trainers.store.plain import SettingsError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do the study; returns the exit code (0 done, 1 a run failed, 2 asked wrongly)."""
+    options = _parser().parse_args(arguments)
+    try:
+        plan = read_plan(options.plan)
+    except SettingsError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 2
+    folder = options.runs or Path("runs") / f"study-{plan.name}"
+    failed = (
+        [] if options.tables else do_runs(plan, folder, options.workers, lambda line: print(line, flush=True))
+    )
+    for path in write_study(plan, folder, options.output or Path("docs/study") / plan.name):
+        print(path)
+    return 1 if failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m experiments.studies", description=__doc__)
+    parser.add_argument("plan", type=Path, help="the plan, a YAML file")
+    parser.add_argument("--workers", type=int, default=1, help="runs at a time")
+    parser.add_argument("--runs", type=Path, help="where the runs lie; default: runs/study-NAME")
+    parser.add_argument("--output", type=Path, help="where data and tables go; default: docs/study/NAME")
+    parser.add_argument("--tables", action="store_true", help="run nothing, collect only")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

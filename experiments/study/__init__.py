@@ -1,1 +1,0 @@
-"""A study: several methods, starts and seeds on one environment, as data and as tables in the paper's shape."""

@@ -1,0 +1,16 @@
+"""The theory of EvoDPO as an executable study: does a moving reference lower dynamic regret under drift?
+
+Section 2.3 and appendix A of the ATLAS paper study a preference-based linear contextual bandit whose
+parameter drifts. This package simulates it, many seeds at once:
+
+    model, drift        the bandit (Eqs. 6-9) and the paths of its parameter
+    estimator           sliding-window regularised logistic regression (Eqs. 20-22)
+    policies            tables of log-probabilities: tilting (Eqs. 10-12), the support floor, divergences
+    learner, simulate   one method on one batch of bandits, phase by phase
+    lemmas              the inequalities of appendix A as checks that can fail
+    measures            totals, slopes over the horizon, intervals over seeds
+    settings, study     which settings are compared, and running them in parallel
+    tables, figures     what is written
+
+`python -m experiments.theory --quick` (or `--full`) runs it; `docs/theory.md` says what came out.
+"""

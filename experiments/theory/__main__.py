@@ -1,0 +1,55 @@
+"""Command line of the theory study: `python -m experiments.theory --quick`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+# The arrays are small: a second BLAS thread per process only gets in the way. Before numpy is imported.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+from experiments.theory.progress import progress  # noqa: E402
+from experiments.theory.settings import full_plan, quick_plan  # noqa: E402
+from experiments.theory.study import run_study  # noqa: E402
+from experiments.theory.tables import headline, write_tables  # noqa: E402
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line's options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.theory",
+        description="Dynamic regret of EvoDPO and of DPO under drift, and the lemmas of appendix A.",
+    )
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="10 seeds, 1,000 lemma instances (default)")
+    size.add_argument("--full", action="store_true", help="40 seeds, longer horizons, 4,000 lemma instances")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)"
+    )
+    parser.add_argument("--out", type=Path, default=Path("runs/regret"), help="folder for tables and figures")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the study, write its tables and figures, print the headline."""
+    options = parse(arguments)
+    plan = full_plan() if options.full else quick_plan()
+    results = run_study(plan, max(1, options.jobs), progress)
+    command = f"python -m experiments.theory --{plan.name}"
+    paths = write_tables(results, options.out, command)
+    try:
+        from experiments.theory.figures import write_figures
+    except ImportError as error:  # matplotlib comes with the `learn` extra
+        print(f"no figures: {error}; install the `learn` extra", file=sys.stderr)
+    else:
+        paths += write_figures(results, options.out, command)
+    print(headline(results))
+    print(f"\n{len(paths)} files in {options.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,215 @@
+"""The study's figures, in one style: one colour per method, log-log where a slope is the point."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.theory.measures import Cell, interval, slope
+from experiments.theory.settings import PHASES_PER_WINDOW
+from experiments.theory.study import Results
+
+COLOURS = {
+    "DPO": "tab:blue",
+    "stale": "tab:cyan",
+    "EvoDPO": "tab:red",
+    "gated": "tab:green",
+    "averaged": "tab:orange",
+    "timed": "tab:purple",
+}
+STYLE = {
+    "figure.dpi": 130,
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+    "legend.fontsize": 7.5,
+    "legend.handlelength": 3.0,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4,
+}
+
+
+def write_figures(results: Results, folder: Path, command: str) -> list[Path]:
+    """Draw every figure into `folder`; each carries the command that made it."""
+    drawings = {
+        "regret_over_horizon": _regret_over_horizon,
+        "decomposition": _decomposition,
+        "slopes": _slopes,
+        "gate": _gate,
+        "floor_and_beta": _floor_and_beta,
+        "lemmas": _lemmas,
+    }
+    paths = []
+    for name, draw in drawings.items():
+        with plt.rc_context(STYLE):
+            figure = draw(results)
+            figure.text(0.995, 0.005, command, ha="right", va="bottom", fontsize=5.5, color="0.5")
+            path = folder / f"{name}.png"
+            figure.savefig(path, bbox_inches="tight", metadata={"Software": None})
+            plt.close(figure)
+        paths.append(path)
+    return paths
+
+
+def colour(name: str) -> str:
+    """The colour of a method, found by the word in its name."""
+    for word in ("stale", "gate", "averaged", "timed", "EvoDPO", "DPO"):
+        if word in name:
+            return COLOURS["gated" if word == "gate" else word]
+    return "0.4"
+
+
+def _regret_over_horizon(results: Results) -> Figure:
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2))
+    for setting, cells in results.group("main"):
+        s = slope(cells)
+        label = f"{setting.name}: {s.mean:.2f} [{s.low:.2f}, {s.high:.2f}]"
+        _curve(left, [c.horizon for c in cells], [c.regret for c in cells], label, colour(setting.name))
+    left.set(ylabel="R_T", title="rotation by 4π, β = 1, floor 0.05, and slopes")
+    for setting, cells in results.group("long"):
+        style = "--" if "500/T" in setting.name else "-"
+        rates = [c.regret / c.horizon for c in cells]
+        _curve(right, [c.horizon for c in cells], rates, setting.name, colour(setting.name), style)
+    right.set(ylabel="R_T / T", title="longer horizons")
+    for axes, group in ((left, "main"), (right, "long")):
+        horizons = [cell.horizon for cell in results.group(group)[0][1]]
+        axes.set(xscale="log", yscale="log", xlabel="T")
+        axes.set_xticks(horizons, [f"{t:,}" for t in horizons])
+        axes.minorticks_off()
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15))
+    left.set_yticks([500, 1000, 2000, 4000, 8000], ["500", "1,000", "2,000", "4,000", "8,000"])
+    right.set_yticks([0.1, 0.2, 0.4, 0.8], ["0.1", "0.2", "0.4", "0.8"])
+    return figure
+
+
+def _curve(axes: Axes, x: list, values: list[np.ndarray], label: str, hue: str, style: str = "-") -> None:
+    """A line through the means with bars for the 95 % intervals."""
+    means, lows, highs = np.array([interval(v) for v in values]).T
+    axes.errorbar(
+        x, means, yerr=[means - lows, highs - means], label=label, color=hue, fmt="o" + style, capsize=2
+    )
+
+
+def _decomposition(results: Results) -> Figure:
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.4), width_ratios=(1.1, 1))
+    rows = results.group("main")
+    horizon = rows[0][1][-1].horizon
+    for setting, cells in rows:
+        rounds = np.linspace(0, horizon, len(cells[-1].curve))
+        left.plot(rounds, cells[-1].curve, label=setting.name, color=colour(setting.name))
+    left.set(xlabel="round t", ylabel="cumulative regret", title=f"T = {horizon}")
+    left.legend()
+    names = [setting.name for setting, _ in rows]
+    learning, bias = (
+        np.array([getattr(c[-1], part).mean() for _, c in rows]) for part in ("learning", "bias")
+    )
+    right.barh(names, bias, color=[colour(n) for n in names])
+    # A negative learning error stands left of 0; a positive one is stacked on the bias.
+    right.barh(
+        names, learning, left=np.where(learning > 0, bias, 0), color="0.6", label="learning error (grey)"
+    )
+    right.set(xlabel="R_T: coloured reference bias + grey learning error", title="Eq. 13")
+    right.invert_yaxis()
+    figure.tight_layout()
+    return figure
+
+
+def _slopes(results: Results) -> Figure:
+    rows = [row for group in ("main", "control", "ablation", "drift") for row in results.group(group)]
+    figure, axes = plt.subplots(figsize=(6.5, 0.2 * len(rows) + 1))
+    for height, (setting, cells) in enumerate(rows):
+        s = slope(cells)
+        error = [[s.mean - s.low], [s.high - s.mean]]
+        axes.errorbar(s.mean, height, xerr=error, fmt="o", capsize=2, color=colour(setting.name))
+    axes.axvline(1.0, color="0.3", linewidth=0.8)
+    axes.axvline(0.75, color="0.3", linewidth=0.8, linestyle=":")
+    axes.set_yticks(range(len(rows)), [setting.name for setting, _ in rows], fontsize=7)
+    axes.set(
+        xlabel="log-log slope of R_T over T, 95 % interval over seeds", title="1 is linear in T; dotted 0.75"
+    )
+    axes.invert_yaxis()
+    return figure
+
+
+def _gate(results: Results) -> Figure:
+    figure, panels = plt.subplots(1, 2, figsize=(9.5, 3.3))
+    labels = {"sweep δ_H": "KL budget δ_H, nats (ε_s = 0)", "sweep ε_s": "score tolerance ε_s (no KL budget)"}
+    dpo, evo = (_last_of(results, "main", word) for word in ("DPO, fixed uniform", "EvoDPO, reference every"))
+    for axes, (group, label) in zip(panels, labels.items(), strict=True):
+        points = [(setting.value, cells[0]) for setting, cells in results.group(group)]
+        x = [value for value, _ in points]
+        _curve(axes, x, [cell.regret for _, cell in points], "gated", COLOURS["gated"])
+        for cell, name in ((dpo, "DPO"), (evo, "EvoDPO")):
+            if cell.horizon == points[0][1].horizon:
+                axes.axhline(cell.regret.mean(), color=COLOURS[name], linestyle="--", label=name)
+        twin = axes.twinx()
+        twin.plot(x, [cell.acceptance.mean() for _, cell in points], color="0.5", marker="s", linestyle=":")
+        twin.set(ylim=(-0.03, 1.05), ylabel="acceptance rate (grey)")
+        twin.grid(visible=False)
+        axes.set(xlabel=label, ylabel=f"R_T at T = {points[0][1].horizon}")
+        axes.legend()
+    panels[0].set_xscale("log")
+    figure.tight_layout()
+    return figure
+
+
+def _last_of(results: Results, group: str, start: str) -> Cell:
+    """The cell at the sweeps' horizon of the first setting whose name starts so."""
+    cells = next(cells for setting, cells in results.group(group) if setting.name.startswith(start))
+    return next((c for c in cells if c.horizon == results.plan.sweep_horizon), cells[-1])
+
+
+def _floor_and_beta(results: Results) -> Figure:
+    figure, (floors, betas, phases) = plt.subplots(1, 3, figsize=(11, 3.4), sharey=True)
+    points = [(max(s.learner.floor, 1e-7), cells[0].regret) for s, cells in results.group("sweep floor")]
+    _curve(floors, [x for x, _ in points], [r for _, r in points], "EvoDPO, β = 1", COLOURS["EvoDPO"])
+    dpo = _last_of(results, "main", "DPO, fixed uniform")
+    floors.axhline(dpo.regret.mean(), color=COLOURS["DPO"], linestyle="--", label="DPO, β = 1")
+    floors.set(xlabel="floor (leftmost: none)", ylabel=f"R_T at T = {results.plan.sweep_horizon}")
+    for method in ("DPO", "EvoDPO"):
+        grid = [
+            (s.learner.beta, s.learner.window.phases, c[0].regret) for s, c in results.group(f"grid {method}")
+        ]
+        for fixed, style in ((2, "-"), (16, "--")):
+            line = [(beta, regret) for beta, n, regret in grid if n == fixed]
+            label = f"{method}, {fixed} phases per window"
+            _curve(betas, [x for x, _ in line], [r for _, r in line], label, COLOURS[method], style)
+        for weight, style in ((1.0, "-"), (0.3, "--")):
+            line = [(n, regret) for beta, n, regret in grid if beta == weight]
+            label = f"{method}, β = {weight:g}"
+            _curve(phases, [x for x, _ in line], [r for _, r in line], label, COLOURS[method], style)
+    betas.set(xlabel="β (floor 0.05)")
+    phases.set(xlabel="phases per estimator window")
+    for axes in (floors, betas, phases):
+        axes.set(xscale="log", ylim=(0, None))
+        axes.legend()
+    phases.set_xticks(PHASES_PER_WINDOW, [str(n) for n in PHASES_PER_WINDOW])
+    phases.minorticks_off()
+    figure.tight_layout()
+    return figure
+
+
+def _lemmas(results: Results) -> Figure:
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.2))
+    names = sorted(results.on_instances)
+    tightest = [max(results.on_instances[n].tightest, 1e-7) for n in names]
+    left.barh(names, tightest, color="tab:blue")
+    left.axvline(1.0, color="tab:red", linewidth=1)
+    left.set(xscale="log", xlim=(1e-3, 3), xlabel="largest left/right (1 violates)", title="assumptions hold")
+    broken = [f"{b.inequality}" for b in results.broken]
+    right.barh(broken, [b.violations / b.instances for b in results.broken], color="tab:red")
+    right.set(xlim=(0, 1.02), xlabel="share of instances that violate it", title="one assumption broken")
+    for axes in (left, right):
+        axes.invert_yaxis()
+    figure.tight_layout()
+    return figure

@@ -1,0 +1,197 @@
+"""The lemmas on many random instances, and what breaks when an assumption is broken.
+
+An *instance* is one simulated path: random sizes, drift, norm, β, floor, window and rule, and one seed. On
+each, every inequality is checked wherever it speaks (`PathChecks`) and not one may fail. A check that
+cannot fail proves nothing, so each assumption is then broken on purpose, by handing the inequality a
+constant that the instance does not satisfy, and the violations are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from atlas_gym.seeding import stream
+from experiments.theory import inequalities, policies
+from experiments.theory.checks import PathChecks, Tally, switches_and_margin, violated
+from experiments.theory.drift import DRIFT_KINDS, Array, Drift, variation
+from experiments.theory.inequalities import Sides
+from experiments.theory.learner import Learner, Window
+from experiments.theory.model import Bandit, BanditSettings, make_bandits, utilities
+from experiments.theory.simulate import Phase, simulate
+from trainers.evodpo.references import Averaged, EveryPhase, Fixed, Gated
+
+BATCH = 25
+"""Instances that share their sizes, so that they can be simulated together."""
+_FLOOR_HORIZON = 1000
+"""Rounds of the per-round runs in which the floor's price has to show."""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """An inequality under a broken assumption."""
+
+    inequality: str
+    """Which inequality."""
+    how: str
+    """What was broken."""
+    violations: int
+    """Instances in which the inequality failed."""
+    instances: int
+    """Instances that were tried."""
+
+
+def random_batch(number: int) -> dict[str, Tally]:
+    """Check everything on the `number`-th batch of random instances."""
+    rng = stream(number, "regret", "lemma batch")
+    settings = _random_settings(rng)
+    checks = PathChecks()
+    bandit = make_bandits(settings, range(number * BATCH, (number + 1) * BATCH))
+    simulate(bandit, _random_learner(rng), [checks])
+    floor = float(rng.choice([0.01, 0.05, 0.2]))
+    checks.add("Eq. 16 bias, summed", _per_round_bias(bandit, floor, price=True))
+    return checks.tallies
+
+
+def broken_assumptions(instances: int) -> list[Broken]:
+    """Break each assumption on `instances` bandits (seeds that the main study does not use)."""
+    seeds = range(10_000, 10_000 + instances)
+    breaks: list[tuple[str, str, Callable[[range], Sides]]] = [
+        ("A.3 switching", "no margin: θ chatters across a decision boundary, γ = 0.1 claimed", _no_margin),
+        ("A.4 local distance", "the estimator remembers twice the claimed window", _long_memory),
+        ("A.4 summed variation", "half the true V_T claimed", _half_budget),
+        ("A.5 noise", "labels follow another parameter: the noise has a mean", _wrong_annotator),
+        (
+            "A.6 error, realised noise",
+            "no floor, collapsed policy; the c₀ of a uniform policy claimed",
+            _collapse,
+        ),
+        ("A.7 divergence", "the comparator is built on another reference", _other_reference),
+        ("Eq. 16 bias step", "no floor; p_min = 0.01 claimed, β = 0.3", _no_support),
+        ("Eq. 16 bias, summed", "floor 0.05, its price log(1/(1−f)) per round left out", _free_floor),
+    ]
+    return [
+        Broken(inequality, how, int(_per_instance(violated(sides(seeds))).sum()), instances)
+        for inequality, how, sides in breaks
+    ]
+
+
+def _random_settings(rng: np.random.Generator) -> BanditSettings:
+    kind = DRIFT_KINDS[int(rng.integers(len(DRIFT_KINDS)))]
+    drift = Drift(kind, angle=float(rng.uniform(0.5, 6 * np.pi)), jumps=int(rng.integers(1, 12)))
+    return BanditSettings(
+        horizon=int(rng.integers(100, 400)),
+        drift=drift,
+        actions=int(rng.integers(2, 7)),
+        dimension=int(rng.integers(2, 7)),
+        contexts=int(rng.integers(1, 9)),
+        parameter_norm=float(rng.uniform(0.5, 4.0)),
+    )
+
+
+def _random_learner(rng: np.random.Generator) -> Learner:
+    rules = (Fixed(), EveryPhase(), Averaged(float(rng.uniform(0.1, 0.9))), Gated())
+    return Learner(
+        rule=rules[int(rng.integers(len(rules)))],
+        beta=float(np.exp(rng.uniform(np.log(0.05), np.log(3.0)))),
+        floor=float(rng.choice([0.0, 1e-3, 0.05, 0.3])),
+        window=Window(offset=float(rng.integers(10, 80)), phases=int(rng.integers(1, 5))),
+        ridge=float(rng.uniform(0.2, 3.0)),
+    )
+
+
+def _per_round_bias(bandit: Bandit, floor: float, price: bool) -> Sides:
+    """Eq. 16's setting to the letter: θ_t known, reference = floored comparator of the round before."""
+    window = Window(offset=1.0, scale=0.0, phases=1)
+    trace = simulate(bandit, Learner(floor=floor, oracle=True, window=window))
+    switches, _ = switches_and_margin(bandit)
+    actions = bandit.features.shape[2]
+    return inequalities.summed_bias(trace.bias[:, 1:], switches.mean(1), floor, actions, 1.0, price)
+
+
+def _no_margin(seeds: range) -> Sides:
+    settings = BanditSettings(horizon=400, contexts=4, drift=Drift("rotation", angle=np.pi))
+    bandit = make_bandits(settings, seeds)
+    chatter = bandit.parameters.copy()
+    for seed, best in enumerate(bandit.utilities(0, 400).argmax(-1)):
+        crossing = np.flatnonzero((np.diff(best, axis=0) != 0).any(1))[0]
+        chatter[seed, 0::2], chatter[seed, 1::2] = bandit.parameters[seed, crossing : crossing + 2]
+    chattering = replace(bandit, parameters=chatter)
+    switches, _ = switches_and_margin(chattering)
+    return inequalities.switching_budget(switches.max(1), variation(chatter), np.full(len(chatter), 0.1))
+
+
+def _long_memory(seeds: range) -> Sides:
+    path = make_bandits(BanditSettings(horizon=400), seeds).parameters
+    local = inequalities.local_variations(path, 50)[:, 300]
+    return inequalities.local_distance(path[:, 200:300], path[:, 300], local)
+
+
+def _half_budget(seeds: range) -> Sides:
+    path = make_bandits(BanditSettings(horizon=400, drift=Drift("walk")), seeds).parameters
+    return inequalities.summed_local_variation(path, 50, variation(path) / 2)
+
+
+def _wrong_annotator(seeds: range) -> Sides:
+    bandit, differences, now = _stationary_pairs(seeds, 400)
+    wrong = make_bandits(bandit.settings, range(seeds.start + 10**6, seeds.stop + 10**6)).parameters
+    labels = inequalities.preference_probability(wrong, differences)
+    noise = inequalities.noise_sum(differences, labels, now)
+    return inequalities.self_normalised(differences, noise, 1.0, 0.01)
+
+
+def _stationary_pairs(seeds: range, rounds: int) -> tuple[Bandit, Array, Array]:
+    """Uniform pairs of actions without drift: bandit, z (seeds, rounds, d) and θ (seeds, rounds, d)."""
+    bandit = make_bandits(BanditSettings(horizon=rounds, drift=Drift("none")), seeds)
+    rows = np.arange(len(bandit.seeds))[:, None]
+    picks = (bandit.action_draws * bandit.features.shape[2]).astype(int)
+    first, second = (bandit.features[rows, bandit.contexts, picks[..., n]] for n in (0, 1))
+    return bandit, first - second, bandit.parameters
+
+
+def _collapse(seeds: range) -> Sides:
+    """EvoDPO without a floor draws the same action twice in nearly every pair: z = 0, nothing is learnt."""
+    _, uniform, _ = _stationary_pairs(seeds, 400)
+    claimed = np.linalg.eigvalsh(inequalities.covariance(uniform))[:, 0] / uniform.shape[1]
+    phases: list[Phase] = []
+    bandit = make_bandits(BanditSettings(horizon=2000, drift=Drift("none")), seeds)
+    learner = Learner(floor=0.0, beta=0.3)
+    simulate(bandit, learner, [lambda _bandit, _learner, phase: phases.append(phase)])
+    last = phases[-1]
+    now = bandit.parameters[:, last.start]
+    past = bandit.parameters[:, last.window : last.start]
+    noise = np.linalg.norm(inequalities.noise_sum(last.differences, last.labels, past), axis=-1)
+    kappa = inequalities.curvature(last.differences, last.estimate, now)
+    still = np.zeros(len(now))
+    return inequalities.estimation_error(
+        last.estimate, now, noise, still, past.shape[1], learner.ridge, kappa, claimed
+    )
+
+
+def _other_reference(seeds: range) -> Sides:
+    bandit = make_bandits(BanditSettings(horizon=2, drift=Drift("none")), seeds)
+    true = bandit.utilities(0, 1)[:, 0]
+    estimate = 0.9 * bandit.parameters[:, 0]
+    fresh = policies.with_floor(policies.tilted(policies.uniform(true.shape), true, 1.0), 0.05)
+    ours = policies.tilted(
+        policies.uniform(true.shape), utilities(bandit.features, estimate[:, None])[:, 0], 1.0
+    )
+    error = np.linalg.norm(estimate - bandit.parameters[:, 0], axis=-1)
+    return inequalities.divergence(policies.kl(policies.tilted(fresh, true, 1.0), ours), error, 1.0)
+
+
+def _no_support(seeds: range) -> Sides:
+    bandit = make_bandits(BanditSettings(horizon=2000), seeds)
+    trace = simulate(bandit, Learner(floor=0.0, beta=0.3))
+    return inequalities.bias_step(trace.bias, np.full(len(trace.bias), np.log(0.01)), 0.3)
+
+
+def _free_floor(seeds: range) -> Sides:
+    settings = BanditSettings(horizon=_FLOOR_HORIZON, drift=Drift("none"))
+    return _per_round_bias(make_bandits(settings, seeds), 0.05, price=False)
+
+
+def _per_instance(failed: np.ndarray) -> np.ndarray:
+    return np.any(failed.reshape(len(failed), -1), axis=1)

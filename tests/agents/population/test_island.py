@@ -1,0 +1,135 @@
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.population.clusters import Clusters, ClusterSettings, covering_top, signature
+from agents.population.island import Island, IslandSettings
+from atlas_gym.seeding import stream
+from tests.agents.proposals.programs import ORDINARY
+from tests.agents.records import record, windowed
+
+RANDOM = ORDINARY.replace("return int(np.argmax(scores))", "return int(np.random.default_rng(t).integers(K))")
+
+records = st.lists(
+    st.builds(windowed, st.integers(1, 9), st.one_of(st.none(), st.sampled_from([-0.9, -0.5, -0.3, -0.2]))),
+    max_size=25,
+)
+
+
+@given(records)
+def test_the_buffer_has_no_duplicates_and_the_population_is_its_best(sequence):
+    island = Island(0, IslandSettings(capacity=3))
+    for candidate in sequence:
+        island.add(candidate)
+    keys = [r.program_key for r in island.buffer]
+    scores = [r.score for r in island.buffer]
+    assert len(set(keys)) == len(keys)
+    assert len(set(scores)) == len(scores)
+    assert island.population == sorted(island.population, key=lambda r: -r.score)
+    if scores:
+        assert island.best.score == max(scores)
+        assert len(island.population) == min(3, len(scores))
+    assert all(r.score is None for r in island.failed)
+
+
+@given(st.lists(st.tuples(st.integers(1, 99), st.integers(1, 40), st.booleans()), max_size=30))
+def test_what_is_no_longer_kept_could_not_become_a_parent(drawn):
+    island = Island(0, IslandSettings(capacity=2))
+    clusters, taken, cluster_of = Clusters(), [], {}
+    for window, score, other in drawn:
+        candidate = record((RANDOM if other else ORDINARY).replace("50", str(window)), -score / 40)
+        if island.add(candidate):
+            cluster_of[candidate.id] = clusters.add(signature(candidate.program, candidate.score, {}))
+            taken.append(candidate)
+        ranked = sorted(taken, key=lambda r: (-r.score, r.id))
+        assert island.population == covering_top(ranked, 2, lambda r: cluster_of[r.id])
+    assert len(island.buffer) <= 4 * len(clusters.leaders)
+
+
+@given(records)
+def test_an_island_is_a_fold_over_its_records(sequence):
+    one, two = Island(0), Island(0)
+    accepted = [one.add(candidate) for candidate in sequence]
+    for candidate, new in zip(sequence, accepted, strict=True):
+        if new or candidate.score is None:
+            two.add(candidate)  # what was refused leaves no trace
+    assert one.population == two.population
+    assert one.clusters.sizes == two.clusters.sizes
+    assert list(one.failed) == list(two.failed)
+
+
+def test_failed_programs_are_kept_apart_and_only_the_latest():
+    island = Island(0, IslandSettings(failed=2))
+    for detail in ("a", "b", "c"):
+        assert not island.add(record(score=None, detail=detail))
+    assert [r.detail for r in island.failed] == ["b", "c"]
+    assert island.population == []
+    with pytest.raises(LookupError, match="no program to start from"):
+        island.choose_parent(stream(0))
+
+
+def test_a_score_without_a_passed_status_is_no_program():
+    island = Island(0)
+    assert not island.add(record(score=-0.1, status="timeout"))
+    assert island.best is None
+
+
+def test_the_population_covers_clusters_before_it_repeats_one():
+    island = Island(0, IslandSettings(capacity=2))
+    for candidate in (windowed(1, -0.20), windowed(2, -0.21), record(RANDOM, -0.9)):
+        island.add(candidate)
+    assert [r.score for r in island.population] == [-0.20, -0.9]
+    assert island.clusters_in_population == 2
+
+
+def test_clusters_are_shown_by_their_leaders():
+    island = Island(0, IslandSettings(capacity=3))
+    first, better, other = windowed(1, -0.22), windowed(2, -0.21), record(RANDOM, -0.9)
+    for candidate in (other, first, better, windowed(3, -0.23)):
+        island.add(candidate)
+    one, two = island.cluster_views()
+    assert (one.leader, one.best, one.size, one.parents) == (first, better, 3, 2)
+    assert (two.leader, two.best, two.size, two.parents) == (other, other, 1, 1)
+
+
+def test_overlong_programs_are_kept_but_never_become_parents():
+    island = Island(0, IslandSettings(longest_parent=len(ORDINARY)))
+    island.add(windowed(50, -0.5))
+    assert island.add(windowed(500, -0.1))
+    assert island.best.score == -0.5
+    assert len(island.buffer) == 2
+
+
+def test_parents_are_drawn_by_score_and_share_their_clusters_chances():
+    by_shape = ClusterSettings(radius=0.02, behaviour=0.0)
+    island = Island(0, IslandSettings(temperature=0.1, clusters=by_shape))
+    for candidate in (windowed(1, -0.20), windowed(2, -0.2001), windowed(3, -0.2002), record(RANDOM, -0.25)):
+        island.add(candidate)
+    assert island.clusters_in_population == 2
+    draws = Counter(island.choose_parent(stream(0, draw)).score for draw in range(600))
+    # exp(-0.05 / 0.1) = 0.61 for the lone program against 1 for the cluster of three together.
+    assert draws[-0.25] / 600 == pytest.approx(0.38, abs=0.08)
+    cold = Island(0, IslandSettings(temperature=1e-6))
+    for candidate in (windowed(1, -0.3), windowed(2, -0.2), record(RANDOM, -0.25)):
+        cold.add(candidate)
+    assert {cold.choose_parent(stream(0, draw)).score for draw in range(30)} == {-0.2}
+
+
+def test_the_worse_program_is_worse():
+    island = Island(0)
+    for candidate in (windowed(1, -0.3), windowed(2, -0.2), windowed(3, -0.4)):
+        island.add(candidate)
+    middle = next(r for r in island.population if r.score == -0.3)
+    assert {island.choose_worse(middle, stream(draw)).score for draw in range(10)} == {-0.4}
+    assert {island.choose_worse(island.best, stream(draw)).score for draw in range(20)} == {-0.4, -0.3}
+    assert island.choose_worse(island.population[-1], stream(0)) is None
+
+
+def test_a_restarted_island_holds_the_given_program_only():
+    island = Island(0)
+    island.add(windowed(1, -0.3))
+    island.restart(windowed(2, -0.4))
+    assert [r.score for r in island.buffer] == [-0.4]
+    assert island.add(windowed(1, -0.3))  # what was given up may come back

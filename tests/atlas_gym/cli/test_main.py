@@ -1,0 +1,135 @@
+from dataclasses import replace
+
+import pytest
+
+from atlas_gym.cli.main import main
+from atlas_gym.evaluation import doctor
+from atlas_gym.tasks.bandit.experts import experts
+from atlas_gym.tasks.bandit.params import PRESETS, BanditParams
+
+SMALL = ["--set", "horizon=60", "replicas=2"]
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(experts()["tuned_sw_linucb"].program, encoding="utf-8")
+    return path
+
+
+def evaluate(*arguments):
+    return main(["evaluate", "ATLAS-Bandit-v0", "--workers", "1", *map(str, arguments)])
+
+
+def test_evaluating_a_file_prints_score_interval_status_feedback_and_time(program, capsys):
+    assert evaluate(program, "--seeds", 4, *SMALL) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("4 seeds of train")
+    rows = {line.split()[0]: line for line in lines[1:] if not line.startswith(" ")}
+    assert "ok 4" in rows["status"]
+    assert "95 % interval over seeds [-0." in rows["score"]
+    assert "s wall" in rows["time"]
+    assert "seccomp" in rows["layers"]
+    assert "Status: ok" in rows["feedback"]
+
+
+def test_experts_are_known_by_name_and_seeds_can_be_chosen(program, capsys):
+    outputs = []
+    for name, first in ((program, 5), ("tuned_sw_linucb", 5), ("tuned_sw_linucb", 6)):
+        assert evaluate(name, "--seeds", 1, "--first-seed", first, *SMALL) == 0
+        outputs.append(
+            next(line for line in capsys.readouterr().out.splitlines() if line.startswith("score"))
+        )
+    assert outputs[0] == outputs[1] != outputs[2]
+    assert "one seed: no interval" in outputs[0]
+
+
+def test_a_failing_program_gets_no_score_and_exit_code_1(tmp_path, capsys):
+    path = tmp_path / "program.py"
+    path.write_text("def policy(context, history, t):\n    return theta\n")
+    assert evaluate(path, "--seeds", 2, *SMALL) == 1
+    output = capsys.readouterr().out
+    assert "error 2" in output
+    assert "score      none" in output
+    assert "NameError" in output
+
+
+def test_unconfined_is_possible_and_shows(program, capsys):
+    assert evaluate(program, "--seeds", 1, "--unconfined", *SMALL) == 0
+    assert "seccomp" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.py"], "missing.py is neither a file nor an expert program; those are "),
+        (["tests"], "tests is neither a file"),
+        (["kalman", "--seeds", "0"], "--seeds is at least 1"),
+        (["kalman", "--set", "horizon"], "'horizon' is not NAME=VALUE"),
+        (["kalman", "--set", "preset=papr"], "no preset 'papr'"),
+        (["kalman", "--set", "horizn=3"], "no constant horizn"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(arguments, message, capsys):
+    assert evaluate(*arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path, capsys):
+    (tmp_path / "program.py").write_bytes(b"\x00\xff")
+    assert evaluate(str(tmp_path / "program.py")) == 2
+    assert "program.py is no program: it is not UTF-8 text" in capsys.readouterr().err
+
+
+def test_unknown_environments_are_named(capsys):
+    assert main(["evaluate", "ATLAS-Nothing-v0", "kalman"]) == 2
+    assert "there are ATLAS-Bandit-v0" in capsys.readouterr().err
+
+
+def test_the_list_shows_every_environment(capsys):
+    assert main(["list"]) == 0
+    output = capsys.readouterr().out
+    assert "ATLAS-Bandit-v0\n" in output
+    assert "ATLAS-Burgers-v0\n" in output
+    assert "sw_linucb" in output
+
+
+def test_the_doctors_verdict_is_the_exit_code(monkeypatch):
+    for verdict in (0, 1):
+        monkeypatch.setattr(doctor, "main", lambda verdict=verdict: verdict)
+        assert main(["doctor"]) == verdict
+
+
+def gallery(*arguments):
+    options = ["--seeds", 2, "--workers", 1, *arguments]
+    assert main(["gallery", "ATLAS-Bandit-v0", *map(str, options)]) == 0
+
+
+def test_the_gallery_has_a_row_per_program_and_the_ends_of_the_scale(tmp_path, monkeypatch):
+    monkeypatch.setitem(PRESETS, "stationary", replace(PRESETS["stationary"], horizon=400, replicas=2))
+    path = tmp_path / "gallery.md"
+    gallery("--presets", "stationary", "--output", path)
+    page = path.read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert [row.split("`")[1] for row in rows] == list(experts())
+    assert all(row.count("|") == 6 for row in rows)
+    assert "| *full information" in page
+    assert not any("failed" in row for row in rows)
+    best = next(row for row in rows if row.startswith("| `linucb`"))
+    improvement = float(best.split("|")[5].split("%")[0])
+    assert improvement > 10  # nothing drifts: remembering everything beats a sliding window
+
+
+def test_the_gallery_keeps_the_sections_that_were_not_asked_for(tmp_path, monkeypatch):
+    for preset in ("stationary", "jumps", "rotation"):
+        monkeypatch.setitem(PRESETS, preset, BanditParams.from_keywords(preset, horizon=20, replicas=1))
+    path, pages = tmp_path / "gallery.md", []
+    for presets in (["jumps"], ["stationary", "rotation"], ["rotation"]):
+        gallery("--presets", *presets, "--output", path)
+        pages.append(path.read_text())
+    assert pages[1] == pages[2]
+    sections = [part.split("`")[1] for part in pages[2].split("\n## ")[1:]]
+    assert sections == ["rotation", "jumps", "stationary"]
+    assert pages[0].split("\n## ")[1].strip() in pages[2]

@@ -1,0 +1,18 @@
+"""Where the token of `python -m atlas_gym serve` comes from."""
+
+from atlas_gym.cli.serve import TOKEN_VARIABLE, token
+
+
+def test_a_file_comes_before_the_variable(tmp_path, monkeypatch):
+    monkeypatch.setenv(TOKEN_VARIABLE, "of the variable")
+    (tmp_path / "token").write_text("of the file\n")
+    assert token(tmp_path / "token") == ("of the file", False)
+    assert token(None) == ("of the variable", False)
+
+
+def test_without_either_it_is_new_each_time(monkeypatch):
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    (first, new), (second, _) = token(None), token(None)
+    assert new
+    assert first != second
+    assert len(first) >= 32

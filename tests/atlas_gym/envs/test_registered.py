@@ -1,0 +1,386 @@
+"""Every registered environment against what Gymnasium and its wrappers expect; any warning fails."""
+
+import copy
+import dataclasses
+import inspect
+import itertools
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.wrappers import (
+    Autoreset,
+    ClipReward,
+    RecordEpisodeStatistics,
+    TimeLimit,
+    TransformObservation,
+    TransformReward,
+)
+from markdown_it import MarkdownIt
+
+import atlas_gym
+from atlas_gym.envs.spaces import Source
+from atlas_gym.evaluation import Limits
+from atlas_gym.evaluation.shared import Lease
+from atlas_gym.tasks.problem import SPLITS
+from atlas_gym.tasks.registration import load_problem, packaged_ids
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+QUICK = {
+    "ATLAS-Bandit-v0": {"horizon": 60, "replicas": 2},
+    "ATLAS-Burgers-v0": {"steps": 4, "replicas": 1, "n_residual": 50},
+    "ATLAS-BinPacking-v0": {"items": 60, "count": 5},
+    "ATLAS-TSP-v0": {"cities": 12, "count": 3},
+    "ATLAS-CirclePacking-v0": {"n": 10, "best_known": 1.8},
+}
+"""Constants that make one evaluation take milliseconds; an environment without an entry fails."""
+
+IDS = packaged_ids()
+ONE_PROBLEM = {"ATLAS-CirclePacking-v0"}
+"""Environments that draw nothing: every seed of every split is the same problem."""
+SAME_STEP = {"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}
+
+
+@pytest.fixture(params=IDS)
+def env_id(request):
+    return request.param
+
+
+@pytest.fixture(scope="module", autouse=True)
+def keep_evaluators():
+    """Hold a share in the evaluator, so that its processes start once and not once per test."""
+    lease = Lease("default")
+    yield
+    lease.close()
+
+
+@pytest.fixture
+def env(env_id):
+    env = gym.make(env_id, **QUICK[env_id])
+    yield env
+    env.close()
+
+
+def starts(env_id):
+    return list(atlas_gym.task_spec(env_id, **QUICK[env_id]).starts.values())
+
+
+def outcome(env, program):
+    _, reward, terminated, truncated, info = env.step(program)
+    return reward, terminated, truncated, info["status"]
+
+
+def test_each_id_has_all_its_parts(env_id):
+    spec = gym.spec(env_id)
+    assert spec.entry_point
+    assert spec.vector_entry_point
+    assert not spec.nondeterministic
+    assert load_problem(env_id).spec.env_id == env_id
+
+
+@pytest.mark.parametrize("render_mode", [None, "ansi", "rgb_array"])
+def test_gymnasiums_checker_finds_nothing(env_id, render_mode):
+    env = gym.make(env_id, render_mode=render_mode, **QUICK[env_id])
+    check_env(env.unwrapped)
+    env.close()
+
+
+def test_the_checker_finds_nothing_over_several_turns(env_id):
+    env = gym.make(env_id, turns=3, **QUICK[env_id])
+    check_env(env.unwrapped)
+    env.close()
+
+
+def test_spaces_are_sources_whose_samples_work(env_id, env):
+    assert isinstance(env.action_space, Source)
+    assert isinstance(env.observation_space, Source)
+    env.action_space.seed(0)
+    for _ in range(3):
+        env.reset(seed=0)
+        observation, _, _, _, info = env.step(env.action_space.sample())
+        assert info["status"] == "ok"
+        assert observation in env.observation_space
+
+
+def test_rollouts_are_deterministic(env_id):
+    rollouts = []
+    for _ in range(2):
+        env = gym.make(env_id, turns=3, **QUICK[env_id])
+        env.action_space.seed(1)
+        rollouts.append(
+            [env.reset(seed=1), *(env.step(env.action_space.sample()) for _ in range(3)), env.reset()]
+        )
+        env.close()
+    assert data_equivalence(rollouts[0], rollouts[1], exact=True)
+
+
+def test_another_seed_and_another_split_give_another_score(env_id):
+    program = starts(env_id)[0]
+    scores = set()
+    for split in SPLITS:
+        env = gym.make(env_id, split=split, **QUICK[env_id])
+        for seed in (0, 1):
+            env.reset(seed=seed)
+            scores.add(env.step(program)[1])
+        env.close()
+    assert len(scores) == (1 if env_id in ONE_PROBLEM else 4)
+
+
+def test_info_has_the_same_keys_at_reset_success_and_failure(env_id):
+    env = gym.make(env_id, turns=2, **QUICK[env_id])
+    infos = [env.reset(seed=0)[1], env.step(starts(env_id)[0])[4], env.step("syntax error")[4]]
+    assert [info["status"] for info in infos] == [None, "ok", "invalid"]
+    for info in infos:
+        assert info.keys() == infos[0].keys()
+        assert info["metrics"].keys() == infos[0]["metrics"].keys()
+    env.close()
+
+
+def test_a_failure_is_worth_less_than_any_start(env_id, env):
+    rewards = []
+    for program in (*starts(env_id), "syntax error"):
+        env.reset(seed=0)
+        rewards.append(env.step(program)[1])
+    assert rewards[-1] == atlas_gym.task_spec(env_id, **QUICK[env_id]).worst_score
+    assert rewards[-1] < min(rewards[:-1])
+
+
+def test_every_expert_is_accepted(env_id, env):
+    for expert in load_problem(env_id, **QUICK[env_id]).experts().values():
+        env.reset(seed=0)
+        info = env.step(expert.program)[4]
+        assert info["status"] == "ok", (expert.name, info["feedback"])
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_copies_go_on_where_the_original_was(env_id, clone):
+    env = gym.make(env_id, turns=3, **QUICK[env_id])
+    env.reset(seed=0)
+    first, second, _ = starts(env_id)
+    env.step(first)
+    other = clone(env)
+    assert data_equivalence(env.step(second), other.step(second), exact=True)
+    assert data_equivalence(env.reset(), other.reset(), exact=True)
+    env.close()
+    other.close()
+
+
+def test_the_specification_makes_an_equal_environment(env_id, env):
+    env.reset(seed=4)
+    again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
+    again.reset(seed=4)
+    program = starts(env_id)[0]
+    assert outcome(env, program) == outcome(again, program)
+    again.close()
+
+
+def test_standard_wrappers_apply(env_id):
+    env = gym.make(env_id, turns=3, **QUICK[env_id])
+    env = TransformReward(RecordEpisodeStatistics(TimeLimit(env, 2)), lambda reward: reward + 1.0)
+    env = TransformObservation(ClipReward(env, -0.5, 0.5), str.upper, env.observation_space)
+    observation, _ = Autoreset(env).reset(seed=0)
+    assert observation == observation.upper()
+    program = starts(env_id)[0]
+    assert env.step(program)[2:4] == (False, False)
+    _, reward, terminated, truncated, info = env.step(program)
+    assert -0.5 <= reward <= 0.5
+    assert (terminated, truncated) == (False, True)
+    assert info["episode"]["l"] == 2
+    env.close()
+
+
+VECTORIZATIONS = {None: None, "sync": SAME_STEP, "async": {**SAME_STEP, "shared_memory": False}}
+
+
+def vectorization(env_id, mode):
+    """Outside this process torch has to be imported again, for seconds."""
+    slow = [pytest.mark.slow] if mode != "sync" and load_problem(env_id).task(0, "train").torch else []
+    return pytest.param(env_id, mode, marks=slow, id=f"{env_id}-{mode or 'pool'}")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "mode"), [vectorization(env_id, mode) for env_id in IDS for mode in VECTORIZATIONS]
+)
+def test_every_vectorization_gives_the_same_rewards(env_id, mode):
+    env = gym.make_vec(
+        env_id, num_envs=2, vectorization_mode=mode, vector_kwargs=VECTORIZATIONS[mode], **QUICK[env_id]
+    )
+    observations, infos = env.reset(seed=10)
+    assert observations in env.observation_space
+    programs = tuple(starts(env_id)[:2])
+    _, rewards, terminated, _, infos = env.step(programs)
+    env.close()
+    expected = []
+    for index, program in enumerate(programs):
+        single = gym.make(env_id, **QUICK[env_id])
+        single.reset(seed=10 + index)
+        expected.append(single.step(program)[1])
+        single.close()
+    np.testing.assert_array_equal(rewards, expected)
+    assert terminated.all()
+    assert list(infos["final_info"]["status"]) == ["ok", "ok"]
+
+
+SCORE = """
+import json, sys
+import gymnasium as gym, atlas_gym
+env_id, kwargs, program = json.loads(sys.argv[1])
+env = gym.make(env_id, **kwargs)
+env.reset(seed=3)
+print(env.step(program)[1].hex())
+env.close()
+"""
+
+
+def test_a_reward_does_not_depend_on_the_threads_of_the_process(env_id):
+    """BLAS rounds differently with another number of threads; where a score is computed must not matter."""
+    job = json.dumps([env_id, QUICK[env_id], starts(env_id)[0]])
+    rewards = set()
+    for threads in ("1", "2", "4"):
+        environment = os.environ | {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+        done = subprocess.run(
+            [sys.executable, "-c", SCORE, job], env=environment, capture_output=True, text=True, check=True
+        )
+        rewards.add(done.stdout.strip())
+    assert len(rewards) == 1
+
+
+def test_shared_memory_is_refused_instead_of_returning_stale_texts(env_id):
+    with pytest.raises(ValueError, match="shared_memory=False"):
+        gym.make_vec(env_id, num_envs=2, vectorization_mode="async", **QUICK[env_id])
+
+
+def test_registering_again_changes_nothing():
+    from atlas_gym.tasks.registration import register_environments
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        register_environments()
+    assert all(env_id in gym.registry for env_id in IDS)
+
+
+def tables(text):
+    """The tables of a Markdown text as lists of rows, and what of them was not recognised as a table."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    rows, stray = [], []
+    for before, token in itertools.pairwise(tokens):
+        if token.type == "table_open":
+            rows.append([])
+        elif token.type == "tr_open":
+            rows[-1].append([])
+        elif token.type == "inline" and before.type in ("td_open", "th_open"):
+            rows[-1][-1].append(token.content)
+        elif token.type == "inline":
+            stray += [line for line in token.content.splitlines() if line.startswith("|")]
+    return rows, stray
+
+
+def test_the_tables_of_its_documentation_can_be_rendered(env_id):
+    documentation = inspect.getdoc(gym.make(env_id).unwrapped)
+    found, stray = tables(documentation)
+    assert not stray
+    assert sum(len(table) + 1 for table in found) == len(re.findall(r"(?m)^\s*\|", documentation))
+    arguments = next(table for table in found if table[0][0] == "Keyword")
+    assert all(all(row) for table in found for row in table)
+    keywords = {name for row in arguments[1:] for name in re.findall(r"`(\w+)`", row[0])}
+    assert {
+        "preset",
+        "limits",
+        "turns",
+        "split",
+        "start",
+        "task_seed",
+        "confinement",
+        "render_mode",
+    } <= keywords
+
+
+def test_every_argument_is_described_on_a_line_of_its_own(env_id):
+    for env in (gym.make(env_id).unwrapped, gym.make_vec(env_id, num_envs=1).unwrapped):
+        described = re.findall(r"(?m)^    (\w+): ", inspect.getdoc(env.reset))
+        assert [*inspect.signature(env.reset).parameters] == [
+            n for n in described if n in ("seed", "options")
+        ]
+
+
+def test_limits_survive_the_way_through_json(env_id):
+    env = gym.make(env_id, **QUICK[env_id], limits=Limits(wall_s=7.0, cpu_s=3.0, memory_mb=300))
+    again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
+    assert again.unwrapped.problem == env.unwrapped.problem
+
+
+def test_limits_may_be_given_in_part(env_id):
+    default = load_problem(env_id).limits
+    assert load_problem(env_id, limits={"wall_s": 99.0}).limits == dataclasses.replace(default, wall_s=99.0)
+    with pytest.raises(TypeError, match=r"limits has no wal_s; there are wall_s, cpu_s"):
+        load_problem(env_id, limits={"wal_s": 99.0})
+    with pytest.raises(TypeError, match=r"limits is 7; pass atlas_gym.evaluation.Limits"):
+        load_problem(env_id, limits=7)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.array, int])
+def test_seeds_may_be_any_integers(env, env_id, kind):
+    assert env.unwrapped.reset(seed=kind(5))[1]["task_seed"] == 5
+    batch = gym.make_vec(env_id, num_envs=2, **QUICK[env_id])
+    assert batch.reset(seed=kind(5))[1]["task_seed"].tolist() == [5, 6]
+    assert batch.reset(seed=[kind(9), kind(3)])[1]["task_seed"].tolist() == [9, 3]
+    assert batch.reset(seed=np.array([9, 3]))[1]["task_seed"].tolist() == [9, 3]
+    with pytest.raises(TypeError, match="integer"):
+        env.unwrapped.reset(seed=5.5)
+
+
+def test_misspelt_options_are_refused(env, env_id):
+    with pytest.raises(ValueError, match="no option 'incumbant'; did you mean 'incumbent'"):
+        env.unwrapped.reset(options={"incumbant": ""})
+    with pytest.raises(ValueError, match="no option 'resetmask'; did you mean 'reset_mask'"):
+        gym.make_vec(env_id, num_envs=1, **QUICK[env_id]).reset(options={"resetmask": [True]})
+
+
+def test_counts_that_are_no_integers_are_refused_where_they_are_given(env_id):
+    for name in QUICK[env_id]:
+        with pytest.raises(ValueError, match=rf"{name} is 100\.0; it must be a whole number"):
+            gym.make(env_id, **{name: 100.0})
+
+
+def test_numbers_in_a_batchs_info_have_one_type_whatever_fails(env_id):
+    broken, works = "def (", load_problem(env_id).spec.starts["named"]
+    types = set()
+    env = gym.make_vec(env_id, num_envs=2, **QUICK[env_id])
+    for programs in ((broken, broken), (broken, works), (works, broken)):
+        env.reset(seed=0)
+        infos = env.step(programs)[4]["final_info"]
+        numbers = [
+            infos["score"],
+            infos["incumbent_score"],
+            infos["normalized_score"],
+            *values(infos["metrics"]),
+        ]
+        types |= {array.dtype for array in numbers}
+        failed = [program == broken for program in programs]
+        assert np.isnan(infos["score"]).tolist() == failed
+    env.close()
+    assert types == {np.dtype(np.float64)}
+
+
+def values(metrics):
+    return [array for name, array in metrics.items() if not name.startswith("_")]
+
+
+def test_a_batch_is_made_where_processes_cannot_be_kept_to_cores(env_id, monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert gym.make_vec(env_id, num_envs=2, **QUICK[env_id]).unwrapped.workers >= 1
+
+
+def test_a_system_without_resource_limits_is_told_so():
+    code = "import sys; sys.modules['resource'] = None; import gymnasium, atlas_gym; gymnasium.make('ATLAS-Bandit-v0')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "ImportError: programs are evaluated in Unix processes" in done.stderr

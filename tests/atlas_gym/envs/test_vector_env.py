@@ -1,0 +1,208 @@
+"""The batch on a pool, tried on small bandits and compared with single environments."""
+
+import copy
+import pickle
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import atlas_gym
+from atlas_gym.envs.cascade import Cascade
+from atlas_gym.evaluation import InfrastructureError, Limits
+
+SPEC = atlas_gym.task_spec("ATLAS-Bandit-v0")
+GOOD, INLINED, BAD = (SPEC.starts[start] for start in ("named", "inlined", "scratch"))
+BROKEN = "def policy(context, history, t):\n    return theta\n"
+HANGING = "while True:\n    pass\n"
+SMALL = {"horizon": 60, "replicas": 2}
+
+
+def make(num_envs, **keywords):
+    return gym.make_vec("ATLAS-Bandit-v0", num_envs=num_envs, **{**SMALL, **keywords})
+
+
+@pytest.fixture(scope="module")
+def batch():
+    env = make(4)
+    yield env
+    env.close()
+
+
+def test_it_is_the_default_vectorization_and_resets_in_the_same_step(batch):
+    assert type(batch).__name__ == "BanditVectorEnv"
+    assert batch.metadata["autoreset_mode"] is gym.vector.AutoresetMode.SAME_STEP
+
+
+def test_rewards_observations_and_tasks_are_those_of_single_environments(batch):
+    programs = (GOOD, BROKEN, BAD, INLINED)
+    observations, infos = batch.reset(seed=30)
+    stepped = batch.step(programs)
+    for index, program in enumerate(programs):
+        single = gym.make("ATLAS-Bandit-v0", **SMALL)
+        observation, info = single.reset(seed=30 + index)
+        assert observations[index] == observation
+        assert infos["task_seed"][index] == info["task_seed"]
+        observation, reward, terminated, truncated, info = single.step(program)
+        assert (stepped[1][index], stepped[2][index], stepped[3][index]) == (reward, terminated, truncated)
+        assert stepped[4]["final_obs"][index] == observation
+        assert stepped[4]["final_info"]["status"][index] == info["status"]
+        assert stepped[4]["final_info"]["feedback"][index] == info["feedback"]
+        observation, info = single.reset()
+        assert stepped[0][index] == observation
+        assert stepped[4]["task_seed"][index] == info["task_seed"]
+        single.close()
+
+
+def test_spaces_hold_what_comes_and_goes(batch):
+    observations, _ = batch.reset(seed=1)
+    assert observations in batch.observation_space
+    actions = batch.action_space.sample()
+    observations, rewards, terminated, truncated, _ = batch.step(actions)
+    assert observations in batch.observation_space
+    assert (rewards.dtype, terminated.dtype, truncated.dtype) == (np.float64, np.bool_, np.bool_)
+    assert terminated.all()
+    assert not truncated.any()
+
+
+def test_seeds_may_be_given_one_by_one(batch):
+    assert batch.reset(seed=[5, 3, 9, 5])[1]["task_seed"].tolist() == [5, 3, 9, 5]
+    with pytest.raises(ValueError, match="2 seeds for num_envs=4"):
+        batch.reset(seed=[1, 2])
+
+
+def test_turns_keep_the_episode_and_its_incumbent():
+    env = make(2, turns=2)
+    env.reset(seed=0)
+    _, _, terminated, _, infos = env.step((BAD, GOOD))
+    assert not terminated.any()
+    assert infos["turn"].tolist() == [1, 1]
+    _, _, terminated, _, infos = env.step((GOOD, BAD))
+    assert terminated.all()
+    assert list(infos["final_info"]["incumbent"]) == [GOOD, GOOD]
+    env.close()
+
+
+def test_hanging_programs_end_at_their_own_limit_and_the_others_do_not_notice():
+    env = make(6, workers=2, limits=Limits(wall_s=0.5, cpu_s=1.0), task_seed=4)
+    env.reset()
+    honest = env.step((GOOD,) * 6)[1]
+    _, rewards, _, _, infos = env.step((HANGING, GOOD) * 3)
+    assert list(infos["final_info"]["status"]) == ["timeout", "ok"] * 3
+    assert (rewards[::2] == SPEC.worst_score).all()
+    assert (rewards[1::2] == honest[1::2]).all()
+    env.close()
+
+
+def test_the_cascade_evaluates_half_in_full():
+    env = make(4, horizon=1000, cascade=Cascade(keep=0.5), task_seed=3)
+    env.reset()
+    _, rewards, _, _, infos = env.step((BAD, GOOD, BROKEN, INLINED))
+    assert infos["final_info"]["full"].tolist() == [False, True, False, True]
+    assert rewards[1] == rewards[3]
+    assert rewards[0] == rewards[2] == SPEC.worst_score
+    assert list(infos["final_info"]["status"]) == ["screened", "ok", "error", "ok"]
+    assert list(infos["final_info"]["incumbent"]) == [None, GOOD, None, INLINED]
+    assert "not scored in full" in infos["final_info"]["feedback"][0]
+    plain = make(1, horizon=1000, task_seed=3)
+    plain.reset()
+    assert plain.step((GOOD,))[1][0] == rewards[1]
+    env.close()
+    plain.close()
+
+
+def test_short_tasks_are_cheap_and_drift_as_fast():
+    from atlas_gym.tasks.bandit.problem import BanditProblem
+
+    problem = BanditProblem()
+    full, short = problem.task(4, "train").params, problem.short_task(4, "train").params
+    assert short.horizon * short.replicas * 40 <= full.horizon * full.replicas
+    assert short.variation_per_step == pytest.approx(full.variation_per_step)
+
+
+def test_misuse_is_refused(batch):
+    with pytest.raises(ValueError, match="3 programs for num_envs=4"):
+        batch.step((GOOD,) * 3)
+    with pytest.raises(gym.error.ResetNeeded):
+        make(1).step((GOOD,))
+
+
+def test_drawings_are_one_per_program():
+    env = make(2, render_mode="ansi")
+    env.reset(seed=0)
+    env.step((GOOD, BROKEN))
+    good, broken = env.render()
+    assert "ok, score" in good
+    assert "NameError" in broken
+    env.close()
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_copies_start_their_own_pool(batch, clone):
+    batch.reset(seed=2)
+    other = clone(batch)
+    programs = (GOOD, BAD, INLINED, BROKEN)
+    np.testing.assert_array_equal(other.step(programs)[1], batch.step(programs)[1])
+    other.close()
+
+
+def test_closing_ends_the_pool():
+    env = make(1)
+    env.reset(seed=0)
+    env.step((GOOD,))
+    env.close()
+    env.close()
+    assert env.closed
+
+
+def test_a_learner_can_bring_its_incumbents_along(batch):
+    observations, infos = batch.reset(seed=3, options={"incumbent": BAD})
+    assert infos["incumbent"].tolist() == [BAD] * 4
+    single = gym.make("ATLAS-Bandit-v0", **SMALL)
+    assert observations[2] == single.reset(seed=5, options={"incumbent": BAD})[0]
+    single.close()
+    _, infos = batch.reset(seed=3, options={"incumbent": [BAD, None, GOOD, None]})
+    assert infos["incumbent"].tolist() == [BAD, None, GOOD, None]
+    assert np.isnan(infos["incumbent_score"]).tolist() == [False, True, False, True]
+    with pytest.raises(ValueError, match="incumbent program failed: error"):
+        batch.reset(options={"incumbent": BROKEN})
+    with pytest.raises(ValueError, match="2 incumbents for num_envs=4"):
+        batch.reset(options={"incumbent": [GOOD, GOOD]})
+
+
+def test_a_mask_resets_some_episodes_and_leaves_the_others():
+    env = make(3, turns=3)
+    with pytest.raises(ValueError, match="without reset_mask first"):
+        env.reset(options={"reset_mask": np.array([True, False, False])})
+    env.reset(seed=0)
+    before = env.step((GOOD, GOOD, BAD))[0]
+    observations, infos = env.reset(seed=9, options={"reset_mask": np.array([False, True, False])})
+    assert infos["_task_seed"].tolist() == [False, True, False]
+    assert infos["task_seed"][1] == 10
+    assert [a == b for a, b in zip(observations, before, strict=True)] == [True, False, True]
+    assert env.step((GOOD, GOOD, GOOD))[4]["turn"].tolist() == [2, 1, 2]
+    for mask in ([True], np.zeros(3)):
+        with pytest.raises(ValueError, match="reset_mask must be boolean of shape"):
+            env.reset(options={"reset_mask": mask})
+    env.close()
+
+
+def test_a_cascade_compares_no_programs_of_different_tasks():
+    env = make(3, horizon=1000, cascade=Cascade(keep=0.5))
+    env.reset(seed=0)
+    assert env.step((BAD, GOOD, BAD))[4]["final_info"]["full"].all()
+    env.close()
+
+
+def test_a_machine_that_fails_costs_no_turn(monkeypatch):
+    def fail(*_):
+        raise InfrastructureError("out of memory")
+
+    env = make(1, turns=2)
+    env.reset(seed=0)
+    with monkeypatch.context() as patch:
+        patch.setattr("atlas_gym.envs.vector_env.evaluate_all", fail)
+        with pytest.raises(InfrastructureError, match="out of memory"):
+            env.step((GOOD,))
+    assert env.step((GOOD,))[4]["turn"].tolist() == [1]
+    env.close()

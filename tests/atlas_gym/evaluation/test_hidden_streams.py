@@ -1,0 +1,99 @@
+"""Hidden streams: reproducible with the secret, unrelated without it."""
+
+import stat
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atlas_gym.evaluation import hidden_streams
+from atlas_gym.evaluation.hidden_streams import SECRET_VARIABLE, hidden_stream, secret_path
+
+PUBLIC_FIRST_DRAW = 0.2736781171300272
+LABEL = st.one_of(st.text(max_size=8), st.integers(-(2**70), 2**70))
+
+
+@pytest.fixture
+def fresh_state(tmp_path, monkeypatch):
+    monkeypatch.delenv(SECRET_VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def draws(*labels, **options):
+    return hidden_stream(*labels, **options).random(4).tolist()
+
+
+def test_same_labels_and_secret_give_the_same_stream():
+    assert draws("bandit", 3, secret="a") == draws("bandit", 3, secret="a")
+
+
+def test_secret_and_every_label_matter():
+    streams_seen = [
+        draws("bandit", 3, secret="a"),
+        draws("bandit", 3, secret="b"),
+        draws("bandit", 4, secret="a"),
+        draws("burgers", 3, secret="a"),
+        draws(3, "bandit", secret="a"),
+        draws("bandit", "3", secret="a"),
+        draws("bandi", "t3", secret="a"),
+        draws("bandit3", secret="a"),
+    ]
+    assert len({tuple(s) for s in streams_seen}) == len(streams_seen)
+
+
+@given(st.lists(LABEL, min_size=1, max_size=4), st.lists(LABEL, min_size=1, max_size=4))
+def test_lists_of_labels_never_collide(first, second):
+    encoded = [b"".join(map(hidden_streams._encode, labels)) for labels in (first, second)]
+    assert (encoded[0] == encoded[1]) == ([*map(repr, first)] == [*map(repr, second)])
+
+
+def test_numpy_integers_count_as_whole_numbers():
+    assert draws("a", np.int64(7), secret="s") == draws("a", 7, secret="s")
+
+
+@pytest.mark.parametrize("label", [1.5, True, None, b"bytes"])
+def test_other_labels_are_refused(label):
+    with pytest.raises(TypeError, match="text or whole numbers"):
+        hidden_stream(label, secret="s")
+
+
+def test_no_label_is_refused():
+    with pytest.raises(ValueError, match="at least one label"):
+        hidden_stream(secret="s")
+
+
+def test_secret_file_is_made_once_and_private(fresh_state):
+    first = draws("x")
+    assert draws("x") == first
+    assert secret_path() == fresh_state / "atlas-gym" / "secret"
+    assert stat.S_IMODE(secret_path().stat().st_mode) == 0o600
+    assert len(secret_path().read_text()) == 64
+    assert [p.name for p in secret_path().parent.iterdir()] == ["secret"]
+
+
+def test_streams_survive_the_process(fresh_state):
+    code = "from atlas_gym.evaluation.hidden_streams import hidden_stream; print(hidden_stream('x').random(4).tolist())"
+    outputs = {subprocess.check_output([sys.executable, "-c", code]) for _ in range(2)}
+    assert outputs == {f"{draws('x')}\n".encode()}
+
+
+def test_variable_goes_before_the_file(fresh_state, monkeypatch):
+    monkeypatch.setenv(SECRET_VARIABLE, "mine")
+    assert draws("x") == draws("x", secret="mine")
+    assert not secret_path().exists()
+
+
+def test_public_streams_are_the_same_everywhere(monkeypatch):
+    monkeypatch.setenv(SECRET_VARIABLE, "public")
+    assert draws("x", 1) == draws("x", 1, secret="public")
+    assert draws("x", 1)[0] == pytest.approx(PUBLIC_FIRST_DRAW, abs=0)
+
+
+def test_a_secret_path_that_is_a_file_is_an_error(fresh_state):
+    fresh_state.write_text("in the way")
+    with pytest.raises(RuntimeError, match=SECRET_VARIABLE):
+        hidden_stream("x")

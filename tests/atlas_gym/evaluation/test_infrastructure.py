@@ -1,0 +1,261 @@
+"""What the machine does wrong is no program's fault: it is tried again, counted, and raised in the end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+
+import pytest
+
+import atlas_gym
+from atlas_gym.evaluation import (
+    ConfinedEvaluator,
+    EvaluatorPool,
+    InfrastructureError,
+    Limits,
+    Status,
+    evaluator,
+    handles,
+)
+from atlas_gym.evaluation.exit_status import failure_from_exit
+from atlas_gym.evaluation.handles import Exit, ForkServer
+from atlas_gym.evaluation.safe_start import (
+    safe_children,
+    safe_command,
+    safe_environment,
+    standard_library_first,
+)
+from atlas_gym.sandbox.wire import NOT_KILLED
+from tests.atlas_gym.evaluation.processes import descendants
+from tests.atlas_gym.evaluation.toy import HONEST, ToyTask, play_bare
+
+TASK = ToyTask()
+SLEEPING = "import time\ntime.sleep(1000)\n"
+ENDLESS = "while True: pass"
+needs_cores = pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity"), reason="processes cannot be kept to a core"
+)
+
+
+@dataclass(frozen=True)
+class OutOfMemoryTask(ToyTask):
+    """As if the machine ran out of memory: all below this process is killed, the first `kills` times."""
+
+    kills: int = 1
+    counted_in: str = ""
+
+    def judge(self, channel):
+        with open(self.counted_in, "a") as file:
+            file.write("x")
+        if os.path.getsize(self.counted_in) <= self.kills:
+            for pid in descendants() - {server.pid for server in SERVERS}:
+                os.kill(pid, signal.SIGKILL)
+        return super().judge(channel)
+
+
+SERVERS: list = []
+
+
+@pytest.fixture
+def confined(monkeypatch):
+    monkeypatch.setattr(evaluator, "_PAUSE_S", 0.0)
+    with ConfinedEvaluator() as one:
+        yield one
+
+
+@pytest.mark.parametrize("kills", [1, 2])
+def test_a_worker_killed_from_outside_is_tried_again(confined, tmp_path, monkeypatch, kills):
+    confined.start(TASK)
+    monkeypatch.setattr(sys.modules[__name__], "SERVERS", list(confined._servers.values()))
+    task = OutOfMemoryTask(kills=kills, counted_in=str(tmp_path / "calls"))
+    evaluation = confined.evaluate(HONEST, task)
+    assert (evaluation.score, evaluation.retries) == (play_bare(HONEST, TASK), kills)
+
+
+def test_a_machine_without_memory_raises_after_a_few_attempts(confined, tmp_path):
+    task = OutOfMemoryTask(kills=99, counted_in=str(tmp_path / "calls"))
+    with pytest.raises(InfrastructureError, match=r"3 attempts failed.*machine is to blame.*doctor"):
+        confined.evaluate(HONEST, task)
+    assert os.path.getsize(task.counted_in) == 3
+
+
+def test_no_process_to_be_had_is_no_fault_of_the_program(confined, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(handles.subprocess, "Popen", refuse)
+    with pytest.raises(InfrastructureError, match=r"no worker could be started: .*temporarily unavailable"):
+        confined.evaluate(HONEST, TASK)
+
+
+def test_a_worker_that_never_says_ready_is_no_fault_of_the_program(confined, monkeypatch):
+    take = ForkServer.take
+
+    def take_dead(self):
+        worker = take(self)
+        while not (forked := descendants(self.pid)):
+            time.sleep(0.01)
+        for pid in forked:
+            os.kill(pid, signal.SIGKILL)
+        return worker
+
+    monkeypatch.setattr(ForkServer, "take", take_dead)
+    with pytest.raises(InfrastructureError, match="a worker ended early"):
+        confined.evaluate(HONEST, TASK)
+
+
+def test_a_pool_counts_what_the_machine_spoiled(tmp_path):
+    with EvaluatorPool(1) as pool:
+        task = OutOfMemoryTask(kills=1, counted_in=str(tmp_path / "once"))
+        assert pool.evaluate(HONEST, task).retries == 1
+        with pytest.raises(InfrastructureError):
+            pool.evaluate(HONEST, replace(task, kills=99, counted_in=str(tmp_path / "always")))
+        counted = pool.statistics
+    assert (counted.evaluated, counted.retried, counted.failed) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGRTMIN, signal.SIGRTMIN + 3, signal.SIGSEGV])
+def test_every_signal_has_a_verdict(number):
+    failure = failure_from_exit(Exit(int(number), NOT_KILLED, 0.0, 0), Limits(), 0)
+    assert failure.status is Status.CRASHED
+    assert failure.detail.startswith("its process died of ")
+
+
+# --- a busy machine -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def one_busy_core():
+    """Keeps this process and its children to one core that four loops keep busy beside them."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    loops = []
+
+    def begin():
+        loops.extend(subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4))
+
+    yield begin
+    for loop in loops:
+        loop.kill()
+        loop.wait()
+    os.sched_setaffinity(0, allowed)
+
+
+@needs_cores
+def test_honest_burgers_programs_survive_on_a_busy_machine(one_busy_core):
+    pytest.importorskip("torch")
+    task = atlas_gym.make_task("ATLAS-Burgers-v0", seed=0, steps=40, replicas=1)
+    program = atlas_gym.task_spec("ATLAS-Burgers-v0").starts["named"]
+    with ConfinedEvaluator() as evaluator:
+        evaluator.evaluate(program, task)  # warms up
+        alone = evaluator.evaluate(program, task)
+        one_busy_core()
+        tight = replace(task.limits, wall_s=1.5 * alone.wall_s)
+        beside = evaluator.evaluate(program, replace(task, limits=tight))
+    assert (beside.status, beside.score) == (Status.OK, alone.score)
+    assert beside.wall_s > tight.wall_s  # it had to wait
+
+
+@needs_cores
+@pytest.mark.parametrize(("program", "detail"), [(SLEEPING, "no answer within 0.5 s"), (ENDLESS, "CPU time")])
+def test_idle_and_endless_programs_end_on_a_busy_machine(one_busy_core, confined, program, detail):
+    one_busy_core()
+    limits = Limits(wall_s=0.5 if program == SLEEPING else 100.0, cpu_s=1.0)
+    evaluation = confined.evaluate(program, replace(TASK, limits=limits))
+    assert evaluation.status is Status.TIMEOUT
+    assert detail in evaluation.detail
+
+
+def test_a_machine_too_busy_for_anything_is_no_fault_of_the_program(confined, monkeypatch):
+    monkeypatch.setattr(handles, "STARVED", 0.005)  # as if everything had been waited for
+    with pytest.raises(InfrastructureError, match=r"the machine is too busy|a worker ended early"):
+        confined.evaluate(SLEEPING, replace(TASK, limits=Limits(wall_s=100.0)))
+
+
+# --- what lies in the working directory -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shadows(tmp_path_factory):
+    """A folder full of modules named as the standard library's, none of which may be imported."""
+    folder = tmp_path_factory.mktemp("shadows")
+    for name in filter(find_spec, sys.stdlib_module_names - {"__main__"}):  # those that this system has
+        (folder / f"{name}.py").write_text(f"raise RuntimeError('{name} was shadowed')\n")
+    return folder
+
+
+POOL = """
+import sys
+from atlas_gym.evaluation import EvaluatorPool
+from tests.atlas_gym.evaluation.toy import HONEST, ToyTask
+with EvaluatorPool(1) as pool:
+    pool.evaluate(HONEST, ToyTask())  # whatever this process needs is imported
+sys.path.insert(0, "")  # as in `python -m` and at the prompt
+with EvaluatorPool(1) as pool:
+    print(pool.evaluate(HONEST, ToyTask()).status)
+"""
+GRANDCHILD = (
+    "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import hmac, random'], check=True)"
+)
+SPAWNED = """
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from atlas_gym.evaluation.safe_start import safe_children
+with safe_children(), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    print(pool.submit(abs, -1).result())
+"""
+
+
+def run_among(shadows, *command):
+    root = str(atlas_gym.__path__[0]).removesuffix("/atlas_gym")
+    begin = f"import sys; sys.path.append({root!r}); "
+    return subprocess.run(
+        [sys.executable, "-P", "-c", begin + "exec(sys.argv[1])", *command],
+        cwd=shadows, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+
+def test_referees_fork_servers_and_workers_are_shadowed_by_nothing(shadows):
+    done = run_among(shadows, POOL)
+    assert (done.stdout, done.stderr) == ("ok\n", "")
+
+
+def test_spawned_processes_are_shadowed_by_nothing(shadows):
+    done = run_among(shadows, SPAWNED)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_started_modules_and_what_they_start_are_shadowed_by_nothing(shadows, tmp_path):
+    (tmp_path / "started.py").write_text(f"{GRANDCHILD}\nimport sys\nprint(sys.argv[1:])\n")
+    code = f"""
+import subprocess, sys
+from atlas_gym.evaluation.safe_start import safe_command, safe_environment
+sys.path += [{str(tmp_path)!r}, ""]
+subprocess.run(safe_command("started", "a", "b"), env=safe_environment(), check=True)
+"""
+    done = run_among(shadows, code)
+    assert (done.stdout, done.stderr) == ("['a', 'b']\n", "")
+
+
+def test_the_standard_library_goes_first_and_the_rest_keeps_its_order():
+    own = [p for p in sys.path if p]
+    ordered = standard_library_first(["/shadow", *own, "/shadow", "/other"])
+    assert ordered.count("/shadow") == 1
+    assert ordered.index(os.path.dirname(os.__file__)) < ordered.index("/shadow") < ordered.index("/other")
+
+
+def test_the_environment_is_as_before_afterwards(monkeypatch):
+    for before in (None, "x"):
+        monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+        if before:
+            monkeypatch.setenv("PYTHONSAFEPATH", before)
+        with safe_children():
+            assert os.environ["PYTHONSAFEPATH"] == "1"
+        assert os.environ.get("PYTHONSAFEPATH") == before
+    monkeypatch.setenv("PYTHONPATH", "/shadow")
+    assert "PYTHONPATH" not in safe_environment()
+    assert safe_command("m", "a")[-2:] == ["m", "a"]

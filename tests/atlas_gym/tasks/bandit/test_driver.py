@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+
+from atlas_gym.tasks.bandit.driver import HEADER, LOADED, as_arm, choose, serve
+from atlas_gym.tasks.bandit.history import HistoryBook
+
+
+@pytest.mark.parametrize("value", [2, np.int64(2), np.uint8(2), np.array(2), np.array([2]), np.array([[2]])])
+def test_integers_of_every_kind_are_arms(value):
+    assert as_arm(value, arms=3, t=0) == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "is a return statement missing"),
+        (True, "truth value True"),
+        (np.False_, "truth value False"),
+        (1.0, "policy returned 1.0 at step 7; return an integer from 0 to 2"),
+        (float("nan"), "policy returned nan at step 7"),
+        (np.array([1.5]), "policy returned 1.5"),
+        (np.array([1, 2]), "policy returned a ndarray"),
+        ("1", "policy returned a str"),
+        ([1], "policy returned a list"),
+    ],
+)
+def test_everything_else_is_named_with_the_fix(value, message):
+    with pytest.raises(TypeError, match=message):
+        as_arm(value, arms=3, t=7)
+
+
+@pytest.mark.parametrize("arm", [-1, 3, np.int64(3), 10**30])
+def test_arms_out_of_range_are_refused(arm):
+    book = HistoryBook(1, 1, 2)
+    with pytest.raises(ValueError, match=r"policy returned -?\d+ at step 0; return an integer from 0 to 2"):
+        choose([lambda context, history, t: arm], np.zeros((1, 3, 2)), book.histories, 0)
+
+
+def test_a_program_that_writes_into_its_context_does_not_change_the_history():
+    def spoil(context, history, t):
+        context[:] = 99.0
+        return 1
+
+    contexts, book = np.arange(6.0).reshape(1, 3, 2), HistoryBook(1, 1, 2)
+    arms = choose([spoil], contexts, book.histories, 0)
+    book.record(contexts, arms, np.zeros(1))
+    assert book.histories[0].contexts.tolist() == [[2.0, 3.0]]
+
+
+class ScriptedPipe:
+    """Plays the trusted side from a list of messages and keeps the answers."""
+
+    def __init__(self, messages):
+        self.messages, self.answers = list(messages), []
+
+    def receive(self, n):
+        message = bytearray(self.messages.pop(0))
+        assert len(message) == n
+        return message
+
+    def send(self, payload):
+        self.answers.append(bytes(payload))
+
+
+def test_serving_deals_each_replica_its_own_contexts_rewards_and_globals():
+    seen = [[], []]
+
+    def load():
+        replica = loads.pop(0)
+
+        def policy(context, history, t):
+            seen[replica].append((t, context.tolist(), list(history.rewards)))
+            return t % 2
+
+        return policy
+
+    loads = [0, 1]
+    contexts = np.arange(3 * 2 * 2 * 2, dtype=float).reshape(3, 2, 2, 2)
+    rewards = np.array([[0.0, 0.0], [10.0, 20.0], [11.0, 21.0]])
+    steps = [np.concatenate([rewards[t], contexts[t].ravel()]).tobytes() for t in range(3)]
+    pipe = ScriptedPipe([HEADER.pack(2, 2, 2, 3, 0), *steps])
+    serve(load, pipe)
+    assert pipe.answers == [LOADED, b"\0\0", b"\1\1", b"\0\0"]
+    for replica in (0, 1):
+        past = [rewards[1:t, replica].tolist() for t in (1, 2, 3)]
+        assert seen[replica] == [(t, contexts[t, replica].tolist(), past[t]) for t in range(3)]
+
+
+def test_programs_that_use_global_randomness_are_repeatable():
+    def draws(seed):
+        values = []
+
+        def load():
+            def policy(context, history, t):
+                values.append(np.random.random())
+                return 0
+
+            return policy
+
+        serve(load, ScriptedPipe([HEADER.pack(1, 2, 2, 1, seed), np.zeros(5).tobytes()]))
+        return values
+
+    state = np.random.get_state()
+    assert draws(1) == draws(1) != draws(2)
+    np.random.set_state(state)

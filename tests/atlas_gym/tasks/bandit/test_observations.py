@@ -1,0 +1,45 @@
+"""Observations are what random play shows: the noise where nothing drifts, the drift where it does."""
+
+import numpy as np
+
+from atlas_gym import observe_task
+from atlas_gym.tasks.bandit.observations import prediction_error
+
+
+def game(steps, speed, noise, seed=0):
+    rng = np.random.default_rng(seed)
+    angle = speed * np.arange(steps)
+    theta = np.stack([np.cos(angle), np.sin(angle)], axis=-1)[:, None]
+    x = rng.standard_normal((steps, 1, 2))
+    return x, (x * theta).sum(-1) + noise * rng.standard_normal((steps, 1))
+
+
+def test_without_drift_long_windows_predict_down_to_the_noise():
+    x, y = game(2000, 0.0, 0.3)
+    errors = [prediction_error(x, y, window) for window in (5, 20, 160)]
+    assert errors == sorted(errors, reverse=True)
+    assert abs(errors[-1] - 0.3) < 0.03
+
+
+def test_under_fast_drift_a_short_window_predicts_best():
+    x, y = game(2000, 0.2, 0.05)
+    assert prediction_error(x, y, 5) < prediction_error(x, y, 40)
+
+
+def test_a_prediction_is_ridge_regression():
+    x, y = game(30, 0.1, 0.1)
+    window, squares = 6, []
+    for t in range(window, 30, 10):
+        past, told = x[t - window : t, 0], y[t - window : t, 0]
+        theta = np.linalg.lstsq(
+            np.vstack([past, np.sqrt(0.1) * np.eye(2)]), np.concatenate([told, np.zeros(2)]), rcond=None
+        )[0]
+        squares.append((y[t, 0] - x[t, 0] @ theta) ** 2)
+    assert np.isclose(prediction_error(x, y, window), np.sqrt(np.mean(squares)))
+
+
+def test_the_lines_are_the_same_every_time_and_name_no_hidden_constant():
+    lines = observe_task("ATLAS-Bandit-v0", seed=3, horizon=300)
+    assert lines == observe_task("ATLAS-Bandit-v0", seed=3, horizon=300)
+    assert lines != observe_task("ATLAS-Bandit-v0", seed=4, horizon=300)
+    assert observe_task("ATLAS-Burgers-v0", seed=3) == ()

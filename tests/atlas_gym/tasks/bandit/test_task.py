@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+
+from atlas_gym.evaluation.channel import CandidateError
+from atlas_gym.tasks.bandit.driver import HEADER, LOADED
+from atlas_gym.tasks.bandit.params import BanditParams
+from atlas_gym.tasks.bandit.task import WORST_GAUSSIAN, BanditTask, score_of
+
+PARAMS = BanditParams.from_keywords(horizon=40, replicas=3, arms=4, dimension=3)
+TASK = BanditTask(PARAMS, seed=2)
+
+
+class FakeWorker:
+    """A channel whose other end answers step t with answer(t)."""
+
+    def __init__(self, answer, loaded=LOADED):
+        self.answer, self.loaded, self.messages = answer, loaded, []
+
+    def send(self, data):
+        self.header = HEADER.unpack(data)
+
+    def receive(self, n):
+        return self.loaded
+
+    def exchange(self, data, n):
+        self.messages.append(np.array(data))
+        return bytes(self.answer(len(self.messages) - 1))
+
+
+def judge_constant(arm):
+    return TASK.judge(FakeWorker(lambda t: [arm] * 3))
+
+
+def test_the_score_is_the_mean_expected_regret_of_what_was_chosen():
+    instances = TASK.instances()
+    answers = np.random.default_rng(0).integers(4, size=(40, 3))
+    judgement = TASK.judge(FakeWorker(lambda t: answers[t].tolist()))
+    regrets = []
+    for t in range(40):
+        for r in range(3):
+            means = instances.contexts[t, r] @ instances.theta[t, r]
+            regrets.append(means.max() - means[answers[t, r]])
+    assert judgement.score == pytest.approx(-np.mean(regrets), abs=1e-12)
+    assert judgement.metrics["best_arm_share"] == pytest.approx(np.mean(np.array(regrets) == 0))
+
+
+def test_the_worker_gets_this_step_and_the_rewards_of_its_last_choices_and_no_more():
+    instances = TASK.instances()
+    worker = FakeWorker(lambda t: [t % 4, 0, 1])
+    TASK.judge(worker)
+    assert worker.header == (3, 4, 3, 40, TASK.program_seed)
+    assert worker.messages[0][:3].tolist() == [0.0, 0.0, 0.0]
+    for t, message in enumerate(worker.messages):
+        np.testing.assert_array_equal(message[3:], instances.contexts[t].ravel())
+        if t:
+            expected = [instances.rewards[t - 1, r, arm] for r, arm in enumerate([(t - 1) % 4, 0, 1])]
+            assert message[:3].tolist() == expected
+
+
+def test_normalized_score_is_0_at_uniform_play():
+    normalized = [judge_constant(arm).metrics["normalized_score"] for arm in range(4)]
+    assert np.mean(normalized) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_normalized_score_is_1_under_full_information():
+    instances = TASK.instances()
+    told = np.einsum("trkd,trd->trk", instances.contexts[1:], instances.theta[:-1]).argmax(-1)
+    informed = np.concatenate([[[0, 0, 0]], told])
+    scores = []
+    for first in range(4):
+        informed[0] = first
+        scores.append(TASK.judge(FakeWorker(lambda t: informed[t].tolist())).metrics["normalized_score"])
+    assert np.mean(scores) == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("answer", [[4, 0, 0], [0, 0, 255]])
+def test_an_arm_that_does_not_exist_ends_the_evaluation(answer):
+    with pytest.raises(CandidateError, match=f"arm {max(answer)} of 4"):
+        TASK.judge(FakeWorker(lambda t: answer))
+
+
+def test_an_answer_before_the_question_ends_the_evaluation():
+    with pytest.raises(CandidateError, match="before it was asked"):
+        TASK.judge(FakeWorker(lambda t: [0, 0, 0], loaded=b"\7"))
+
+
+def test_traces_add_up_to_the_score():
+    judgement = judge_constant(1)
+    assert judgement.traces["regret"][-1] / 40 == pytest.approx(-judgement.score)
+    assert judgement.traces["replica_scores"].mean() == pytest.approx(judgement.score)
+    assert judgement.metrics["worst_replica"] == judgement.traces["replica_scores"].min()
+    for name in ("uniform_regret", "informed_regret", "displacement"):
+        assert judgement.traces[name].shape == (40,)
+
+
+def test_unbounded_regret_is_cut_off():
+    enormous = np.full((40, 3), 1e6)
+    assert score_of(enormous, BanditParams(contexts="gaussian")) == WORST_GAUSSIAN
+
+
+def test_the_diagnosis_tells_where_regret_was_lost():
+    instances = TASK.instances()
+    best, worst = instances.means.argmax(-1), instances.means.argmin(-1)
+    late = TASK.judge(FakeWorker(lambda t: (best if t < 30 else worst)[t].tolist())).diagnosis
+    lost = instances.regret.max(-1)[30:].mean()
+    assert f"by quarter of the horizon: 0.000, 0.000, 0.000, {lost:.3f}" in late
+    assert "best arm in 75% of the steps (chance: 25%)" in late
+    assert "moves by 0.2 per step, 11 degrees" in late
+
+
+@pytest.mark.parametrize(
+    ("constants", "sentence"),
+    [
+        ({"preset": "stationary"}, "does not move"),
+        ({"preset": "jumps"}, "jumps by 1, on average every 50 steps"),
+    ],
+)
+def test_the_diagnosis_describes_the_drift(constants, sentence):
+    task = BanditTask(BanditParams.from_keywords(horizon=40, replicas=1, **constants), seed=0)
+    assert sentence in task.judge(FakeWorker(lambda t: [0])).diagnosis

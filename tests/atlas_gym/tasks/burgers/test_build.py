@@ -1,0 +1,92 @@
+"""Building the kernel: into the cache, once, and what happens where it cannot be built."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from atlas_gym.tasks.burgers import backend, build, compiled
+from atlas_gym.tasks.burgers.backend import kernel_available, kernel_status, make_step
+from atlas_gym.tasks.burgers.build import BuildError, cache_folder, find_or_build, library_name
+from atlas_gym.tasks.burgers.params import BurgersParams
+from atlas_gym.tasks.burgers.points import draw_points
+from atlas_gym.tasks.burgers.torch_step import TorchStep
+
+needs_compiler = pytest.mark.skipif(not kernel_available(), reason="no C++ compiler on this machine")
+
+
+@pytest.fixture
+def empty_cache(tmp_path, monkeypatch):
+    """A user whose cache is empty and a package without a kernel; what this process has loaded is
+    forgotten."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    forget = (compiled.load_kernel, backend.kernel_available)
+    for function in forget:
+        function.cache_clear()
+    yield cache_folder()
+    for function in forget:
+        function.cache_clear()
+
+
+@needs_compiler
+def test_it_is_built_once_into_the_cache(empty_cache):
+    library = find_or_build(8)
+    assert library == empty_cache / library_name(8)
+    assert kernel_status(8) == "compiled kernel"
+    written = library.stat().st_mtime_ns
+    assert find_or_build(8) == library
+    assert library.stat().st_mtime_ns == written
+    assert [entry.name for entry in empty_cache.iterdir()] == [library.name]
+
+
+@needs_compiler
+def test_processes_that_build_at_the_same_time_do_not_disturb_each_other(empty_cache):
+    code = (
+        "from atlas_gym.tasks.burgers.compiled import load_kernel; print(load_kernel(8).burgers_max_layers())"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(3)]
+    assert [process.communicate()[0].strip() for process in running] == [b"16"] * 3
+    assert [entry.name for entry in empty_cache.iterdir()] == [library_name(8)]
+
+
+def test_the_name_depends_on_width_sources_and_machine(monkeypatch, tmp_path):
+    name = library_name(32)
+    assert library_name(8) != name
+    with monkeypatch.context() as changed:
+        changed.setattr(build, "_cpu_features", lambda: "another machine")
+        assert library_name(32) != name
+    with monkeypatch.context() as changed:
+        for source in build.SOURCES:
+            (tmp_path / source).write_bytes((build.FOLDER / source).read_bytes() + b"\n")
+        changed.setattr(build, "FOLDER", tmp_path)
+        assert library_name(32) != name
+
+
+@pytest.mark.parametrize(
+    ("compiler", "reason"), [("/nonexistent/c++", "could not be run"), ("false", "the compiler failed")]
+)
+def test_a_compiler_that_does_not_work_is_named(empty_cache, monkeypatch, compiler, reason):
+    monkeypatch.setenv("CXX", compiler)
+    with pytest.raises(BuildError, match=reason):
+        find_or_build(32)
+    assert not list(empty_cache.iterdir())
+
+
+def test_no_compiler_is_an_error_for_compiled_and_torch_for_auto(empty_cache, monkeypatch, caplog):
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    params = BurgersParams(n_residual=5, n_initial=2, n_boundary=2)
+    points = draw_points(params, np.random.default_rng(0))
+    assert isinstance(make_step(params, points), TorchStep)
+    assert "no C++ compiler" in caplog.text
+    assert "no C++ compiler" in kernel_status()
+    with pytest.raises(BuildError, match="no C\\+\\+ compiler"):
+        make_step(BurgersParams(backend="compiled"), points)
+
+
+def test_a_cache_that_cannot_be_written_is_an_error(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(BuildError, match="cannot write"):
+        find_or_build(16)

@@ -1,0 +1,58 @@
+"""ATLAS-Burgers-v0 through Gymnasium; what holds for every registered id is tested with the shared bases."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import atlas_gym
+from atlas_gym.tasks.burgers.rendering import draw_image, draw_text
+from tests.atlas_gym.tasks.burgers.strategies import PLAIN, program
+
+QUICK = {"steps": 20, "replicas": 1, "n_residual": 100}
+
+
+@pytest.fixture(scope="module")
+def env():
+    made = gym.make("ATLAS-Burgers-v0", **QUICK)
+    yield made
+    made.close()
+
+
+def test_a_step_scores_a_program(env):
+    observation, info = env.reset(seed=0)
+    assert "pinn_loss_strategy" in observation
+    assert info["score"] is None
+    observation, reward, terminated, truncated, info = env.step(program(PLAIN))
+    assert (info["status"], terminated, truncated) == ("ok", True, False)
+    assert reward == info["score"] == -info["metrics"]["relative_l2"]
+    assert info["normalized_score"] == pytest.approx(1 - info["metrics"]["relative_l2"])
+    assert {"relative_l2", "residual", "nvl"} <= set(info["metrics"])
+    assert "term stayed largest" in observation
+
+
+def test_a_failed_program_gets_the_worst_score_and_the_reason(env):
+    env.reset(seed=0)
+    observation, reward, *_, info = env.step(program("return residuals"))
+    assert (reward, info["status"]) == (-11.0, "error")
+    assert "reduce it to one number" in observation
+
+
+@pytest.mark.parametrize("metric", ["residual", "nvl"])
+def test_the_metric_selects_the_score(evaluator, metric):
+    task = atlas_gym.make_task("ATLAS-Burgers-v0", seed=0, metric=metric, **QUICK)
+    evaluation = evaluator.evaluate(program(PLAIN), task)
+    assert evaluation.score == -evaluation.metrics[metric]
+
+
+def test_pictures_of_every_kind_of_outcome(evaluator):
+    task = atlas_gym.make_task("ATLAS-Burgers-v0", seed=0, **QUICK)
+    good = evaluator.evaluate(program(PLAIN), task)
+    negative = evaluator.evaluate(program("return -residuals.sum()"), task)
+    failed = evaluator.evaluate(program("return None"), task)
+    images = [draw_image(evaluation) for evaluation in (None, good, negative, failed)]
+    assert {(image.shape, image.dtype) for image in images} == {((480, 640, 3), np.dtype(np.uint8))}
+    assert len({image.tobytes() for image in images}) == 4
+    assert "t=1.0 |" in draw_text(good)
+    assert "relative_l2" in draw_text(good)
+    assert "return statement missing" in draw_text(failed)
+    assert "no program evaluated yet" in draw_text(None)

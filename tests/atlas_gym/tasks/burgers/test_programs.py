@@ -1,0 +1,136 @@
+"""The hand-written strategies: each runs as a candidate, and the formulas that can be checked are checked."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from atlas_gym.tasks.burgers import experts
+from atlas_gym.tasks.burgers.params import BurgersParams
+from atlas_gym.tasks.burgers.problem import BurgersProblem
+from atlas_gym.tasks.burgers.task import BurgersTask
+
+EXPERTS = experts.experts()
+SHORT = BurgersTask(BurgersParams(steps=30, replicas=2, n_residual=200), seed=1)
+
+
+def load(name):
+    namespace = {}
+    exec(EXPERTS[name].program, namespace)
+    return namespace["pinn_loss_strategy"]
+
+
+def call(strategy, epoch=0, scale=1.0):
+    """The loss and the gradient with respect to the residuals of one made-up epoch."""
+    residuals = (scale * torch.linspace(-1.0, 2.0, 40)).requires_grad_()
+    ic_err, bc_err = torch.linspace(0.1, 0.4, 10), torch.linspace(-0.2, 0.1, 10)
+    extras = {
+        "epoch": epoch,
+        "n_epochs": 500,
+        "x": torch.linspace(-1, 1, 40),
+        "t": torch.linspace(0, 1, 40),
+        "nu": torch.full((40,), 0.01),
+        "u": torch.zeros(40),
+        "u_x": torch.linspace(-60.0, 5.0, 40),
+    }
+    loss = strategy(residuals, ic_err.requires_grad_(), bc_err.requires_grad_(), extras)
+    return loss.item(), torch.autograd.grad(loss, residuals)[0]
+
+
+def test_the_gallery_has_every_file_once():
+    files = {path.stem for path in Path(experts.__file__).parent.glob("*.py")} - {"__init__"}
+    assert sorted((*experts.NAMES, *experts.CONTROLS)) == sorted(files)
+    assert all(expert.title for expert in EXPERTS.values())
+
+
+@pytest.mark.parametrize("name", experts.NAMES)
+def test_every_program_is_a_candidate_that_runs(evaluator, name):
+    evaluation = evaluator.evaluate(EXPERTS[name].program, SHORT)
+    assert evaluation.ok, evaluation.detail
+    assert evaluation.metrics["relative_l2"] < 1.2
+
+
+def test_the_starts_are_the_plain_loss_and_one_that_learns_nothing(evaluator):
+    starts = BurgersProblem().spec.starts
+    named, inlined, scratch = (evaluator.evaluate(starts[k], SHORT) for k in ("named", "inlined", "scratch"))
+    assert named.score == pytest.approx(inlined.score, rel=1e-9)
+    assert scratch.score < named.score
+
+
+@pytest.mark.parametrize("weight", [10.0, 100.0])
+def test_fixed_weights(weight):
+    loss, _ = call(load(f"fixed_1_{weight:.0f}_{weight:.0f}"))
+    r, i, b = (np.linspace(*ends) for ends in ((-1, 2, 40), (0.1, 0.4, 10), (-0.2, 0.1, 10)))
+    assert loss == pytest.approx(np.mean(r**2) + weight * (np.mean(i**2) + np.mean(b**2)), rel=1e-5)
+
+
+def test_the_schedule_falls_from_100_to_1():
+    strategy = load("epoch_schedule")
+    plain = load("weighted_inlined")
+    assert call(strategy, epoch=500)[0] == pytest.approx(call(plain)[0], rel=1e-5)
+    assert call(strategy, epoch=0)[0] == pytest.approx(call(load("fixed_1_100_100"))[0], rel=1e-5)
+
+
+def test_the_growing_loss_grows():
+    strategy = load("growing")
+    assert call(strategy, epoch=10)[0] == pytest.approx(1.05**10 * call(strategy, epoch=0)[0], rel=1e-5)
+
+
+def test_steep_places_count_less():
+    strategy, plain = load("shock_downweight"), load("weighted_inlined")
+    ratio = call(strategy)[1] / call(plain)[1]
+    assert ratio[0] == pytest.approx(1 / 61.0, rel=1e-4)
+    assert (ratio.diff()[:30] > 0).all()
+
+
+def test_causal_weights_hold_late_times_back_until_early_ones_are_solved():
+    strategy, plain = load("causal"), load("fixed_1_10_10")
+
+    def late_to_early(scale):
+        ratio = call(strategy, scale=scale)[1] / call(plain, scale=scale)[1]
+        return (ratio[-1] / ratio[0]).item()
+
+    assert late_to_early(1.0) < 0.01
+    assert late_to_early(1e-3) == pytest.approx(1.0, rel=1e-3)
+
+
+def test_attention_grows_where_residuals_stay_large():
+    strategy = load("residual_attention")
+    for epoch in range(50):
+        _, gradient = call(strategy, epoch)
+    attention = (gradient / torch.linspace(-1.0, 2.0, 40)).sqrt()
+    assert attention[-1] > 1.9 * attention[0]
+
+
+def test_inverse_weights_favour_the_small_terms():
+    strategy, plain = load("inverse_loss"), load("weighted_inlined")
+    assert call(strategy, scale=100.0)[1][-1] < 0.5 * call(plain, scale=100.0)[1][-1]
+
+
+@pytest.mark.parametrize("name", ["softadapt", "relobralo"])
+def test_balanced_weights_sum_to_three(name):
+    strategy = load(name)
+    for epoch in range(5):
+        loss, gradient = call(strategy, epoch)
+    weight = (gradient / (2 * torch.linspace(-1.0, 2.0, 40) / 40)).median().item()
+    assert 0 < weight < 3
+    assert np.isfinite(loss)
+
+
+def test_huber_does_not_depend_on_the_scale_of_the_residuals():
+    assert call(load("huber_running"))[0] == pytest.approx(
+        call(load("huber_running"), scale=50.0)[0], rel=1e-4
+    )
+
+
+@pytest.mark.slow
+def test_a_hand_written_strategy_beats_the_plain_loss_by_40_percent(evaluator):
+    """Nine trainings each, with the margin beyond the 95 % interval of the paired difference."""
+    task = BurgersTask(BurgersParams(replicas=9), seed=0)
+    plain, best = (
+        -evaluator.evaluate(EXPERTS[name].program, task).traces["replica_scores"]
+        for name in ("weighted", "growing_robust")
+    )
+    saved = 0.6 * plain - best
+    assert saved.mean() > 2.306 * saved.std(ddof=1) / 3

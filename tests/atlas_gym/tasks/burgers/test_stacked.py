@@ -1,0 +1,93 @@
+"""Networks trained together equal the same networks trained one at a time."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from atlas_gym.evaluation import Status
+from atlas_gym.tasks.burgers.backend import make_step
+from atlas_gym.tasks.burgers.in_process import LocalLosses, judge_in_process, train_in_process
+from atlas_gym.tasks.burgers.params import BurgersParams
+from atlas_gym.tasks.burgers.stacked import StackedTraining, train_stacked
+from atlas_gym.tasks.burgers.task import BurgersTask
+from atlas_gym.tasks.burgers.torch_step import StackedStep
+from tests.atlas_gym.tasks.burgers.strategies import PLAIN, plain, program, uneven
+
+PARAMS = BurgersParams(steps=25, replicas=2, n_residual=60, n_initial=10, n_boundary=11, backend="torch")
+TASK = BurgersTask(PARAMS, seed=5)
+
+
+@pytest.fixture
+def beginnings():
+    return [replace(TASK, seed=seed).beginning(replica) for seed in (5, 6) for replica in range(2)]
+
+
+def test_a_stack_has_the_values_and_gradients_of_each_network(beginnings):
+    points, thetas = zip(*beginnings, strict=True)
+    stack = StackedStep(points, PARAMS.hidden_width, PARAMS.hidden_layers)
+    adjoints = np.random.default_rng(0).standard_normal((4, 81))
+    vectors = stack.forward(torch.tensor(np.stack(thetas)))
+    gradients = stack.backward(torch.tensor(adjoints))
+    for index, (own, theta) in enumerate(beginnings):
+        step = make_step(replace(PARAMS, backend="auto"), own)
+        assert vectors[index].numpy() == pytest.approx(step.forward(theta), rel=1e-11, abs=1e-12)
+        expected = step.backward(adjoints[index])
+        assert gradients[index].numpy() == pytest.approx(expected, rel=1e-10, abs=1e-11)
+
+
+def test_candidates_are_trained_together_as_they_are_alone(beginnings):
+    points, thetas = zip(*beginnings, strict=True)
+    training = StackedTraining(PARAMS, points, thetas)
+    strategies = [plain, uneven]
+    losses = [LocalLosses([strategy] * 2, PARAMS) for strategy in strategies]
+    torch.set_default_dtype(torch.float64)
+    try:
+        history, failures = train_stacked(PARAMS, training, losses)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert failures == [None, None]
+    for row, (own, theta) in enumerate(beginnings):
+        for backend in ("torch", "auto"):
+            alone = train_in_process(replace(PARAMS, backend=backend), own, theta, strategies[row // 2])
+            assert history[:, row] == pytest.approx(alone, rel=1e-9)
+
+
+def test_a_candidate_that_fails_leaves_the_others_alone(beginnings):
+    def breaks(residuals, ic_err, bc_err, extras):
+        return plain(residuals, ic_err, bc_err, extras) * (torch.inf if extras["epoch"] == 3 else 1.0)
+
+    points, thetas = zip(*beginnings, strict=True)
+    alone, _ = train_stacked(
+        PARAMS, StackedTraining(PARAMS, points[2:], thetas[2:]), [LocalLosses([plain] * 2, PARAMS)]
+    )
+    training = StackedTraining(PARAMS, points, thetas)
+    losses = [LocalLosses([strategy] * 2, PARAMS) for strategy in (breaks, plain)]
+    history, (failure, nothing) = train_stacked(PARAMS, training, losses)
+    assert "inf at epoch 3" in str(failure)
+    assert nothing is None
+    assert np.isnan(history[4:, :2]).all()
+    assert history[:, 2:] == pytest.approx(alone, rel=1e-12)
+
+
+def test_an_evaluation_is_the_same_on_either_backend(evaluator):
+    judgements = [
+        judge_in_process(program(PLAIN), replace(TASK, params=replace(PARAMS, backend=backend)))
+        for backend in ("torch", "auto")
+    ]
+    assert judgements[0].score == pytest.approx(judgements[1].score, rel=1e-8)
+    confined = evaluator.evaluate(program(PLAIN), TASK)
+    assert confined.score == pytest.approx(judgements[0].score, rel=1e-12)
+
+
+def test_a_failure_ends_a_stacked_evaluation_as_any_other(evaluator):
+    source = program("return residuals.mean() / (extras['epoch'] - 2)")
+    evaluation = evaluator.evaluate(source, TASK)
+    assert evaluation.status == Status.ERROR
+    assert "epoch 2" in evaluation.detail
+
+
+def test_the_compiled_kernel_is_for_the_cpu():
+    with pytest.raises(ValueError, match="kernel runs on the CPU"):
+        BurgersParams(backend="compiled", device="cuda")

@@ -1,0 +1,123 @@
+"""A whole evaluation: in a confined worker, and equal to the same evaluation in this process."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from atlas_gym.evaluation import Status
+from atlas_gym.tasks.burgers import experts
+from atlas_gym.tasks.burgers.in_process import judge_in_process
+from atlas_gym.tasks.burgers.params import BurgersParams
+from atlas_gym.tasks.burgers.scoring import METRIC_NAMES
+from atlas_gym.tasks.burgers.task import BurgersTask
+from tests.atlas_gym.tasks.burgers.strategies import PLAIN, program
+
+SHORT = BurgersParams(steps=25, replicas=2, n_residual=120, n_initial=20, n_boundary=21)
+TASK = BurgersTask(SHORT, seed=5)
+STATEFUL = program(
+    "calls.append(extras['epoch'])\n"
+    "assert calls in (list(range(len(calls))), [*range(25), 24])\n"
+    "state['r'] = 0.9 * state.get('r', 1.0) + residuals.detach().abs()\n"
+    "return torch.mean(state['r'] * residuals**2) + torch.mean(ic_err**2) + bc_err.abs().max()",
+    before="calls = []\nstate = {}\n",
+)
+
+
+@pytest.mark.parametrize("source", [program(PLAIN), STATEFUL, experts.experts()["relobralo"].program])
+def test_confined_equals_in_process(evaluator, source):
+    evaluation = evaluator.evaluate(source, TASK)
+    judgement = judge_in_process(source, TASK)
+    assert (evaluation.status, evaluation.detail) == (Status.OK, "")
+    assert evaluation.score == pytest.approx(judgement.score, rel=1e-12)
+    assert evaluation.metrics == pytest.approx(judgement.metrics, rel=1e-12)
+    assert np.allclose(evaluation.traces["loss"], judgement.traces["loss"], rtol=1e-12, atol=0)
+
+
+def test_every_replica_has_its_own_namespace_network_and_points(evaluator):
+    evaluation = evaluator.evaluate(STATEFUL, TASK)
+    assert evaluation.ok, evaluation.detail
+    first, second = evaluation.traces["loss"][0]
+    assert first != second
+
+
+def test_an_evaluation_is_reproducible_and_depends_on_seed_and_split(evaluator):
+    tasks = [TASK, TASK, replace(TASK, seed=6), replace(TASK, split="held_out")]
+    scores = [evaluator.evaluate(program(PLAIN), task).score for task in tasks]
+    assert scores[0] == scores[1]
+    assert len(set(scores)) == 3
+
+
+def test_programs_are_compared_on_common_random_numbers():
+    first, again = TASK.training(0), TASK.training(0)
+    assert np.array_equal(first.theta, again.theta)
+    assert np.array_equal(first.points.x, again.points.x)
+    assert not np.array_equal(first.points.x, TASK.training(1).points.x)
+    assert not np.array_equal(first.points.x, TASK.held_out_points(0).x)
+
+
+def test_training_lowers_the_error(evaluator):
+    longer = replace(TASK, params=replace(SHORT, steps=200))
+    brief, trained = (evaluator.evaluate(program(PLAIN), task) for task in (TASK, longer))
+    assert trained.metrics["relative_l2"] < brief.metrics["relative_l2"] < 1.2
+    assert trained.metrics["residual"] < brief.metrics["residual"]
+    assert (trained.traces["loss"][-1] < trained.traces["loss"][0]).all()
+
+
+def test_the_torch_backend_gives_the_same_score(evaluator):
+    in_torch = replace(TASK, params=replace(SHORT, backend="torch"))
+    expected = evaluator.evaluate(program(PLAIN), TASK)
+    found = evaluator.evaluate(program(PLAIN), in_torch)
+    assert found.metrics == pytest.approx(expected.metrics, rel=1e-9)
+
+
+def test_the_judgement_is_complete(evaluator):
+    evaluation = evaluator.evaluate(program(PLAIN), TASK)
+    assert set(evaluation.metrics) == set(METRIC_NAMES)
+    assert np.isfinite(list(evaluation.metrics.values())).all()
+    assert evaluation.traces["u"].shape == evaluation.traces["reference"].shape == (101, 201)
+    assert evaluation.traces["loss"].shape == (25, 2)
+    assert evaluation.metrics["relative_l2"] == pytest.approx(-evaluation.traces["replica_scores"].mean())
+    assert "term stayed largest" in evaluation.diagnosis
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return residuals.mean() / 0.0", "the loss is .* at epoch 0"),
+        (
+            "return torch.mean(residuals**2) * (float('nan') if extras['epoch'] == 7 else 1.0)",
+            "nan at epoch 7",
+        ),
+        ("return torch.sqrt(torch.sum(0.0 * residuals))", "gradient of the loss is not finite at epoch 0"),
+        ("return (residuals * 1e200).pow(2).mean()", "the loss is inf at epoch 0"),
+        ("return 1e307 * (residuals - residuals.detach()).sum()", "network is no longer finite at epoch 1"),
+    ],
+)
+def test_what_is_not_finite_is_an_error_that_names_the_epoch(evaluator, body, message):
+    evaluation = evaluator.evaluate(program(body), TASK)
+    assert evaluation.status is Status.ERROR
+    assert evaluation.score is None
+    assert re.search(message, evaluation.detail), evaluation.detail
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "message"),
+    [
+        (program("return float(residuals.mean())"), Status.ERROR, "not a tensor"),
+        (program("return residuals[10_000]"), Status.ERROR, "line 4, in pinn_loss_strategy"),
+        ("def pinn_loss(residuals):\n    return 0\n", Status.INVALID, "pinn_loss_strategy"),
+        ("def pinn_loss_strategy(:\n", Status.INVALID, "line 1"),
+        (program("return torch.mean(residuals)", before="open('/tmp/x', 'w')"), Status.VIOLATION, ""),
+    ],
+)
+def test_failures_have_a_status_and_a_message(evaluator, source, status, message):
+    evaluation = evaluator.evaluate(source, TASK)
+    assert (evaluation.status, evaluation.score) == (status, None)
+    assert message in evaluation.detail
+
+
+def test_an_endless_loop_is_a_timeout(evaluator):
+    hurried = replace(TASK, limits=replace(TASK.limits, wall_s=0.5))
+    assert evaluator.evaluate(program("while True: pass"), hurried).status is Status.TIMEOUT

@@ -1,0 +1,34 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+
+from atlas_gym.tasks.burgers.viscosity import SCHEDULES, Viscosity
+
+positive = st.floats(1e-4, 1.0)
+times = st.floats(0.0, 1.0)
+
+
+@given(st.sampled_from(SCHEDULES), positive, positive, times, times)
+def test_the_integral_is_that_of_the_viscosity(schedule, nu0, nu1, start, end):
+    viscosity = Viscosity(schedule, nu0, nu1)
+    numeric, _ = quad(lambda t: float(viscosity(np.array([t]))[0]), start, end)
+    assert viscosity.integral(start, end) == pytest.approx(numeric, rel=1e-9, abs=1e-14)
+
+
+@pytest.mark.parametrize("schedule", ["geometric", "linear"])
+def test_drift_goes_from_nu0_to_nu1(schedule):
+    assert Viscosity(schedule, 0.1, 0.003)(np.array([0.0, 1.0])) == pytest.approx([0.1, 0.003])
+
+
+def test_geometric_drift_has_the_published_form():
+    nu0, nu1 = 0.1, 0.01 / math.pi
+    t = np.linspace(0, 1, 11)
+    assert Viscosity("geometric", nu0, nu1)(t) == pytest.approx(nu0 * (nu1 / nu0) ** t)
+
+
+def test_constant_is_nu1():
+    assert Viscosity("constant", 0.1, 0.003)(np.array([0.0, 0.5])) == pytest.approx([0.003, 0.003])

@@ -1,0 +1,137 @@
+"""The main job on every engine: the same code path, with real weights, phases included."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.agents.supporters.llama import LlamaServer, fetch_gguf
+from trainers.store.store import RunStore, StoreError
+
+ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.usefixtures("embedded_weights")
+
+VLLM = ROOT / os.environ.get("VENV_VLLM", ".venv-vllm") / "bin" / "python"
+
+SMALL = [
+    "rounds=3", "phase_every=2", "exploration.islands=3", "exploration.samples=6", "pairs.count=8", "probe.samples=1",
+    "gate_samples=2", "held_out_seeds=2", "env_args.replicas=2", "env_args.horizon=300", "tracking=off",
+    "torch_threads=1", "skip_idle_phases=false", "supporters.exploration.form=off",
+]  # fmt: skip
+CANDIDATES = 3 + 3 * 3 * 6  # the start on three islands, then three rounds
+
+
+def run(
+    folder: Path, *settings: str, python: str | Path = sys.executable, config: Path | None = None
+) -> subprocess.CompletedProcess:
+    command = [str(python), "-m", "experiments.run", "--folder", str(folder)]
+    command += [*(["--config", str(config)] if config else []), *SMALL, *settings]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1100, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("backend", ["transformers", "vllm merged", "vllm lora"])
+def test_three_rounds_and_a_phase(backend, tmp_path):
+    name, _, adapter = backend.partition(" ")
+    if name == "vllm" and not VLLM.exists():
+        pytest.skip(f"{VLLM} does not exist: make vllm")
+    settings = [f"backend.name={name}", *([f"backend.vllm.adapter={adapter}"] if adapter else [])]
+    done = run(tmp_path / "run", *settings, python=VLLM if name == "vllm" else sys.executable)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    with RunStore.open_readonly(tmp_path / "run") as store:
+        records = list(store.candidates())
+        (phase,) = store.phases()
+    assert len({record.id for record in records}) == len(records) == CANDIDATES
+    assert phase["policy_digest"] != phase["reference_digest"] or phase["promoted"]
+    assert phase["loss"] > 0
+    written = [record for record in records if record.origin == "agent"]
+    # Non-copy decoding works in each engine: the untuned model alone copies more than half of the time.
+    assert sum(record.is_copy for record in written) < 0.3 * len(written)
+    assert any(record.passed and not record.is_copy for record in written)
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    pytest.importorskip("xllamacpp")
+    server = LlamaServer(fetch_gguf(tmp_path_factory.mktemp("gguf")))
+    server.start()
+    yield server
+    server.kill()
+
+
+def behind(server: LlamaServer, mode: str) -> list[str]:
+    options = {
+        "base_url": server.base_url, "model": "smollm2", "tokenizer": "embedded", "non_copy": mode,
+        "concurrency": 2, "wait_s": 60.0,
+    }  # fmt: skip
+    return ["method=search", "backend.name=openai", *(f"backend.openai.{k}={v}" for k, v in options.items())]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("mode", ["scored", "redraw"])
+def test_search_with_a_server_that_is_killed_and_restarted(mode, llama, tmp_path):
+    finished = []
+    thread = threading.Thread(target=lambda: finished.append(run(tmp_path / "run", *behind(llama, mode))))
+    thread.start()
+    while thread.is_alive() and _units(tmp_path / "run") < 2:
+        thread.join(0.2)
+    llama.kill()
+    thread.join(5)
+    assert thread.is_alive(), finished
+    llama.start()
+    thread.join()
+    (done,) = finished
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    with RunStore.open_readonly(tmp_path / "run") as store:
+        records = list(store.candidates())
+    assert len({record.id for record in records}) == len(records) == CANDIDATES
+    written = [record for record in records if record.origin == "agent"]
+    assert sum(record.completion == "" for record in written) == 0
+    if mode == "scored":  # drawing again is not enough for a model that nearly always copies
+        assert sum(record.is_copy for record in written) < 0.3 * len(written)
+    assert any(record.passed and not record.is_copy for record in written)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_server_that_stays_away_ends_the_run_and_a_later_one_resumes_it(llama, tmp_path):
+    folder = tmp_path / "run"
+    llama.kill()
+    done = run(folder, *behind(llama, "redraw"), "backend.openai.wait_s=1.0", "rounds=1")
+    assert done.returncode == 1
+    said = " ".join(done.stdout.split())
+    assert "has given no usable answer for 1 s" in said
+    assert "--resume" in said
+    llama.start()
+    command = [sys.executable, "-m", "experiments.run", "--folder", str(folder), "--resume"]
+    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
+    assert again.returncode == 0, again.stdout[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_an_island_with_a_model_of_its_own(llama, tmp_path):
+    own = {
+        "islands": [1],
+        "backend": {"name": "openai", "openai": {"base_url": llama.base_url, "model": "m"}},
+    }
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump({"island_models": [own]}))
+    done = run(tmp_path / "run", "rounds=1", "method=search", config=tmp_path / "own.yaml")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    with RunStore.open_readonly(tmp_path / "run") as store:
+        written = [record for record in store.candidates() if record.origin == "agent"]
+    assert {record.island for record in written} == {0, 1, 2}
+
+
+def _units(folder: Path) -> int:
+    try:
+        with RunStore.open_readonly(folder) as store:
+            return len(store.unit_summaries())
+    except StoreError:
+        return 0  # not yet made

@@ -1,0 +1,127 @@
+"""`kill -9` of the real main job, real weights and confined workers included: nothing lost, nothing doubled."""
+
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from safetensors.torch import load_file
+
+from agents.models.adapters import digest
+from trainers.store.store import RunStore
+
+SMALL = [
+    "rounds=5", "phase_every=2", "exploration.islands=3", "exploration.samples=6", "pairs.count=8", "probe.samples=1",
+    "gate_samples=2", "held_out_seeds=2", "env_args.replicas=2", "env_args.horizon=300", "tracking=off",
+    "torch_threads=1",
+]  # fmt: skip
+
+
+KILLS = 10
+
+
+def start(folder: Path) -> subprocess.Popen:
+    command = [sys.executable, "-m", "experiments.run", "--folder", str(folder), "--resume-if-exists"]
+    if not (folder / "config.yaml").exists():
+        command += SMALL
+    # A session of its own: whatever the run starts can be told from everything else. Interrupts count even where
+    # the tests are a shell's background job, which ignores them and hands that down.
+    return subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+
+
+def finish(folder: Path) -> None:
+    process = start(folder)
+    output, _ = process.communicate(timeout=1500)
+    assert process.returncode == 0, output.decode()
+
+
+def wait_until_at_work(process: subprocess.Popen) -> None:
+    """Until the run says that it explores."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if b"exploring" in line:
+            break
+
+
+def kill_at_random(process: subprocess.Popen) -> bool:
+    """Kill a run some moments after it has got to work; False if it came to its end first."""
+    wait_until_at_work(process)
+    time.sleep(random.uniform(0, 4))  # the random moment that the test is about
+    process.kill()
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
+
+
+def contents(folder: Path) -> tuple:
+    with RunStore(folder) as store:
+        phases = [
+            (p.get("policy_digest"), p.get("reference_digest"), p.get("decision"), p.get("skipped"))
+            for p in store.phases()
+        ]
+        return list(store.candidates()), [tuple(row) for row in store.pairs()], phases
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4000)
+@pytest.mark.usefixtures("embedded_weights")
+def test_killed_at_random_moments_and_resumed(tmp_path):
+    finish(tmp_path / "whole")
+    before = set(psutil.pids())
+    killed = sum(kill_at_random(start(tmp_path / "killed")) for _ in range(KILLS))
+    assert killed > KILLS // 2, "the run ended before it was killed often enough to show anything"
+    finish(tmp_path / "killed")
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert_nothing_left_behind(before)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.usefixtures("embedded_weights")
+def test_lost_and_damaged_adapters_are_made_again(tmp_path):
+    finish(tmp_path)
+    adapters = tmp_path / "adapters"
+    files = sorted(adapters.glob("phase-*/*/adapter_model.safetensors"))
+    before = [digest(load_file(path)) for path in files]
+    assert len(files) == 4
+    shutil.rmtree(adapters / "phase-001" / "default")
+    files[-1].write_bytes(files[-1].read_bytes()[:-1])
+    finish(tmp_path)
+    assert [digest(load_file(path)) for path in files] == before
+
+
+def assert_nothing_left_behind(before: set[int]) -> None:
+    deadline = time.monotonic() + 10
+    while True:
+        left = [
+            p for p in psutil.process_iter(["pid", "cmdline"]) if p.pid not in before and _is_evaluator(p)
+        ]
+        if not left or time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    assert not left
+
+
+def _is_evaluator(process: psutil.Process) -> bool:
+    return "atlas_gym/sandbox" in " ".join(process.info["cmdline"] or ())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("embedded_weights")
+def test_interrupted_by_the_person_it_says_how_to_go_on(tmp_path):
+    before = set(psutil.pids())
+    process = start(tmp_path / "run")
+    wait_until_at_work(process)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"--folder {tmp_path / 'run'} --resume" in output.decode().replace("\n", "")
+    assert_nothing_left_behind(before)

@@ -1,0 +1,88 @@
+"""What the command line says: in words, and to the letter."""
+
+import io
+
+import pytest
+import torch
+from rich.console import Console
+
+from experiments.cli.run import main
+from experiments.loggers.console import LiveView
+from trainers.loop.config import load_config, save_config
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        # In brackets, as extras and lists are: a console with markup would swallow them.
+        (["--config", "no[such,file].yaml"], "no[such,file].yaml"),
+        (["seed=[yes,no]"], "seed must be a whole number, not [True, False]"),
+        (["--resume", "--folder", "no[run]"], "--resume needs --folder with a run in it"),
+        (["env=ATLAS-Nope-v0"], "there are ATLAS-Bandit-v0, ATLAS-Burgers-v0"),
+        (["env=ATLAS-Nope-v0", "--dry-run"], "there are ATLAS-Bandit-v0, ATLAS-Burgers-v0"),
+        (["start=nope"], "start must be one of named, inlined, scratch"),
+        (["env_args.horizn=3"], "no constant horizn"),
+        (["launch.processes=0"], "launch: processes must be at least 1"),
+    ],
+)
+def test_a_mistake_is_one_line_and_a_usage_error(arguments, says, capsys):
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert "Traceback" not in said
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """A folder with a run in it, where a run of these settings would go by itself."""
+    monkeypatch.chdir(tmp_path)
+    config = load_config(None, {"method": "search", "rounds": 3})
+    folder = tmp_path / "runs" / config.name
+    folder.mkdir(parents=True)
+    save_config(config, folder / "config.yaml")
+    return folder
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named folder", "folder by default"])
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "holds a run already"),
+        (["--resume-if-exists", "rounds=5"], "rounds: 3 against 5"),
+        (["--resume-if-exists", "phase.beta=0.2"], "phase.beta: 0.1 against 0.2"),
+        (["--resume-if-exists", "--config", "other.yaml"], "torch_threads: 2 against 1"),
+    ],
+)
+def test_a_folder_keeps_its_settings(stored, arguments, says, named, tmp_path, capsys):
+    (tmp_path / "other.yaml").write_text("{method: search, rounds: 3, torch_threads: 1}")
+    where = ["--folder", str(stored)] if named else []
+    assert main([*where, "method=search", "rounds=3", *arguments]) == 2
+    assert says in capsys.readouterr().err
+    assert not (stored / "run.sqlite").exists()
+
+
+@pytest.mark.usefixtures("embedded_weights")
+def test_a_run_that_cannot_begin_leaves_its_folder_to_other_settings(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    arguments = ["--folder", str(tmp_path), "tracking=off", "rounds=1"]
+    assert main([*arguments, "device=cuda"]) == 2
+    assert "finds no GPU here" in capsys.readouterr().err
+    assert not (tmp_path / "config.yaml").exists()
+    assert main([*arguments, "backend.name=vllm"]) == 1
+    said = capsys.readouterr().out
+    assert "vLLM" in said
+    assert "--resume" not in said
+
+
+def test_the_live_view_shows_text_in_brackets_as_it_is():
+    console = Console(file=io.StringIO(), width=200)
+    text = "tuning again, because /runs/[a]/x is damaged: [/red]"
+    decision = {"reason": "kept: gain [b] is below"}
+    with LiveView(2, 1, 1, console) as view:
+        view.stage(text)
+        view.phase(
+            {"phase": 1, "seconds": {}, "promoted": False, "decision": decision, "warnings": ["FROZEN [c]"]}
+        )
+        view.phase({"phase": 2, "skipped": "no [d]"})
+    said = console.file.getvalue()
+    assert all(part in said for part in (text, decision["reason"], "FROZEN [c]", "no [d]"))

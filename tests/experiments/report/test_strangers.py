@@ -1,0 +1,116 @@
+"""Run folders that no run has written: a report of them ends soon, and in words."""
+
+import shutil
+import sqlite3
+
+import pytest
+
+from experiments.report.__main__ import main
+from tests.experiments.report.synthetic import Layout, make_run
+
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]\n" for n in range(9)
+)
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    return make_run(
+        tmp_path_factory.mktemp("sound") / "run", Layout(rounds=5, planned_rounds=5, phase_every=2)
+    )
+
+
+@pytest.fixture
+def folder(sound, tmp_path):
+    return shutil.copytree(sound, tmp_path / "run")
+
+
+def said(folder, capsys):
+    """What the report's command says of a folder that it cannot show."""
+    assert main([str(folder), "--no-pictures", "--output", str(folder / "out" / "report.html")]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("Error: ")
+    assert "Traceback" not in error
+    assert len(error) < 1000
+    return error
+
+
+def change(folder, *statements):
+    with sqlite3.connect(folder / "run.sqlite") as db:
+        for statement in statements:
+            db.execute(statement)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (BOMB, "aliases"),
+        ("a: &a [*a]\n", "aliases"),
+        ("[" * 50_000, "deeply"),
+        ("x: " + "y" * 300_000, "larger than"),
+        ("x: " + "9" * 5_000, "not YAML"),
+        ("\x00", "not YAML"),
+        ("- a list\n", "must hold settings"),
+    ],
+)
+def test_settings_that_are_none(folder, text, says, capsys):
+    (folder / "config.yaml").write_text(text)
+    assert says in said(folder, capsys)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("table", ["candidates", "units", "phases", "supporter_calls", "meta"])
+def test_a_view_in_the_place_of_a_table(folder, table, capsys):
+    with sqlite3.connect(folder / "run.sqlite") as db:
+        columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+        db.execute(f"DROP TABLE {table}")
+        values = ", ".join(f"i AS {name}" for name in columns)
+        db.execute(f"CREATE VIEW {table} AS {ENDLESS} SELECT {values} FROM n")
+    assert f"the view {table}" in said(folder, capsys)
+
+
+@pytest.mark.timeout(60)
+def test_a_table_that_computes(folder, capsys):
+    change(
+        folder,
+        "DROP TABLE units",
+        "CREATE TABLE units (round INTEGER, grp INTEGER, summary TEXT AS (hex(round)))",
+        "INSERT INTO units (round, grp) VALUES (1, 0)",
+    )
+    assert "the table units" in said(folder, capsys)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("units", "summary"),
+        ("phases", "result"),
+        ("candidates", "metrics"),
+        ("supporter_calls", "call"),
+        ("meta", "value"),
+    ],
+)
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "7", "[" * 100_000, "9" * 5_000], ids=["half", "list", "number", "deep", "long"]
+)
+def test_damaged_json(folder, table, column, text, capsys):
+    with sqlite3.connect(folder / "run.sqlite") as db:
+        db.execute(f"UPDATE {table} SET {column} = ?", (text,))
+    said(folder, capsys)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("column", ["score", "program", "round", "status", "completion"])
+def test_values_of_another_kind(folder, column, capsys):
+    value = "zeroblob(10)" if column != "round" else "'x'"
+    change(folder, f"UPDATE candidates SET {column} = {value}")
+    said(folder, capsys)
+
+
+def test_a_file_that_is_cut_off(folder, capsys):
+    path = folder / "run.sqlite"
+    path.write_bytes(path.read_bytes()[:5000])
+    said(folder, capsys)

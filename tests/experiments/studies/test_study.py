@@ -1,0 +1,74 @@
+"""A study is run, survives a run that fails, and writes what the finished ones came to."""
+
+import csv
+from pathlib import Path
+
+import pytest
+import yaml
+
+from experiments.studies.plan import Arm, Plan
+from experiments.studies.runner import DONE, do_runs
+from experiments.studies.write import write_study
+from tests.experiments.report.synthetic import Layout, make_run
+
+
+def test_a_failed_run_is_reported_and_its_log_named(tmp_path):
+    plan = Plan(
+        "x", "ATLAS-Bandit-v0", {"a": Arm(settings={"model": str(tmp_path / "no model")})}, seeds=(0,)
+    )
+    lines: list[str] = []
+    failed = do_runs(plan, tmp_path / "runs", 1, lines.append)
+    assert [run.name for run in failed] == ["a-named-s0"]
+    assert "failed with exit code" in lines[-1]
+    assert "no model" in (tmp_path / "runs" / "a-named-s0" / "log.txt").read_text()
+    assert not (tmp_path / "runs" / "a-named-s0" / DONE).exists()
+
+
+@pytest.fixture
+def study(tmp_path):
+    plan = Plan(
+        "x",
+        "ATLAS-Bandit-v0",
+        {"atlas": Arm(), "evotune": Arm("evotune")},
+        seeds=(1, 2),
+        about="What came out.",
+    )
+    for run in plan.runs()[:3]:
+        folder = make_run(tmp_path / run.name, Layout(method=run.arm, seed=run.seed, rounds=6))
+        (folder / DONE).touch()
+    return plan, tmp_path
+
+
+def test_finished_runs_become_data_tables_and_a_figure(study, tmp_path):
+    plan, folder = study
+    paths = write_study(plan, folder, tmp_path / "out")
+    with open(tmp_path / "out" / "runs.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["arm"], row["seed"]) for row in rows] == [("atlas", "1"), ("evotune", "1"), ("atlas", "2")]
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert "\n\nWhat came out.\n\n3 of 4 runs finished" in page
+    assert "**Best program on held-out seeds**" in page
+    assert {Path(path).suffix for path in paths} == {".csv", ".md", ".tex", ".png", ".pdf"}
+
+
+def test_without_finished_runs_nothing_is_written(tmp_path):
+    plan = Plan("x", "ATLAS-Bandit-v0", {"atlas": Arm()})
+    assert write_study(plan, tmp_path, tmp_path / "out") == []
+    assert not (tmp_path / "out").exists()
+
+
+def test_finished_runs_are_not_run_again(study, tmp_path):
+    plan, folder = study
+    (folder / plan.runs()[3].name).mkdir()
+    (folder / plan.runs()[3].name / DONE).touch()
+    lines: list[str] = []
+    assert do_runs(plan, folder, 1, lines.append) == []
+    assert lines == []
+
+
+def test_settings_are_written_where_the_run_reads_them(tmp_path):
+    plan = Plan("x", "ATLAS-Bandit-v0", {"a": Arm("search", {"rounds": 0})}, seeds=(3,))
+    do_runs(plan, tmp_path, 1, lambda line: None)
+    written = yaml.safe_load((tmp_path / "a-named-s3" / "settings.yaml").read_text())
+    assert written["seed"] == 3
+    assert "rounds must be at least 1" in (tmp_path / "a-named-s3" / "log.txt").read_text()

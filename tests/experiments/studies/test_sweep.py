@@ -1,0 +1,145 @@
+"""Sweeps with a program that takes no time: run, killed, resumed, cut short, failed."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+import yaml
+
+from experiments.studies.state import SweepStore
+from experiments.studies.sweep import main
+from trainers.store.store import RunStore
+
+COMMAND = 'command: ["${interpreter}", "-m", "tests.experiments.fake_run", "${args_no_hyphens}"]\n'
+HEAD = COMMAND + "metric: {name: explore/best, goal: maximize}\n"
+GRID = HEAD + "name: grid\nmethod: grid\nparameters: {beta: {values: [0.1, 0.3, 0.5, 0.8]}"
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    def run(text, *options, seed=0):
+        (tmp_path / "sweep.yaml").write_text(text)
+        return main(
+            [str(tmp_path / "sweep.yaml"), "--folder", str(tmp_path / "s"), "--poll", "0.05", *options]
+        )
+
+    return run
+
+
+def runs_in(folder, text, seed=0):
+    store = SweepStore(folder, text, seed)
+    try:
+        return store.runs()
+    finally:
+        store.close()
+
+
+def starts(folder):
+    return {path.parent.name: len(path.read_text().splitlines()) for path in folder.glob("*/starts.txt")}
+
+
+def test_a_grid_is_run_and_its_best_configuration_reported(sweep, tmp_path, capsys):
+    assert sweep(GRID + "}\n", "--workers", "2") == 0
+    best = yaml.safe_load((tmp_path / "s" / "best.yaml").read_text())
+    assert best["parameters"] == {"beta": 0.3}
+    assert best["explore/best"] == pytest.approx(-0.2)
+    assert "explore/best = -0.2 with beta=0.3" in capsys.readouterr().out
+    with (tmp_path / "s" / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["beta"] for row in rows] == ["0.1", "0.3", "0.5", "0.8"]
+    assert {row["state"] for row in rows} == {"finished"}
+    assert starts(tmp_path / "s") == {f"grid-{i:03d}": 1 for i in range(4)}
+
+
+def test_killed_in_the_middle_and_resumed(tmp_path, sweep):
+    text = GRID + ", rounds: {value: 8}, sleep: {value: 0.15}}\n"
+    folder = tmp_path / "s"
+    (tmp_path / "sweep.yaml").write_text(text)
+    command = [
+        sys.executable,
+        "-m",
+        "experiments.studies.sweep",
+        str(tmp_path / "sweep.yaml"),
+        "--folder",
+        str(folder),
+    ]
+    process = subprocess.Popen([*command, "--workers", "2", "--poll", "0.05"], stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not (folder / "grid-002" / "run.sqlite").exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.02)
+    children = psutil.Process(process.pid).children(recursive=True)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert alive == [], "a killed sweep leaves no run behind"
+    before = {run.number: run for run in runs_in(folder, text)}
+    assert {run.state for run in before.values()} == {"finished", "running"}
+    assert sweep(text, "--workers", "2") == 0
+    after = runs_in(folder, text)
+    assert [run.state for run in after] == ["finished"] * 4
+    assert all(after[n] == run for n, run in before.items() if run.state == "finished")
+    again = starts(folder)
+    assert all(again[f"grid-{n:03d}"] == 1 for n, run in before.items() if run.state == "finished")
+    assert again["grid-002"] == 2, "it was under way"
+    for run in after:
+        with RunStore.open_readonly(folder / f"grid-{run.number:03d}") as store:
+            assert store.count("candidates") == 9, "resumed, not begun again on top"
+    assert yaml.safe_load((folder / "best.yaml").read_text())["parameters"]["beta"] == 0.3
+
+
+def test_hyperband_cuts_short_what_falls_behind(sweep, tmp_path):
+    text = HEAD + (
+        "name: hb\nmethod: grid\nearly_terminate: {type: hyperband, min_iter: 2, eta: 2}\n"
+        "parameters: {beta: {values: [0.3, 5.0, 6.0]}, rounds: {value: 6}, bad_waits_after: {value: 3}}\n"
+    )
+    assert sweep(text, "--workers", "1") == 0
+    first, second, third = runs_in(tmp_path / "s", text)
+    assert (first.state, len(first.history)) == ("finished", 6)
+    for run in (second, third):
+        assert run.state == "stopped"
+        assert 2 <= len(run.history) < 6
+        assert "cut short" in run.note
+    assert yaml.safe_load((tmp_path / "s" / "best.yaml").read_text())["run"] == 0
+
+
+def test_a_failed_run_is_recorded_with_its_last_words_and_stops_nothing(sweep, tmp_path):
+    text = HEAD + "method: grid\nparameters: {broken: {values: [true, false]}}\n"
+    assert sweep(text) == 0
+    broken, fine = runs_in(tmp_path / "s", text)
+    assert (broken.state, fine.state) == ("failed", "finished")
+    assert broken.note == "exit code 1: this configuration cannot work"
+
+
+def test_a_command_that_never_works_ends_the_sweep(sweep, tmp_path, capsys):
+    text = HEAD + "method: random\nparameters: {broken: {value: true}}\n"
+    assert sweep(text) == 1
+    assert len(runs_in(tmp_path / "s", text)) == 3
+    assert "none has succeeded" in capsys.readouterr().out
+
+
+def test_the_cap_counts_runs_of_all_sessions(sweep, tmp_path):
+    text = HEAD + "method: random\nrun_cap: 2\nparameters: {beta: {min: 0.0, max: 1.0}}\n"
+    assert sweep(text) == 0
+    first = runs_in(tmp_path / "s", text)
+    assert sweep(text) == 0
+    assert runs_in(tmp_path / "s", text) == first
+    assert len(first) == 2
+
+
+def test_a_folder_belongs_to_one_sweep_and_one_process(sweep, tmp_path, capsys):
+    text = HEAD + "method: random\nrun_cap: 1\nparameters: {beta: {value: 0.3}}\n"
+    assert sweep(text) == 0
+    assert sweep(text + "# changed\n") == 2
+    assert "another sweep file" in capsys.readouterr().err
+    assert sweep(text, "--seed", "1") == 2
+    store = SweepStore(tmp_path / "s", text, 0)
+    assert sweep(text) == 2
+    store.close()
+    assert "another process" in capsys.readouterr().err

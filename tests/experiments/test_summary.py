@@ -1,0 +1,32 @@
+"""The table at the end of a run."""
+
+import io
+
+from rich.console import Console
+
+from experiments.cli.summary import print_summary
+from tests.experiments.report.synthetic import Layout, make_run
+from trainers.store.store import RunStore
+
+_ROW = {
+    "id": 1,
+    "origin": "agent",
+    "program": "x = 1",
+    "score": -0.1,
+    "held_out": -0.2,
+    "held_out_error": 0.01,
+}
+
+
+def test_a_large_gap_is_said(tmp_path):
+    rows = {
+        "initial": _ROW | {"gap": "+0.0100 (chance: up to 0.0300)"},
+        "best": _ROW | {"gap": "+0.1000 (chance: up to 0.0300); large: memorised or overfitted"},
+    }
+    about = {"env": "e", "method": "m", "seed": 0, "rounds": 1, "held_out_seeds": 2, "candidates": 3,
+             "evaluated": 2, "valid_share": 1.0}  # fmt: skip
+    out = io.StringIO()
+    with RunStore.open_readonly(make_run(tmp_path / "run", Layout(rounds=1))) as store:
+        print_summary(store, rows | about, Console(file=out, width=200))
+    assert "best: training minus held-out" in out.getvalue()
+    assert out.getvalue().count("memorised") == 1

@@ -1,0 +1,108 @@
+"""The reference rules and the gate on tables of policies."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from experiments.theory import policies
+from experiments.theory.learner import Learner, Window, move_reference
+from trainers.evodpo.gate import GateSettings
+from trainers.evodpo.references import Averaged, EveryPhase, Fixed, Gated, Timed
+
+RNG = np.random.default_rng(0)
+UTILITIES = RNG.standard_normal((4, 6, 3))
+SUBSET = RNG.integers(6, size=(4, 8))
+REFERENCE = policies.with_floor(policies.normalised(RNG.standard_normal((4, 6, 3))), 0.05)
+
+
+def move(learner, phase=1, score=UTILITIES, reference=REFERENCE):
+    return move_reference(learner, phase, reference, UTILITIES, score, SUBSET)
+
+
+def candidate(learner):
+    return policies.with_floor(policies.tilted(REFERENCE, UTILITIES, learner.beta), learner.floor)
+
+
+def test_a_fixed_reference_stays_to_the_bit():
+    step = move(Learner(rule=Fixed()))
+    np.testing.assert_array_equal(step.reference, REFERENCE)
+    assert (step.weight == 0).all()
+
+
+def test_every_phase_copies_the_floored_policy():
+    learner = Learner(rule=EveryPhase(), beta=0.5)
+    np.testing.assert_array_equal(move(learner).reference, candidate(learner))
+
+
+def test_timed_moves_in_its_phases_only():
+    learner = Learner(rule=Timed(period=3))
+    moved = [(move(learner, phase).reference != REFERENCE).any() for phase in range(1, 7)]
+    assert moved == [False, False, True, False, False, True]
+
+
+def test_averaging_is_a_geometric_mixture_that_keeps_the_floor():
+    learner = Learner(rule=Averaged(0.3))
+    found = np.exp(move(learner).reference)
+    product = np.exp(candidate(learner)) ** 0.3 * np.exp(REFERENCE) ** 0.7
+    np.testing.assert_allclose(found, product / product.sum(-1, keepdims=True), rtol=1e-10)
+    assert found.min() >= 0.05 / 3 * (1 - 1e-12)
+
+
+def test_the_gate_listens_to_gain_and_kl_per_seed():
+    open_gate = Learner(rule=Gated(), gate=GateSettings(min_gain=-np.inf, max_kl=np.inf))
+    assert (move(open_gate).weight == 1).all()
+    kl = np.take_along_axis(policies.kl(candidate(open_gate), REFERENCE), SUBSET, 1).mean(1)
+    between = np.sort(kl)[1:3].mean()
+    step = move(replace(open_gate, gate=GateSettings(min_gain=-np.inf, max_kl=between)))
+    np.testing.assert_array_equal(step.weight, kl <= between)
+    np.testing.assert_array_equal(step.reference[kl > between], REFERENCE[kl > between])
+
+
+def test_the_gate_grades_by_the_score_it_is_given():
+    learner = Learner(rule=Gated(), gate=GateSettings(min_gain=0.0, max_kl=np.inf))
+    assert (move(learner, score=UTILITIES).weight == 1).all()
+    assert (move(learner, score=-UTILITIES).weight == 0).all()
+
+
+def test_a_checkpoint_can_pass_where_the_final_policy_cannot():
+    final = Learner(rule=Gated(), gate=GateSettings(0.0, 0.05, kl_penalty=20.0), beta=0.3)
+    assert (move(final).weight == 0).all()
+    step = move(replace(final, checkpoints=40))
+    assert (step.weight == 1).all()
+    assert (step.kl < move(final).kl).all()
+
+
+def test_a_reference_without_support_does_not_poison_the_others():
+    excluded = policies.greedy(UTILITIES)
+    with np.errstate(all="raise"):
+        step = move(Learner(rule=Fixed(), floor=0.0), reference=excluded)
+    np.testing.assert_array_equal(step.reference, excluded)
+
+
+def test_the_stale_reference_is_the_first_optimum():
+    stale = Learner(rule=Fixed(), first="stale").first_reference(UTILITIES)
+    np.testing.assert_array_equal(stale.argmax(-1), UTILITIES.argmax(-1))
+    np.testing.assert_allclose(np.exp(stale).min(-1), 0.05 / 3)
+
+
+def test_decays_count_from_500_rounds():
+    learner = Learner(beta=0.6, beta_decay=1 / 3, floor=0.04, floor_decay=0.5)
+    assert learner.at(500) == replace(learner, beta_decay=0.0, floor_decay=0.0)
+    assert learner.at(4000).beta == pytest.approx(0.3)
+    assert learner.at(2000).floor == pytest.approx(0.02)
+    assert learner.at(4000).at(4000) == learner.at(4000)
+
+
+def test_windows():
+    window = Window(offset=20, scale=0.5, exponent=2 / 3, phases=2)
+    assert (window.length(8000), window.phase_length(8000)) == (220, 110)
+    assert Window(offset=1, scale=0, phases=5).phase_length(8000) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"floor": 1.0}, {"first": "greedy"}, {"gate_score": "vote"}, {"beta": 0.0}, {"checkpoints": 0}]
+)
+def test_nonsense_is_refused(wrong):
+    with pytest.raises(ValueError):
+        Learner(**wrong)

@@ -1,0 +1,114 @@
+"""The study end to end, and the comparison it has to show."""
+
+import csv
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from experiments.theory import __main__ as command_line
+from experiments.theory.measures import slope
+from experiments.theory.progress import progress
+from experiments.theory.settings import full_plan, main_settings, quick_plan
+from experiments.theory.study import run_cell, run_study
+
+HORIZONS = (500, 1000, 2000, 4000, 8000)
+
+
+@contextmanager
+def silent(_title, _total):
+    yield lambda: None
+
+
+def tiny_plan(*groups):
+    """A plan of seconds: the quick one at toy sizes, with the grid's lines that figures need (or those groups)."""
+    quick = quick_plan()
+    kept = [
+        setting
+        for setting in quick.settings
+        if (not groups or setting.group.startswith(groups))
+        and (setting.learner.beta == 1.0 or setting.learner.window.phases in (2, 16))
+    ]
+    return replace(
+        quick,
+        seeds=2,
+        horizons=(60, 120),
+        long_horizons=(240,),
+        sweep_horizon=60,
+        settings=tuple(kept),
+        lemma_batches=1,
+        broken_instances=2,
+        speedup_horizon=100,
+    )
+
+
+def test_the_moving_reference_is_sublinear_where_the_fixed_one_is_not():
+    """Item 1 of the study: floor 0.05, β = 1, rotation by 4π, T from 500 to 8000, ten seeds."""
+    rows = {setting.name: setting for setting in main_settings()}
+    dpo, stale, evo = (
+        slope([run_cell(rows[name], horizon, 10)[0] for horizon in HORIZONS])
+        for name in (
+            "DPO, fixed uniform reference",
+            "DPO, fixed stale reference",
+            "EvoDPO, reference every phase",
+        )
+    )
+    assert not evo.overlaps(dpo)
+    assert not evo.overlaps(stale)
+    assert evo.high < 0.75 < dpo.low < stale.low
+
+
+def test_the_plans_hold_what_the_tables_need():
+    quick, full = quick_plan(), full_plan()
+    assert quick.seeds >= 10
+    assert quick.horizons == full.horizons == HORIZONS
+    assert set(quick.settings) < set(full.settings)
+    for plan in (quick, full):
+        assert 25 * plan.lemma_batches >= 1000
+        names = [(setting.group, setting.name) for setting in plan.settings]
+        assert len(set(names)) == len(names)
+
+
+def test_the_command_writes_tables_and_figures(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(command_line, "quick_plan", tiny_plan)
+    assert command_line.main(["--quick", "--jobs", "1", "--out", str(tmp_path)]) == 0
+    assert "slope of log R over log T" in capsys.readouterr().out
+    written = {path.name for path in tmp_path.iterdir()}
+    assert {"tables.md", "cells.csv", "slopes.csv", "lemmas.csv", "broken.csv", "speedup.csv"} <= written
+    assert sum(name.endswith(".png") for name in written) == 6
+    with (tmp_path / "cells.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    plan = tiny_plan()
+    assert len(rows) == sum(len(plan.horizons_of(setting)) for setting in plan.settings)
+    assert all(float(row["decomposition_gap"]) < 1e-9 for row in rows)
+    report = (tmp_path / "tables.md").read_text(encoding="utf-8")
+    assert "python -m experiments.theory --quick" in report
+    assert "nan" not in report
+
+
+def test_without_matplotlib_the_tables_are_still_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command_line, "quick_plan", lambda: tiny_plan("main", "long", "grid"))
+    monkeypatch.setitem(sys.modules, "experiments.theory.figures", None)
+    assert command_line.main(["--jobs", "1", "--out", str(tmp_path)]) == 0
+    assert "no figures" in capsys.readouterr().err
+    assert (tmp_path / "tables.md").exists()
+
+
+@pytest.mark.slow
+def test_the_number_of_jobs_changes_nothing():
+    one, two = (run_study(tiny_plan("main", "control"), jobs, silent) for jobs in (1, 2))
+    for setting in one.plan.settings:
+        for a, b in zip(one.cells[setting], two.cells[setting], strict=True):
+            assert (a.regret == b.regret).all()
+    assert one.on_instances == two.on_instances
+
+
+def test_progress_in_a_log_is_ten_lines(capsys):
+    with progress("work", 40) as advance:
+        for _ in range(40):
+            advance()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 10
+    assert lines[-1].startswith("work: 40/40 after")

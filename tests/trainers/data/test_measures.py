@@ -1,0 +1,53 @@
+"""Shares and their standard errors against hand-computed ones."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from agents.population.candidate import CandidateRecord
+from trainers.data.measures import measure, measurements
+
+
+def record(status="ok", score=-0.1, parent_score=-0.2, key="k", is_copy=False):
+    return CandidateRecord(
+        id=0, round=1, island=0, origin="agent", style="edit_line", hole="", parent_id=0, prompt="p",
+        completion="c", program="", program_key=key, status=status, score=score if status == "ok" else None,
+        parent_score=parent_score, is_copy=is_copy,
+    )  # fmt: skip
+
+
+def test_shares_and_clustered_errors():
+    groups = [
+        [record(key="a"), record("error"), record(key="a"), record(is_copy=True, key="parent")],
+        [record("error"), record("error"), record(key="b", score=-0.3), record("invalid", key=None)],
+    ]
+    measures = measure(groups)
+    assert measures.samples == 8
+    assert measures.valid.value == pytest.approx((3 / 4 + 1 / 4) / 2)
+    assert measures.valid.error == pytest.approx(math.sqrt(((0.25) ** 2 + (0.25) ** 2) / 1 / 2))
+    assert measures.new.value == pytest.approx((2 / 4 + 1 / 4) / 2)
+    assert measures.improving.value == pytest.approx((2 / 4 + 0) / 2)
+    assert measures.distinct == 2
+    assert measures.distinct_improving == 1
+
+
+def test_the_margin_decides_what_improves():
+    groups = [[record(score=-0.15), record(score=-0.199)], [record(score=-0.15), record(score=-0.1)]]
+    assert measure(groups, margin=0.002).improving.value == pytest.approx(0.75)
+    assert measure(groups, margin=0.06).improving.value == pytest.approx(0.25)
+
+
+def test_one_prompt_has_no_standard_error():
+    assert math.isnan(measure([[record()]]).valid.error)
+
+
+def test_measurements_are_shares_and_means_over_what_passed():
+    records = [
+        replace(record(key="a"), metrics={"residual": 1.0}),
+        replace(record(key="b"), metrics={"residual": 3.0}),
+        replace(record("error"), metrics={}),
+        replace(record(key="a"), metrics={"residual": 2.0}),
+    ]
+    found = measurements(records, ("residual", "unknown"))
+    assert found == {"valid_share": 0.75, "distinct_share": 0.5, "residual": 2.0}

@@ -1,0 +1,56 @@
+"""The pool of pairs is the whole run while it is small, and a fair draw of its prompts when it is not."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.trainers.samples import PROPOSAL, RECORD
+from trainers.data.pair_pool import pair_pool, scored
+from trainers.store.store import RunStore
+
+ROUNDS, ISLANDS, SAMPLES = 6, 2, 3
+
+
+@pytest.fixture
+def store(tmp_path):
+    with RunStore(tmp_path) as store:
+        for round_ in range(1, ROUNDS + 1):
+            prompts = {i: replace(PROPOSAL, prompt=f"prompt {round_} {i}") for i in range(ISLANDS)}
+            records = [
+                replace(
+                    RECORD, id=(round_ * ISLANDS + i) * SAMPLES + j, round=round_, island=i,
+                    prompt=prompts[i].prompt, program_key=f"{round_} {i} {j}",
+                )
+                for i in range(ISLANDS)
+                for j in range(SAMPLES)
+            ]  # fmt: skip
+            store.add_unit(round_, 0, records, {}, prompts)
+        yield store
+
+
+def pool(store, limit, seed=0, last=ROUNDS):
+    return pair_pool(store, last, limit, np.random.default_rng(seed))
+
+
+def test_a_small_run_is_taken_whole_and_in_order(store):
+    everything = [scored(record) for record in store.candidates()]
+    assert pool(store, 100) == everything
+    assert pool(store, ROUNDS * ISLANDS) == everything
+    assert pool(store, 100, last=2) == everything[: 2 * ISLANDS * SAMPLES]
+
+
+def test_of_a_long_run_whole_prompts_are_drawn(store):
+    found = pool(store, 4)
+    assert set(Counter(c.prompt for c in found).values()) == {SAMPLES}
+    assert len(found) == 4 * SAMPLES
+    assert [c.candidate_id for c in found] == sorted(c.candidate_id for c in found)
+    assert found == pool(store, 4)
+
+
+def test_every_prompt_is_as_likely(store):
+    drawn = Counter(c.prompt for seed in range(300) for c in pool(store, 3, seed))
+    assert len(drawn) == ROUNDS * ISLANDS
+    expected = 300 * 3 * SAMPLES / (ROUNDS * ISLANDS)
+    assert all(abs(count - expected) < 6 * expected**0.5 * SAMPLES**0.5 for count in drawn.values())

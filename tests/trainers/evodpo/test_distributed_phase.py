@@ -1,0 +1,115 @@
+"""A phase in two real processes against the same phase in one."""
+
+import dataclasses
+
+import pytest
+import torch
+import yaml
+
+from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from tests.tiny_model import save_tiny_model
+from trainers.data.pairs import PreferencePair
+from trainers.evodpo.distributed_dpo import divide
+from trainers.evodpo.gate import GateSettings
+from trainers.evodpo.launch import LaunchError, LaunchSettings, launched
+from trainers.evodpo.phase import PhaseSettings, run_phase
+
+PROMPTS = ["window =", "lam =", "def f(x):\n    y =", "scores = base +", "alpha ="]
+# Two or three prompts in a batch, completions of different lengths, and a last batch of a single pair.
+PAIRS = [
+    PreferencePair(prompt, f" {10**k}\n", f" x{k}(\n", "failed", float("inf"), 2 * i, 2 * i + 1, "hole")
+    for i, (prompt, k) in enumerate((prompt, k) for k in range(5) for prompt in PROMPTS)
+]
+SETTINGS = PhaseSettings(learning_rate=5e-3, checkpoints=1, gate_prompts=3, batch_size=4, warmup_steps=2)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
+
+
+def make_policy(folder):
+    """A policy that has learned something and a reference that has learned something else."""
+    policy = Policy.load(folder, dtype=torch.float32, lora=LoraSettings(rank=4, alpha=8))
+    generator = torch.Generator().manual_seed(3)
+    for name in (POLICY, REFERENCE):
+        for tensor in policy.tensors(name).values():
+            tensor.data.normal_(0.0, 0.1, generator=generator)
+    return policy
+
+
+def phase(policy, settings=SETTINGS, **kwargs):
+    def score(adapter, prompts):
+        return [float(adapter != REFERENCE)] * len(prompts)
+
+    gate = GateSettings(max_kl=100.0)
+    return run_phase(policy, PAIRS, settings, gate, score, phase=1, seed=0, **kwargs)
+
+
+def by_file(tmp_path):
+    """Two processes, as a configuration of Accelerate's says."""
+    path = tmp_path / "accelerate.yaml"
+    # With MULTI_CPU Accelerate starts one process and leaves the others to mpirun.
+    values = {
+        "compute_environment": "LOCAL_MACHINE", "distributed_type": "MULTI_GPU", "use_cpu": True, "num_machines": 1,
+        "num_processes": 2, "machine_rank": 0, "mixed_precision": "no", "main_process_port": 0,
+    }  # fmt: skip
+    path.write_text(yaml.safe_dump(values))
+    return LaunchSettings(config_file=str(path))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("processes", [2, 3, "by a configuration file"])
+def test_processes_together_do_what_one_does(folder, tmp_path, processes):
+    alone, together = make_policy(folder), make_policy(folder)
+    expected = phase(alone)
+    settings = LaunchSettings(processes=processes) if isinstance(processes, int) else by_file(tmp_path)
+    launch, shared = launched(settings, tmp_path / "jobs"), []
+
+    def tune(*args):
+        tuned = launch(*args)
+        shared.append(tuned.processes)
+        return tuned
+
+    found = phase(together, tune=tune)
+    assert shared == [processes if isinstance(processes, int) else 2]
+    assert len(found.steps) == len(expected.steps) == 7
+    for step, other in zip(found.steps, expected.steps, strict=True):
+        assert dataclasses.astuple(step) == pytest.approx(dataclasses.astuple(other), rel=1e-4, abs=1e-5)
+    for candidate, other in zip(found.candidates, expected.candidates, strict=True):
+        assert candidate.kl == pytest.approx(other.kl, abs=1e-5)
+        assert candidate.kl_error == pytest.approx(other.kl_error, abs=1e-5)
+    for name, tensor in together.tensors(POLICY).items():
+        other = alone.tensors(POLICY)[name]
+        assert (tensor - other).norm() <= 1e-3 * other.norm(), name
+    assert (found.pairs, found.promoted, found.gate_prompts) == (25, True, expected.gate_prompts)
+    assert not list((tmp_path / "jobs").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_processes_that_fail_leave_the_policy_as_it_was(folder, tmp_path):
+    policy = make_policy(folder)
+    before = policy.digest(POLICY), policy.digest(REFERENCE)
+    impossible = dataclasses.replace(SETTINGS, loss="sft")
+    with pytest.raises(LaunchError, match="no mean over pairs"):
+        phase(policy, impossible, tune=launched(LaunchSettings(processes=2), tmp_path))
+    assert (policy.digest(POLICY), policy.digest(REFERENCE)) == before
+    assert policy.adapters == (POLICY, REFERENCE)
+
+
+def test_a_batch_is_divided_by_prompts_where_it_can_be():
+    assert divide(["a", "b", "a", "b"], 2) == [[0, 2], [1, 3]]
+    assert divide(["a", "b", "b", "c", "b"], 2) == [[1, 2, 4], [0, 3]]
+    assert divide(["a", "a", "a", "a"], 2) == [[0, 1], [2, 3]]
+    assert sorted(map(len, divide(["a", "a", "a"], 2))) == [1, 2]
+    assert sorted(map(len, divide(["a", "a", "b"], 4))) == [0, 1, 1, 1]
+    assert divide(["a"], 2) == [[0], []]
+
+
+def test_settings_that_make_no_sense_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="processes"):
+        LaunchSettings(processes=0)
+    with pytest.raises(LaunchError, match=r"no file.*accelerate config"):
+        launched(LaunchSettings(config_file=str(tmp_path / "missing.yaml")), tmp_path)

@@ -1,0 +1,92 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainers.evodpo.gate import GateSettings, choose_candidate, gate_decision, gate_warnings, passes_gate
+
+SETTINGS = GateSettings(min_gain=0.01, max_kl=0.2, kl_penalty=0.1)
+numbers = st.floats(-5, 5, allow_nan=False)
+
+
+def test_equation_4_trades_score_against_divergence():
+    scores, kls = [-0.16, -0.12, -0.11], [0.01, 0.05, 0.30]
+    assert choose_candidate(scores, kls, GateSettings(kl_penalty=0.0)) == 2
+    assert choose_candidate(scores, kls, SETTINGS) == 1
+    assert choose_candidate(scores, kls, GateSettings(kl_penalty=10.0)) == 0
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(st.tuples(numbers, st.floats(0, 3)), min_size=3, max_size=3), min_size=1, max_size=6)
+)
+def test_a_batch_of_seeds_decides_like_each_seed_alone(seeds):
+    scores, kls = np.moveaxis(np.array(seeds), -1, 0)
+    together = choose_candidate(scores, kls, SETTINGS)
+    assert [choose_candidate(s, k, SETTINGS) for s, k in zip(scores, kls, strict=True)] == together.tolist()
+
+
+@pytest.mark.parametrize(
+    ("gain", "kl", "promote"),
+    [
+        (0.01, 0.2, True),
+        (0.0099, 0.2, False),
+        (0.01, 0.201, False),
+        (math.nan, 0.1, False),
+        (0.5, math.nan, False),
+    ],
+)
+def test_equation_5_includes_its_bounds_and_refuses_nan(gain, kl, promote):
+    decision = gate_decision(gain, kl, SETTINGS)
+    assert decision.promote is promote
+    assert decision.reason.startswith("promoted" if promote else "kept")
+    assert bool(passes_gate(gain, kl, SETTINGS)) is promote
+
+
+def test_the_reason_names_every_side_that_failed():
+    reason = gate_decision(-0.3, 0.9, SETTINGS).reason
+    assert "gain -0.3" in reason
+    assert "KL 0.9" in reason
+
+
+def test_candidates_without_numbers_are_never_chosen():
+    assert choose_candidate([math.nan, -3.0], [0.0, 0.1], SETTINGS) == 1
+    assert choose_candidate([5.0, -3.0], [math.nan, 0.1], SETTINGS) == 1
+    with pytest.raises(ValueError, match="no candidate"):
+        choose_candidate([math.nan], [0.1], SETTINGS)
+    with pytest.raises(ValueError, match="empty"):
+        choose_candidate([], [], SETTINGS)
+
+
+def test_an_inspector_can_only_refuse():
+    promoted = gate_decision(0.1, 0.1, SETTINGS)
+    refused = promoted.refuse("one loss term exploded")
+    assert promoted.promote
+    assert not refused.promote
+    assert refused.reason == "kept: one loss term exploded"
+    assert (refused.gain, refused.kl) == (promoted.gain, promoted.kl)
+
+
+def test_a_frozen_gate_says_so_at_once():
+    decision = gate_decision(0.5, 0.9, SETTINGS, candidate_kls=[0.3, 0.9])
+    assert decision.frozen
+    assert any("FROZEN" in text and "0.3" in text for text in gate_warnings([decision]))
+    escapable = gate_decision(0.5, 0.9, SETTINGS, candidate_kls=[0.1, 0.9])
+    assert gate_warnings([escapable]) == []
+
+
+def test_refusals_in_a_row_are_counted_from_the_last_promotion():
+    good, bad = gate_decision(0.1, 0.1, SETTINGS), gate_decision(-0.1, 0.1, SETTINGS)
+    assert gate_warnings([]) == []
+    assert gate_warnings([bad, bad]) == []
+    assert gate_warnings([bad, bad, bad, good]) == []
+    (text,) = gate_warnings([good, bad, bad, bad, bad])
+    assert "REFUSED 4 phases" in text
+
+
+@pytest.mark.parametrize("bad", [{"max_kl": -0.1}, {"kl_penalty": -1.0}, {"max_kl": math.nan}])
+def test_impossible_settings_are_errors(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        GateSettings(**bad)

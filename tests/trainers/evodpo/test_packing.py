@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM
+
+from tests.tiny_model import save_tiny_model
+from trainers.evodpo.packing import (
+    batch_order,
+    pack_tree,
+    plant,
+    token_log_probs,
+    tree_logits,
+)
+
+tokens = st.lists(st.integers(1, 250), min_size=1, max_size=6)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = save_tiny_model(tmp_path_factory.mktemp("tiny"))
+    return AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="sdpa"
+    ).eval()
+
+
+def alone(model, prompt, completion):
+    """The same log-probabilities the ordinary way: one sequence, no packing."""
+    ids = torch.tensor([[*prompt, *completion]])
+    log_probs = model(input_ids=ids).logits[0, len(prompt) - 1 : -1].float().log_softmax(-1)
+    return log_probs.gather(1, torch.tensor(completion)[:, None])[:, 0]
+
+
+def test_a_tree_is_the_prompt_once_and_positions_restart():
+    tree = pack_tree([1, 2, 3], [[4, 5], [6, 7, 8]])
+    assert tree["input_ids"].tolist() == [[1, 2, 3, 4, 5, 6, 7, 8]]
+    assert tree["position_ids"].tolist() == [[0, 1, 2, 3, 4, 3, 4, 5]]
+    assert tree["positions"].tolist() == [2, 3, 5, 6]
+    assert tree["rows"].tolist() == [0, 1, 0, 2, 3]
+    assert tree["targets"].tolist() == [4, 5, 6, 7, 8]
+    assert tree["owners"].tolist() == [0, 0, 1, 1, 1]
+    sees = tree["attention_mask"][0, 0].int().tolist()
+    assert sees[4] == [1, 1, 1, 1, 1, 0, 0, 0]
+    assert sees[7] == [1, 1, 1, 0, 0, 1, 1, 1]
+
+
+@settings(deadline=None, max_examples=40)
+@given(prompt=tokens, completions=st.lists(tokens, min_size=1, max_size=5))
+def test_packed_log_probabilities_equal_those_of_separate_sequences(model, prompt, completions):
+    tree = pack_tree(prompt, completions)
+    with torch.no_grad():
+        packed = token_log_probs(tree_logits(model, tree), tree)
+        separate = torch.cat([alone(model, prompt, completion) for completion in completions])
+    torch.testing.assert_close(packed, separate, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("prompt", "completions"), [([], [[1]]), ([1], []), ([1], [[2], []])])
+def test_nothing_to_predict_from_or_to_predict_is_an_error(prompt, completions):
+    with pytest.raises(ValueError, match="at least one token"):
+        pack_tree(prompt, completions)
+
+
+def test_pairs_share_trees_and_completions():
+    pairs = [([1], [2], [3]), ([9], [2], [3]), ([1], [2], [4, 4])]
+    forest = plant([{"prompt_ids": p, "chosen_ids": c, "rejected_ids": r} for p, c, r in pairs])
+    assert [tree["input_ids"].tolist() for tree in forest.trees] == [[[1, 2, 3, 4, 4]], [[9, 2, 3]]]
+    assert forest.rows == [(0, 0), (1, 0), (0, 0), (0, 1), (1, 1), (0, 2)]
+
+
+@settings(deadline=None)
+@given(
+    prompts=st.lists(st.integers(0, 6), min_size=1, max_size=40),
+    size=st.integers(1, 6),
+    seed=st.integers(0, 9),
+)
+def test_the_order_is_a_permutation_that_follows_its_seed(prompts, size, seed):
+    order = batch_order(prompts, size, np.random.default_rng(seed))
+    assert sorted(order) == list(range(len(prompts)))
+    assert order == batch_order(prompts, size, np.random.default_rng(seed))
+
+
+def test_batches_have_few_prompts_yet_come_in_random_order():
+    prompts = [index % 8 for index in range(64)]  # eight pairs of each of eight prompts, far apart
+    orders = [batch_order(prompts, 4, np.random.default_rng(seed)) for seed in range(2)]
+    for order in orders:
+        assert all(len({prompts[i] for i in order[k : k + 4]}) == 1 for k in range(0, 64, 4))
+    assert orders[0] != orders[1]

@@ -1,0 +1,281 @@
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from tests.tiny_model import save_tiny_model
+from trainers.data.pairs import PreferencePair
+from trainers.evodpo.gate import GateSettings
+from trainers.evodpo.kl import token_kl
+from trainers.evodpo.phase import PhaseSettings, gate_subset, run_phase
+
+PROMPTS = ["window =", "lam =", "def f(x):\n    y =", "scores = base +", "alpha ="]
+PAIRS = [
+    PreferencePair(prompt, good, bad, "score", 0.1, 2 * i, 2 * i + 1, "hole")
+    for i, (prompt, good, bad) in enumerate(
+        (prompt, f" {k}\n", f" x{k}(\n") for prompt in PROMPTS for k in range(4)
+    )
+]
+SETTINGS = PhaseSettings(learning_rate=5e-3, checkpoints=2, gate_prompts=3)
+OPEN = GateSettings(min_gain=0.0, max_kl=100.0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def policy(folder):
+    return Policy.load(folder, dtype=torch.float32, lora=LoraSettings(rank=4, alpha=8))
+
+
+def scores(**by_name):
+    """A scorer that knows each adapter's score; prompts differ by a constant, as they would."""
+
+    def score(adapter, prompts):
+        return [by_name.get(adapter, 0.0) + 0.1 * i for i in range(len(prompts))]
+
+    return score
+
+
+BETTER = scores(**{POLICY: 0.5})
+WORSE = scores(**{REFERENCE: 0.5})
+
+
+def run(policy, score=BETTER, settings=SETTINGS, gate=OPEN, phase=1, seed=0, **kwargs):
+    return run_phase(policy, PAIRS, settings, gate, score, phase=phase, seed=seed, **kwargs)
+
+
+def digests(policy):
+    return policy.digest(POLICY), policy.digest(REFERENCE)
+
+
+def test_a_promotion_copies_exactly_and_the_next_phase_starts_at_ln_2(policy):
+    base = policy.digest(REFERENCE)
+    first = run(policy)
+    assert first.promoted
+    assert first.weight == 1.0
+    assert first.decision.promote
+    assert policy.digest(POLICY) == policy.digest(REFERENCE) == first.reference_digest != base
+    second = run(policy, phase=2)
+    assert first.steps[0].loss == pytest.approx(math.log(2), abs=1e-6)
+    assert second.steps[0].loss == pytest.approx(math.log(2), abs=1e-6)
+    assert second.steps[-1].loss < math.log(2)
+
+
+def test_a_refusal_moves_nothing_and_the_policy_goes_on(policy):
+    reference = policy.digest(REFERENCE)
+    result = run(policy, WORSE)
+    assert not result.promoted
+    assert "gain" in result.decision.reason
+    assert policy.digest(REFERENCE) == reference
+    assert policy.digest(POLICY) == result.policy_digest != reference
+    following = run(policy, WORSE, phase=2)
+    assert abs(following.steps[0].loss - math.log(2)) > 0.01
+    assert policy.digest(REFERENCE) == reference
+
+
+def test_a_refused_phase_can_be_rolled_back(policy):
+    before = digests(policy)
+    result = run(policy, WORSE, dataclasses.replace(SETTINGS, rollback=True))
+    assert result.rolled_back
+    assert digests(policy) == before
+
+
+def test_the_kl_budget_refuses_and_the_freeze_is_visible(policy):
+    reference = policy.digest(REFERENCE)
+    result = run(policy, gate=GateSettings(max_kl=1e-9))
+    assert not result.promoted
+    assert "KL" in result.decision.reason
+    assert result.decision.frozen
+    assert policy.digest(REFERENCE) == reference
+
+
+def test_an_intermediate_checkpoint_can_be_the_one_that_is_promoted(policy):
+    seen = {}
+
+    def score(adapter, prompts):
+        seen[adapter] = policy.digest(adapter)
+        return [1.0 if adapter == "candidate-2" else 0.0] * len(prompts)
+
+    result = run(policy, score)
+    assert list(seen) == [REFERENCE, "candidate-1", "candidate-2", POLICY]
+    assert len(set(seen.values())) == 4
+    assert [candidate.name for candidate in result.candidates] == ["candidate-1", "candidate-2", POLICY]
+    assert [candidate.step for candidate in result.candidates] == [2, 3, 5]
+    assert result.chosen == 1
+    assert digests(policy) == (seen["candidate-2"],) * 2
+    assert policy.adapters == (POLICY, REFERENCE)
+
+
+def test_the_kl_penalty_takes_part_in_the_choice(policy):
+    free = run(policy, scores(**{POLICY: 0.5, "candidate-1": 0.4}))
+    assert free.chosen == 2
+    policy.reset(POLICY, 0)
+    policy.copy(POLICY, REFERENCE)
+    penalised = run(
+        policy, scores(**{POLICY: 0.5, "candidate-1": 0.4}), gate=GateSettings(max_kl=100.0, kl_penalty=1e3)
+    )
+    assert penalised.chosen == 0
+
+
+def test_the_recorded_divergence_is_equation_3_on_the_gate_subset(policy):
+    policy.add("before", copy_of=REFERENCE)
+    result = run(policy, WORSE)
+    items = [(p.prompt, p.chosen) for p in PAIRS if p.prompt in result.gate_prompts]
+    expected = token_kl(policy, POLICY, "before", items)
+    assert result.candidates[-1].kl == pytest.approx(expected.mean, abs=1e-6)
+    assert len(result.gate_prompts) == 3
+
+
+def test_gains_are_paired_by_prompt(policy):
+    def score(adapter, prompts):
+        return [0.1, 0.5, 0.3] if adapter == POLICY else [0.0, 0.3, 0.3]
+
+    final = run(policy, score).candidates[-1]
+    assert final.score == pytest.approx(0.3)
+    assert final.gain == pytest.approx(0.1)
+    assert final.gain_error == pytest.approx(np.std([0.1, 0.2, 0.0], ddof=1) / math.sqrt(3))
+
+
+def never(adapter, prompts):
+    raise AssertionError("only the gated rule asks for scores")
+
+
+@pytest.mark.parametrize(
+    ("rule", "options", "weights"),
+    [
+        ("fixed", {}, [0.0, 0.0]),
+        ("every_phase", {}, [1.0, 1.0]),
+        ("timed", {"reference_period": 2}, [0.0, 1.0]),
+        ("averaged", {"reference_mixing": 0.25}, [0.25, 0.25]),
+    ],
+)
+def test_the_other_rules_move_the_reference_as_they_say(policy, rule, options, weights):
+    settings = dataclasses.replace(SETTINGS, reference=rule, **options)
+    for phase, weight in enumerate(weights, start=1):
+        old = {name: tensor.clone() for name, tensor in policy.tensors(REFERENCE).items()}
+        result = run(policy, never, settings, phase=phase)
+        assert result.weight == weight
+        assert result.decision is None
+        assert len(result.candidates) == 1
+        assert result.candidates[0].kl > 0.0
+        for name, tensor in policy.tensors(REFERENCE).items():
+            expected = weight * policy.tensors(POLICY)[name] + (1 - weight) * old[name]
+            torch.testing.assert_close(tensor, expected)
+            if weight in (0.0, 1.0):
+                assert torch.equal(tensor, expected)
+
+
+def test_initialisation_and_reference_are_independent(policy):
+    evotune = dataclasses.replace(SETTINGS, reference="fixed", initialisation="base")
+    warm = dataclasses.replace(SETTINGS, reference="fixed", initialisation="previous")
+    for phase in (1, 2):
+        assert run(policy, never, evotune, phase=phase).steps[0].loss == pytest.approx(math.log(2), abs=1e-6)
+    assert abs(run(policy, never, warm, phase=3).steps[0].loss - math.log(2)) > 0.01
+
+
+def test_a_phase_is_a_function_of_its_inputs(folder):
+    outcomes = []
+    for seed in (0, 0, 1):
+        policy = Policy.load(folder, dtype=torch.float32, lora=LoraSettings(rank=4, alpha=8))
+        result = dataclasses.asdict(run(policy, seed=seed))
+        del result["seconds"]
+        outcomes.append(result)
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0]["policy_digest"] != outcomes[2]["policy_digest"]
+    assert outcomes[0]["gate_prompts"] != outcomes[2]["gate_prompts"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("the scorer died"), KeyboardInterrupt()])
+def test_a_phase_that_fails_leaves_the_adapters_as_they_were(policy, error):
+    run(policy)
+    before = digests(policy)
+
+    def score(adapter, prompts):
+        raise error
+
+    with pytest.raises(type(error)):
+        run(policy, score, dataclasses.replace(SETTINGS, initialisation="base"), phase=2)
+    assert digests(policy) == before
+    assert policy.adapters == (POLICY, REFERENCE)
+
+
+def test_packed_and_stock_phases_agree(folder):
+    results = []
+    for packed in (True, False):
+        policy = Policy.load(folder, dtype=torch.float32, lora=LoraSettings(rank=4, alpha=8))
+        settings = dataclasses.replace(SETTINGS, packed=packed, epochs=2)
+        results.append((run(policy, settings=settings), dict(policy.tensors(POLICY))))
+    (packed, adapter), (stock, stock_adapter) = results
+    assert [s.loss for s in packed.steps] == pytest.approx([s.loss for s in stock.steps], abs=1e-5)
+    assert [c.kl for c in packed.candidates] == pytest.approx([c.kl for c in stock.candidates], abs=1e-5)
+    for name, tensor in adapter.items():
+        torch.testing.assert_close(tensor, stock_adapter[name], atol=2e-5, rtol=1e-4)
+    assert packed.tokens < stock.tokens / 3
+
+
+def test_the_inspector_may_refuse_but_not_promote(policy):
+    reference = policy.digest(REFERENCE)
+    result = run(policy, review=lambda decision, candidates: decision.refuse("one term exploded"))
+    assert result.decision.reason == "kept: one term exploded"
+    assert policy.digest(REFERENCE) == reference
+    with pytest.raises(ValueError, match="more careful"):
+        run(policy, WORSE, review=lambda d, candidates: dataclasses.replace(d, promote=True))
+
+
+def test_steps_are_reported_while_they_happen(policy):
+    seen = []
+    result = run(policy, on_step=seen.append)
+    assert tuple(seen) == result.steps
+    assert [record.step for record in seen] == [1, 2, 3, 4, 5]
+
+
+def test_pairs_that_are_too_long_are_left_out_and_counted(policy):
+    result = run(policy, settings=dataclasses.replace(SETTINGS, max_tokens=12))
+    short = [p for p in PAIRS if len(p.prompt) + max(len(p.chosen), len(p.rejected)) <= 12]
+    assert 0 < len(short) < len(PAIRS)
+    assert (result.pairs, result.dropped) == (len(short), len(PAIRS) - len(short))
+    with pytest.raises(ValueError, match="max_tokens"):
+        run(policy, settings=dataclasses.replace(SETTINGS, max_tokens=3))
+
+
+def test_a_result_is_plain_data(policy):
+    record = json.loads(json.dumps(dataclasses.asdict(run(policy))))
+    assert record["decision"]["promote"] is True
+    assert set(record["seconds"]) == {"train", "kl", "score"}
+
+
+def test_the_gate_subset_is_drawn_by_prompt_and_not_by_score():
+    rng = np.random.default_rng(0)
+    subset = gate_subset(PAIRS, 2, rng)
+    prompts = {prompt for prompt, _ in subset}
+    assert len(prompts) == 2
+    assert subset == [(p.prompt, p.chosen) for p in PAIRS if p.prompt in prompts]
+    everything = gate_subset(PAIRS, 99, rng)
+    assert len(everything) == len(PAIRS)
+    draws = [frozenset(prompt for prompt, _ in gate_subset(PAIRS, 2, rng)) for _ in range(200)]
+    counts = [sum(prompt in draw for draw in draws) for prompt in PROMPTS]
+    assert min(counts) > 40  # each prompt is drawn with probability 0.4
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"reference": "newest"},
+        {"initialisation": "scratch"},
+        {"gate_prompts": 0},
+        {"checkpoints": -1},
+        {"reference": "timed", "reference_period": 0},
+        {"beta": 0.0},
+        {"epochs": 0},
+    ],
+)
+def test_impossible_settings_are_errors(bad):
+    with pytest.raises(ValueError):
+        PhaseSettings(**bad)

@@ -1,0 +1,64 @@
+"""The real thing, once and small: bfloat16 weights of the embedded model, float32 adapters."""
+
+import math
+
+import pytest
+import torch
+
+from agents.models.policy import POLICY, REFERENCE, Policy
+from experiments.benchmarks.dpo import make_pairs
+from trainers.evodpo.gate import GateSettings
+from trainers.evodpo.phase import PhaseSettings, run_phase
+
+
+@pytest.fixture
+def policy(embedded_weights):
+    return Policy.load(embedded_weights)
+
+
+def test_a_phase_of_the_embedded_model(policy):
+    before = {n: p.detach().clone() for n, p in policy.model.named_parameters() if "lora_" not in n}
+    pairs = make_pairs(prompts=2, pairs=4)
+    result = run_phase(
+        policy,
+        pairs,
+        PhaseSettings(gate_prompts=1, warmup_steps=0),
+        GateSettings(max_kl=100.0),
+        lambda adapter, prompts: [0.0 if adapter == REFERENCE else 1.0] * len(prompts),
+        phase=1,
+        seed=0,
+    )
+    # Training and the reference's pass use sequences of different shapes, which bfloat16 rounds differently.
+    assert result.steps[0].loss == pytest.approx(math.log(2), abs=0.03)
+    assert result.promoted
+    assert policy.digest(POLICY) == policy.digest(REFERENCE) == result.policy_digest
+    assert all(0.0 < candidate.kl < 5.0 for candidate in result.candidates)
+    ids = policy.tokenizer(pairs[0].prompt, return_tensors="pt")["input_ids"]
+    with policy.merged(POLICY) as model, torch.no_grad():
+        assert model(input_ids=ids, logits_to_keep=1).logits.isfinite().all()
+    assert all(torch.equal(p, before[n]) for n, p in policy.model.named_parameters() if "lora_" not in n)
+
+
+def learned(policy, learning_rate):
+    """Loss and margin of a phase's first and last step, on pairs that are seen four times."""
+    settings = PhaseSettings(
+        reference="fixed", learning_rate=learning_rate, epochs=4, gate_prompts=1, batch_size=4
+    )
+    pairs = make_pairs(prompts=2, pairs=4)
+    result = run_phase(policy, pairs, settings, GateSettings(), None, phase=1, seed=0)
+    first, last = result.steps[0], result.steps[-1]
+    assert last.step == 4
+    return last.loss - first.loss, last.margin - first.margin, last.accuracy
+
+
+def test_a_phase_learns_its_pairs(policy):
+    loss, margin, accuracy = learned(policy, learning_rate=1e-3)
+    assert loss < -0.1
+    assert margin > 0.2
+    assert accuracy == 1.0
+
+
+def test_without_a_learning_rate_it_does_not(policy):
+    loss, margin, _ = learned(policy, learning_rate=1e-30)
+    assert loss == pytest.approx(0.0, abs=0.03)
+    assert margin == pytest.approx(0.0, abs=0.1)

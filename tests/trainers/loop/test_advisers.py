@@ -1,0 +1,123 @@
+"""Strategist and inspector within a run: controls carry over, calls are recorded, a veto is only ever a veto."""
+
+from dataclasses import replace
+
+import pytest
+
+from agents.supporters import (
+    Consultation,
+    InspectorVerdict,
+    StrategyAdvice,
+    SupporterCall,
+    Supporters,
+    TuningControls,
+)
+from tests.trainers.samples import PROPOSAL, RECORD
+from trainers.evodpo.gate import GateSettings, gate_decision
+from trainers.evodpo.phase_result import CandidateResult
+from trainers.loop.advisers import PhaseAdvisers, PhaseControls
+from trainers.loop.config import load_config
+from trainers.store.store import RunStore
+
+CONFIG = load_config(None, {"phase": {"beta": 0.2}, "pairs": {"chosen_quantile": 0.4}})
+CALL = SupporterCall("strategist", "rules", "", ("phase", 1), "ok")
+CANDIDATE = CandidateResult("default", 4, kl=0.05, kl_error=0.01, score=0.5, gain=0.1, gain_error=0.02)
+
+
+class Strategist:
+    def __init__(self, controls):
+        self.controls, self.told = controls, []
+
+    def consult(self, request):
+        self.told.append(request)
+        changed = tuple(
+            n for n in ("beta", "epochs") if getattr(self.controls, n) != getattr(request.controls, n)
+        )
+        return Consultation(StrategyAdvice(self.controls, changed), CALL)
+
+
+class Inspector:
+    def __init__(self, veto):
+        self.veto = veto
+
+    def consult(self, request):
+        verdict = InspectorVerdict(request.rule_accepts, self.veto, ("I do not like it",))
+        return Consultation(verdict, replace(CALL, role="inspector"))
+
+
+@pytest.fixture
+def store(tmp_path):
+    with RunStore(tmp_path) as store:
+        store.add_unit(1, 0, [RECORD, replace(RECORD, id=8, status="error", score=None)], {}, {2: PROPOSAL})
+        yield store
+
+
+def test_without_a_strategist_the_configuration_stands(store):
+    advisers = PhaseAdvisers(CONFIG, Supporters(), store)
+    controls = advisers.controls(1, 1, 1, [])
+    assert controls == PhaseControls(
+        TuningControls(0.2, 0.4, CONFIG.phase.epochs, CONFIG.phase.learning_rate)
+    )
+    assert controls.phase(CONFIG.phase) == CONFIG.phase
+    assert controls.pairs(CONFIG.pairs) == CONFIG.pairs
+    assert advisers.calls == []
+
+
+def test_a_strategist_hears_what_happened_and_is_obeyed(store):
+    strategist = Strategist(TuningControls(0.3, 0.4, 2, CONFIG.phase.learning_rate))
+    advisers = PhaseAdvisers(CONFIG, Supporters(strategist=strategist), store)
+    controls = advisers.controls(1, 1, 1, [])
+    assert (controls.phase(CONFIG.phase).beta, controls.phase(CONFIG.phase).epochs) == (0.3, 2)
+    assert controls.changed == ("beta", "epochs")
+    assert (strategist.told[0].passed, strategist.told[0].failed) == (1, 1)
+    assert advisers.calls == [CALL]
+
+
+def test_a_strategist_hears_how_the_last_phase_went(store):
+    strategist = Strategist(TuningControls(0.2, 0.4, 1, 1e-4))
+    advisers = PhaseAdvisers(CONFIG, Supporters(strategist=strategist), store)
+    advisers.controls(1, 1, 1, [])
+    steps = [{"loss": 0.69, "entropy": 1.5}, {"loss": 0.61, "entropy": 0.5}]
+    store.add_phase(1, 1, False, {"round": 1, "decision": None, "steps": steps}, [])
+    advisers.controls(2, 1, 1, [])
+    before, after = strategist.told
+    assert (before.losses, before.entropy) == ((), None)
+    assert (after.losses, after.entropy) == ((0.69, 0.61), 1.0)
+
+
+def test_controls_carry_over_through_the_store(store):
+    row = {"round": 1, "controls": {"beta": 0.7, "score_threshold": 0.1, "epochs": 3, "learning_rate": 1e-5}}
+    store.add_phase(1, 1, False, row | {"skipped": ""}, [])
+    advisers = PhaseAdvisers(CONFIG, Supporters(), store)
+    assert advisers.current_controls() == TuningControls(0.7, 0.1, 3, 1e-5)
+
+
+@pytest.mark.parametrize("veto", [True, False])
+@pytest.mark.parametrize("gain", [0.1, -0.1])
+def test_the_inspector_can_only_refuse(store, veto, gain):
+    decision = gate_decision(gain, 0.05, GateSettings())
+    advisers = PhaseAdvisers(CONFIG, Supporters(inspector=Inspector(veto)), store)
+    reviewed = advisers.review(1, {}, decision, [replace(CANDIDATE, gain=gain)])
+    assert reviewed.promote == (decision.promote and not veto)
+    assert [call.role for call in advisers.calls] == ["inspector"]
+    if veto:
+        assert "inspector" in reviewed.reason
+
+
+def test_the_inspector_hears_what_got_worse(store):
+    heard = []
+
+    class Listening(Inspector):
+        def consult(self, request):
+            heard.append(request)
+            return super().consult(request)
+
+    advisers = PhaseAdvisers(CONFIG, Supporters(inspector=Listening(False)), store)
+    decision = gate_decision(0.1, 0.05, GateSettings())
+    measured = {
+        "reference": {"valid_share": 0.8, "initial_term": 0.1, "nothing": 1.0},
+        "default": {"valid_share": 0.2, "initial_term": 0.4},
+    }
+    advisers.review(1, measured, decision, [CANDIDATE])
+    worse = {metric.name: metric.regression() for metric in heard[0].metrics}
+    assert worse == {"valid_share": pytest.approx(4.0), "initial_term": pytest.approx(4.0)}

@@ -1,0 +1,101 @@
+"""Configurations: methods are settings, files lie on them, single values on both."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trainers.loop.config import METHODS, RunConfig, load_config, save_config
+from trainers.store.plain import SettingsError, differences
+
+SHIPPED = sorted((Path(__file__).parents[3] / "experiments" / "configs").glob("*.yaml"))
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in SHIPPED if "env" in (yaml.safe_load(p.read_text()) or {})], ids=str
+)
+def test_a_shipped_configuration_loads(path):
+    assert load_config(path, {}).method in METHODS
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_saved_configuration_is_the_same_run(tmp_path, method):
+    config = load_config(None, {"method": method, "seed": 4, "phase": {"beta": 0.3}})
+    save_config(config, tmp_path / "config.yaml")
+    assert load_config(tmp_path / "config.yaml", {}) == config
+
+
+def test_methods_differ_in_reference_initialisation_and_supporters():
+    def parts(method):
+        config = load_config(None, {"method": method})
+        return (
+            config.tuning,
+            config.phase.reference,
+            config.phase.initialisation,
+            config.supporters.strategist.form,
+        )
+
+    assert parts("atlas") == (True, "gated", "previous", "rules")
+    assert parts("evodpo") == (True, "every_phase", "previous", "off")
+    assert parts("evotune") == (True, "fixed", "base", "off")
+    assert parts("search")[0] is False
+
+
+def test_what_is_given_wins_over_the_method():
+    config = load_config(None, {"method": "evotune", "phase": {"reference": "averaged"}})
+    assert (config.phase.reference, config.phase.initialisation) == ("averaged", "base")
+
+
+def test_the_default_job_leaves_every_candidate_to_the_model():
+    config = load_config(Path("experiments/configs/default.yaml"), {})
+    assert config.supporters.exploration.form == "off"
+    assert config.rounds >= 20
+    assert config.phases >= 2
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"method": "atlsa"}, "method must be one of"),
+        ({"rounds": 0}, "rounds must be at least 1"),
+        ({"phse": {}}, "did you mean phase"),
+    ],
+)
+def test_a_bad_configuration_is_refused(values, complaint):
+    with pytest.raises(SettingsError, match=complaint):
+        load_config(None, values)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load_config(tmp_path / "none.yaml", {})
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"a: [", "not YAML"),
+        (b"\xff\xfe", "not YAML"),
+        (b"hello", "must hold settings"),
+        (b"- a", "must hold settings"),
+        (b"based_on: own.yaml", "based on itself"),
+        (b"based_on: other.yaml", "other.yaml cannot be read"),
+    ],
+)
+def test_a_file_without_settings_is_refused(content, complaint, tmp_path):
+    (tmp_path / "own.yaml").write_bytes(content)
+    with pytest.raises(SettingsError, match=complaint):
+        load_config(tmp_path / "own.yaml", {})
+
+
+def test_differences_are_named_and_not_all_of_them():
+    one, other = load_config(None, {}), load_config(None, {"rounds": 5, "phase": {"beta": 0.3}})
+    assert differences(one, one) == ""
+    assert differences(one, other) == f"rounds: {one.rounds} against 5, phase.beta: 0.1 against 0.3"
+    assert differences(one, other, most=1) == f"rounds: {one.rounds} against 5 and 1 more"
+
+
+def test_phases_fall_between_rounds():
+    assert RunConfig(rounds=24, phase_every=8).phases == 2
+    assert RunConfig(rounds=25, phase_every=8).phases == 3
+    assert RunConfig(rounds=24, phase_every=8, tuning=False).phases == 0

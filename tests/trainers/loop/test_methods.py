@@ -1,0 +1,54 @@
+"""Methods are settings, and an ablation takes away one thing."""
+
+import pytest
+
+from trainers.loop.config import load_config
+from trainers.loop.methods import METHODS
+from trainers.store.plain import plain
+
+ABLATED = {
+    "atlas-no-exploration-supporter": {"supporters.exploration.form"},
+    "atlas-no-strategist": {"supporters.strategist.form"},
+    "atlas-no-inspector": {"supporters.inspector.form"},
+    "atlas-no-gate": {"phase.reference"},
+    "atlas-fixed-reference": {"phase.reference"},
+    "atlas-from-base": {"phase.initialisation"},
+    "atlas-no-tuning": {"tuning"},
+    "atlas-one-island": {f"exploration.{name}" for name in ("islands", "groups", "samples", "patches")},
+    "atlas-no-clusters": {"agent.islands.clusters.radius"},
+}
+
+
+def flat(values, prefix=""):
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def settings(method):
+    return dict(flat(plain(load_config(None, {"method": method}))))
+
+
+def test_every_ablation_is_listed():
+    assert {name for name in METHODS if name.startswith("atlas-")} == set(ABLATED)
+
+
+@pytest.mark.parametrize(("method", "changed"), ABLATED.items())
+def test_an_ablation_changes_one_component(method, changed):
+    atlas, ablated = settings("atlas"), settings(method)
+    assert {key for key in atlas if atlas[key] != ablated[key]} == changed | {"method"}
+
+
+def test_one_island_draws_as_many_samples():
+    atlas, one = (load_config(None, {"method": m}).exploration for m in ("atlas", "atlas-one-island"))
+    assert one.islands * one.samples == atlas.islands * atlas.samples
+    assert one.islands * one.patches == atlas.islands * atlas.patches
+
+
+def test_best_of_n_neither_evolves_nor_tunes():
+    config = load_config(None, {"method": "best-of-n"})
+    assert not config.agent.evolve
+    assert not config.tuning
+    assert config.supporters.exploration.form == "off"

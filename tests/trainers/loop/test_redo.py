@@ -1,0 +1,68 @@
+"""A phase is done again from its record: the same adapters, or an error that says so."""
+
+import dataclasses
+
+import pytest
+
+from agents.models.adapters import AdapterError
+from agents.models.policy import POLICY, REFERENCE
+from tests.trainers.evodpo.test_phase import (
+    BETTER,
+    OPEN,
+    PAIRS,
+    SETTINGS,
+    WORSE,
+    digests,
+    folder,
+    policy,
+    run,
+)
+from trainers.evodpo.candidate_set import tune_here
+from trainers.evodpo.phase import PhaseSettings
+from trainers.loop.redo import redo_phase
+from trainers.store.plain import plain
+
+__all__ = ["folder", "policy"]  # fixtures
+
+SETTINGS_OF = {
+    "promoted": (BETTER, SETTINGS),
+    "refused": (WORSE, SETTINGS),
+    "rolled back": (WORSE, dataclasses.replace(SETTINGS, rollback=True)),
+    "without a gate": (BETTER, PhaseSettings(reference="every_phase", learning_rate=5e-3)),
+    "from the base": (BETTER, dataclasses.replace(SETTINGS, initialisation="base")),
+}
+
+
+def again(policy, row, settings, pairs=PAIRS):
+    redo_phase(policy, pairs, settings, OPEN, row, seed=0, tune=tune_here)
+
+
+@pytest.mark.parametrize("name", SETTINGS_OF)
+def test_a_phase_done_again_leaves_the_same_adapters(policy, name):
+    score, settings = SETTINGS_OF[name]
+    run(policy, score, settings)
+    policy.add("policy before", copy_of=POLICY)
+    policy.add("reference before", copy_of=REFERENCE)
+    result = run(policy, score, settings, phase=2)
+    after = digests(policy)
+    policy.copy("policy before", POLICY)
+    policy.copy("reference before", REFERENCE)
+    again(policy, plain(result), settings)
+    assert digests(policy) == after
+
+
+def test_an_inspectors_refusal_stands(policy):
+    result = run(policy, review=lambda decision, _: decision.refuse("I do not like it"))
+    assert not result.promoted
+    after = digests(policy)
+    policy.reset(POLICY, 0)
+    policy.copy(REFERENCE, POLICY)
+    again(policy, plain(result), SETTINGS)
+    assert digests(policy) == after
+
+
+def test_other_adapters_than_those_that_were_lost_are_an_error(policy):
+    result = run(policy, WORSE)
+    policy.copy(REFERENCE, POLICY)
+    with pytest.raises(AdapterError, match="others came out"):
+        again(policy, plain(result), SETTINGS, PAIRS[:-4])

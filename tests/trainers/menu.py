@@ -1,0 +1,51 @@
+"""A generator that lets random weights write programs: they choose from a menu of edits.
+
+Each edit is drawn with a probability that its likelihood under the model decides: tuning the model changes what
+is written, and a phase of a fraction of a second can be seen in the scores of fresh completions.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import torch
+
+from agents.engines.engine import Completion, GenerationRequest, OnCompletion
+from atlas_gym.seeding import stream
+
+_LEARNS = " np.linalg.solve(np.eye(d) + history.contexts.T @ history.contexts, history.contexts.T @ history.rewards)\n"
+
+MENU = (_LEARNS, " context[0]\n", " 0\n", " 1 +\n")
+"""For each hole of the bandit's start `scratch` one at least that runs, and one at least that does not."""
+
+
+class MenuGenerator:
+    """Answers every request from `MENU`.
+
+    Args:
+        model: the weights; they do not change while this generator is in use.
+        tokenizer: theirs.
+        sampling: nothing of it is used.
+    """
+
+    def __init__(self, model, tokenizer, sampling):
+        self._model = model
+        self._tokenizer = tokenizer
+        self._chances = lru_cache(self._chances_of)
+
+    def stream(self, requests: Sequence[GenerationRequest], on_completion: OnCompletion) -> None:
+        """Draw `n` entries of the menu for each request, under its seed."""
+        for index, request in enumerate(requests):
+            drawn = stream(request.seed, "menu").choice(len(MENU), request.n, p=self._chances(request.prompt))
+            for sample, entry in enumerate(drawn):
+                on_completion(index, sample, Completion(MENU[entry], tokens=len(MENU[entry])))
+
+    def _chances_of(self, prompt: str) -> list[float]:
+        found = [self._log_probability(prompt, edit) for edit in MENU]
+        return torch.softmax(torch.tensor(found, dtype=torch.float64), 0).tolist()
+
+    @torch.inference_mode()
+    def _log_probability(self, prompt: str, edit: str) -> float:
+        before, after = (self._tokenizer(text)["input_ids"] for text in (prompt, edit))
+        logits = self._model(torch.tensor([before + after]), logits_to_keep=len(after) + 1).logits[0, :-1]
+        rows = torch.log_softmax(logits.double(), -1)
+        return float(rows[torch.arange(len(after)), torch.tensor(after)].mean())

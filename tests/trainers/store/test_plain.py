@@ -1,0 +1,85 @@
+"""Strict nested settings: what is written is what is meant, or an error that names the key."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainers.store.plain import SettingsError, build, merge, parse_overrides, plain
+
+
+@dataclass(frozen=True)
+class Inner:
+    rate: float = 0.1
+    steps: int = 3
+
+    def __post_init__(self):
+        if self.rate <= 0:
+            raise ValueError("rate must be positive")
+
+
+@dataclass(frozen=True)
+class Outer:
+    name: str = "x"
+    mode: Literal["a", "b"] = "a"
+    inner: Inner = Inner()
+    sizes: tuple[int, ...] = (1, 2)
+    limit: int | None = None
+    flag: bool = False
+
+
+def test_round_trip():
+    settings = Outer(name="y", mode="b", inner=Inner(0.5, 7), sizes=(4,), limit=9, flag=True)
+    assert build(Outer, plain(settings)) == settings
+
+
+@given(
+    st.floats(1e-6, 1e6),
+    st.integers(-100, 100),
+    st.lists(st.integers(), max_size=4),
+    st.none() | st.integers(),
+)
+def test_round_trip_of_any_values(rate, steps, sizes, limit):
+    settings = Outer(inner=Inner(rate, steps), sizes=tuple(sizes), limit=limit)
+    assert build(Outer, plain(settings)) == settings
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"inner": {"rat": 1}}, "inner.rat; did you mean rate"),
+        ({"zzz": 1}, "unknown setting zzz; known:"),
+        ({"inner": {"steps": "many"}}, "inner.steps must be a whole number"),
+        ({"inner": {"steps": True}}, "inner.steps must be a whole number"),
+        ({"inner": {"rate": "fast"}}, "inner.rate must be a number"),
+        ({"mode": "c"}, "mode must be one of a, b"),
+        ({"sizes": 3}, "sizes must be a list"),
+        ({"inner": 3}, "must be a mapping"),
+        ({"inner": {"rate": -1}}, "rate must be positive"),
+        ({"limit": "no"}, "limit must be a whole number"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(values, complaint):
+    with pytest.raises(SettingsError, match=complaint):
+        build(Outer, values)
+
+
+def test_overrides_are_yaml_and_nest():
+    assert parse_overrides(["inner.rate=2e-4", "inner.steps=5", "name=z"]) == {
+        "inner": {"rate": "2e-4", "steps": 5},
+        "name": "z",
+    }
+    assert build(Outer, parse_overrides(["inner.rate=2e-4"])).inner.rate == 2e-4
+
+
+def test_an_override_without_a_value_is_refused():
+    with pytest.raises(SettingsError, match="key=value"):
+        parse_overrides(["inner.rate"])
+
+
+def test_merge_keeps_what_is_not_overridden():
+    base = {"inner": {"rate": 1, "steps": 2}, "name": "x"}
+    assert merge(base, {"inner": {"rate": 3}}) == {"inner": {"rate": 3, "steps": 2}, "name": "x"}
+    assert base["inner"] == {"rate": 1, "steps": 2}

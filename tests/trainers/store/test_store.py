@@ -1,0 +1,162 @@
+"""The run store: atomic, exact, honest about what it cannot do."""
+
+import math
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.trainers.samples import PROPOSAL, RECORD
+from trainers.data.pairs import PreferencePair
+from trainers.store.store import RunStore, StoreError
+
+
+@pytest.fixture
+def store(tmp_path):
+    with RunStore(tmp_path / "run") as store:
+        yield store
+
+
+def test_a_unit_comes_back_as_it_was(store):
+    failed = replace(RECORD, id=8, status="error", score=None, detail="ValueError: x", program_key=None)
+    supporter = replace(RECORD, id=9, origin="supporter", prompt="", completion="")
+    store.add_unit(1, 0, [RECORD, failed, supporter], {"samples": 3}, {2: PROPOSAL})
+    assert store.proposal(1, 2) == PROPOSAL
+    assert store.asked(1) == [(1, 2)]
+    assert store.asked(0) == []
+    with pytest.raises(KeyError, match="island 0 was asked nothing in round 1"):
+        store.proposal(1, 0)
+    assert list(store.candidates()) == [RECORD, failed, supporter]
+    assert store.unit_candidates(1, [2]) == [RECORD, failed, supporter]
+    assert store.unit_candidates(1, [0]) == []
+    assert store.unit_summary(1, 0) == {"samples": 3}
+    assert store.unit_summary(1, 1) is None
+    assert store.candidate(7) == RECORD
+    with pytest.raises(KeyError):
+        store.candidate(70)
+
+
+text = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.builds(
+        replace, st.just(RECORD), completion=text, program=text, detail=text, diagnosis=text, prompt=text, hole=text,
+        score=st.none() | st.floats(allow_nan=False, allow_infinity=False), is_copy=st.booleans(),
+        duplicate_of=st.none() | st.integers(0, 10**12),
+        metrics=st.dictionaries(text, st.floats(allow_nan=False, allow_infinity=False), max_size=3),
+    )
+)  # fmt: skip
+def test_any_record_survives_storage(tmp_path_factory, record):
+    with RunStore(tmp_path_factory.mktemp("run")) as store:
+        store.add_unit(1, 0, [record], {}, {record.island: replace(PROPOSAL, prompt=record.prompt)})
+        assert list(store.candidates()) == [record]
+
+
+def test_a_unit_is_stored_whole_or_not_at_all(store):
+    with pytest.raises(sqlite3.IntegrityError):
+        store.add_unit(1, 0, [RECORD, RECORD], {})
+    assert store.count("candidates") == 0
+    assert store.unit_summary(1, 0) is None
+    store.add_unit(1, 0, [RECORD], {})
+    with pytest.raises(sqlite3.IntegrityError):
+        store.add_unit(1, 0, [replace(RECORD, id=70)], {})
+    assert store.count("candidates") == 1
+
+
+def test_a_second_process_is_kept_out(store):
+    script = f"from trainers.store.store import RunStore; RunStore({str(store.folder)!r})"
+    other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert other.returncode != 0
+    assert "Another process is using" in other.stderr
+
+
+def test_killed_after_a_commit_nothing_is_lost(tmp_path):
+    script = (
+        "import os, signal; from trainers.store.store import RunStore\n"
+        "from tests.trainers.samples import PROPOSAL, RECORD\n"
+        f"store = RunStore({str(tmp_path / 'run')!r}); store.add_unit(1, 0, [RECORD], {{}}, {{2: PROPOSAL}})\n"
+        "store._db.execute('BEGIN'); store._db.execute(\"DELETE FROM candidates\")\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=False)
+    with RunStore(tmp_path / "run") as store:
+        assert list(store.candidates()) == [RECORD]
+
+
+def test_the_pairs_of_a_phase_come_back_as_they_were(store):
+    pairs = [
+        PreferencePair("a =", " 1\n", " 2\n", "score", 0.5, 1, 2, "a ="),
+        PreferencePair("a =", " 1\n", " (\n", "failed", math.inf, 1, 3, "a ="),
+    ]
+    store.add_phase(1, 4, True, {}, pairs)
+    store.add_phase(2, 8, True, {}, pairs[:1])
+    assert [PreferencePair(**pair) for pair in store.phase_pairs(1)] == pairs
+
+
+@pytest.mark.parametrize("inside", ["file", "file/run", "/proc/run"])
+def test_a_folder_that_cannot_be_is_named(tmp_path, inside):
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"cannot be made or written to .*--folder"):
+        RunStore(tmp_path / inside)
+
+
+def test_a_file_that_is_no_store_is_named(tmp_path):
+    (tmp_path / "run.sqlite").write_bytes(b"not a database" * 200)
+    with pytest.raises(StoreError, match="cannot be read as a run store"):
+        RunStore(tmp_path)
+
+
+def test_a_full_disk_loses_nothing_and_says_so(store):
+    store.add_unit(1, 0, [RECORD], {}, {2: PROPOSAL})
+    pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+    store._db.execute(f"PRAGMA max_page_count={pages}")
+    big = replace(RECORD, id=70, program="x" * 200_000)
+    with pytest.raises(StoreError, match="free some space"):
+        store.add_unit(2, 0, [big], {})
+    store._db.execute("PRAGMA max_page_count=100000")
+    assert list(store.candidates()) == [RECORD]
+    store.add_unit(2, 0, [big], {})
+    assert store.count("candidates") == 2
+
+
+def test_a_reader_sees_one_moment_of_a_run_that_goes_on(store):
+    store.add_unit(1, 0, [RECORD], {"samples": 1}, {2: PROPOSAL})
+    with RunStore.open_readonly(store.folder) as reader:
+        assert list(reader.candidates()) == [RECORD]
+        store.add_unit(1, 1, [replace(RECORD, id=70)], {"samples": 1})
+        assert reader.count("candidates") == 1
+        assert reader.unit_summaries() == [{"samples": 1}]
+    with RunStore.open_readonly(store.folder) as reader:
+        assert reader.count("candidates") == 2
+
+
+def test_a_reader_cannot_write(store):
+    with RunStore.open_readonly(store.folder) as reader, pytest.raises(sqlite3.OperationalError):
+        reader._db.execute("DELETE FROM candidates")
+
+
+def test_a_store_from_before_diagnoses_is_read_and_written_on(tmp_path):
+    with RunStore(tmp_path) as store:
+        store.add_unit(1, 0, [RECORD], {}, {2: PROPOSAL})
+        store._db.execute("ALTER TABLE candidates DROP COLUMN diagnosis")
+    with RunStore.open_readonly(tmp_path) as reader:
+        assert list(reader.candidates()) == [RECORD]
+    later = replace(RECORD, id=70, prompt="", diagnosis="the last quarter")
+    with RunStore(tmp_path) as store:
+        store.add_unit(2, 0, [later], {})
+        assert list(store.candidates()) == [RECORD, later]
+
+
+def test_a_reader_needs_a_run(tmp_path):
+    with pytest.raises(StoreError, match="holds no run"):
+        RunStore.open_readonly(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "run.sqlite").write_bytes(b"not a database" * 200)
+    with pytest.raises(StoreError, match="cannot be read as a run store"):
+        RunStore.open_readonly(tmp_path)

@@ -1,0 +1,182 @@
+"""The main loop from beginning to end, in seconds: a model of random weights, everything else real."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import agents.engines.serving
+from agents.models.adapters import digest
+from atlas_gym import make_task
+from atlas_gym.tasks.bandit.bare import play_bare
+from tests.tiny_model import save_tiny_model
+from tests.trainers.menu import MenuGenerator
+from trainers.loop.atlas import AtlasRun
+from trainers.loop.config import RunConfig, load_config
+from trainers.loop.observer import Observer
+from trainers.store.store import RunStore
+
+TASK = {"horizon": 60, "replicas": 1}
+
+
+class Watcher(Observer):
+    """Writes down what it is told; interrupts the run at an event, as Ctrl-C would."""
+
+    def __init__(self, interrupt_at=None):
+        self.events, self._interrupt_at = [], interrupt_at
+
+    def _note(self, *event):
+        self.events.append(event)
+        if event == self._interrupt_at:
+            raise KeyboardInterrupt
+
+    def seeded(self, score, round_, rounds):
+        self._note("seeded", round_, rounds)
+
+    def unit(self, summary, best):
+        self._note("unit", summary["round"], summary["group"])
+
+    def probe(self, phase, moment, result):
+        self._note("probe", phase, moment)
+
+    def phase(self, result):
+        self._note("phase", result["phase"])
+
+    def finished(self, summary):
+        self._note("finished")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def menu():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(agents.engines.serving, "TransformersGenerator", MenuGenerator)
+        yield
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory) -> RunConfig:
+    """Two phases between three rounds, behind a gate that refuses nothing."""
+    model = save_tiny_model(tmp_path_factory.mktemp("tiny"))
+    return load_config(None, {
+        "method": "atlas", "model": str(model), "device": "cpu", "torch_threads": 1, "tracking": "off",
+        "env_args": TASK, "start": "scratch", "rounds": 3, "phase_every": 1, "skip_idle_phases": False,
+        "exploration": {"islands": 3, "groups": 2, "samples": 6, "patches": 2}, "held_out_seeds": 2,
+        "pairs": {"count": 8}, "phase": {"learning_rate": 0.01, "gate_prompts": 2}, "lora": {"rank": 4, "alpha": 8},
+        "gate": {"min_gain": -2.0, "max_kl": 1e3}, "gate_samples": 4, "probe": {"samples": 2},
+    })  # fmt: skip
+
+
+def run(config, folder, observer=None):
+    with RunStore(folder) as store, AtlasRun(config, store, [observer] if observer else []) as atlas:
+        return atlas.run()
+
+
+def contents(folder):
+    """All that a run decided: without times, which nothing is decided by."""
+    with RunStore.open_readonly(folder) as store:
+        phases = [{k: v for k, v in phase.items() if k != "seconds"} for phase in store.phases()]
+        pairs = [tuple(row) for row in store.pairs()]
+        calls = [(call["round"], call["phase"], call["role"]) for call in store.supporter_calls()]
+        return list(store.candidates()), pairs, phases, store.probes(), calls
+
+
+@pytest.fixture(scope="module")
+def whole(config, tmp_path_factory):
+    """A run that nobody interrupts: its folder, summary and events."""
+    folder, watcher = tmp_path_factory.mktemp("whole"), Watcher()
+    return folder, run(config, folder, watcher), watcher.events
+
+
+def saved(folder, phase, adapter):
+    return digest(
+        load_file(folder / "adapters" / f"phase-{phase:03d}" / adapter / "adapter_model.safetensors")
+    )
+
+
+def test_a_run_explores_tunes_and_confirms_in_this_order(whole):
+    _, _, events = whole
+
+    def explored(round_):
+        return [("unit", round_, 0), ("unit", round_, 1)]
+
+    def tuned(phase):
+        return [("probe", phase, "before"), ("probe", phase, "after"), ("phase", phase)]
+
+    assert events == [
+        ("seeded", 0, 3), *explored(1), *tuned(1), *explored(2), *tuned(2), *explored(3), ("finished",)
+    ]  # fmt: skip
+
+
+def test_the_agent_and_the_supporters_have_their_candidates(whole):
+    candidates, _, phases, _, calls = contents(whole[0])
+    written = [c for c in candidates if c.origin == "agent"]
+    assert len(written) == 3 * 3 * 6
+    assert {c.status for c in written} >= {"ok", "invalid"}
+    patched = [c for c in candidates if c.origin == "supporter"]
+    assert patched
+    assert all(c.program != candidates[0].program for c in patched)
+    assert {(phase, role) for _, phase, role in calls} == {
+        (None, "exploration"), *((p["phase"], role) for p in phases for role in ("strategist", "inspector"))
+    }  # fmt: skip
+
+
+def test_pairs_are_two_answers_to_one_prompt_the_better_first(whole):
+    candidates, pairs, phases, _, _ = contents(whole[0])
+    by_id = {c.id: c for c in candidates}
+    assert {row[0] for row in pairs} == {1, 2}
+    for phase, _, _, chosen_id, rejected_id, _, _, prompt, chosen, rejected in pairs:
+        good, bad = by_id[chosen_id], by_id[rejected_id]
+        assert good.prompt == bad.prompt == prompt
+        assert (good.completion, bad.completion) == (chosen, rejected)
+        assert good.passed
+        assert not bad.passed or good.score > bad.score
+        assert max(good.round, bad.round) <= phases[phase - 1]["round"]
+
+
+def test_a_promotion_moves_the_reference_to_the_policy_and_both_are_kept(whole):
+    folder, (_, _, phases, *_) = whole[0], contents(whole[0])
+    for phase in phases:
+        assert phase["promoted"]
+        assert phase["weight"] == 1.0
+        assert phase["policy_digest"] == phase["reference_digest"]
+        for adapter, name in (("default", "policy"), ("reference", "reference")):
+            assert saved(folder, phase["phase"], adapter) == phase[f"{name}_digest"]
+    assert phases[0]["policy_digest"] != phases[1]["policy_digest"]
+
+
+def test_the_summary_confirms_on_held_out_tasks(config, whole):
+    candidates, summary = contents(whole[0])[0], whole[1]
+    best = max((c for c in candidates if c.passed), key=lambda c: (c.score, -c.id))
+    assert (summary["initial"]["id"], summary["best"]["id"]) == (0, best.id)
+    for row in (summary["initial"], summary["best"]):
+        tasks = [make_task(config.env, seed=seed, split="held_out", **TASK) for seed in range(2)]
+        assert row["held_out_scores"] == [play_bare(row["program"], task) for task in tasks]
+        assert row["held_out"] == pytest.approx(sum(row["held_out_scores"]) / 2)
+    assert summary["candidates"] == len([c for c in candidates if c.origin != "seed"])
+
+
+def test_a_refused_phase_moves_the_policy_alone(config, tmp_path):
+    closed = replace(config, rounds=2, gate=replace(config.gate, max_kl=0.0))
+    run(closed, tmp_path)
+    (phase,) = contents(tmp_path)[2]
+    assert not phase["promoted"]
+    assert phase["weight"] == 0.0
+    assert "KL" in phase["decision"]["reason"]
+    assert saved(tmp_path, 1, "default") == phase["policy_digest"] != phase["reference_digest"]
+    assert saved(tmp_path, 1, "reference") == phase["reference_digest"]
+    tensors = load_file(tmp_path / "adapters" / "phase-001" / "reference" / "adapter_model.safetensors")
+    assert not any(
+        tensor.any() for name, tensor in tensors.items() if "lora_B" in name
+    )  # still the base model
+
+
+def test_a_run_interrupted_in_a_round_and_in_a_phase_ends_as_if_it_had_not_been(config, whole, tmp_path):
+    for event in (("unit", 1, 0), ("probe", 2, "after")):
+        with pytest.raises(KeyboardInterrupt):
+            run(config, tmp_path, Watcher(interrupt_at=event))
+    watcher = Watcher()
+    assert run(config, tmp_path, watcher) == whole[1]
+    assert contents(tmp_path) == contents(whole[0])
+    assert watcher.events[0] == ("seeded", 2, 3)  # two rounds were read, not made
+    assert torch.get_num_threads() == 1

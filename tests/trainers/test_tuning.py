@@ -1,0 +1,133 @@
+"""Where a phase's pairs and scores come from: Ŝ against its definition, and phases that are skipped."""
+
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+import trainers.loop.fine_tuning
+from agents.engines.engine import Completion
+from agents.supporters import Supporters
+from atlas_gym.evaluation import Evaluation, Status
+from atlas_gym.seeding import torch_seed
+from tests.trainers.samples import PROPOSAL, RECORD
+from trainers.data.evaluations import ProgramCache
+from trainers.data.pairs import PreferencePair
+from trainers.loop.advisers import PhaseAdvisers
+from trainers.loop.config import load_config
+from trainers.loop.fine_tuning import Tuning
+from trainers.store.store import RunStore
+
+SAMPLES = 4
+WORTH = {"default": [0.5, 0.25, None, -3.0], "reference": [0.1, None, None, None]}
+"""Normalised scores of what each policy writes; None: the program fails."""
+OTHER = replace(PROPOSAL, hole="lam =", prompt="another prompt")
+
+
+class Backend:
+    """Each policy writes its own name and the sample's number."""
+
+    def __init__(self):
+        self.asked = []
+
+    @contextmanager
+    def serving(self, adapter):
+        def stream(requests, on_completion):
+            self.asked.append((adapter, [(r.prompt, r.n, r.seed) for r in requests]))
+            for i, request in enumerate(requests):
+                for j in range(request.n):
+                    on_completion(i, j, Completion(f" '{adapter}', {i}, {j}\n", 1))
+
+        yield SimpleNamespace(stream=stream)
+
+
+class Evaluator:
+    """Knows what each policy's samples are worth; the second prompt's programs are worth nothing."""
+
+    def submit(self, program, task):
+        _, adapter, rest = program.split("'")
+        prompt, sample = (int(number) for number in rest.split("\n")[0].split(",")[1:])
+        worth = WORTH[adapter][sample] if prompt == 0 else None
+        future: Future = Future()
+        if worth is None:
+            future.set_result(Evaluation(Status.ERROR, None, "no"))
+        else:
+            future.set_result(Evaluation(Status.OK, -0.1, metrics={"normalized_score": worth}))
+        return future
+
+
+@pytest.fixture
+def store(tmp_path):
+    with RunStore(tmp_path) as store:
+        start = replace(RECORD, id=0, round=0, origin="seed", parent_id=None, prompt="", program_key="start")
+        store.add_unit(0, 0, [start], {})
+        records = [RECORD, replace(RECORD, id=8, island=3, hole="lam =", prompt="another prompt")]
+        store.add_unit(1, 0, records, {}, {2: PROPOSAL, 3: OTHER})
+        yield store
+
+
+def tuning(store, **settings):
+    config = load_config(None, {"gate_samples": SAMPLES, "seed": 11, "probe": {"samples": 0}, **settings})
+    backend = Backend()
+    advisers = PhaseAdvisers(config, Supporters(), store)
+    agent = SimpleNamespace(spec=SimpleNamespace(errors=()))
+    cache = ProgramCache(Evaluator(), None, store)
+    return backend, Tuning(config, None, backend, agent, advisers, cache, store, lambda *event: None)
+
+
+def pair(record):
+    return PreferencePair(record.prompt, " 1\n", " 2\n", "score", 0.1, record.id, 99, record.hole)
+
+
+def test_the_score_of_a_policy_is_the_mean_worth_of_its_fresh_programs(store, monkeypatch):
+    backend, phases = tuning(store, skip_idle_phases=False)
+    found = {}
+
+    def run_phase(policy, pairs, settings, gate, score, **_):
+        prompts = [pair.prompt for pair in pairs]
+        found.update({adapter: score(adapter, prompts) for adapter in WORTH})
+        raise KeyboardInterrupt  # the rest of the phase is not looked at
+
+    pairs = [pair(store.candidate(7)), pair(store.candidate(8))]
+    monkeypatch.setattr(trainers.loop.fine_tuning, "build_pairs", lambda *_: pairs)
+    monkeypatch.setattr(trainers.loop.fine_tuning, "run_phase", run_phase)
+    with pytest.raises(KeyboardInterrupt):
+        phases.phase(1, 1, 1)
+    # Failures and what is worse than random play count as nothing, and every sample counts.
+    assert found == {"default": [(0.5 + 0.25) / SAMPLES, 0.0], "reference": [0.1 / SAMPLES, 0.0]}
+    seeds = [torch_seed(11, "gate", 1, i) for i in range(2)]
+    expected = [("prompt", SAMPLES, seeds[0]), ("another prompt", SAMPLES, seeds[1])]
+    assert backend.asked == [("default", expected), ("reference", expected)]  # common random numbers
+
+
+@pytest.mark.parametrize(
+    ("best_before", "since", "idle"),
+    [(-0.2, -0.3, True), (-0.2, -0.2, True), (-0.2, None, True), (-0.2, -0.1, False)],
+)
+def test_a_phase_is_skipped_unless_exploration_improved_since_the_last(
+    store, monkeypatch, best_before, since, idle
+):
+    before = replace(RECORD, id=20, round=2, score=best_before)
+    after = replace(RECORD, id=30, round=3, score=since, status="ok" if since is not None else "error")
+    store.add_unit(2, 0, [before], {})
+    store.add_unit(3, 0, [after], {})
+    monkeypatch.setattr(RunStore, "best_score", _without_the_start(RunStore.best_score))
+    monkeypatch.setattr(trainers.loop.fine_tuning, "build_pairs", lambda *_: [])
+    _, phases = tuning(store)
+    phases.phase(1, 3, 3)
+    (row,) = store.phases()
+    assert ("no improvement in rounds 3 to 3" in row["skipped"]) == idle
+    assert idle or "differ enough" in row["skipped"]  # it went on to its pairs, of which there are none here
+
+
+def _without_the_start(best_score):
+    return lambda self, first, last: best_score(self, max(first, 2), last)
+
+
+def test_idle_phases_are_not_skipped_where_the_settings_say_so(store, monkeypatch):
+    monkeypatch.setattr(trainers.loop.fine_tuning, "build_pairs", lambda *_: [])
+    _, phases = tuning(store, skip_idle_phases=False)
+    phases.phase(1, 5, 5)
+    assert "differ enough" in store.phases()[0]["skipped"]

@@ -1,0 +1,107 @@
+"""What a batch of candidates says about the policy that wrote it: shares with their standard errors.
+
+Standard errors are clustered by prompt: samples of one prompt resemble each other, so the mean over prompts of
+the per-prompt share is averaged and its spread taken between prompts.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agents.population.candidate import CandidateRecord
+
+VALID_SHARE, DISTINCT_SHARE = "valid_share", "distinct_share"
+"""Names of the measurements that are better when higher."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of samples and how sure it is."""
+
+    value: float
+    """Mean over prompts of the per-prompt share, in [0, 1]."""
+    error: float
+    """Standard error over prompts; NaN with a single prompt."""
+
+
+@dataclass(frozen=True)
+class BatchMeasures:
+    """Shares among the samples of several prompts."""
+
+    samples: int
+    """Number of samples."""
+    prompts: int
+    """Number of prompts."""
+    valid: Share
+    """Ran and was scored."""
+    new: Share
+    """Valid and not the parent again."""
+    improving: Share
+    """New and better than its parent by more than the margin."""
+    distinct: int
+    """Number of different new programs."""
+    distinct_share: float
+    """Different new programs per sample."""
+    distinct_improving: int
+    """Number of different improving programs."""
+
+
+def measure(groups: Sequence[Sequence[CandidateRecord]], margin: float = 0.0) -> BatchMeasures:
+    """Shares over groups of samples, one group a prompt.
+
+    Args:
+        groups: the samples of each prompt; none may be empty.
+        margin: how much better than its parent an improving program must be, in units of score.
+    """
+    samples = [record for group in groups for record in group]
+    improving = [r for r in samples if is_improving(r, margin)]
+    distinct = len({r.program_key for r in samples if is_new(r)})
+    return BatchMeasures(
+        samples=len(samples),
+        prompts=len(groups),
+        valid=_share(groups, lambda r: r.passed),
+        new=_share(groups, is_new),
+        improving=_share(groups, lambda r: is_improving(r, margin)),
+        distinct=distinct,
+        distinct_share=distinct / len(samples) if samples else 0.0,
+        distinct_improving=len({r.program_key for r in improving}),
+    )
+
+
+def measurements(records: Sequence[CandidateRecord], errors: Sequence[str]) -> dict[str, float]:
+    """What an inspector compares policies by: shares, and the mean of each error metric over what passed.
+
+    Args:
+        records: fresh samples of one policy, at least one.
+        errors: names of metrics that are errors (`TaskSpec.errors`); those that no sample has are left out.
+    """
+    found = {
+        VALID_SHARE: sum(r.passed for r in records) / len(records),
+        DISTINCT_SHARE: len({r.program_key for r in records if is_new(r)}) / len(records),
+    }
+    for name in errors:
+        values = [r.metrics[name] for r in records if r.passed and name in r.metrics]
+        if values:
+            found[name] = sum(values) / len(values)
+    return found
+
+
+def is_new(record: CandidateRecord) -> bool:
+    """Valid and not its parent again."""
+    return record.passed and not record.is_copy
+
+
+def is_improving(record: CandidateRecord, margin: float = 0.0) -> bool:
+    """New and better than its parent by more than the margin."""
+    return is_new(record) and record.gain is not None and record.gain > margin
+
+
+def _share(groups: Sequence[Sequence[CandidateRecord]], holds) -> Share:
+    if not groups:
+        return Share(math.nan, math.nan)
+    per_prompt = [sum(map(holds, group)) / len(group) for group in groups]
+    mean = sum(per_prompt) / len(per_prompt)
+    if len(per_prompt) < 2:
+        return Share(mean, math.nan)
+    variance = sum((x - mean) ** 2 for x in per_prompt) / (len(per_prompt) - 1)
+    return Share(mean, math.sqrt(variance / len(per_prompt)))

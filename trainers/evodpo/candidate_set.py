@@ -1,0 +1,76 @@
+"""The part of a phase that costs: DPO on the pairs, then Eq. 3 of everything it could propose.
+
+It is a function of the policy's two adapters and a `TuneJob`, which is plain data, so that it can be done in this
+process (`tune_here`) or in several others (`trainers.evodpo.launch`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.seeding import stream, torch_seed
+from trainers.data.pairs import PreferencePair
+from trainers.evodpo import processes
+from trainers.evodpo.kl import KLEstimate, candidate_kls
+from trainers.evodpo.training import StepRecord, Training, TrainingSettings, train
+
+
+@dataclass(frozen=True)
+class TuneJob:
+    """What is to be done with a policy."""
+
+    pairs: tuple[PreferencePair, ...]
+    """What to train on."""
+    settings: TrainingSettings
+    """How."""
+    checkpoints: int
+    """Intermediate checkpoints that become candidates."""
+    gate_items: tuple[tuple[str, str], ...]
+    """(prompt, completion) along which Eq. 3 is taken."""
+    phase: int
+    """Number of the phase, for its random streams."""
+    seed: int
+    """Seed of the run."""
+
+
+@dataclass
+class Tuned:
+    """What came of it, besides the policy's adapters: `POLICY` trained, and one for every checkpoint."""
+
+    training: Training
+    """The steps and the checkpoints' names."""
+    kls: dict[str, KLEstimate]
+    """Eq. 3 of each candidate, in the order of their steps; the last is `POLICY`."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Wall time of `train` and `kl`."""
+    processes: int = 1
+    """How many shared the work."""
+
+
+Tune = Callable[[Policy, TuneJob, Callable[[StepRecord], None] | None], Tuned]
+"""Someone who does a job."""
+
+
+def tune_here(policy: Policy, job: TuneJob, on_step: Callable[[StepRecord], None] | None = None) -> Tuned:
+    """Do the job with the model in this process (in a distributed one: this process's share).
+
+    Raises:
+        ValueError: there are no pairs, or none is short enough.
+    """
+    began = time.perf_counter()
+    training = train(
+        policy,
+        job.pairs,
+        job.settings,
+        checkpoints=job.checkpoints,
+        rng=stream(job.seed, "phase", job.phase, "order"),
+        seed=torch_seed(job.seed, "phase", job.phase, "trainer") % 2**32,
+        on_step=on_step,
+    )
+    trained = time.perf_counter()
+    kls = candidate_kls(policy, [*training.checkpoints, POLICY], REFERENCE, job.gate_items)
+    seconds = {"train": trained - began, "kl": time.perf_counter() - trained}
+    return Tuned(training, kls, seconds, processes.size())

@@ -1,0 +1,105 @@
+"""Packed DPO in several processes: the same batches as in one, each divided among the processes.
+
+A batch is divided by prompts, since the pairs of a prompt are one packed sequence; only where there are fewer
+prompts than processes are a prompt's pairs divided too. So processes have different numbers of pairs, the last
+batch may have too few for all, and neither Accelerate's sampler nor TRL's averages are made for that: here
+each process's loss is weighted by its share of the pairs, whereupon the mean over the processes, which is what
+gradients and logs are, is the mean over the batch. A process that would have nothing computes a pair that
+counts nothing, for every process has to take part in every exchange.
+
+The rest is TRL and Accelerate: gradients are exchanged by DistributedDataParallel over whatever backend
+`accelerate launch` was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import torch
+from peft import PeftModel
+from torch.utils.data import DataLoader, Dataset
+from trl import DPOConfig
+
+from trainers.data.pairs import group_by_prompt
+from trainers.evodpo import processes
+from trainers.evodpo.packed_dpo import PackedDPOTrainer
+
+_NOT_BY_PAIR = ("sft", "aot", "aot_unpaired")
+"""Losses that are not a mean over pairs, so that parts of a batch do not add up to it."""
+
+
+class DistributedDPOTrainer(PackedDPOTrainer):
+    """The packed trainer where several processes share each batch."""
+
+    def __init__(self, model: PeftModel, *, args: DPOConfig, **kwargs: Any) -> None:
+        """`args.per_device_train_batch_size` is the number of pairs of a whole batch, of all processes."""
+        if unfit := [loss for loss in args.loss_type if loss in _NOT_BY_PAIR]:
+            raise ValueError(f"the loss {unfit[0]} is no mean over pairs: train it in one process")
+        # Processes run different numbers of prompts through the model, so that nothing may be exchanged in a
+        # forward pass, and every parameter that is trained has a gradient.
+        args.ddp_broadcast_buffers = False
+        args.ddp_find_unused_parameters = False
+        super().__init__(model, args=args, **kwargs)
+        if self.is_fsdp_enabled or getattr(args.deepspeed_plugin, "zero_stage", 0) == 3:
+            raise ValueError(
+                "the processes of a phase each hold the whole model, so that adapters can be copied while it trains: "
+                "choose a configuration that does not shard parameters (no FSDP, DeepSpeed ZeRO up to 2)"
+            )
+        self._counted = True
+        self._gather = self.accelerator.gather
+        self.accelerator.gather = self._gather_counted
+
+    def get_train_dataloader(self) -> DataLoader:
+        """This process's part of every batch, in order."""
+        return DataLoader(
+            _Parts(self.train_dataset, self._train_batch_size, self.data_collator), batch_size=None
+        )
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool) -> Any:
+        weight = inputs.pop("weight")
+        self._counted = weight > 0.0
+        return super()._compute_loss(model, inputs, return_outputs) * weight
+
+    def _gather_counted(self, values: torch.Tensor) -> torch.Tensor:
+        """What TRL's averages are taken over: sums (scalars) and values by pair, of those that count."""
+        if values.ndim == 0:
+            gathered: torch.Tensor = self._gather(values * self._counted)
+            return gathered
+        values = values if self._counted else torch.full_like(values, torch.nan)
+        padded = self.accelerator.pad_across_processes(values, pad_index=torch.nan)
+        gathered = self._gather(padded)
+        return gathered[~gathered.isnan()]
+
+
+class _Parts(Dataset):
+    """Item k is this process's part of batch k, collated, with its weight."""
+
+    def __init__(self, pairs: Any, batch_size: int, collate: Any) -> None:
+        self._pairs, self._collate = pairs, collate
+        self._batches = [
+            range(start, min(start + batch_size, len(pairs))) for start in range(0, len(pairs), batch_size)
+        ]
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        batch = self._pairs.select(self._batches[index]).to_list()
+        parts = divide([tuple(pair["prompt_ids"]) for pair in batch], processes.size())
+        own = parts[processes.rank()]
+        collated: dict[str, Any] = self._collate([batch[i] for i in own or [0]])
+        return collated | {"weight": len(own) * processes.size() / len(batch)}
+
+
+def divide(prompts: Sequence[Hashable], processes: int) -> list[list[int]]:
+    """The indices of a batch's pairs for each process: whole prompts if possible, the longest lists halved
+    else; empty only where there are fewer pairs than processes."""
+    parts: list[list[int]] = [[] for _ in range(processes)]
+    for group in sorted(group_by_prompt(prompts), key=len, reverse=True):
+        min(parts, key=len).extend(group)
+    while (longest := max(parts, key=len)) and len(longest) > 1 and not all(parts):
+        empty = parts.index([])
+        parts[empty] = longest[len(longest) // 2 :]
+        del longest[len(longest) // 2 :]
+    return parts

@@ -1,0 +1,152 @@
+"""The gate of EvoDPO: which candidate is proposed as the next reference, and whether it becomes it.
+
+A phase ends with a small candidate set C_k (intermediate checkpoints and the phase-final policy). For each
+candidate the inspector has a score Ŝ (mean score of fresh completions on the gate subset) and K̂L, its
+divergence from the reference in nats per token (Eq. 3). Then
+
+    Eq. 4:  π_kl = argmax over C_k of  Ŝ(π) − β_ref · K̂L(π)
+    Eq. 5:  promote  iff  Ŝ(π_kl) − Ŝ(π_ref) ≥ ε_s  and  K̂L(π_kl) ≤ δ_H
+
+Both are plain arithmetic on arrays, so the regret study applies the very same code to many seeds at once;
+nothing here knows about language models. A gate can silently freeze: with a budget below the divergence of
+one phase nothing is ever promoted and EvoDPO becomes DPO with a fixed reference. `gate_warnings` is there
+to say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class GateSettings:
+    """The three numbers of Eqs. 4 and 5. The paper prints none of them; the defaults are measured (see each
+    field)."""
+
+    min_gain: float = 0.0
+    """ε_s, in units of the score: a promotion needs at least this much. Meaningful only above the standard
+    error of the score difference; the default asks for "not worse"."""
+    max_kl: float = 0.5
+    """δ_H, nats per token: the trust region. Normal phases of the default job moved the policy by 0.02 to 0.26, a
+    runaway moves it by twice the budget and more (`python -m experiments.studies.trust_region`)."""
+    kl_penalty: float = 0.0
+    """β_ref, score units per nat: how much of a score a candidate has to gain to be allowed one nat more."""
+
+    def __post_init__(self) -> None:
+        if not self.max_kl >= 0.0:
+            raise ValueError(f"max_kl is a divergence and cannot be negative, got {self.max_kl}")
+        if not self.kl_penalty >= 0.0:
+            raise ValueError(
+                f"kl_penalty cannot be negative (it would reward divergence), got {self.kl_penalty}"
+            )
+
+
+@dataclass(frozen=True)
+class GateDecision:
+    """One decision of the gate, with both sides of Eq. 5 so that it can be read without the run."""
+
+    promote: bool
+    """Whether the candidate becomes the reference."""
+    reason: str
+    """The decision in words."""
+    gain: float
+    """Ŝ(candidate) − Ŝ(reference)."""
+    kl: float
+    """K̂L of the candidate, nats per token."""
+    min_gain: float
+    """ε_s that was applied."""
+    max_kl: float
+    """δ_H that was applied."""
+    lowest_kl: float
+    """Smallest K̂L in the whole candidate set: above the budget, no candidate could have passed whatever
+    its score."""
+
+    @property
+    def frozen(self) -> bool:
+        """True if the budget excluded every candidate of the phase."""
+        return not self.promote and self.lowest_kl > self.max_kl
+
+    def refuse(self, reason: str) -> GateDecision:
+        """The same decision, refused. There is no counterpart: an inspector may only be more careful than
+        the rule."""
+        return replace(self, promote=False, reason=f"kept: {reason}")
+
+
+def choose_candidate(
+    scores: npt.ArrayLike, kls: npt.ArrayLike, settings: GateSettings
+) -> np.intp | npt.NDArray[np.intp]:
+    """Eq. 4: index of the best penalised score along the last axis, (candidates,) → int, (seeds,
+    candidates) → (seeds,).
+
+    Of equal candidates the first wins. A candidate whose score or KL is not a number is never chosen; if
+    none is left, ValueError.
+    """
+    penalised = np.asarray(scores, dtype=float) - settings.kl_penalty * np.asarray(kls, dtype=float)
+    penalised = np.where(np.isnan(penalised) | np.isnan(np.asarray(kls, dtype=float)), -np.inf, penalised)
+    if penalised.shape[-1:] in ((), (0,)):
+        raise ValueError("the candidate set is empty; it always holds at least the phase-final policy")
+    if np.any(np.all(np.isneginf(penalised), axis=-1)):
+        raise ValueError("no candidate has both a score and a KL that are numbers")
+    return np.argmax(penalised, axis=-1)
+
+
+def passes_gate(gain: npt.ArrayLike, kl: npt.ArrayLike, settings: GateSettings) -> npt.NDArray[np.bool_]:
+    """Eq. 5, elementwise. NaN on either side fails."""
+    return (np.asarray(gain) >= settings.min_gain) & (np.asarray(kl) <= settings.max_kl)
+
+
+def gate_decision(
+    gain: float, kl: float, settings: GateSettings, candidate_kls: Sequence[float] | None = None
+) -> GateDecision:
+    """Eq. 5 for one candidate. `candidate_kls`: the KL of every candidate of the phase (default: only this
+    one)."""
+    lowest = min(candidate_kls) if candidate_kls else kl
+    promote = bool(passes_gate(gain, kl, settings))
+    return GateDecision(
+        promote,
+        _reason(gain, kl, settings),
+        float(gain),
+        float(kl),
+        settings.min_gain,
+        settings.max_kl,
+        float(lowest),
+    )
+
+
+def _reason(gain: float, kl: float, settings: GateSettings) -> str:
+    complaints = []
+    if not gain >= settings.min_gain:
+        complaints.append(f"gain {gain:.4g} is below the tolerance {settings.min_gain:.4g}")
+    if not kl <= settings.max_kl:
+        complaints.append(f"KL {kl:.4g} per token is over the budget {settings.max_kl:.4g}")
+    if complaints:
+        return "kept: " + " and ".join(complaints)
+    return f"promoted: gain {gain:.4g} ≥ {settings.min_gain:.4g} and KL {kl:.4g} ≤ {settings.max_kl:.4g}"
+
+
+def gate_warnings(decisions: Sequence[GateDecision], patience: int = 3) -> list[str]:
+    """What a person has to hear after the latest of `decisions` (oldest first); empty if all is well.
+
+    Says if the last `patience` phases were all refused, and if the KL budget left the latest phase no
+    candidate at all.
+    """
+    warnings = []
+    latest = decisions[-1] if decisions else None
+    if latest is not None and latest.frozen:
+        warnings.append(
+            f"GATE FROZEN: even the closest candidate has moved {latest.lowest_kl:.3g} nats per token, over "
+            f"the budget max_kl = {latest.max_kl:.3g}. Nothing can be promoted and this is DPO with a fixed "
+            "reference: raise max_kl, or lower the learning rate, the epochs or the number of pairs."
+        )
+    if len(decisions) >= patience and not any(decision.promote for decision in decisions[-patience:]):
+        refused = next((n for n, d in enumerate(reversed(decisions)) if d.promote), len(decisions))
+        warnings.append(
+            f"GATE REFUSED {refused} phases in a row; the reference has not moved. "
+            f"Latest: {decisions[-1].reason}. If this is not wanted, look at min_gain against the noise of the "
+            "score and at max_kl."
+        )
+    return warnings

@@ -1,0 +1,109 @@
+"""Eq. 3: how far a candidate policy has moved from the reference, in nats per token.
+
+    K̂L(π) = mean over pairs of  (1/L_y) Σ_ℓ KL( π(·|x, y_<ℓ) ‖ π_ref(·|x, y_<ℓ) )
+
+along the chosen completion y of each pair, over the whole vocabulary, on completion tokens only. The
+direction is candidate ‖ reference. Items that share a prompt are one packed sequence (`trainers.evodpo.packing`),
+and the reference is computed once for the whole candidate set: one pass of the reference and one of each
+candidate over each prompt. Several processes (`trainers.evodpo.processes`) take prompts in turn and add up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from agents.models.policy import Policy
+from agents.models.tokens import encode_continuation, encode_prompt
+from trainers.data.pairs import group_by_prompt
+from trainers.evodpo import processes
+from trainers.evodpo.packing import Tree, pack_tree, to_device, tree_logits
+
+Item = tuple[str, str]
+"""(prompt, chosen completion)."""
+
+_ROWS = 128
+"""Positions whose distributions over the vocabulary are held at once (float32: 25 MB each at 49k tokens)."""
+
+
+@dataclass(frozen=True)
+class KLEstimate:
+    """Eq. 3 for one candidate."""
+
+    mean: float
+    """K̂L, nats per token."""
+    standard_error: float
+    """Of the mean, over items (0 for a single one). Items of one prompt are correlated, so it is a lower
+    bound."""
+    per_item: tuple[float, ...]
+    """Token average of each item, in their order."""
+    tokens: int
+    """Completion tokens that were averaged over."""
+
+
+def candidate_kls(
+    policy: Policy, candidates: Sequence[str], reference: str, items: Sequence[Item], *, packed: bool = True
+) -> dict[str, KLEstimate]:
+    """Eq. 3 of each candidate adapter against the reference adapter.
+
+    `packed=False` runs every item as a sequence of its own; same numbers, more work (for comparison).
+    """
+    if not items:
+        raise ValueError("the divergence is an average over completions, and none were given")
+    values: dict[str, list[float]] = {name: [0.0] * len(items) for name in candidates}
+    tokens = 0
+    groups = group_by_prompt([prompt for prompt, _ in items]) if packed else [[i] for i in range(len(items))]
+    for group in processes.share(groups):
+        prompt = encode_prompt(policy.tokenizer, items[group[0]][0])
+        completions = [encode_continuation(policy.tokenizer, items[i][1]) for i in group]
+        tree = to_device(pack_tree(prompt, completions), policy.device)
+        tokens += len(tree["targets"])
+        reference_logits = _logits(policy, reference, tree)
+        for name in candidates:
+            averages = _item_averages(_logits(policy, name, tree), reference_logits, tree)
+            for i, value in zip(group, averages, strict=True):
+                values[name][i] = value
+    total = int(processes.totals([tokens], policy.device)[0])
+    return {name: _estimate(processes.totals(values[name], policy.device), total) for name in candidates}
+
+
+def token_kl(
+    policy: Policy, candidate: str, reference: str, items: Sequence[Item], *, packed: bool = True
+) -> KLEstimate:
+    """Eq. 3 of one candidate; see `candidate_kls`."""
+    return candidate_kls(policy, [candidate], reference, items, packed=packed)[candidate]
+
+
+def _logits(policy: Policy, adapter: str, tree: Tree) -> torch.Tensor:
+    with policy.using(adapter) as model, torch.inference_mode():
+        return tree_logits(model, tree)
+
+
+def _item_averages(candidate: torch.Tensor, reference: torch.Tensor, tree: Tree) -> list[float]:
+    """Token averages of KL(candidate ‖ reference) of each completion of the tree."""
+    per_position = torch.cat(
+        [
+            _kl(candidate[i : i + _ROWS], reference[i : i + _ROWS])
+            for i in range(0, len(tree["positions"]), _ROWS)
+        ]
+    )
+    per_token = per_position[tree["rows"]]
+    counts = tree["owners"].bincount()
+    sums = per_token.new_zeros(len(counts)).index_add_(0, tree["owners"], per_token)
+    averages: list[float] = (sums / counts).tolist()
+    return averages
+
+
+def _kl(candidate: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    log_p, log_q = candidate.log_softmax(-1), reference.log_softmax(-1)
+    return (log_p.exp() * (log_p - log_q)).sum(-1)
+
+
+def _estimate(values: list[float], tokens: int) -> KLEstimate:
+    n = len(values)
+    mean = math.fsum(values) / n
+    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1) if n > 1 else 0.0
+    return KLEstimate(mean, math.sqrt(variance / n), tuple(values), tokens)

@@ -1,0 +1,179 @@
+"""A phase in several processes: the run's own process sends a job out and takes the result in.
+
+The job is a folder: `job.json` with everything that decides the outcome, the policy's two adapters, and afterwards
+`result.json` and an adapter for each candidate. `accelerate launch -m trainers.evodpo.launch_process FOLDER` does
+what is between, in as many processes as it is told to start, with whatever Accelerate's configuration says about
+devices and machines. Fresh samples for the gate's Ŝ are drawn by the run itself, as ever. So nothing of
+`torch.distributed` is in the run's process, and a phase whose processes died is an error like any other: the
+policy is as before, and the phase can be run again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import torch
+
+from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from atlas_gym.evaluation.safe_start import safe_command, safe_environment, safe_script
+from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob
+from trainers.evodpo.kl import KLEstimate
+from trainers.evodpo.training import StepRecord, Training, TrainingSettings
+from trainers.store.plain import build, plain
+
+_TAIL = 3000
+"""Characters of the processes' output that an error shows."""
+
+
+class LaunchError(RuntimeError):
+    """The processes of a phase failed; the message ends with what they said last."""
+
+
+@dataclass(frozen=True)
+class LaunchSettings:
+    """In which processes phases are tuned."""
+
+    processes: int = 1
+    """Processes of a phase. 1 tunes in the run's own process; more are started by `accelerate launch` on this
+    machine, one for each GPU, or with gloo on CPUs."""
+    config_file: str = ""
+    """A configuration that `accelerate config` wrote, for anything beyond that (DeepSpeed, say);
+    how many processes there are is then its affair. Empty: none."""
+
+    def __post_init__(self) -> None:
+        if self.processes < 1:
+            raise ValueError("processes must be at least 1")
+
+    @property
+    def separate(self) -> bool:
+        """Whether phases run in processes of their own."""
+        return self.processes > 1 or bool(self.config_file)
+
+
+@dataclass(frozen=True)
+class WorkOrder:
+    """`job.json`: the job, and the policy it is about."""
+
+    model: str
+    """Folder of the base model."""
+    dtype: str
+    """Of its weights."""
+    device: str
+    """`cpu`, or `cuda` for each process's own."""
+    lora: LoraSettings
+    """The adapters."""
+    threads: int
+    """Torch's threads of all processes together."""
+    process: int
+    """The process that waits for the result; without it there is no use in going on."""
+    task: TuneJob
+    """What is to be done."""
+
+
+def launched(settings: LaunchSettings, folder: Path) -> Tune:
+    """Someone who does jobs in processes of their own, with working folders in `folder`.
+
+    Raises:
+        LaunchError: the configuration for Accelerate is missing; better heard now than when the first phase begins.
+    """
+    if settings.config_file and not Path(settings.config_file).is_file():
+        raise LaunchError(
+            f"launch.config_file: there is no file {settings.config_file}; "
+            f"`accelerate config --config_file {settings.config_file}` makes one"
+        )
+
+    def tune(policy: Policy, job: TuneJob, on_step: Callable[[StepRecord], None] | None) -> Tuned:
+        folder.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f"phase-{job.phase:03d}-", dir=folder))
+        _write_order(work, policy, job)
+        _launch(settings, work, policy.device.type)
+        tuned = _read_result(work)
+        for name in tuned.training.checkpoints:
+            policy.add(name, copy_of=POLICY)
+        for name in (*tuned.training.checkpoints, POLICY):
+            policy.restore(name, work / name)
+        shutil.rmtree(work)
+        if on_step is not None:
+            for record in tuned.training.steps:
+                on_step(record)
+        return tuned
+
+    return tune
+
+
+def _write_order(work: Path, policy: Policy, job: TuneJob) -> None:
+    if policy.folder is None:
+        raise ValueError("the policy's model is in memory only; other processes need its folder")
+    order = WorkOrder(
+        model=str(Path(policy.folder).resolve()),
+        dtype=str(policy.dtype).removeprefix("torch."),
+        device=policy.device.type,
+        lora=policy.lora,
+        threads=torch.get_num_threads(),
+        process=os.getpid(),
+        task=replace(job, settings=_training_alone(job.settings)),
+    )
+    for name, at in ((POLICY, "policy"), (REFERENCE, "reference")):
+        policy.save(name, work / "start" / at)
+    (work / "job.json").write_text(json.dumps(plain(order)), encoding="utf-8")
+
+
+def _training_alone(settings: TrainingSettings) -> TrainingSettings:
+    """Without what a phase has in addition, which is nothing to whoever trains."""
+    return TrainingSettings(
+        **{field.name: getattr(settings, field.name) for field in fields(TrainingSettings)}
+    )
+
+
+def write_result(work: Path, policy: Policy, tuned: Tuned) -> None:
+    """Leave the trained adapters and the figures in the job's folder."""
+    for name in (*tuned.training.checkpoints, POLICY):
+        policy.save(name, work / name)
+    (work / "result.json").write_text(json.dumps(plain(tuned)), encoding="utf-8")
+
+
+def _read_result(work: Path) -> Tuned:
+    values = json.loads((work / "result.json").read_text(encoding="utf-8"))
+    steps = [build(StepRecord, step) for step in values["training"]["steps"]]
+    kls = {name: build(KLEstimate, kl) for name, kl in values["kls"].items()}
+    training = Training(**values["training"] | {"steps": steps})
+    return Tuned(training, kls, values["seconds"], values["processes"])
+
+
+def _launch(settings: LaunchSettings, work: Path, device: str) -> None:
+    """Start the processes and wait for them; whatever ends the wait ends them too."""
+    environment = {**safe_environment(), "HF_HUB_OFFLINE": "1"}
+    if device == "cpu":
+        environment["ACCELERATE_USE_CPU"] = "true"
+    with (work / "log.txt").open("w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            _command(settings, work), stdout=log, stderr=subprocess.STDOUT, env=environment
+        )
+        try:
+            code = process.wait()
+        finally:
+            process.terminate()  # an interrupt: the launcher passes it on
+            process.wait()
+    if code != 0:
+        said = (work / "log.txt").read_text(encoding="utf-8", errors="replace")[-_TAIL:]
+        raise LaunchError(
+            f"the processes of the phase failed (exit code {code}); see {work / 'log.txt'}:\n{said}"
+        )
+
+
+def _command(settings: LaunchSettings, work: Path) -> list[str]:
+    command = safe_command("accelerate.commands.launch")
+    if settings.config_file:
+        command += ["--config_file", settings.config_file]
+    else:
+        # "multi_gpu" is Accelerate's word for starting several processes; they use gloo where there is no GPU.
+        command += ["--multi_gpu", "--num_processes", str(settings.processes), "--num_machines", "1"]
+        command += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
+    return [*command, *safe_script("trainers.evodpo.launch_process", str(work.resolve()))]

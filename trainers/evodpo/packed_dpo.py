@@ -1,0 +1,221 @@
+"""DPO with TRL, packed: the stock trainer with another collation and another way to compute
+log-probabilities.
+
+`PackedDPOTrainer` is TRL's `DPOTrainer` in all that matters to a user: its arguments, loss types, logged
+metrics, Accelerate, optimiser, callbacks and checkpoints. TRL's loss calls the model on a padded (2 ·
+pairs, T) batch and reads per-token log-probabilities of the same shape. Here a batch carries, next to the
+padded tensors, its prompt trees (`trainers.evodpo.packing`), and a stand-in for the model answers that call from
+them: each prompt is computed once, the head only where a completion token is predicted, and the results are
+scattered to where TRL expects them. Everything from there on is TRL's own code, so losses and metrics equal
+the stock trainer's to rounding.
+
+The reference's log-probabilities are computed once, one tree per prompt over the whole data set, from a
+named adapter of the same model. (The stock trainer copies the *current* adapter when it is built: built
+anew in each phase, its reference would always move.) `PreparedDPOTrainer` is the stock trainer with the
+same two arrangements, for comparison: data that is tokenised already, and a reference adapter by name.
+
+Building a TRL trainer leaves marks on the model (an adapter, a patched forward). `borrowed` takes them off
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from datasets import Dataset
+from peft import PeftModel
+from trl import DPOConfig, DPOTrainer
+from trl.trainer.dpo_trainer import DataCollatorForPreference
+from trl.trainer.utils import use_adapter
+
+from agents.models.tokens import encode_continuation, encode_prompt
+from trainers.data.pairs import group_by_prompt
+from trainers.evodpo import processes
+from trainers.evodpo.packing import Tree, plant, to_device, token_log_probs, tree_logits
+
+STOCK_REFERENCE = "ref"
+"""Adapter to which TRL's trainer copies the current one when it is built, and which it uses as the
+reference."""
+
+_PER_TOKEN = ("log_probs", "entropy", "mean_logits", "is_top1")
+
+
+def pair_dataset(tokenizer: Any, rows: Sequence[tuple[str, str, str]]) -> Dataset:
+    """Tokenised data set out of (prompt, chosen, rejected) texts, in their order."""
+    prompts, chosen, rejected = zip(*rows, strict=True)
+    return Dataset.from_dict(
+        {
+            "prompt_ids": [encode_prompt(tokenizer, text) for text in prompts],
+            "chosen_ids": [encode_continuation(tokenizer, text) for text in chosen],
+            "rejected_ids": [encode_continuation(tokenizer, text) for text in rejected],
+        }
+    )
+
+
+class PreparedDPOTrainer(DPOTrainer):
+    """TRL's trainer on data that may be tokenised already, against a reference adapter given by name."""
+
+    def __init__(self, model: PeftModel, *, reference_adapter: str | None = None, **kwargs: Any) -> None:
+        """`reference_adapter`: an adapter of `model`; None is TRL's rule, the trained adapter as it is
+        now."""
+        self._reference_adapter = reference_adapter or STOCK_REFERENCE
+        trained = {name: tensor.data for name, tensor in model.named_parameters() if tensor.requires_grad}
+        super().__init__(model, **kwargs)
+        for name, values in trained.items():  # above a quantised base, TRL rounds adapters to bfloat16
+            model.get_parameter(name).data = values
+        if reference_adapter is not None:
+            _copy_adapter(model, reference_adapter, STOCK_REFERENCE)
+
+    def _prepare_dataset(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
+        # TRL tokenises prompt and completion together and appends an end of sequence; `trainers.evodpo.packing`
+        # says why not.
+        if "prompt_ids" in dataset.column_names:
+            return dataset
+        return super()._prepare_dataset(dataset, *args, **kwargs)
+
+
+class PackedDPOTrainer(PreparedDPOTrainer):
+    """The same, with the completions of a prompt packed into one sequence."""
+
+    def __init__(self, model: PeftModel, *, args: DPOConfig, processing_class: Any, **kwargs: Any) -> None:
+        """`args` needs `precompute_ref_log_probs=True` and `max_length=None`; see `require_packable`."""
+        require_packable(model, args)
+        pad = processing_class.pad_token_id
+        collator = PackedCollator(processing_class.eos_token_id if pad is None else pad)
+        super().__init__(
+            model, args=args, processing_class=processing_class, data_collator=collator, **kwargs
+        )
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool) -> Any:
+        return super()._compute_loss(PackedForward(model), inputs, return_outputs)
+
+    def _precompute_ref_logps(self, dataset: Dataset, name: str, batch_size: int) -> Dataset:
+        # TRL walks over padded batches and caches the result on disk; one tree per prompt is far less work
+        # than that.
+        chosen, rejected = [0.0] * len(dataset), [0.0] * len(dataset)
+        model: Any = self.model
+        with torch.no_grad(), use_adapter(model, self._reference_adapter), self.accelerator.autocast():
+            groups = group_by_prompt([tuple(ids) for ids in dataset["prompt_ids"]])
+            for group in processes.share(groups):
+                forest = plant(dataset.select(group).to_list())
+                sums = completion_log_probs(model, forest.trees[0]).tolist()
+                for pair, index in enumerate(group):
+                    chosen[index] = sums[forest.rows[pair][1]]
+                    rejected[index] = sums[forest.rows[pair + len(group)][1]]
+        chosen, rejected = (processes.totals(values, model.device) for values in (chosen, rejected))
+        return dataset.add_column("ref_chosen_logps", chosen).add_column("ref_rejected_logps", rejected)
+
+
+class PackedCollator(DataCollatorForPreference):
+    """TRL's padded batch, plus the same pairs as trees and the way from the trees' tokens to the padded
+    cells."""
+
+    def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
+        batch: dict[str, Any] = super().torch_call(examples)
+        forest = plant(examples)
+        offsets = [0]
+        for tree in forest.trees:
+            offsets.append(offsets[-1] + len(tree["targets"]))
+        source, row, column = [], [], []
+        for index, (tree_index, completion) in enumerate(forest.rows):
+            owned = torch.nonzero(forest.trees[tree_index]["owners"] == completion)[:, 0]
+            first = len(examples[index % len(examples)]["prompt_ids"]) - 1
+            source.append(owned + offsets[tree_index])
+            row.append(torch.full_like(owned, index))
+            column.append(torch.arange(first, first + len(owned)))
+        cells = {"source": torch.cat(source), "row": torch.cat(row), "column": torch.cat(column)}
+        batch["packed"] = {"trees": forest.trees, **cells}
+        return batch
+
+
+class PackedForward:
+    """Answers the call that TRL's loss makes to the model, `model(**batch, labels=…, fused_lm_head=True)`."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __call__(
+        self, *, packed: dict[str, Any], input_ids: torch.Tensor, labels: torch.Tensor | None = None, **_: Any
+    ) -> SimpleNamespace:
+        """Per-token values in TRL's layout: (2 · pairs, T − 1), zero off the completions."""
+        if labels is None:
+            raise NotImplementedError("packed training has no padded logits to return; use TRL's own trainer")
+        per_tree = [_per_token(self._model, tree) for tree in packed["trees"]]
+        shape = (input_ids.shape[0], input_ids.shape[1] - 1)
+        return SimpleNamespace(
+            **{
+                name: _scatter(torch.cat([values[i] for values in per_tree]), packed, shape)
+                for i, name in enumerate(_PER_TOKEN)
+            }
+        )
+
+
+def _per_token(model: Any, tree: Tree) -> tuple[torch.Tensor, ...]:
+    """The fields of `_PER_TOKEN` for each completion token of a tree, as TRL's fused head defines them."""
+    logits = tree_logits(model, tree)
+    log_probs = token_log_probs(logits, tree)
+    with torch.no_grad():
+        probabilities = logits.softmax(-1)
+        entropy = logits.logsumexp(-1) - (probabilities * logits).sum(-1)
+        is_top1 = logits.argmax(-1)[tree["rows"]] == tree["targets"]
+        return log_probs, entropy[tree["rows"]], logits.mean(-1)[tree["rows"]], is_top1
+
+
+def _scatter(values: torch.Tensor, packed: dict[str, Any], shape: tuple[int, int]) -> torch.Tensor:
+    padded = values.new_zeros(shape)
+    padded[packed["row"], packed["column"]] = values[packed["source"]]
+    return padded
+
+
+def completion_log_probs(model: Any, tree: Tree) -> torch.Tensor:
+    """log π(y|x) of each completion of a tree, (completions,), under the model's active adapter."""
+    tree = to_device(tree, model.device)
+    values = token_log_probs(tree_logits(model, tree), tree)
+    return values.new_zeros(int(tree["owners"][-1]) + 1).index_add_(0, tree["owners"], values)
+
+
+def require_packable(model: PeftModel, args: DPOConfig) -> None:
+    """ValueError for what packing does not do, rather than a silently different result."""
+    if not args.precompute_ref_log_probs:
+        raise ValueError("packed training computes the reference once: set precompute_ref_log_probs=True")
+    if args.max_length is not None:
+        raise ValueError(
+            "packed training never truncates: set max_length=None and leave out pairs that are too long"
+        )
+    if args.use_weighting:
+        raise ValueError(
+            "packed training has no WPO weighting: set use_weighting=False or use TRL's own trainer"
+        )
+    if model.config._attn_implementation != "sdpa":
+        raise ValueError(
+            'packed sequences need a mask of their own: load the model with attn_implementation="sdpa"'
+        )
+
+
+@contextmanager
+def borrowed(model: PeftModel) -> Iterator[PeftModel]:
+    """Lend the model to a TRL trainer; afterwards its adapters, its forward and its mode are as before."""
+    base = model.get_base_model()
+    own_forward = vars(base).get("forward")
+    active = model.active_adapter
+    try:
+        yield model
+    finally:
+        if STOCK_REFERENCE in model.peft_config:
+            model.delete_adapter(STOCK_REFERENCE)
+        model.set_adapter(active)
+        vars(base).pop("forward", None)
+        if own_forward is not None:
+            base.forward = own_forward
+        model.eval()
+
+
+@torch.no_grad()
+def _copy_adapter(model: PeftModel, source: str, target: str) -> None:
+    for name, parameter in model.named_parameters():
+        if f".{source}." in name:
+            model.get_parameter(name.replace(f".{source}.", f".{target}.")).copy_(parameter)

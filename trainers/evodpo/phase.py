@@ -1,0 +1,248 @@
+"""One fine-tuning phase of EvoDPO (Algorithm 1): train, collect candidates, choose, let the gate decide,
+update.
+
+    POLICY ── train on the pairs ──▶ candidate set C_k (checkpoints and the final policy)
+    K̂L of each candidate (Eq. 3) and Ŝ of each and of the reference, on a fresh random gate subset
+    Eq. 4 proposes one ── Eq. 5 (and the inspector's veto) ──▶ reference rule ──▶ REFERENCE moves or stays
+
+A phase is a function of the policy's two adapters, the pairs and the seed. It either completes or leaves
+both adapters as they were, so one that was killed is simply run again.
+
+After a promotion the promoted candidate is both the reference and the policy that goes on: the next phase
+starts where policy and reference agree. After a refusal the policy goes on as trained, or returns to where
+the phase began (`rollback`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.seeding import stream, torch_seed
+from trainers.data.pairs import PreferencePair
+from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_here
+from trainers.evodpo.gate import GateDecision, GateSettings, choose_candidate, gate_decision
+from trainers.evodpo.phase_result import CandidateResult, PhaseResult
+from trainers.evodpo.references import Initialisation, ReferenceRule, reference_rule
+from trainers.evodpo.training import StepRecord, TrainingSettings
+
+_START = "start"
+"""Adapter that remembers the policy as it was before the phase."""
+
+Scorer = Callable[[str, Sequence[str]], Sequence[float]]
+"""`score(adapter, prompts)`: for each prompt the mean score of fresh completions by that adapter, higher is
+better."""
+
+Review = Callable[[GateDecision, Sequence["CandidateResult"]], GateDecision]
+"""The policy inspector: may return the decision refused (`GateDecision.refuse`), never promoted."""
+
+
+@dataclass(frozen=True)
+class PhaseSettings(TrainingSettings):
+    """A phase: DPO's settings, the candidate set, the gate subset, and what becomes of the reference."""
+
+    reference: Literal["fixed", "every_phase", "timed", "averaged", "gated"] = "gated"
+    """Reference rule; see `trainers.evodpo.references`."""
+    reference_period: int = 2
+    """Phases between updates, for the rule `timed`."""
+    reference_mixing: float = 0.6
+    """Share of the policy in the new reference, for the rule `averaged`."""
+    initialisation: Initialisation = "previous"
+    """Where the policy starts: `base` (the untuned model) or `previous` (the policy of the phase before)."""
+    checkpoints: int = 1
+    """Intermediate checkpoints in the candidate set, evenly spaced; the final policy always is in it. Gated
+    rule only."""
+    gate_prompts: int = 4
+    """Prompts in the gate subset G_k, drawn at random from the phase's; all their chosen completions count
+    for Eq. 3."""
+    rollback: bool = False
+    """After a refusal, return the policy to where the phase began. Gated rule only."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.rule()
+        if self.initialisation not in ("base", "previous"):
+            raise ValueError(f"initialisation is base or previous, not {self.initialisation!r}")
+        if self.checkpoints < 0 or self.gate_prompts < 1:
+            raise ValueError("checkpoints cannot be negative, and gate_prompts must be at least 1")
+
+    def rule(self) -> ReferenceRule:
+        """The reference rule as an object."""
+        if self.reference == "timed":
+            return reference_rule("timed", period=self.reference_period)
+        if self.reference == "averaged":
+            return reference_rule("averaged", mixing=self.reference_mixing)
+        return reference_rule(self.reference)
+
+
+def run_phase(
+    policy: Policy,
+    pairs: Sequence[PreferencePair],
+    settings: PhaseSettings,
+    gate: GateSettings,
+    score: Scorer,
+    *,
+    phase: int,
+    seed: int,
+    review: Review | None = None,
+    on_step: Callable[[StepRecord], None] | None = None,
+    tune: Tune = tune_here,
+) -> PhaseResult:
+    """Run phase number `phase` (from 1) of the run with that `seed`; see the module's description.
+
+    `tune` does the work that costs, in this process unless told otherwise (`trainers.evodpo.launch`).
+    `score` is called only under the gated rule, once for the reference and once per candidate. On any
+    error, an interrupt included, the policy's adapters are as before.
+
+    Raises:
+        ValueError: there are no pairs, or none is short enough.
+    """
+    gated = settings.reference == "gated"
+    with _all_or_nothing(policy):
+        if settings.initialisation == "base":
+            policy.reset(POLICY, torch_seed(seed, "phase", phase, "adapter") % 2**32)
+        subset = gate_subset(pairs, settings.gate_prompts, stream(seed, "phase", phase, "gate"))
+        checkpoints = settings.checkpoints if gated else 0
+        job = TuneJob(tuple(pairs), settings, checkpoints, tuple(subset), phase, seed)
+        tuned = tune(policy, job, on_step)
+        training, seconds = tuned.training, dict(tuned.seconds)
+        candidates, reference_score = _measure(tuned, subset, score if gated else None, seconds)
+        chosen, decision = _decide(candidates, gate, review) if gated else (len(candidates) - 1, None)
+        weight = _update(policy, candidates[chosen].name, decision, settings, phase)
+        rolled_back = settings.rollback and decision is not None and not decision.promote
+        if rolled_back:
+            policy.copy(_START, POLICY)
+    return PhaseResult(
+        phase=phase,
+        pairs=training.pairs,
+        dropped=training.dropped,
+        prompts=len({pair.prompt for pair in pairs}),
+        tokens=training.tokens,
+        steps=tuple(training.steps),
+        gate_prompts=_prompts(subset),
+        candidates=candidates,
+        chosen=chosen,
+        reference_score=reference_score,
+        decision=decision,
+        weight=weight,
+        rolled_back=rolled_back,
+        policy_digest=policy.digest(POLICY),
+        reference_digest=policy.digest(REFERENCE),
+        seconds=seconds,
+    )
+
+
+def gate_subset(
+    pairs: Sequence[PreferencePair], prompts: int, rng: np.random.Generator
+) -> list[tuple[str, str]]:
+    """G_k: (prompt, chosen completion) of every pair of up to `prompts` prompts, drawn uniformly, not by
+    score.
+
+    Whole prompts are drawn because the divergence of all completions of a prompt costs about as much as
+    that of one.
+    """
+    distinct = list(dict.fromkeys(pair.prompt for pair in pairs))
+    drawn = {distinct[i] for i in rng.choice(len(distinct), size=min(prompts, len(distinct)), replace=False)}
+    return list(dict.fromkeys((pair.prompt, pair.chosen) for pair in pairs if pair.prompt in drawn))
+
+
+def _prompts(subset: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(prompt for prompt, _ in subset))
+
+
+def _measure(
+    tuned: Tuned,
+    subset: Sequence[tuple[str, str]],
+    score: Scorer | None,
+    seconds: dict[str, float],
+) -> tuple[tuple[CandidateResult, ...], float | None]:
+    """The candidate set with Eq. 3 and, if there is a `score`, Ŝ of each; and Ŝ of the reference."""
+    steps = {**tuned.training.checkpoints, POLICY: len(tuned.training.steps)}
+    scores: dict[str, Sequence[float]] = {}
+    with _timed(seconds, "score"):
+        if score is not None:
+            scores = {name: score(name, _prompts(subset)) for name in (REFERENCE, *steps)}
+    candidates = tuple(
+        CandidateResult(
+            name, step, tuned.kls[name].mean, tuned.kls[name].standard_error, *_compare(scores, name)
+        )
+        for name, step in steps.items()
+    )
+    return candidates, _mean(scores[REFERENCE]) if scores else None
+
+
+def _compare(
+    scores: dict[str, Sequence[float]], name: str
+) -> tuple[float | None, float | None, float | None]:
+    """Score, gain over the reference, and the gain's standard error over prompts."""
+    if name not in scores:
+        return None, None, None
+    differences = np.asarray(scores[name], dtype=float) - np.asarray(scores[REFERENCE], dtype=float)
+    n = len(differences)
+    error = float(differences.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan
+    return _mean(scores[name]), float(differences.mean()), error
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))
+
+
+def _decide(
+    candidates: Sequence[CandidateResult], gate: GateSettings, review: Review | None
+) -> tuple[int, GateDecision]:
+    """Eq. 4, Eq. 5, and the inspector, who can only refuse."""
+    kls = [candidate.kl for candidate in candidates]
+    scores = [math.nan if c.score is None else c.score for c in candidates]
+    index = int(choose_candidate(scores, kls, gate))
+    gain = candidates[index].gain
+    decision = gate_decision(math.nan if gain is None else gain, kls[index], gate, kls)
+    if review is not None:
+        reviewed = review(decision, candidates)
+        if reviewed.promote and not decision.promote:
+            raise ValueError("the inspector promoted what the gate refused; it may only be more careful")
+        decision = reviewed
+    return index, decision
+
+
+def _update(
+    policy: Policy, candidate: str, decision: GateDecision | None, settings: PhaseSettings, phase: int
+) -> float:
+    """Let the rule move the reference; returns the weight."""
+    promote = decision is not None and decision.promote
+    weight = float(settings.rule().weight(phase, promote))
+    if promote and candidate != POLICY:
+        policy.copy(candidate, POLICY)
+    policy.mix(POLICY, REFERENCE, weight)
+    return weight
+
+
+@contextmanager
+def _all_or_nothing(policy: Policy) -> Iterator[None]:
+    """On an error both adapters return to what they were; the phase's own adapters are removed in any
+    case."""
+    before = set(policy.adapters)
+    policy.add(_START, copy_of=POLICY)
+    policy.add(f"{_START}-{REFERENCE}", copy_of=REFERENCE)
+    try:
+        yield
+    except BaseException:  # an interrupt, too, must not leave a half-trained policy behind
+        policy.copy(_START, POLICY)
+        policy.copy(f"{_START}-{REFERENCE}", REFERENCE)
+        raise
+    finally:
+        for name in set(policy.adapters) - before:
+            policy.remove(name)
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], what: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[what] = time.perf_counter() - start

@@ -1,0 +1,71 @@
+"""What a fine-tuning phase is remembered by: plain values, ready for the run store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from trainers.evodpo.gate import GateDecision
+from trainers.evodpo.training import StepRecord
+
+
+@dataclass(frozen=True)
+class CandidateResult:
+    """One member of the candidate set with both quantities of Eq. 4."""
+
+    name: str
+    """Adapter it was; the last one is the phase-final policy."""
+    step: int
+    """Optimiser step after which it was taken."""
+    kl: float
+    """K̂L against the reference, nats per token."""
+    kl_error: float
+    """Its standard error over the gate subset's completions."""
+    score: float | None
+    """Ŝ, mean over the gate subset's prompts; None where no score was asked for."""
+    gain: float | None
+    """Ŝ − Ŝ of the reference."""
+    gain_error: float | None
+    """Standard error of the gain, paired by prompt; NaN for a single prompt."""
+
+
+@dataclass(frozen=True)
+class PhaseResult:
+    """Everything a phase is remembered by; plain values only (`dataclasses.asdict` is its record)."""
+
+    phase: int
+    """Counted from 1."""
+    pairs: int
+    """Pairs trained on."""
+    dropped: int
+    """Pairs left out as too long."""
+    prompts: int
+    """Distinct prompts among the pairs."""
+    tokens: int
+    """Tokens that went through the model while training, reference included."""
+    steps: tuple[StepRecord, ...]
+    """Every optimiser step: loss, margin, accuracy, …."""
+    gate_prompts: tuple[str, ...]
+    """The gate subset's prompts."""
+    candidates: tuple[CandidateResult, ...]
+    """C_k in the order of their steps."""
+    chosen: int
+    """Index of π_kl in `candidates` (Eq. 4); the final policy unless the rule is gated."""
+    reference_score: float | None
+    """Ŝ of the reference."""
+    decision: GateDecision | None
+    """Eq. 5; None unless the rule is gated."""
+    weight: float
+    """Weight with which the reference moved to the policy: 1 promoted, 0 kept."""
+    rolled_back: bool
+    """Whether the policy returned to where the phase began."""
+    policy_digest: str
+    """Of the adapter `POLICY` after the phase."""
+    reference_digest: str
+    """Of the adapter `REFERENCE` after the phase."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Wall time of `train`, `kl` and `score`."""
+
+    @property
+    def promoted(self) -> bool:
+        """Whether the reference moved."""
+        return self.weight > 0.0

@@ -1,0 +1,239 @@
+"""The training part of a phase: pairs in a decided order, TRL's trainer, the policy's adapter on the way.
+
+Epochs are unrolled into the order of the data (each epoch shuffled anew, prompts kept together for packing)
+and the trainer walks through it from beginning to end, so that packed and stock training see the same
+batches and the order is a function of the seed.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from transformers import PrinterCallback, TrainerCallback
+from trl import DPOConfig
+
+from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.models.tokens import encode_continuation, encode_prompt
+from trainers.data.pairs import PreferencePair
+from trainers.evodpo import processes
+from trainers.evodpo.distributed_dpo import DistributedDPOTrainer
+from trainers.evodpo.packed_dpo import PackedDPOTrainer, PreparedDPOTrainer, borrowed, pair_dataset
+from trainers.evodpo.packing import batch_order
+
+# transformers before 5.20, which vLLM wants, has it by its old name.
+_CHECKPOINTING = next(
+    name
+    for name in ("activation_checkpointing", "gradient_checkpointing")
+    if name in DPOConfig.__dataclass_fields__
+)
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """What DPO is told."""
+
+    beta: float = 0.1
+    """DPO's β: how strongly the policy is tied to the reference, > 0."""
+    learning_rate: float = 2e-4
+    """Of AdamW, after the warm-up constant."""
+    epochs: int = 1
+    """Passes over the pairs. Three already narrow the policy: fewer distinct programs, ten times the KL."""
+    batch_size: int = 4
+    """Pairs per optimiser step."""
+    warmup_steps: int = 0
+    """Steps over which the learning rate rises to its value. The first step of a warm-up has the rate zero,
+    which is a lot to waste where a phase has 16."""
+    max_grad_norm: float = 1.0
+    """Gradients are clipped to this norm."""
+    loss: str = "sigmoid"
+    """TRL's name of the loss; "sigmoid" is DPO."""
+    packed: bool = True
+    """One sequence per prompt; False is TRL's own collation: the same numbers, ten times the time."""
+    max_tokens: int = 1024
+    """Pairs with a longer sequence (prompt and completion) are left out, and counted."""
+    activation_checkpointing: bool = False
+    """Recompute activations in the backward pass: less memory, a third more time. For larger models."""
+    bf16: bool = False
+    """Multiply in bfloat16 while training (autocast), adapters and optimiser stay float32: faster on GPUs, and the
+    adapters' products are rounded."""
+
+    def __post_init__(self) -> None:
+        for name in ("beta", "learning_rate", "epochs", "batch_size", "max_grad_norm", "max_tokens"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One optimiser step, averages over its pairs."""
+
+    step: int
+    """Counted from 1."""
+    loss: float
+    """DPO loss; ln 2 where policy and reference agree."""
+    margin: float
+    """β times the difference of the log-ratios of chosen and rejected."""
+    accuracy: float
+    """Share of pairs with a positive margin."""
+    chosen_reward: float
+    """β · log π/π_ref of the chosen completions."""
+    rejected_reward: float
+    """The same of the rejected ones."""
+    grad_norm: float
+    """Before clipping."""
+    entropy: float
+    """Entropy of the policy's next-token distribution along the completions, nats."""
+
+
+@dataclass
+class Training:
+    """What a training leaves besides the trained adapter."""
+
+    steps: list[StepRecord] = field(default_factory=list)
+    """Every optimiser step."""
+    checkpoints: dict[str, int] = field(default_factory=dict)
+    """Intermediate checkpoints: adapter name → step after which it was taken."""
+    pairs: int = 0
+    """Pairs trained on (per epoch)."""
+    dropped: int = 0
+    """Pairs left out because they were too long."""
+    tokens: int = 0
+    """Tokens that went through the model forwards, padding and the reference's passes included."""
+
+    def count(self, module: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        """Forward hook that adds up `tokens`."""
+        self.tokens += kwargs["input_ids"].numel()
+
+
+def train(
+    policy: Policy,
+    pairs: Sequence[PreferencePair],
+    settings: TrainingSettings,
+    *,
+    checkpoints: int,
+    rng: np.random.Generator,
+    seed: int,
+    on_step: Callable[[StepRecord], None] | None = None,
+) -> Training:
+    """Tune the adapter `POLICY` against `REFERENCE`; intermediate checkpoints become adapters
+    `candidate-1`, ….
+
+    Raises:
+        ValueError: no pair is short enough, or there is none.
+    """
+    kept = [pair for pair in pairs if _length(policy, pair) <= settings.max_tokens]
+    if not kept:
+        raise ValueError(f"none of the {len(pairs)} pairs fits into max_tokens = {settings.max_tokens}")
+    prompts = [pair.prompt for pair in kept]
+    order = [i for _ in range(settings.epochs) for i in batch_order(prompts, settings.batch_size, rng)]
+    rows = [(kept[i].prompt, kept[i].chosen, kept[i].rejected) for i in order]
+    result = Training(pairs=len(kept), dropped=len(pairs) - len(kept))
+    watch = _Watch(policy, result, math.ceil(len(rows) / settings.batch_size), checkpoints, on_step)
+    trainer_class = _trainer_class(settings)
+    with tempfile.TemporaryDirectory() as folder, borrowed(policy.model) as model, warnings.catch_warnings():
+        counter = model.register_forward_pre_hook(result.count, with_kwargs=True)
+        # TRL 1.16 asks transformers for a property by its old name.
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
+        trainer = trainer_class(
+            model,
+            args=_dpo_config(settings, folder, seed, policy.device.type == "cpu"),
+            train_dataset=pair_dataset(policy.tokenizer, rows),
+            processing_class=policy.tokenizer,
+            reference_adapter=REFERENCE,
+            callbacks=[watch],
+        )
+        trainer.remove_callback(PrinterCallback)
+        try:
+            trainer.train()
+        finally:
+            counter.remove()
+    result.tokens = int(processes.totals([result.tokens], policy.device)[0])
+    return result
+
+
+def _trainer_class(settings: TrainingSettings) -> type[PreparedDPOTrainer]:
+    if processes.size() > 1:
+        if not settings.packed:
+            raise ValueError("several processes train packed sequences only: set packed: true")
+        return DistributedDPOTrainer
+    return PackedDPOTrainer if settings.packed else PreparedDPOTrainer
+
+
+def _length(policy: Policy, pair: PreferencePair) -> int:
+    chosen, rejected = (
+        len(encode_continuation(policy.tokenizer, text)) for text in (pair.chosen, pair.rejected)
+    )
+    return len(encode_prompt(policy.tokenizer, pair.prompt)) + max(chosen, rejected)
+
+
+def _dpo_config(settings: TrainingSettings, folder: str, seed: int, cpu: bool) -> DPOConfig:
+    checkpointing: dict[str, Any] = {_CHECKPOINTING: settings.activation_checkpointing}
+    return DPOConfig(
+        output_dir=folder,
+        beta=settings.beta,
+        loss_type=[settings.loss],
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="constant_with_warmup",
+        warmup_steps=settings.warmup_steps,
+        max_grad_norm=settings.max_grad_norm,
+        weight_decay=0.0,
+        num_train_epochs=1,
+        per_device_train_batch_size=settings.batch_size,
+        train_sampling_strategy="sequential",
+        precompute_ref_log_probs=settings.packed,
+        max_length=None,
+        **checkpointing,
+        # The base has its own dtype and the adapters are float32; autocast only rounds the latter.
+        bf16=settings.bf16,
+        seed=seed,
+        use_cpu=cpu,
+        logging_steps=1,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+    )
+
+
+class _Watch(TrainerCallback):
+    """Copies the policy at evenly spaced steps and keeps what TRL logs."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        result: Training,
+        steps: int,
+        checkpoints: int,
+        on_step: Callable[[StepRecord], None] | None,
+    ) -> None:
+        self._policy, self._result, self._on_step = policy, result, on_step
+        marks = {round(steps * k / (checkpoints + 1)) for k in range(1, checkpoints + 1)}
+        self._marks = sorted(step for step in marks if 0 < step < steps)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step in self._marks:
+            name = f"candidate-{self._marks.index(state.global_step) + 1}"
+            self._policy.add(name, copy_of=POLICY)
+            self._result.checkpoints[name] = state.global_step
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        if "loss" not in logs:
+            return
+        record = StepRecord(
+            step=state.global_step,
+            loss=logs["loss"],
+            margin=logs["rewards/margins"],
+            accuracy=logs["rewards/accuracies"],
+            chosen_reward=logs["rewards/chosen"],
+            rejected_reward=logs["rewards/rejected"],
+            grad_norm=float(logs["grad_norm"]),
+            entropy=logs["entropy"],
+        )
+        self._result.steps.append(record)
+        if self._on_step is not None:
+            self._on_step(record)

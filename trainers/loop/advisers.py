@@ -1,0 +1,155 @@
+"""What the strategist and the inspector are told, and what comes of their advice.
+
+Both are asked once per phase. The strategist's settings carry over: a phase starts from the controls of the one
+before, as they are in the store. The inspector hears the gate's decision with the numbers behind it and may refuse
+what the gate would promote; the type of its verdict leaves it nothing else.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from agents.models.policy import REFERENCE
+from agents.supporters import (
+    GateOutcome,
+    Inspection,
+    MetricChange,
+    SupporterCall,
+    Supporters,
+    Telemetry,
+    TuningControls,
+)
+from trainers.data.measures import DISTINCT_SHARE, VALID_SHARE
+from trainers.data.pairs import PairSettings, PreferencePair
+from trainers.evodpo.gate import GateDecision
+from trainers.evodpo.phase import PhaseSettings
+from trainers.evodpo.phase_result import CandidateResult
+from trainers.loop.config import RunConfig
+from trainers.store.store import RunStore
+
+Measured = Mapping[str, Mapping[str, float]]
+"""Measurements of fresh samples (`trainers.data.measures.measurements`) by adapter."""
+
+
+@dataclass(frozen=True)
+class PhaseControls:
+    """The settings of one phase after the strategist."""
+
+    controls: TuningControls
+    """What it may change, as it stands now."""
+    changed: tuple[str, ...] = ()
+    """What it changed for this phase."""
+
+    def phase(self, settings: PhaseSettings) -> PhaseSettings:
+        """A phase's settings under these controls."""
+        c = self.controls
+        return replace(settings, beta=c.beta, epochs=c.epochs, learning_rate=c.learning_rate)
+
+    def pairs(self, settings: PairSettings) -> PairSettings:
+        """Pair settings under these controls."""
+        return replace(settings, chosen_quantile=self.controls.score_threshold)
+
+
+class PhaseAdvisers:
+    """Strategist and inspector of a run, with the calls of the phase under way.
+
+    Args:
+        config: the run's configuration, from which the first phase's controls come.
+        supporters: the run's supporters; a role that is off leaves things as they are.
+        store: where earlier phases and candidates are read.
+    """
+
+    def __init__(self, config: RunConfig, supporters: Supporters, store: RunStore):
+        self._config = config
+        self._supporters = supporters
+        self._store = store
+        self.calls: list[SupporterCall] = []
+
+    def begin(self) -> None:
+        """A phase begins: forget the calls of the last one."""
+        self.calls = []
+
+    def controls(self, number: int, first: int, last: int, pairs: Sequence[PreferencePair]) -> PhaseControls:
+        """The controls of phase `number`, after the strategist has seen `pairs` built under the current ones."""
+        current = self.current_controls()
+        strategist = self._supporters.strategist
+        if strategist is None:
+            return PhaseControls(current)
+        consultation = strategist.consult(self._telemetry(number, first, last, current, len(pairs)))
+        self.calls.append(consultation.call)
+        return PhaseControls(consultation.advice.controls, consultation.advice.changed)
+
+    def current_controls(self) -> TuningControls:
+        """The controls of the latest tuned phase, or the configuration's."""
+        tuned = [row for row in self._store.phases() if "controls" in row]
+        if tuned:
+            return TuningControls(**tuned[-1]["controls"])
+        phase, pairs = self._config.phase, self._config.pairs
+        return TuningControls(phase.beta, pairs.chosen_quantile, phase.epochs, phase.learning_rate)
+
+    def _telemetry(
+        self, number: int, first: int, last: int, current: TuningControls, pairs: int
+    ) -> Telemetry:
+        rows = [row for row in self._store.phases() if not row.get("skipped")]
+        recent = list(self._store.candidates("WHERE c.round BETWEEN ? AND ?", (first, last)))
+        scores = [r.score for r in recent if r.score is not None]
+        quantiles = np.quantile(scores or [0.0], (0, 0.25, 0.5, 0.75, 1)).tolist()
+        different = {r.program_key for r in recent if r.passed and not r.is_copy}
+        start = self._store.start(last)
+        steps = rows[-1]["steps"] if rows else ()
+        return Telemetry(
+            key=("phase", number), controls=current, pairs=pairs, passed=len(scores),
+            failed=len(recent) - len(scores), score_quantiles=tuple(quantiles), initial_score=start.score or 0.0,
+            best_scores=tuple(self._best_by(row["round"]) for row in rows),
+            distinct_share=len(different) / len(recent) if recent else None,
+            entropy=fmean(step["entropy"] for step in steps) if steps else None,
+            losses=tuple(step["loss"] for step in steps),
+            gate=tuple(GateOutcome(row["promoted"], row["gain"], row["kl"]) for row in rows if row["decision"]),
+            min_gain=self._config.gate.min_gain, max_kl=self._config.gate.max_kl,
+        )  # fmt: skip
+
+    def _best_by(self, round_: int) -> float:
+        return self._store.best_score(self._store.task_began(round_), round_) or 0.0
+
+    def review(
+        self, number: int, measured: Measured, decision: GateDecision, candidates: Sequence[CandidateResult]
+    ) -> GateDecision:
+        """The gate's decision after the inspector; refused at most."""
+        inspector = self._supporters.inspector
+        if inspector is None:
+            return decision
+        consultation = inspector.consult(self._inspection(number, measured, decision, candidates))
+        self.calls.append(consultation.call)
+        verdict = consultation.advice
+        return (
+            decision.refuse("the inspector objects: " + "; ".join(verdict.reasons))
+            if verdict.veto
+            else decision
+        )
+
+    def _inspection(
+        self, number: int, measured: Measured, decision: GateDecision, candidates: Sequence[CandidateResult]
+    ) -> Inspection:
+        chosen = next(
+            (c for c in candidates if c.kl == decision.kl and c.gain == decision.gain), candidates[-1]
+        )
+        rows: list[Mapping[str, Any]] = [row for row in self._store.phases() if not row.get("skipped")]
+        return Inspection(
+            key=("phase", number), rule_accepts=decision.promote, gain=decision.gain, kl=decision.kl,
+            min_gain=decision.min_gain, max_kl=decision.max_kl, gain_error=chosen.gain_error,
+            samples=self._config.gate_samples * self._config.phase.gate_prompts,
+            metrics=_changes(measured.get(REFERENCE, {}), measured.get(chosen.name, {})),
+            recent=tuple(bool(row["promoted"]) for row in rows),
+        )  # fmt: skip
+
+
+def _changes(reference: Mapping[str, float], candidate: Mapping[str, float]) -> tuple[MetricChange, ...]:
+    """The candidate's measurements beside the reference's, where both have them."""
+    return tuple(
+        MetricChange(name, reference[name], candidate[name], name in (VALID_SHARE, DISTINCT_SHARE))
+        for name in candidate
+        if name in reference
+    )

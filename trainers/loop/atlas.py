@@ -1,0 +1,143 @@
+"""The ATLAS loop (Algorithm 1): explore on islands, build pairs, tune with EvoDPO, let the gate decide, go on.
+
+    blocks of `phase_every` rounds:   explore … explore | phase 1 | explore … explore | phase 2 | …
+
+EvoTune, EvoDPO and plain search are the same loop under other settings (`trainers.loop.methods`). The loop keeps
+no state that the run store does not have: run again, it walks the same steps and reads each one that is stored,
+so killing it at any moment and calling it again is the same as never having killed it.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+
+from agents.engines.engine import Generator
+from agents.engines.serving import open_backend, tokenizer_of
+from agents.models.loading import resolve_model
+from agents.models.policy import POLICY, Policy
+from agents.proposals.rewrite import chat_of
+from agents.research_agent import ResearchAgent
+from agents.supporters import SupporterCall, build_supporters
+from atlas_gym import task_spec
+from trainers.data.evaluations import ProgramCache
+from trainers.loop.advisers import PhaseAdvisers
+from trainers.loop.config import RunConfig, save_config
+from trainers.loop.confirmation import confirm
+from trainers.loop.exploration import Explorer
+from trainers.loop.fine_tuning import Tuning
+from trainers.loop.observer import Observer
+from trainers.loop.resources import make_pool
+from trainers.loop.schedule import TaskSchedule
+from trainers.store.plain import SettingsError
+from trainers.store.store import RunStore
+
+
+class AtlasRun:
+    """One run, begun or continued; a context manager that leaves no process behind.
+
+    Args:
+        config: everything that decides the run.
+        store: its run store; a stored run is continued.
+        observers: told of everything that happens.
+
+    Raises:
+        ModelMissing: the model is not on this machine; the message names the command that fetches it.
+        SettingsError: the settings do not fit the environment or the machine.
+    """
+
+    def __init__(self, config: RunConfig, store: RunStore, observers: Sequence[Observer] = ()):
+        self.config = config
+        self.store = store
+        self._observers = observers
+        folder = resolve_model(config.model) if config.needs_policy else None
+        torch.set_num_threads(config.torch_threads)
+        self.tasks = TaskSchedule(config)
+        self.spec = task_spec(config.env, **config.env_args)
+        self._resources = ExitStack()
+        self.pool = self._resources.enter_context(make_pool(config))
+        self.policy = (
+            Policy.load(folder, lora=config.lora, device=_device(config), seed=config.seed)
+            if folder
+            else None
+        )
+        tokenizer = self.policy.tokenizer if self.policy else tokenizer_of(config.backend, config.model)
+        self.agent = ResearchAgent(self.spec, config.agent, seed=config.seed, chat=chat_of(tokenizer))
+        self.backend = open_backend(
+            config.backend, config.sampling, model=config.model, folder=store.folder / "adapters" / "served",
+            policy=self.policy, further=config.island_models,
+        )  # fmt: skip
+        self._resources.callback(self.backend.close)
+        self.cache = ProgramCache(self.pool, self.tasks.task(1), store)
+        supporters = build_supporters(config.supporters, config.env, config.seed)
+        supporters.resume(SupporterCall.from_dict(call) for call in store.supporter_calls())
+        self.explorer = Explorer(
+            config.exploration, self.agent, self._current_generator, self.cache, store, supporters.exploration
+        )
+        advisers = PhaseAdvisers(config, supporters, store)
+        self.tuning = self.policy and Tuning(
+            config, self.policy, self.backend, self.agent, advisers, self.cache, store, self._tell
+        )
+        self._generator: Generator | None = None
+        # Last: a run that could not even begin must not tie its folder to the settings that prevented it.
+        save_config(config, store.folder / "config.yaml")
+
+    def __enter__(self) -> "AtlasRun":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._resources.close()
+
+    def run(self) -> dict[str, Any]:
+        """Walk every step of the run that is not stored yet; returns the summary of the whole run."""
+        start = self.spec.starts[self.config.start]
+        seed = self.explorer.seed(start)
+        done = self.store.last_round()
+        self._tell("seeded", seed.score, done, self.config.rounds)
+        for phase, (first, last) in enumerate(self.config.blocks, start=1):
+            self._set_task(phase)
+            self._explore(first, last)
+            if self.tuning and phase <= self.config.phases:
+                self.tuning.phase(phase, first, last)
+            elif self.tuning and self.tasks.changes(phase):
+                self.tuning.unseen(phase, last)
+        summary = confirm(self.config, self.store, self.pool, self._tell)
+        self._tell("finished", summary)
+        return summary
+
+    def _set_task(self, block: int) -> None:
+        self.explorer.notes = self.tasks.notes(block)
+        if self.tasks.changes(block):
+            self.explorer.change_task(self.tasks.task(block))
+
+    def _explore(self, first: int, last: int) -> None:
+        self._tell("stage", f"rounds {first} to {last}: exploring")
+        with ExitStack() as served:
+            # Serving the policy's adapter costs a second; a block that is only replayed never asks for it.
+            self._serve = lambda: served.enter_context(self.backend.serving(POLICY))
+            for summary in self.explorer.rounds(first, last):
+                self._tell("unit", summary, self.agent.best_score)
+            self._generator = None
+
+    def _current_generator(self) -> Generator:
+        if self._generator is None:
+            self._generator = self._serve()
+        return self._generator
+
+    def _tell(self, event: str, *details: Any) -> None:
+        for observer in self._observers:
+            getattr(observer, event)(*details)
+
+
+def _device(config: RunConfig) -> str:
+    """Where the policy's weights go: on a GPU if torch finds one, unless the CPU is asked for."""
+    if config.device == "cpu":
+        return "cpu"
+    if torch.cuda.is_available():
+        return "cuda"
+    if config.device == "cuda":
+        raise SettingsError(
+            f"device: torch {torch.__version__} finds no GPU here; auto or cpu runs on the CPU"
+        )
+    return "cpu"

@@ -1,0 +1,165 @@
+"""A run's whole configuration: a method's settings (`trainers.loop.methods`), and whatever is set on top of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from agents.engines.engine import Sampling
+from agents.engines.settings import BackendSettings, IslandModel
+from agents.models.policy import LoraSettings
+from agents.research_agent import AgentSettings
+from agents.supporters import SupporterSettings
+from trainers.data.pairs import PairSettings
+from trainers.evodpo.gate import GateSettings
+from trainers.evodpo.launch import LaunchSettings
+from trainers.evodpo.phase import PhaseSettings
+from trainers.loop.exploration import ExplorationSettings
+from trainers.loop.methods import METHODS
+from trainers.loop.probe import ProbeSettings
+from trainers.store.plain import SettingsError, build, merge, plain, read_mapping
+
+Mode = Literal["auto", "online", "offline", "off"]
+"""How a run is tracked with W&B, see `experiments.loggers.tracking`."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides a run."""
+
+    env: str = "ATLAS-Bandit-v0"
+    """Environment id."""
+    env_args: Mapping[str, Any] = field(default_factory=dict)
+    """Keyword arguments of the environment's task, for example `replicas: 5`."""
+    drift: tuple[Mapping[str, Any], ...] = ()
+    """Keywords laid on `env_args`, one mapping for each block of `phase_every` rounds, in turn: the task changes
+    between phases. Empty: one task all along."""
+    observe: bool = False
+    """Whether prompts say what random play observes of the task."""
+    start: str = "named"
+    """Starting program: `named` (constants on lines of their own), `inlined` or `scratch`."""
+    method: str = "atlas"
+    """One of `METHODS`."""
+    tuning: bool = True
+    """Whether there are fine-tuning phases at all."""
+    seed: int = 0
+    """Seed of every random stream of the run."""
+    model: str = "embedded"
+    """The research agent's model: `embedded`, a Hugging Face id or a local folder."""
+    rounds: int = 24
+    """Exploration rounds."""
+    phase_every: int = 8
+    """Rounds between two fine-tuning phases (paper: 20). No phase follows the last round."""
+    skip_idle_phases: bool = True
+    """Skip a phase if the best score has not improved since the last one (paper, B.4)."""
+    evaluator: Literal["pool", "ray"] = "pool"
+    """Where programs are evaluated: `pool` on this machine, `ray` on a cluster (extra `ray`)."""
+    ray_address: str = ""
+    """Address of the Ray cluster (`auto`: the one this machine belongs to); empty: one on this machine."""
+    workers: int = 2
+    """Evaluations at a time: processes of the pool, or actors of the cluster."""
+    torch_threads: int = 2
+    """Threads of generation and tuning."""
+    held_out_seeds: int = 16
+    """Held-out replicas that confirm the initial and the best program."""
+    tracking: Mode = "auto"
+    """W&B: `online`, `offline`, `off`, or `auto` (online with a key in the environment, else offline)."""
+    exploration: ExplorationSettings = ExplorationSettings()
+    """Layout of a round."""
+    agent: AgentSettings = field(default_factory=AgentSettings)
+    """What the research agent asks for, and its islands."""
+    sampling: Sampling = Sampling()
+    """How tokens are drawn."""
+    backend: BackendSettings = field(default_factory=BackendSettings)
+    """The engine that draws them."""
+    island_models: tuple[IslandModel, ...] = ()
+    """Islands that explore with a model of their own, and what runs it."""
+    pairs: PairSettings = PairSettings()
+    """How preference pairs are built."""
+    phase: PhaseSettings = PhaseSettings()
+    """A fine-tuning phase."""
+    gate: GateSettings = GateSettings()
+    """Eqs. 4 and 5."""
+    gate_samples: int = 8
+    """Fresh completions per gate prompt that Ŝ is the mean of."""
+    launch: LaunchSettings = LaunchSettings()
+    """In which processes phases are tuned."""
+    lora: LoraSettings = LoraSettings()
+    """The adapters, and in what precision the base model below them is kept."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the policy's weights are; `auto`: on a GPU if torch finds one."""
+    supporters: SupporterSettings = field(default_factory=SupporterSettings)
+    """The three supporters: `off`, `rules` or `llm` for each."""
+    probe: ProbeSettings = ProbeSettings()
+    """What is sampled before and after each phase."""
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}")
+        for name in ("rounds", "phase_every", "workers", "torch_threads", "held_out_seeds"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+        islands = [island for own in self.island_models for island in own.islands]
+        if len(set(islands)) < len(islands) or not set(islands) <= set(range(self.exploration.islands)):
+            raise ValueError(
+                f"island_models must name islands from 0 to {self.exploration.islands - 1}, each once"
+            )
+        if self.phases and not self.backend.follows_policy:
+            raise ValueError(
+                "the model behind this endpoint cannot be tuned: set method: search (or tuning: false), or, for a "
+                "vLLM server of the same model, backend.openai.lora_loading: vllm"
+            )
+
+    @property
+    def needs_policy(self) -> bool:
+        """Whether the model's weights are needed in this process."""
+        return self.backend.name == "transformers" or self.phases > 0
+
+    @property
+    def phases(self) -> int:
+        """Number of fine-tuning phases that are planned."""
+        return (self.rounds - 1) // self.phase_every if self.tuning else 0
+
+    @property
+    def blocks(self) -> list[tuple[int, int]]:
+        """First and last round of every block; phases fall between blocks."""
+        step = self.phase_every if self.tuning or self.drift else self.rounds
+        return [(first, min(first + step - 1, self.rounds)) for first in range(1, self.rounds + 1, step)]
+
+    @property
+    def name(self) -> str:
+        """A folder name that tells runs apart."""
+        return f"{self.env.removeprefix('ATLAS-').lower()}-{self.method}-{self.start}-s{self.seed}"
+
+
+def load_config(path: Path | None, overrides: Mapping[str, Any]) -> RunConfig:
+    """A configuration from the method's settings, a file laid on them, and overrides on top.
+
+    A file may begin with `based_on: other.yaml`, a file beside it on which it is laid in turn.
+
+    Raises:
+        SettingsError: the file is missing or not YAML, or a setting is unknown or unusable.
+    """
+    values = merge({} if path is None else _read(path), overrides)
+    method = METHODS.get(values.get("method", RunConfig.method), {})
+    return build(RunConfig, merge(method, values))
+
+
+def _read(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
+    values = read_mapping(path, "the configuration")
+    base = values.pop("based_on", None)
+    if base is None:
+        return values
+    if path.resolve() in above:
+        raise SettingsError(f"{path} is based on itself")
+    return merge(_read(path.parent / str(base), (*above, path.resolve())), values)
+
+
+def save_config(config: RunConfig, path: Path) -> None:
+    """Write the whole configuration, defaults included, so that a later default cannot change a run."""
+    text = yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)

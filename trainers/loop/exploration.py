@@ -1,0 +1,279 @@
+"""Exploration: prompts become candidates, generation and evaluation side by side, in an order that never varies.
+
+A *unit* is one group of islands in one round. While the model writes for one group, the other group's programs
+are being evaluated (and each completion is submitted the moment it ends, so its own group's evaluations start
+early too):
+
+    generate A1 | generate B1 | generate A2 | generate B2 | ...
+                  evaluate A1   evaluate B1   evaluate A2
+
+A program that the machine failed to evaluate is counted and otherwise forgotten: it becomes no candidate, so that
+nothing is learned from it. Where that happens to a whole unit, the run ends with the reason and can be resumed.
+
+A unit is folded into its islands only when all of it is evaluated and stored, always in the same order
+(A1, B1, A2, ...), so the result does not depend on how fast anything was. A resumed run goes through the same
+steps; a unit that is already in the store is read instead of made.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from agents.engines.engine import Completion, Generator
+from agents.population.candidate import CandidateRecord, Origin
+from agents.research_agent import IslandPlan, ResearchAgent
+from agents.supporters import ExplorationRequest, Failure
+from agents.supporters.exploration import ExplorationSupporter
+from atlas_gym.evaluation import Evaluation, InfrastructureError, Task
+from atlas_gym.program_text import program_key
+from trainers.data.evaluations import ProgramCache
+from trainers.data.measures import is_new
+from trainers.data.units import MadeFrom, Unit, Written
+from trainers.loop.layout import ExplorationSettings
+from trainers.store.store import RunStore
+
+
+class Explorer:
+    """Runs rounds of exploration over all islands.
+
+    Args:
+        settings: the layout of a round.
+        agent: plans proposals and keeps the islands.
+        generator: returns the backend to write with (asked anew for each unit: a tuned policy replaces it).
+        cache: evaluates programs.
+        store: every unit is stored before it is folded into the islands.
+        supporter: adds patched programs of its own, recorded as such; None for none.
+    """
+
+    def __init__(
+        self,
+        settings: ExplorationSettings,
+        agent: ResearchAgent,
+        generator: Callable[[], Generator],
+        cache: ProgramCache,
+        store: RunStore,
+        supporter: ExplorationSupporter | None = None,
+    ):
+        self.settings = settings
+        self.agent = agent
+        self.generator = generator
+        self.cache = cache
+        self.store = store
+        self.supporter = supporter
+        self.notes: Sequence[str] = ()
+        self._critiques: dict[int, str] = {}
+        self._carried: dict[int, list[CandidateRecord]] = {}
+
+    def change_task(self, task: Task) -> None:
+        """From the next round on programs are scored on another task; that round scores the islands' best again."""
+        self.cache.change_task(task)
+        most = min(self.settings.carried, self.settings.samples + self.settings.patches)
+        self._carried = self.agent.forget(most)
+
+    def seed(self, program: str) -> CandidateRecord:
+        """Evaluate the starting program (round 0) and give it to every island.
+
+        Raises:
+            ValueError: the starting program itself fails.
+        """
+        records = self.store.unit_candidates(0, range(self.settings.islands))
+        if not records:
+            evaluation = self.cache.evaluate(program)
+            if not evaluation.ok:
+                raise ValueError(f"the starting program fails: {evaluation.status}: {evaluation.detail}")
+            records = [
+                self._seed_record(program, island, evaluation) for island in range(self.settings.islands)
+            ]
+            self.store.add_unit(0, 0, records, {"round": 0, "group": 0})
+        for record in records:
+            self._fold(record)
+        return records[0]
+
+    def _seed_record(self, program: str, island: int, evaluation: Evaluation) -> CandidateRecord:
+        first = self.settings.candidate_id(0, 0, 0)
+        return CandidateRecord(
+            id=self.settings.candidate_id(0, island, 0), round=0, island=island, origin="seed", style="", hole="",
+            parent_id=None, prompt="", completion="", program=program, program_key=program_key(program),
+            status=str(evaluation.status), score=evaluation.score, detail=evaluation.detail,
+            metrics=dict(evaluation.metrics), duplicate_of=first if island else None,
+            diagnosis=evaluation.diagnosis,
+        )  # fmt: skip
+
+    def rounds(self, first: int, last: int) -> Iterator[dict[str, Any]]:
+        """Explore rounds `first` to `last` inclusive; yields each unit's summary as it is folded."""
+        under_way: deque[Unit] = deque()
+        for round_ in range(first, last + 1):
+            for group in range(self.settings.groups):
+                if len(under_way) == self.settings.groups:
+                    yield self._collect(under_way.popleft())
+                under_way.append(self._launch(round_, group))
+            self._carried = {}
+        while under_way:
+            yield self._collect(under_way.popleft())
+
+    def _launch(self, round_: int, group: int) -> Unit:
+        unit = Unit(round_, group)
+        islands = self.settings.members(group)
+        if self.store.unit_summary(round_, group) is not None:
+            unit.stored = self.store.unit_candidates(round_, islands)
+            return unit
+        if self._carried:
+            self._carry(unit, islands)
+        else:
+            self._generate(unit, islands)
+        return unit
+
+    def _carry(self, unit: Unit, islands: Sequence[int]) -> None:
+        for island in islands:
+            for slot, record in enumerate(self._carried[island]):
+                self._write(
+                    unit,
+                    MadeFrom(island, record.id, parent_key=record.program_key),
+                    slot,
+                    "carried",
+                    "",
+                    "",
+                    record.program,
+                )
+
+    def _generate(self, unit: Unit, islands: Sequence[int]) -> None:
+        unit.plans = self.agent.plan(
+            unit.round, islands, self.settings.samples, notes=self.notes, remarks=self._critiques
+        )
+        made_from = [MadeFrom.plan(plan, prompted=True) for plan in unit.plans]
+
+        def submit(request: int, sample: int, completion: Completion) -> None:
+            plan = unit.plans[request]
+            program = plan.proposal.assemble(completion.text)
+            unit.tokens += completion.tokens
+            style = plan.proposal.style
+            self._write(unit, made_from[request], sample, "agent", style, completion.text, program)
+
+        started = time.monotonic()
+        self.generator().stream([plan.request for plan in unit.plans], submit)
+        unit.generation_s = time.monotonic() - started
+        if self.supporter is not None and unit.round % self.settings.advise_every == 0:
+            self._consult(unit, self.supporter)
+
+    def _write(
+        self,
+        unit: Unit,
+        made_from: MadeFrom,
+        sample: int,
+        origin: Origin,
+        style: str,
+        completion: str,
+        program: str,
+    ) -> None:
+        evaluation = self.cache.submit(program)
+        unit.written.append(Written(made_from, sample, origin, style, completion, program, evaluation))
+
+    def _consult(self, unit: Unit, supporter: ExplorationSupporter) -> None:
+        """Ask about each parent of the unit, and start evaluating the patches that come back."""
+        for plan in unit.plans:
+            request = self._request(unit.round, plan)
+            consultation = supporter.consult(request)
+            unit.calls.append(consultation.call)
+            unit.critiques[str(plan.island)] = consultation.advice.critique
+            patches = consultation.advice.patches[: self.settings.patches]
+            for slot, patch in enumerate(patches, start=self.settings.samples):
+                self._write(
+                    unit,
+                    MadeFrom.plan(plan, prompted=False),
+                    slot,
+                    "supporter",
+                    patch.kind,
+                    "",
+                    patch.program,
+                )
+
+    def _request(self, round_: int, plan: IslandPlan) -> ExplorationRequest:
+        parent = self.store.candidate(plan.proposal.parent_id)
+        failures = list(self.agent.islands[plan.island].failed)[-3:]
+        return ExplorationRequest(
+            key=("round", round_, "island", plan.island), function=self.agent.spec.function, program=parent.program,
+            score=parent.score, description=self.agent.spec.description, metrics=parent.metrics,
+            failures=tuple(Failure(f.status, f.detail, f.completion.strip()) for f in failures),
+            tried=self.cache.keys, max_patches=self.settings.patches,
+        )  # fmt: skip
+
+    def _collect(self, unit: Unit) -> dict[str, Any]:
+        known = self.store.unit_summary(unit.round, unit.group) if unit.stored is not None else None
+        summary = known or self._store(unit)
+        for record in unit.stored or ():
+            self._fold(record)
+        if self.settings.show_critique:
+            self._critiques |= {int(island): text for island, text in summary.get("critiques", {}).items()}
+        return summary
+
+    def _store(self, unit: Unit) -> dict[str, Any]:
+        """Wait for the unit's evaluations and store what came of them."""
+        started = time.monotonic()
+        unit.stored = self._records(unit)
+        summary = self._summary(unit, unit.stored, waited=time.monotonic() - started)
+        proposals = {plan.island: plan.proposal for plan in unit.plans}
+        self.store.add_unit(unit.round, unit.group, unit.stored, summary, proposals, unit.calls)
+        return summary
+
+    def _fold(self, record: CandidateRecord) -> None:
+        self.cache.record(record)
+        self.agent.record(record)
+
+    def _records(self, unit: Unit) -> list[CandidateRecord]:
+        """The unit's candidates in the order of their ids, whatever order they were written in.
+
+        Raises `InfrastructureError` if the machine failed with every one of them.
+        """
+        records: list[CandidateRecord] = []
+        seen: dict[str, CandidateRecord] = {}
+        for written in sorted(unit.written, key=lambda w: (w.made_from.island, w.sample)):
+            try:
+                record = self._record(unit.round, written, seen)
+            except InfrastructureError:
+                unit.spoiled += 1
+                if unit.spoiled == len(unit.written):
+                    raise
+                continue
+            if record.program_key is not None:
+                seen.setdefault(record.program_key, record)
+            records.append(record)
+        return records
+
+    def _record(self, round_: int, written: Written, seen: dict[str, CandidateRecord]) -> CandidateRecord:
+        key = program_key(written.program)
+        earlier = self.cache.recorded(key) or (seen.get(key) if key else None)
+        id_ = self.settings.candidate_id(round_, written.made_from.island, written.sample)
+        return written.record(id_, round_, key, earlier)
+
+    def _island_best(self, island: int, records: list[CandidateRecord]) -> float | None:
+        """The island's best score once these records are folded in."""
+        known = self.agent.islands.get(island)
+        best = known.best if known is not None else None
+        scores = [best.score] if best is not None and best.score is not None else []
+        return max(
+            scores + [r.score for r in records if r.island == island and r.score is not None], default=None
+        )
+
+    def _summary(self, unit: Unit, records: list[CandidateRecord], waited: float) -> dict[str, Any]:
+        statuses: dict[str, int] = {}
+        for record in records:
+            statuses[record.status] = statuses.get(record.status, 0) + 1
+        scores = [r.score for r in records if r.score is not None]
+        return {
+            "round": unit.round,
+            "group": unit.group,
+            "samples": len(records),
+            "valid": sum(r.passed for r in records),
+            "new": sum(map(is_new, records)),
+            "improving": sum(map(self.agent.improves, records)),
+            "distinct": len({r.program_key for r in records if is_new(r) and r.duplicate_of is None}),
+            "statuses": statuses,
+            "spoiled": unit.spoiled,
+            "best": max(scores, default=None),
+            "island_best": {str(i): self._island_best(i, records) for i in self.settings.members(unit.group)},
+            "critiques": unit.critiques,
+            "tokens": unit.tokens,
+            "generation_s": round(unit.generation_s, 3),
+            "evaluation_wait_s": round(waited, 3),
+        }

@@ -1,0 +1,255 @@
+"""A fine-tuning phase within a run: its pairs, its probes, Ŝ, its adapters on disk, its row in the store.
+
+`trainers.evodpo.phase` knows how to tune; this module knows where pairs come from and where results go. The order of
+writing is what makes a phase redoable: adapters first (each atomically), then one transaction with the result
+and the pairs. A phase without its row has not happened, and is run again from the adapters of the phase before.
+
+Ŝ, the inspector's score of a policy, is the mean over fresh completions of the gate subset's prompts, each
+counted as the normalised score of its program (0 at uniformly random play, 1 at full information), 0 if it
+failed. All policies of a phase answer the same prompts with the same seeds, so differences are paired.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agents.engines.serving import Backend
+from agents.models.adapters import AdapterError
+from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.population.candidate import CandidateRecord
+from agents.research_agent import IslandPlan, ResearchAgent
+from agents.supporters import TuningControls
+from atlas_gym.seeding import stream, torch_seed
+from trainers.data.evaluations import ProgramCache
+from trainers.data.measures import measurements
+from trainers.data.pair_pool import pair_pool
+from trainers.data.pairs import PreferencePair, build_pairs
+from trainers.data.rollouts import fresh_samples, plan_of
+from trainers.evodpo.candidate_set import Tune, tune_here
+from trainers.evodpo.gate import GateDecision, gate_warnings
+from trainers.evodpo.launch import launched
+from trainers.evodpo.phase import PhaseResult, PhaseSettings, run_phase
+from trainers.loop.advisers import PhaseAdvisers, PhaseControls
+from trainers.loop.config import RunConfig
+from trainers.loop.probe import drawn_plans, probe_plans, take_probe
+from trainers.loop.redo import redo_phase
+from trainers.store.plain import build, plain
+from trainers.store.store import RunStore
+
+Tell = Callable[..., None]
+
+_BEFORE = "before"
+"""Adapter that remembers the policy while its successor is being read."""
+
+_BASE = "base"
+"""Adapter that changes nothing, for as long as the base model is asked."""
+
+
+class Tuning:
+    """The fine-tuning phases of a run.
+
+    Args:
+        config: the run's configuration.
+        policy: the policy that is tuned.
+        backend: writes fresh samples with any adapter of the policy.
+        agent: plans what the probe asks.
+        advisers: strategist and inspector.
+        cache: evaluates fresh samples.
+        store: the run store.
+        tell: passes events to the observers.
+
+    Raises:
+        LaunchError: phases are to run in processes of their own, and these cannot be started as configured.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        policy: Policy,
+        backend: Backend,
+        agent: ResearchAgent,
+        advisers: PhaseAdvisers,
+        cache: ProgramCache,
+        store: RunStore,
+        tell: Tell,
+    ):
+        self.config = config
+        self.policy = policy
+        self.backend = backend
+        self.agent = agent
+        self.advisers = advisers
+        self._controls = PhaseControls(advisers.current_controls())
+        self.cache = cache
+        self._measured: dict[str, dict[str, float]] = {}
+        self.store = store
+        self._tell = tell
+        launch = config.launch
+        self._tune: Tune = launched(launch, store.folder / "tuning") if launch.separate else tune_here
+
+    def phase(self, number: int, first: int, last: int) -> None:
+        """Do phase `number` after the rounds `first` to `last`, or restore it if it is stored."""
+        stored = self.store.phases()
+        if number <= len(stored):
+            self._restore(stored[number - 1])
+        else:
+            self._run(number, first, last, stored)
+        self._tell("phase", self.store.phases()[number - 1])
+
+    def unseen(self, block: int, last: int) -> None:
+        """The decisive probe, on the task of a block that no phase follows: base model against tuned policy.
+
+        Prompts and parents are the new task's, so what a phase remembered of earlier numbers is of no use.
+        """
+        if self.config.probe.samples == 0:
+            return
+        self.policy.add(_BASE, copy_of=POLICY)
+        self.policy.reset(_BASE, self.config.seed)
+        try:
+            for moment, adapter in (("base", _BASE), ("tuned", POLICY)):
+                self._probe(block, moment, last, (), adapter)
+        finally:
+            self.policy.remove(_BASE)
+
+    def _restore(self, row: dict[str, Any]) -> None:
+        if row.get("skipped"):
+            return
+        self.policy.add(_BEFORE, copy_of=POLICY)
+        try:
+            for adapter in (POLICY, REFERENCE):
+                self.policy.restore(adapter, self._folder(row["phase"], adapter))
+        except AdapterError as error:
+            self.policy.copy(_BEFORE, POLICY)
+            self._tell("stage", f"phase {row['phase']}: tuning again, because {error}")
+            self._redo(row)
+        finally:
+            self.policy.remove(_BEFORE)
+
+    def _redo(self, phase: dict[str, Any]) -> None:
+        number, config = phase["phase"], self.config
+        settings = PhaseControls(build(TuningControls, phase["controls"])).phase(config.phase)
+        pairs = [PreferencePair(**pair) for pair in self.store.phase_pairs(number)]
+        redo_phase(self.policy, pairs, settings, config.gate, phase, seed=config.seed, tune=self._tune)
+        self._save(number)
+
+    def _save(self, number: int) -> None:
+        for adapter in (POLICY, REFERENCE):
+            self.policy.save(adapter, self._folder(number, adapter))
+
+    def _folder(self, number: int, adapter: str) -> Path:
+        return self.store.folder / "adapters" / f"phase-{number:03d}" / adapter
+
+    def _run(self, number: int, first: int, last: int, earlier: Sequence[dict[str, Any]]) -> None:
+        reason = self._reason_to_skip(first, last)
+        self.advisers.begin()
+        settings, pairs = (self.config.phase, []) if reason else self._prepare(number, first, last)
+        if not reason and not pairs:
+            reason = "no two completions of one prompt differ enough to make a pair"
+        if reason:
+            result = {"phase": number, "round": last, "skipped": reason}
+            self.store.add_phase(number, last, False, result, ())
+            return
+        self._probe(number, "before", last, pairs)
+        self._tell("stage", f"phase {number}: tuning on {len(pairs)} pairs")
+        outcome = run_phase(
+            self.policy, pairs, settings, self.config.gate, self._scorer(number, pairs),
+            phase=number, seed=self.config.seed, review=partial(self.advisers.review, number, self._measured),
+            tune=self._tune,
+        )  # fmt: skip
+        self._save(number)
+        self._probe(number, "after", last, pairs)
+        row = self._row(outcome, last, earlier)
+        self.store.add_phase(number, last, outcome.promoted, row, pairs, self.advisers.calls)
+
+    def _reason_to_skip(self, first: int, last: int) -> str:
+        if not self.config.skip_idle_phases:
+            return ""
+        began = self.store.task_began(last)
+        before = self.store.best_score(began, max(began, first - 1))
+        since = self.store.best_score(max(first, began + 1), last)
+        improved = since is not None and (before is None or since > before)
+        return "" if improved else f"exploration brought no improvement in rounds {first} to {last}"
+
+    def _prepare(self, number: int, first: int, last: int) -> tuple[PhaseSettings, list[PreferencePair]]:
+        """The phase's settings and pairs after the strategist, who is told how many pairs there would be."""
+        before = PhaseControls(self.advisers.current_controls())
+        pairs = self._pairs(number, last, before)
+        self._controls = self.advisers.controls(number, first, last, pairs)
+        if "score_threshold" in self._controls.changed:
+            pairs = self._pairs(number, last, self._controls)
+        return self._controls.phase(self.config.phase), pairs
+
+    def _pairs(self, number: int, last: int, controls: PhaseControls) -> list[PreferencePair]:
+        """D_k: built from the completions of the whole run so far (the data are cumulative, Algorithm 1)."""
+        settings = controls.pairs(self.config.pairs)
+        completions = pair_pool(
+            self.store, last, settings.pool, stream(self.config.seed, "pair pool", number)
+        )
+        return build_pairs(completions, settings, stream(self.config.seed, "pairs", number))
+
+    def _scorer(
+        self, number: int, pairs: Sequence[PreferencePair]
+    ) -> Callable[[str, Sequence[str]], list[float]]:
+        answered = {pair.prompt: pair.chosen_id for pair in pairs}
+
+        def score(adapter: str, prompts: Sequence[str]) -> list[float]:
+            plans = [self._plan(self.store.candidate(answered[prompt])) for prompt in prompts]
+            seeds = [torch_seed(self.config.seed, "gate", number, i) for i in range(len(prompts))]
+            with self.backend.serving(adapter) as generator:
+                groups = fresh_samples(generator, self.cache, plans, self.config.gate_samples, seeds)
+            records = [record for group in groups for record in group]
+            self._measured[adapter] = measurements(records, self.agent.spec.errors)
+            return [sum(map(_worth, group)) / len(group) for group in groups]
+
+        return score
+
+    def _plan(self, answer: CandidateRecord) -> IslandPlan:
+        """The plan that this candidate answered."""
+        proposal = self.store.proposal(answer.round, answer.island)
+        return plan_of(answer.island, proposal, self.store.candidate(proposal.parent_id))
+
+    def _probe(
+        self, number: int, moment: str, last: int, pairs: Sequence[PreferencePair], adapter: str = POLICY
+    ) -> None:
+        if self.config.probe.samples == 0:
+            return
+        result = self.store.probe(number, moment)
+        if result is None:
+            plans = self._probe_plans(number, last, pairs)
+            with self.backend.serving(adapter) as generator:
+                result = take_probe(
+                    generator, self.cache, plans, self.config.probe,
+                    margin=self.config.agent.min_gain, seed=self.config.seed,
+                )  # fmt: skip
+            self.store.add_probe(number, moment, result)
+        self._tell("probe", number, moment, result)
+
+    def _probe_plans(self, number: int, last: int, pairs: Sequence[PreferencePair]) -> list[IslandPlan]:
+        if self.config.probe.prompts:
+            return drawn_plans(self.agent, self.config.probe.prompts, number, {pair.prompt for pair in pairs})
+        return probe_plans(self.agent.styles[0], self.store.start(last))
+
+    def _row(self, outcome: PhaseResult, last: int, earlier: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """What the store keeps of a phase: the result, with step averages and the gate's warnings."""
+        row = plain(outcome)
+        steps = row["steps"]
+        decisions = [build(GateDecision, r["decision"]) for r in earlier if r.get("decision")]
+        if outcome.decision is not None:
+            decisions.append(outcome.decision)
+        return row | {
+            "round": last,
+            "controls": plain(self._controls.controls),
+            "changed_controls": list(self._controls.changed),
+            "promoted": outcome.promoted,
+            "kl": outcome.candidates[outcome.chosen].kl,
+            "gain": outcome.candidates[outcome.chosen].gain,
+            "gain_error": outcome.candidates[outcome.chosen].gain_error,
+            "loss": sum(s["loss"] for s in steps) / len(steps),
+            "margin": steps[-1]["margin"],
+            "accuracy": sum(s["accuracy"] for s in steps) / len(steps),
+            "warnings": gate_warnings(decisions) if outcome.decision is not None else [],
+        }
+
+
+def _worth(record: CandidateRecord) -> float:
+    return max(0.0, record.metrics["normalized_score"]) if record.passed else 0.0

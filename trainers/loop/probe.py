@@ -1,0 +1,96 @@
+"""The probe: what tuning changed, on prompts that it was not tuned on.
+
+Before and after each phase the same prompts are answered with the same seeds, so a difference is the policy's and
+not the prompts'. By default they are one for each hole of the starting program, equal through the whole run; for
+figures that are to tell 2 % from 4 %, `prompts: 100` draws that many from the islands as exploration would, without
+those of the phase's pairs. Number holes (whose text in the parent is a number) and structural holes are reported
+apart: a value can be memorised, a change of structure hardly. The programs are evaluated like any other but enter
+nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from agents.engines.engine import Generator
+from agents.population.candidate import CandidateRecord
+from agents.proposals import Proposal, Showing, Style
+from agents.research_agent import IslandPlan, ResearchAgent
+from atlas_gym.seeding import torch_seed
+from trainers.data.evaluations import ProgramCache
+from trainers.data.measures import measure
+from trainers.data.rollouts import fresh_samples, plan_of
+from trainers.store.plain import plain
+
+_DRAWS = 10
+"""Draws per wanted prompt before the islands are taken to have no more."""
+
+
+@dataclass(frozen=True)
+class ProbeSettings:
+    """How much is sampled before and after each phase."""
+
+    samples: int = 10
+    """Samples per prompt. 0: no probe."""
+    prompts: int = 0
+    """Prompts drawn from the islands; 0: one for each hole of the starting program."""
+
+    def __post_init__(self) -> None:
+        if self.samples < 0 or self.prompts < 0:
+            raise ValueError("probe.samples and probe.prompts cannot be negative")
+
+
+def probe_plans(style: Style, start: CandidateRecord) -> list[IslandPlan]:
+    """One plan for each hole of the starting program."""
+    return [plan_of(-1, style.propose(start, hole, Showing()), start) for hole in style.holes(start.program)]
+
+
+def drawn_plans(agent: ResearchAgent, n: int, phase: int, tuned_on: Set[str]) -> list[IslandPlan]:
+    """Up to `n` different prompts drawn as exploration draws them, none of them in `tuned_on`."""
+    found: dict[str, IslandPlan] = {}
+    islands = sorted(agent.islands)
+    for draw in range(_DRAWS * n // len(islands) + 1):
+        for plan in agent.plan(draw, islands, 1, purpose=f"probe {phase}"):
+            prompt = plan.proposal.prompt
+            if prompt and prompt not in tuned_on and len(found) < n:
+                found.setdefault(prompt, plan)
+    return list(found.values())
+
+
+def take_probe(
+    generator: Generator,
+    cache: ProgramCache,
+    plans: list[IslandPlan],
+    settings: ProbeSettings,
+    *,
+    margin: float,
+    seed: int,
+) -> dict[str, Any]:
+    """Sample, evaluate and measure; plain values, with the numbers of each hole apart."""
+    seeds = [torch_seed(seed, "probe", index) for index in range(len(plans))]
+    groups = fresh_samples(generator, cache, plans, settings.samples, seeds)
+
+    def by(label: Callable[[Proposal], str]) -> dict[str, dict[str, Any]]:
+        members: dict[str, list[Sequence[CandidateRecord]]] = {}
+        for plan, group in zip(plans, groups, strict=True):
+            members.setdefault(label(plan.proposal), []).append(group)
+        return {name: plain(measure(own, margin)) for name, own in members.items()}
+
+    return {
+        **plain(measure(groups, margin)),
+        "kinds": by(lambda proposal: "number" if asks_for_number(proposal) else "structure"),
+        "holes": {hole: _shares(measures) for hole, measures in by(lambda proposal: proposal.hole).items()},
+    }
+
+
+def asks_for_number(proposal: Proposal) -> bool:
+    """Whether the parent has nothing but a number at the hole."""
+    try:
+        float((proposal.avoid or "").strip())
+    except ValueError:
+        return False
+    return True
+
+
+def _shares(measures: Mapping[str, Any]) -> dict[str, float]:
+    return {name: measures[name]["value"] for name in ("valid", "new", "improving")}

@@ -1,0 +1,61 @@
+"""A finished phase done again, for a run whose adapters on disk were damaged or lost.
+
+Training is a function of the adapters before it, the pairs and the seed, and all three are at hand on the machine
+that did it. Scores and the decision are taken from the record: nothing is sampled or judged anew. The adapters' digests
+are on record too, so the result is either what was lost, bit for bit, or an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agents.models.adapters import AdapterError
+from agents.models.policy import REFERENCE, Policy
+from trainers.data.pairs import PreferencePair
+from trainers.evodpo.candidate_set import Tune
+from trainers.evodpo.gate import GateDecision, GateSettings
+from trainers.evodpo.phase import PhaseSettings, run_phase
+from trainers.evodpo.phase_result import CandidateResult
+
+
+def redo_phase(
+    policy: Policy,
+    pairs: Sequence[PreferencePair],
+    settings: PhaseSettings,
+    gate: GateSettings,
+    row: Mapping[str, Any],
+    *,
+    seed: int,
+    tune: Tune,
+) -> None:
+    """Leave the policy's adapters as the phase left them; they begin as the phase found them.
+
+    Args:
+        policy: its adapters.
+        pairs: the phase's pairs.
+        settings: the phase's settings, the strategist's changes included.
+        gate: the gate's settings.
+        row: the phase's record in the store.
+        seed: the run's.
+        tune: does the training.
+
+    Raises:
+        AdapterError: other adapters came out; another machine or other versions of the libraries do that.
+    """
+    scores = {c["name"]: c["score"] for c in row["candidates"]} | {REFERENCE: row["reference_score"]}
+
+    def review(decision: GateDecision, candidates: Sequence[CandidateResult]) -> GateDecision:
+        refused = decision.promote and not row["decision"]["promote"]
+        return decision.refuse("it was refused before") if refused else decision
+
+    outcome = run_phase(
+        policy, pairs, settings, gate, lambda adapter, prompts: [scores[adapter]] * len(prompts),
+        phase=row["phase"], seed=seed, review=review, tune=tune,
+    )  # fmt: skip
+    if (outcome.policy_digest, outcome.reference_digest) != (row["policy_digest"], row["reference_digest"]):
+        raise AdapterError(
+            f"the adapters of phase {row['phase']} are lost: tuned again from the same pairs, others came out (another "
+            "machine, or other versions?). Copy the folder from where there is a whole one, or begin another run; all "
+            "candidates and pairs are still in the store"
+        )

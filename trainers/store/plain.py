@@ -1,0 +1,198 @@
+"""Nested frozen dataclasses from and to plain mappings (YAML), strictly.
+
+An option that does nothing is worse than an error: an unknown key is refused with the nearest known one, and a
+value of the wrong kind is refused with the kind that was expected. `key.subkey=value` overrides are parsed as
+YAML, so that `phase.beta=0.2` on a command line means the number.
+"""
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+T = TypeVar("T")
+
+
+_LARGEST_FILE = 200_000
+"""Bytes; a complete configuration has five thousand."""
+
+
+class SettingsError(ValueError):
+    """A configuration that cannot be used; the message names the key and the fix."""
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML in which every value is written where it stands."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError(f"write out the value of *{self.peek_event().anchor}: aliases are not read")
+        return super().compose_node(parent, index)
+
+
+def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
+    """Make a (nested) dataclass from a mapping.
+
+    Raises:
+        SettingsError: an unknown key, a value of the wrong kind, or one the dataclass itself refuses.
+    """
+    if not isinstance(values, Mapping):
+        raise SettingsError(f"{where or 'the configuration'} must be a mapping, not {values!r}")
+    hints = typing.get_type_hints(cls)
+    known = {field.name for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+    for key in values:
+        if key not in known:
+            raise SettingsError(f"unknown setting {where}{key}{_nearest(str(key), known)}")
+    made = {key: _convert(hints[key], value, f"{where}{key}") for key, value in values.items()}
+    try:
+        return cls(**made)
+    except (TypeError, ValueError) as error:
+        raise SettingsError(f"{where.rstrip('.') or 'configuration'}: {error}") from error
+
+
+def read_mapping(path: Path, what: str) -> dict[str, Any]:
+    """The settings in a YAML file; none if it is empty.
+
+    The file may be a stranger's: its size is bounded, and aliases, by which a few lines stand for gigabytes, are
+    refused.
+
+    Raises:
+        SettingsError: it cannot be read, is not such YAML, or holds something else. `what`: the file, in words.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LARGEST_FILE + 1)
+    except OSError as error:
+        raise SettingsError(f"{what} {path} cannot be read: {error.strerror}") from error
+    if len(text) > _LARGEST_FILE:
+        raise SettingsError(f"{path} is larger than {_LARGEST_FILE} bytes: it holds no settings")
+    try:
+        values = yaml.load(text, _PlainLoader)
+    except (yaml.YAMLError, ValueError) as error:
+        raise SettingsError(f"{path} is not YAML: {error}") from error
+    except RecursionError as error:
+        raise SettingsError(f"{path} is nested too deeply") from error
+    if not isinstance(values, dict | None):
+        raise SettingsError(f"{path} must hold settings, key: value, not {str(values)[:40]!r}")
+    return values or {}
+
+
+def plain(settings: Any) -> dict[str, Any]:
+    """A dataclass as a mapping of plain values, ready for YAML or JSON."""
+
+    def simple(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: simple(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [simple(item) for item in value]
+        return value
+
+    return simple(dataclasses.asdict(settings))
+
+
+def differences(mine: Any, other: Any, most: int = 4) -> str:
+    """In words, in which settings two dataclasses of one kind differ (`most` of them); empty if in none."""
+    here, there = _flat(plain(mine)), _flat(plain(other))
+    changed = [key for key in here | there if here.get(key) != there.get(key)]
+    said = [f"{key}: {here.get(key)!r} against {there.get(key)!r}" for key in changed[:most]]
+    return ", ".join(said) + (f" and {len(changed) - most} more" if len(changed) > most else "")
+
+
+def parse_overrides(overrides: Iterable[str]) -> dict[str, Any]:
+    """`["a.b=1", "c=x"]` as a nested mapping.
+
+    Raises:
+        SettingsError: an override without `=`, or whose value is not YAML.
+    """
+    merged: dict[str, Any] = {}
+    for override in overrides:
+        key, separator, text = override.partition("=")
+        if not separator or not key:
+            raise SettingsError(f"an override reads key=value, not {override!r}")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise SettingsError(f"{key}: {text!r} is not a YAML value ({error})") from error
+        for part in reversed(key.split(".")):
+            value = {part: value}
+        merged = merge(merged, value)
+    return merged
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` laid on `base`, mappings merged key by key."""
+    result = dict(base)
+    for key, value in over.items():
+        old = result.get(key)
+        result[key] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+def _flat(values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= _flat(value, f"{where}{key}.") if isinstance(value, Mapping) else {f"{where}{key}": value}
+    return flat
+
+
+def _nearest(key: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(key, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else f"; known: {', '.join(sorted(known))}"
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        return _convert_union(args, value, where)
+    if dataclasses.is_dataclass(hint):
+        return value if isinstance(value, hint) else build(hint, value, f"{where}.")  # type: ignore[arg-type]
+    if origin is typing.Literal:
+        if value is False and "off" in args:  # YAML reads a bare `off` as false
+            return "off"
+        return _check(value in args, value, where, f"one of {', '.join(map(str, args))}")
+    if origin is tuple:
+        _check(isinstance(value, list | tuple), value, where, "a list")
+        return tuple(_convert(args[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+    if origin is not None or hint is Any:  # mappings and the like: passed on as they are
+        return value
+    if hint is float:
+        # YAML reads 1e-4 as text; people write it all the same.
+        if isinstance(value, str):
+            value = _number(value, where)
+        _check(isinstance(value, int | float) and not isinstance(value, bool), value, where, "a number")
+        return float(value)
+    if hint is int:
+        return _check(isinstance(value, int) and not isinstance(value, bool), value, where, "a whole number")
+    return _check(isinstance(value, hint), value, where, hint.__name__)
+
+
+def _convert_union(options: tuple, value: Any, where: str) -> Any:
+    if value is None and type(None) in options:
+        return None
+    errors = []
+    for option in options:
+        if option is type(None):
+            continue
+        try:
+            return _convert(option, value, where)
+        except SettingsError as error:
+            errors.append(str(error))
+    raise SettingsError(" / ".join(errors))
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise SettingsError(f"{where} must be a number, not {text!r}") from None
+
+
+def _check(fits: bool, value: Any, where: str, expected: str) -> Any:
+    if not fits:
+        raise SettingsError(f"{where} must be {expected}, not {value!r}")
+    return value

@@ -1,0 +1,171 @@
+"""What a run store can be asked; the writing half is `trainers.store.store`."""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from agents.population.candidate import CandidateRecord
+from agents.proposals.style import Proposal
+from trainers.store.rows import CANDIDATE_COLUMNS, candidate_from_row, missing_columns
+
+
+class StoreQueries:
+    """Everything that reads, of a run under way and of a finished one."""
+
+    _db: sqlite3.Connection
+    _columns: str
+
+    def get_meta(self, key: str, default: Any = None) -> Any:
+        """The value stored under a key, or the default."""
+        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return default if row is None else json.loads(row[0])
+
+    def unit_summary(self, round_: int, group: int) -> dict[str, Any] | None:
+        """What was recorded of a unit, or None if it is still to be done."""
+        row = self._db.execute(
+            "SELECT summary FROM units WHERE round = ? AND grp = ?", (round_, group)
+        ).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def unit_candidates(self, round_: int, islands: Iterable[int]) -> list[CandidateRecord]:
+        """The candidates of some islands in one round, by id."""
+        wanted = sorted(islands)
+        marks = ", ".join("?" * len(wanted))
+        return list(self.candidates(f"WHERE c.round = ? AND c.island IN ({marks})", (round_, *wanted)))
+
+    def candidates(self, where: str = "", args: tuple = ()) -> Iterator[CandidateRecord]:
+        """Candidates by id, read as they are asked for; `where` is an SQL condition over `c` (candidates)."""
+        query = (
+            f"SELECT {self._columns}, p.prompt FROM candidates c "
+            f"LEFT JOIN prompts p ON c.prompted AND p.round = c.round AND p.island = c.island {where} ORDER BY c.id"
+        )
+        prompt = ""
+        for *row, text in self._db.execute(query, args):
+            # Neighbours share their prompt: kept once, however many of them the caller keeps.
+            prompt = prompt if text == prompt else text or ""
+            yield candidate_from_row((*row, prompt))
+
+    def outcomes(self) -> Iterator[tuple]:
+        """(id, round, island, parent, status, score, duplicate_of) of every candidate by id: for whoever has to look
+        at all of them and needs the text of few."""
+        yield from self._db.execute(
+            "SELECT id, round, island, parent_id, status, score, duplicate_of FROM candidates ORDER BY id"
+        )
+
+    def best_candidates(self, limit: int) -> list[CandidateRecord]:
+        """The different candidates with the highest training scores under the run's last task, best first, the
+        earliest of equals."""
+        best = self.candidates(
+            "WHERE c.id IN (SELECT id FROM candidates WHERE score IS NOT NULL AND duplicate_of IS NULL "
+            "AND round >= ? ORDER BY score DESC, id LIMIT ?)",
+            (self.task_began(), limit),
+        )
+        return sorted(best, key=lambda record: (-(record.score or 0.0), record.id))
+
+    def candidate(self, candidate_id: int) -> CandidateRecord:
+        """One candidate by id.
+
+        Raises:
+            KeyError: there is none of that id.
+        """
+        for record in self.candidates("WHERE c.id = ?", (candidate_id,)):
+            return record
+        raise KeyError(candidate_id)
+
+    def proposal(self, round_: int, island: int) -> Proposal:
+        """What an island was asked in a round; KeyError if nothing was."""
+        row = self._db.execute(
+            "SELECT prompt, proposal FROM prompts WHERE round = ? AND island = ?", (round_, island)
+        ).fetchone()
+        if row is None:
+            raise KeyError(f"island {island} was asked nothing in round {round_}")
+        return Proposal(**{**json.loads(row[1]), "prompt": row[0]})
+
+    def asked(self, last: int) -> list[tuple[int, int]]:
+        """(round, island) of every prompt up to the round `last`, in order."""
+        query = "SELECT round, island FROM prompts WHERE round <= ? ORDER BY round, island"
+        return list(self._db.execute(query, (last,)))
+
+    def count(self, table: str) -> int:
+        """Number of rows of a table."""
+        return self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+
+    def task_began(self, last: int | None = None) -> int:
+        """The round since which scores are comparable to those of the round `last` (default: the last there is):
+        where the task changed last, 0 if it never did."""
+        query = "SELECT max(round) FROM candidates WHERE origin = 'carried' AND round <= ?"
+        return self._db.execute(query, (self.last_round() if last is None else last,)).fetchone()[0] or 0
+
+    def start(self, last: int | None = None) -> CandidateRecord:
+        """The starting program as the task of the round `last` scores it."""
+        return next(self.candidates("WHERE c.round >= ?", (self.task_began(last),)))
+
+    def best_score(self, first: int, last: int) -> float | None:
+        """The best score of the rounds `first` to `last`, None if nothing was scored in them."""
+        return self._db.execute(
+            "SELECT max(score) FROM candidates WHERE round BETWEEN ? AND ?", (first, last)
+        ).fetchone()[0]
+
+    def candidate_counts(self) -> dict[str, Any]:
+        """Sampled candidates, different programs among them, and the share that was valid (seeds left out)."""
+        total, valid, different = self._db.execute(
+            "SELECT count(*), coalesce(sum(status = 'ok'), 0), coalesce(sum(duplicate_of IS NULL), 0) "
+            "FROM candidates WHERE origin != 'seed'"
+        ).fetchone()
+        return {"candidates": total, "evaluated": different, "valid_share": valid / total if total else 0.0}
+
+    def unit_summaries(self, first: int = 0) -> list[dict[str, Any]]:
+        """Every finished unit's summary from the round `first` on, in order of round and group."""
+        rows = self._db.execute("SELECT summary FROM units WHERE round >= ? ORDER BY round, grp", (first,))
+        return [json.loads(row[0]) for row in rows]
+
+    def last_round(self) -> int:
+        """The last round of which a unit is stored; 0 if there is none."""
+        return self._db.execute("SELECT max(round) FROM units").fetchone()[0] or 0
+
+    def phases(self) -> list[dict[str, Any]]:
+        """Every finished phase's result, in order."""
+        return [json.loads(row[0]) for row in self._db.execute("SELECT result FROM phases ORDER BY phase")]
+
+    def pairs(self) -> Iterator[sqlite3.Row]:
+        """Every stored preference pair as (phase, idx, kind, chosen_id, rejected_id, margin, hole, ...)."""
+        yield from self._db.execute("SELECT * FROM pairs ORDER BY phase, idx")
+
+    def phase_pairs(self, phase: int) -> list[dict[str, Any]]:
+        """The pairs a phase was trained on, in their order; keys are the fields of `PreferencePair`."""
+        names = ("prompt", "chosen", "rejected", "kind", "margin", "chosen_id", "rejected_id", "hole")
+        rows = self._db.execute(
+            f"SELECT {', '.join(names)} FROM pairs WHERE phase = ? ORDER BY idx", (phase,)
+        )
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def probe(self, phase: int, moment: str) -> dict[str, Any] | None:
+        """A stored probe's result, or None."""
+        row = self._db.execute(
+            "SELECT result FROM probes WHERE phase = ? AND moment = ?", (phase, moment)
+        ).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def probes(self) -> dict[tuple[int, str], dict[str, Any]]:
+        """Every stored probe by phase and moment, in that order."""
+        rows = self._db.execute("SELECT phase, moment, result FROM probes ORDER BY phase, rowid")
+        return {(phase, moment): json.loads(result) for phase, moment, result in rows}
+
+    def held_out(self, program_key: str) -> dict[str, Any] | None:
+        """A program's stored confirmation, or None."""
+        row = self._db.execute("SELECT result FROM held_out WHERE program_key = ?", (program_key,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def supporter_calls(self, phase: int | None = None) -> Iterator[dict[str, Any]]:
+        """Every stored supporter call, or those of one phase, in order; read as they are asked for."""
+        where, args = ("", ()) if phase is None else ("WHERE phase = ?", (phase,))
+        query = f"SELECT round, phase, role, call FROM supporter_calls {where} ORDER BY id"
+        for r, p, role, call in self._db.execute(query, args):
+            yield {"round": r, "phase": p, "role": role, **json.loads(call)}
+
+
+def selected_columns(db: sqlite3.Connection) -> str:
+    """What to select of `candidates c`; an older store that may not be written to has nothing in the new columns."""
+    missing = missing_columns(db)
+    return ", ".join(f"'' AS {name}" if name in missing else f"c.{name}" for name in CANDIDATE_COLUMNS)

@@ -1,0 +1,80 @@
+"""The run store's tables, and candidates as their rows."""
+
+import json
+import sqlite3
+
+from agents.population.candidate import CandidateRecord
+
+SCHEMA_VERSION = 1
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS prompts (
+    round INTEGER, island INTEGER, prompt TEXT NOT NULL, proposal TEXT NOT NULL, PRIMARY KEY (round, island)
+);
+CREATE TABLE IF NOT EXISTS candidates (
+    id INTEGER PRIMARY KEY, round INTEGER NOT NULL, island INTEGER NOT NULL, origin TEXT NOT NULL,
+    style TEXT NOT NULL, hole TEXT NOT NULL, parent_id INTEGER, completion TEXT NOT NULL, program TEXT NOT NULL,
+    program_key TEXT, status TEXT NOT NULL, score REAL, detail TEXT NOT NULL, metrics TEXT NOT NULL,
+    parent_score REAL, is_copy INTEGER NOT NULL, duplicate_of INTEGER, prompted INTEGER NOT NULL,
+    diagnosis TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX IF NOT EXISTS candidates_by_round ON candidates (round, island);
+CREATE INDEX IF NOT EXISTS candidates_carried ON candidates (round) WHERE origin = 'carried';
+CREATE TABLE IF NOT EXISTS units (
+    round INTEGER, grp INTEGER, summary TEXT NOT NULL, PRIMARY KEY (round, grp)
+);
+CREATE TABLE IF NOT EXISTS phases (
+    phase INTEGER PRIMARY KEY, round INTEGER NOT NULL, promoted INTEGER NOT NULL, result TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS pairs (
+    phase INTEGER, idx INTEGER, kind TEXT NOT NULL, chosen_id INTEGER NOT NULL, rejected_id INTEGER NOT NULL,
+    margin REAL NOT NULL, hole TEXT NOT NULL, prompt TEXT NOT NULL, chosen TEXT NOT NULL, rejected TEXT NOT NULL,
+    PRIMARY KEY (phase, idx)
+);
+CREATE TABLE IF NOT EXISTS probes (
+    phase INTEGER, moment TEXT, result TEXT NOT NULL, PRIMARY KEY (phase, moment)
+);
+CREATE TABLE IF NOT EXISTS held_out (program_key TEXT PRIMARY KEY, result TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS supporter_calls (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, round INTEGER, phase INTEGER, role TEXT NOT NULL, call TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS calls_by_phase ON supporter_calls (phase) WHERE phase IS NOT NULL;
+"""
+
+CANDIDATE_COLUMNS = (
+    "id", "round", "island", "origin", "style", "hole", "parent_id", "completion", "program", "program_key",
+    "status", "score", "detail", "metrics", "parent_score", "is_copy", "duplicate_of", "prompted",
+    "diagnosis",
+)  # fmt: skip
+
+ADDED = {"diagnosis": "TEXT NOT NULL DEFAULT ''"}
+"""Columns that the first stores of this version do not have; a release that does not know them may go on writing."""
+
+_COLUMN_LIST = ", ".join(CANDIDATE_COLUMNS)
+_MARKS = ", ".join("?" * len(CANDIDATE_COLUMNS))
+INSERT_CANDIDATE = f"INSERT INTO candidates ({_COLUMN_LIST}) VALUES ({_MARKS})"
+
+
+def missing_columns(db: sqlite3.Connection) -> set[str]:
+    """The columns of `ADDED` that a store does not have."""
+    return set(ADDED) - {row[1] for row in db.execute("PRAGMA table_info(candidates)")}
+
+
+def candidate_row(record: CandidateRecord) -> tuple:
+    """A candidate as a row of `CANDIDATE_COLUMNS`."""
+    values = dict(vars(record))
+    values["metrics"] = json.dumps(dict(record.metrics))
+    values["is_copy"] = int(record.is_copy)
+    values["prompted"] = int(bool(record.prompt))
+    return tuple(values[name] for name in CANDIDATE_COLUMNS)
+
+
+def candidate_from_row(row: tuple) -> CandidateRecord:
+    """A candidate from a row of `CANDIDATE_COLUMNS` and its prompt."""
+    values = dict(zip((*CANDIDATE_COLUMNS, "prompt"), row, strict=True))
+    values["prompt"] = values["prompt"] or ""
+    values["metrics"] = json.loads(values["metrics"])
+    values["is_copy"] = bool(values["is_copy"])
+    del values["prompted"]
+    return CandidateRecord(**values)

@@ -1,0 +1,257 @@
+"""The run store: one SQLite file that holds everything a run decided, written before it is acted on.
+
+A run is a folder; `run.sqlite` in it is the only truth about its progress. Every step of the loop either
+finds its result here (a resumed run) or makes it and stores it in one transaction (a fresh one), so that a
+process killed at any moment loses at most the step it was in, and never counts a step twice. Ids are
+arithmetic (see `candidate_id`), not handed out by the database: a repeated insert meets the row it repeats.
+
+WAL journal, `synchronous=FULL`: a committed row survives a power cut. A lock file keeps a second writer out;
+readers (the report of a run under way) need no lock and block nobody.
+"""
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from agents.population.candidate import CandidateRecord
+from agents.proposals.style import Proposal
+from agents.supporters.call import SupporterCall
+from trainers.store.queries import StoreQueries, selected_columns
+from trainers.store.rows import (
+    ADDED,
+    INSERT_CANDIDATE,
+    SCHEMA,
+    SCHEMA_VERSION,
+    candidate_row,
+    missing_columns,
+)
+
+_LONGEST_VALUE = 2**26
+"""Bytes of the longest value that is read of a store: 64 MiB, far above any program or result."""
+
+
+class StoreError(RuntimeError):
+    """The run folder cannot be used as asked; the message names the way out."""
+
+
+class RunStore(StoreQueries):
+    """A run's database and its folder.
+
+    Args:
+        folder: the run's folder; made if it is missing.
+
+    Raises:
+        StoreError: the folder cannot be written to, another process holds the run, the file is not a run store, or it
+            is of another version.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = Path(folder)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = self._acquire_lock()
+        except OSError as error:
+            raise StoreError(
+                f"The run folder {self.folder} cannot be made or written to ({error.strerror}); name another one with "
+                "--folder."
+            ) from error
+        try:
+            self._db = sqlite3.connect(self.folder / "run.sqlite", isolation_level=None)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.executescript(SCHEMA)
+            for name in missing_columns(self._db):
+                self._db.execute(f"ALTER TABLE candidates ADD COLUMN {name} {ADDED[name]}")
+            self._columns = selected_columns(self._db)
+        except sqlite3.DatabaseError as error:
+            self._lock.close()
+            raise StoreError(
+                f"{self.folder / 'run.sqlite'} cannot be read as a run store ({error}); move the folder away "
+                "or name another one with --folder."
+            ) from error
+        self._check_version()
+
+    @classmethod
+    def open_readonly(cls, folder: Path) -> "RunStore":
+        """A store to look at, of a finished run or of one under way.
+
+        No lock is taken and nothing can be written. It shows one moment of the run for as long as it is open:
+        what is committed later is seen by a store that is opened later.
+
+        Raises:
+            StoreError: there is no run store in the folder, or it is of another version.
+        """
+        store = cls.__new__(cls)
+        store.folder, store._lock = Path(folder), None
+        path = store.folder / "run.sqlite"
+        if not path.is_file():
+            raise StoreError(f"{folder} holds no run: there is no run.sqlite in it.")
+        try:
+            store._db = _connect_readonly(path)
+            _require_plain_tables(store._db, path)
+            store._columns = selected_columns(store._db)
+            store._check_version()
+        except (sqlite3.Error, ValueError) as error:
+            raise StoreError(f"{path} cannot be read as a run store ({error}).") from error
+        return store
+
+    def _acquire_lock(self):
+        lock = open(self.folder / ".lock", "w")  # noqa: SIM115 (held open for the store's life)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            raise StoreError(
+                f"Another process is using {self.folder}; wait for it or stop it first."
+            ) from None
+        return lock
+
+    def _check_version(self) -> None:
+        version = self.get_meta("schema_version")
+        if version is None:
+            self.set_meta("schema_version", SCHEMA_VERSION)
+        elif version != SCHEMA_VERSION:
+            raise StoreError(
+                f"{self.folder} was written with store version {version}, this is version {SCHEMA_VERSION}; "
+                "resume it with the release that wrote it."
+            )
+
+    def close(self) -> None:
+        """Close the database and let go of the folder."""
+        self._db.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    def __enter__(self) -> "RunStore":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of the block's writes, or none of them.
+
+        Raises:
+            StoreError: the write failed (a full disk, say); the store is as it was before the block.
+        """
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield
+            self._db.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            self._rollback()
+            raise StoreError(
+                f"Writing to {self.folder} failed ({error}). Nothing stored so far is lost: free some space "
+                "and run the same command with --resume."
+            ) from error
+        except BaseException:  # whatever ends the block, Ctrl-C included, must leave no half of it
+            self._rollback()
+            raise
+
+    def _rollback(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+    def set_meta(self, key: str, value: Any) -> None:
+        """Store a small JSON value under a key."""
+        with self.transaction():
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(value)))
+
+    def add_unit(
+        self,
+        round_: int,
+        group: int,
+        candidates: Iterable[CandidateRecord],
+        summary: Mapping[str, Any],
+        proposals: Mapping[int, Proposal] | None = None,
+        calls: Iterable[SupporterCall] = (),
+    ) -> None:
+        """Store what one group of islands did in one round, all or nothing.
+
+        Args:
+            round_: the round.
+            group: the group.
+            candidates: its evaluated candidates.
+            summary: its numbers, as plain values.
+            proposals: what each island asked for; stored once however many completions share it.
+            calls: consultations of the exploration supporter.
+        """
+        records = list(candidates)
+        prompts = [
+            (round_, i, p.prompt, json.dumps(asdict(p) | {"prompt": ""}))
+            for i, p in (proposals or {}).items()
+        ]
+        with self.transaction():
+            self._db.executemany("INSERT INTO prompts VALUES (?, ?, ?, ?)", prompts)
+            self._db.executemany(INSERT_CANDIDATE, [candidate_row(record) for record in records])
+            self._db.execute("INSERT INTO units VALUES (?, ?, ?)", (round_, group, json.dumps(summary)))
+            self._insert_calls(calls, round_, None)
+
+    def add_phase(
+        self,
+        phase: int,
+        round_: int,
+        promoted: bool,
+        result: Mapping[str, Any],
+        pairs: Iterable[Any],
+        calls: Iterable[SupporterCall] = (),
+    ) -> None:
+        """Store a finished fine-tuning phase together with its pairs and consultations."""
+        rows = [
+            (phase, i, p.kind, p.chosen_id, p.rejected_id, p.margin, p.hole, p.prompt, p.chosen, p.rejected)
+            for i, p in enumerate(pairs)
+        ]
+        with self.transaction():
+            self._db.executemany(f"INSERT INTO pairs VALUES ({', '.join('?' * 10)})", rows)
+            self._db.execute(
+                "INSERT INTO phases VALUES (?, ?, ?, ?)", (phase, round_, int(promoted), json.dumps(result))
+            )
+            self._insert_calls(calls, round_, phase)
+
+    def add_probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
+        """Store a probe's result ("before" or "after" a phase)."""
+        with self.transaction():
+            self._db.execute("INSERT INTO probes VALUES (?, ?, ?)", (phase, moment, json.dumps(result)))
+
+    def add_held_out(self, program_key: str, result: Mapping[str, Any]) -> None:
+        """Store a program's confirmation on held-out seeds."""
+        with self.transaction():
+            self._db.execute(
+                "INSERT OR REPLACE INTO held_out VALUES (?, ?)", (program_key, json.dumps(result))
+            )
+
+    def _insert_calls(self, calls: Iterable[SupporterCall], round_: int, phase: int | None) -> None:
+        self._db.executemany(
+            "INSERT INTO supporter_calls (round, phase, role, call) VALUES (?, ?, ?, ?)",
+            [(round_, phase, call.role, json.dumps(call.as_dict())) for call in calls],
+        )
+
+
+def _connect_readonly(path: Path) -> sqlite3.Connection:
+    """A connection inside one read transaction."""
+    # Where the WAL can have no index (read-only media) the file is read as it is: nobody can be writing it.
+    indexed = os.access(path.parent, os.W_OK) or path.with_name(path.name + "-shm").exists()
+    options = "mode=ro" if indexed else "mode=ro&immutable=1"
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?{options}", uri=True, isolation_level=None)
+    db.execute("BEGIN")
+    return db
+
+
+def _require_plain_tables(db: sqlite3.Connection, path: Path) -> None:
+    """A stranger's file may compute where a run stores: a recursive view in the place of a table never ends."""
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+    db.execute("PRAGMA trusted_schema = OFF")
+    for kind, name, sql in db.execute("SELECT type, name, sql FROM sqlite_master").fetchall():
+        plain = kind in ("table", "index") and not str(sql).upper().startswith("CREATE VIRTUAL")
+        hidden = [
+            column for column in db.execute("SELECT hidden FROM pragma_table_xinfo(?)", (name,)) if column[0]
+        ]
+        if hidden or not plain:
+            raise StoreError(f"{path} holds more than a run's tables: no run has written the {kind} {name}.")
