@@ -115,15 +115,20 @@ class OnlineBinPacking(ProgramTask, id="ATLAS-BinPacking-v0"):
 
     ## Arguments
 
-    | Keyword    | Default     | Meaning                                                                            |
-    |------------|-------------|------------------------------------------------------------------------------------|
-    | `preset`   | `"default"` | `default`, `or_library` (uniform sizes, capacity 150), `weibull_5k` (FunSearch's)  |
-    | `law`      | `"weibull"` | of sizes: Weibull (shape 3, scale 45), or `uniform` from 20 to 100                 |
-    | `capacity` | 100         | of a bin                                                                           |
-    | `items`    | 1000        | in a sequence                                                                      |
-    | `count`    | 5           | sequences per evaluation                                                           |
-
-    and those of every environment: `limits`, `turns`, `split`, `start`, `task_seed`, `confinement`, `render_mode`.
+    | Keyword       | Default     | Meaning                                                                           |
+    |---------------|-------------|-----------------------------------------------------------------------------------|
+    | `preset`      | `"default"` | `default`, `or_library` (uniform sizes, capacity 150), `weibull_5k` (FunSearch's) |
+    | `law`         | `"weibull"` | of sizes: Weibull (shape 3, scale 45), or `uniform` from 20 to 100                |
+    | `capacity`    | 100         | of a bin                                                                          |
+    | `items`       | 1000        | in a sequence                                                                     |
+    | `count`       | 5           | sequences per evaluation                                                          |
+    | `limits`      | `Limits()`  | wall-clock and CPU time, memory, source and error length                          |
+    | `turns`       | 1           | programs per episode                                                              |
+    | `split`       | `"train"`   | or `held_out`, for confirmation: other instances                                  |
+    | `start`       | `"named"`   | program shown first; or `inlined`, `scratch`                                      |
+    | `task_seed`   | None        | pose this task in every episode                                                   |
+    | `confinement` | `"default"` | or `unconfined`, or the layers that must be achieved                              |
+    | `render_mode` | None        | `ansi`, `rgb_array`                                                               |
 
     ## Version History
     * v0: initial version

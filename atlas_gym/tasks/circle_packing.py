@@ -168,14 +168,18 @@ class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
 
     ## Arguments
 
-    | Keyword      | Default            | Meaning                                                                 |
-    |--------------|--------------------|-------------------------------------------------------------------------|
-    | `preset`     | `"default"`        | `default`, `circles_32` (best known 2.937, AlphaEvolve)                 |
-    | `n`          | 26                 | number of circles                                                       |
-    | `best_known` | 2.6359             | sum of radii that is worth 0; to be given with another n                |
-    | `limits`     | 30 s, else as ever | programs that optimise need seconds                                     |
-
-    and those of every environment: `turns`, `split`, `start`, `task_seed`, `confinement`, `render_mode`.
+    | Keyword       | Default            | Meaning                                                  |
+    |---------------|--------------------|----------------------------------------------------------|
+    | `preset`      | `"default"`        | `default`, `circles_32` (best known 2.937, AlphaEvolve)  |
+    | `n`           | 26                 | number of circles                                        |
+    | `best_known`  | 2.6359             | sum of radii that is worth 0; to be given with another n |
+    | `limits`      | 30 s, else as ever | programs that optimise need seconds                      |
+    | `turns`       | 1                  | programs per episode                                     |
+    | `split`       | `"train"`          | or `held_out`, for confirmation: other instances         |
+    | `start`       | `"named"`          | program shown first; or `inlined`, `scratch`             |
+    | `task_seed`   | None               | pose this task in every episode                          |
+    | `confinement` | `"default"`        | or `unconfined`, or the layers that must be achieved     |
+    | `render_mode` | None               | `ansi`, `rgb_array`                                      |
 
     ## Version History
     * v0: initial version

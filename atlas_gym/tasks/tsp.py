@@ -125,14 +125,19 @@ class TravellingSalesman(Tours, id="ATLAS-TSP-v0"):
 
     ## Arguments
 
-    | Keyword       | Default     | Meaning                                                                |
-    |---------------|-------------|------------------------------------------------------------------------|
-    | `preset`      | `"default"` | `default`, `guided`, `cities_100`                                      |
-    | `cities`      | 60          | in a set                                                               |
-    | `count`       | 20          | sets per evaluation; five were few enough to be learnt by heart        |
-    | `punishments` | 60          | of the guided local search; under the preset `guided` alone            |
-
-    and those of every environment: `limits`, `turns`, `split`, `start`, `task_seed`, `confinement`, `render_mode`.
+    | Keyword       | Default     | Meaning                                                         |
+    |---------------|-------------|-----------------------------------------------------------------|
+    | `preset`      | `"default"` | `default`, `guided`, `cities_100`                               |
+    | `cities`      | 60          | in a set                                                        |
+    | `count`       | 20          | sets per evaluation; five were few enough to be learnt by heart |
+    | `punishments` | 60          | of the guided local search; under the preset `guided` alone     |
+    | `limits`      | `Limits()`  | wall-clock and CPU time, memory, source and error length        |
+    | `turns`       | 1           | programs per episode                                            |
+    | `split`       | `"train"`   | or `held_out`, for confirmation: other instances                |
+    | `start`       | `"named"`   | program shown first; or `inlined`, `scratch`                    |
+    | `task_seed`   | None        | pose this task in every episode                                 |
+    | `confinement` | `"default"` | or `unconfined`, or the layers that must be achieved            |
+    | `render_mode` | None        | `ansi`, `rgb_array`                                             |
 
     ## Version History
     * v0: initial version

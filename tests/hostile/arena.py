@@ -36,8 +36,8 @@ class Record:
 
 
 def attacks_on(seat: Seat) -> tuple[Attack, ...]:
-    """The general catalogue and what is meant for this environment."""
-    return (*ATTACKS, *seat.attacks)
+    """What of the general catalogue can do anything here, and what is meant for this environment."""
+    return (*(attack for attack in ATTACKS if attack.runs <= seat.runs), *seat.attacks)
 
 
 def run(seat: Seat, lanes: int = LANES) -> Record:

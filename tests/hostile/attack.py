@@ -51,6 +51,8 @@ class Attack:
     """The statuses in which it may end."""
     when: str = "first"
     """`load`: while the program is loaded; `first`: in the first call; `always`: in every call."""
+    runs: int = 1
+    """How many runs of the program in one evaluation it takes to do anything."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class Seat:
     """The same game by plain calls in one process: program and task -> score."""
     prelude: str = ""
     """Further imports."""
+    runs: int = 2
+    """Runs of the program in one evaluation, at least."""
     margin: float = 0.0
     """By how much a score must exceed the honest one to count as forged."""
     attacks: tuple[Attack, ...] = field(default=(), repr=False)
