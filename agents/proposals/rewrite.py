@@ -18,7 +18,7 @@ from agents.population.candidate import CandidateRecord
 from agents.proposals.source import Source
 from agents.proposals.style import Hole, Proposal, Showing, versions
 from atlas_gym.envs.feedback import code_block
-from atlas_gym.tasks.spec import TaskSpec
+from atlas_gym.tasks.program_task import ProgramTask
 
 Chat = Callable[[str], str]
 """Turns a user's message into the prompt of a chat model, up to where its answer begins."""
@@ -40,7 +40,7 @@ def chat_of(tokenizer: Any) -> Chat | None:
 class Rewrite:
     """Asks for a whole new function."""
 
-    spec: TaskSpec
+    spec: ProgramTask
     """The task."""
     chat: Chat | None = None
     """Chat template; None for a base model."""

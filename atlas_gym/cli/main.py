@@ -16,8 +16,9 @@ from atlas_gym.envs.feedback import feedback_text
 from atlas_gym.evaluation import ConfinementError, Evaluation, EvaluatorPool, Limits
 from atlas_gym.evaluation.pool import core_count
 from atlas_gym.intervals import Interval, mean_interval
-from atlas_gym.tasks.problem import SPLITS, Problem
-from atlas_gym.tasks.registration import constants_from, load_problem, packaged_ids
+from atlas_gym.tasks.constants import constants_from
+from atlas_gym.tasks.program_task import SPLITS, ProgramTask
+from atlas_gym.tasks.registry import make_task, registered_ids
 
 _EXPECTED_ERRORS = (
     ValueError,
@@ -58,9 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     examination.set_defaults(command=_doctor)
     add_serve(commands)
     page = commands.add_parser("gallery", help="score all expert programs and write the page")
-    page.add_argument(
-        "env_ids", nargs="*", default=packaged_ids(), metavar="ENV_ID", help="default: all environments"
-    )
+    ids = registered_ids()
+    page.add_argument("env_ids", nargs="*", default=ids, metavar="ENV_ID", help="default: all environments")
     page.add_argument("--seeds", type=int, default=16, help="held-out tasks per preset (default 16)")
     page.add_argument(
         "--workers", type=int, default=core_count(), help="evaluations at a time (default: all cores)"
@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_evaluate(commands: Any) -> None:
     evaluate = commands.add_parser("evaluate", help="score a program file")
-    evaluate.add_argument("env_id", help="an id that `list` shows")
+    evaluate.add_argument("env_id", help="an id that `list` shows, module:Class or ./file.py:Class")
     evaluate.add_argument(
         "program", type=Path, help="file with the program, or the name of an expert program"
     )
@@ -91,9 +91,9 @@ def _add_evaluate(commands: Any) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
-    problem = load_problem(options.env_id, **constants_from(options.set))
-    program = _program(options.program, problem)
-    tasks = [problem.task(options.first_seed + i, options.split) for i in range(options.seeds)]
+    task = make_task(options.env_id, **constants_from(options.set))
+    program = _program(options.program, task)
+    tasks = [task.at(options.first_seed + i, options.split) for i in range(options.seeds)]
     if not tasks:
         raise ValueError("--seeds is at least 1")
     confinement = "unconfined" if options.unconfined else "default"
@@ -105,9 +105,9 @@ def _evaluate(options: argparse.Namespace) -> int:
     return 0 if all(evaluation.ok for evaluation in evaluations) else 1
 
 
-def _program(path: Path, problem: Problem) -> str:
+def _program(path: Path, task: ProgramTask) -> str:
     """The text of a file, or of the expert program of that name."""
-    experts = problem.experts()
+    experts = task.programs
     if path.is_file():
         try:
             with path.open(encoding="utf-8") as file:
@@ -148,16 +148,16 @@ def _shown(values: Sequence[float]) -> str:
 
 
 def _list(options: argparse.Namespace) -> int:
-    for env_id in packaged_ids():
+    for env_id in registered_ids():
         print(env_id)
         try:
-            problem = load_problem(env_id)
+            task = make_task(env_id)
         except (DependencyNotInstalled, ModuleNotFoundError) as error:
             print(f"  not usable here: {error}")
             continue
-        print(f"  a program defines   {problem.spec.signature}")
-        print(f"  presets             {', '.join(problem.presets)}")
-        print(f"  expert programs     {', '.join(problem.experts())}")
+        print(f"  a program defines   {task.signature}")
+        print(f"  presets             {', '.join(task.presets)}")
+        print(f"  expert programs     {', '.join(task.programs)}")
     return 0
 
 

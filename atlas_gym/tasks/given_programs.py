@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from atlas_gym.tasks.problem import Expert
+from atlas_gym.tasks.experts import Expert
 
 GivenProgram: TypeAlias = str | Callable[..., Any] | Expert
 """A program as a text, a function, or read already."""
@@ -17,10 +17,12 @@ GivenExperts: TypeAlias = Mapping[str, GivenProgram] | Sequence[Callable[..., An
 
 
 def starts_of(given: GivenStart, function: str) -> dict[str, Expert]:
-    """The programs to start from by name; `named` is the only or the first one."""
+    """The programs to start from by name; `named` is the only or the usual one."""
     starts = dict(given) if isinstance(given, Mapping) else {"named": given}
     if not starts:
         raise ValueError("start is empty; give at least one program to start from")
+    if "named" not in starts:
+        raise ValueError(f"start has {', '.join(starts)}; call the usual one `named`")
     return {name: as_expert(program, name, function) for name, program in starts.items()}
 
 

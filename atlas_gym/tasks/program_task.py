@@ -27,11 +27,13 @@ from typing import Any, ClassVar, Self, dataclass_transform
 import cloudpickle
 import numpy as np
 
-from atlas_gym.evaluation.channel import CandidateError, Channel
+from atlas_gym.evaluation.channel import Channel
 from atlas_gym.evaluation.hidden_streams import hidden_stream
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
 from atlas_gym.tasks.calls import Calls, Program
+from atlas_gym.tasks.constants import annotate_overrides, values_of
 from atlas_gym.tasks.drawing import blocks, figure, to_image
+from atlas_gym.tasks.experts import Expert
 from atlas_gym.tasks.given_programs import (
     GivenExperts,
     GivenStart,
@@ -40,13 +42,17 @@ from atlas_gym.tasks.given_programs import (
     preamble_of,
     starts_of,
 )
-from atlas_gym.tasks.problem import Expert, check_seed_and_split
 from atlas_gym.tasks.registry import register
+from atlas_gym.tasks.summary import summary
+from atlas_gym.tasks.template import Template
 
+SPLITS = ("train", "held_out")
+"""The families of seeds: to learn on, and to confirm on. They share no random numbers."""
 _SHORT = 0.25
 """Share of the instances in a cascade's first stage."""
-_SHOWN = 8
-"""As many instances' scores are told in the feedback."""
+_FOOTER = """\
+NumPy is available as np. Module-level variables keep their values between the calls on one instance and start
+afresh for each. No files, network or processes."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -63,14 +69,22 @@ class ProgramTask:
     function: ClassVar[str] = ""
     """Name of the function that programs define; by default the last one that the start defines."""
     start: ClassVar[GivenStart | None] = None
-    """A valid program to start from: a function, a text, or several by name, the usual one first."""
+    """A valid program to start from: a function, a text, or several by name, the usual one `named`."""
     experts: ClassVar[GivenExperts] = ()
     """Further programs to compare with: functions, or functions and texts by name."""
+    initial: ClassVar[str] = "start"
+    """The program that improvements are counted from: `start`, or an expert that is the same."""
+    controls: ClassVar[Mapping[str, Expert]] = {}
+    """Programs that win by other means than the task is about: rows of the gallery, and nowhere else."""
+    templates: ClassVar[tuple[Template, ...]] = ()
+    """Programs with numbers left open, for learners whose actions are numbers; the default first."""
     floor: ClassVar[float] = -1.0
     """What a useless program earns on an instance (< 0); scores below count as this, which is 0 when normalised. A
     program that fails is worth one less."""
     metrics: ClassVar[tuple[str, ...]] = ()
     """Names of further figures that `score` returns in a `Judgement`."""
+    gallery_metrics: ClassVar[tuple[str, ...]] = ("normalized_score",)
+    """The figures that the gallery shows beside the score."""
     errors: ClassVar[tuple[str, ...]] = ()
     """Those of the metrics that are errors: never negative, lower is better."""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
@@ -85,7 +99,8 @@ class ProgramTask:
     starts: ClassVar[Mapping[str, str]] = {}
     """The texts of `start` by name, read off it."""
     programs: ClassVar[Mapping[str, Expert]] = {}
-    """Every program that comes with the task, those to start from first, read off `start` and `experts`."""
+    """Every program that comes with the task by name, in the order of the gallery: the experts, before them those of
+    `start` unless `initial` is an expert."""
     signature: ClassVar[str] = ""
     """First line of the function, read off the start."""
     preamble: ClassVar[str] = ""
@@ -102,37 +117,34 @@ class ProgramTask:
 
     def __init_subclass__(cls, *, id: str = "", **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        _annotate_overrides(cls)
+        annotate_overrides(cls)
         dataclass(frozen=True, kw_only=True)(cls)
         cls.env_id = id or f"{cls.__module__}:{cls.__qualname__}"
         if cls.start is not None:
-            _read_programs(cls)
-        if id:
-            register(id, cls)
-
-    @classmethod
-    def has_start(cls) -> bool:
-        """Whether it is a task and no mere base of tasks."""
-        return cls.start is not None
+            _read_programs(cls, cls.start)
+            register(cls, id)
 
     @classmethod
     def from_keywords(cls, *, preset: str = "", **constants: Any) -> Self:
         """The task with a preset and the constants that differ from it.
 
         Raises:
-            ValueError: If there is no such preset.
+            ValueError: If there is no such preset, or a constant is of another type than its default.
             TypeError: If there is no such constant.
         """
-        if preset and preset not in cls.presets:
+        preset = preset or next(iter(cls.presets))
+        if preset not in cls.presets:
             raise ValueError(f"no preset {preset!r}; there are {', '.join(cls.presets)}")
-        known = [f.name for f in fields(cls) if f.name not in _NOT_CONSTANTS]
-        if unknown := constants.keys() - set(known):
-            raise TypeError(f"no constant {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-        values: dict[str, Any] = {**cls.presets[preset or next(iter(cls.presets))], **constants}
-        # Tasks are told apart by their constants, so these must not change.
-        for name, value in values.items():
-            values[name] = tuple(value) if isinstance(value, list) else value
-        return cls(**values)
+        return cls(**values_of(cls, cls.presets[preset], constants))
+
+    @classmethod
+    def template(cls, name: str = "") -> Template:
+        """The template of this name, or the default one. Raises ValueError if there is none."""
+        for template in cls.templates:
+            if name in ("", template.name):
+                return template
+        known = ", ".join(template.name for template in cls.templates) or "none"
+        raise ValueError(f"{cls.env_id} has no template {name!r}; there are {known}".replace(" ''", ""))
 
     def instances(self, rng: np.random.Generator) -> Iterable[Any]:
         """The hidden data of a seed: one item for each time that a program is tried. To be overridden."""
@@ -162,6 +174,15 @@ class ProgramTask:
         """Draw an evaluation's traces on matplotlib's axes; by default the scores of the instances."""
         axes.bar(np.arange(len(traces["scores"])), traces["scores"])
         axes.set(xlabel="instance", ylabel="score")
+
+    def reference_scores(self) -> Mapping[str, float]:
+        """Scores on this seed's task that are no program's, such as the ends of the scale, by name; by default none."""
+        return {}
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """Names in every evaluation's `metrics`."""
+        return ("normalized_score", *self.metrics)
 
     @property
     def worst_score(self) -> float:
@@ -195,7 +216,7 @@ class ProgramTask:
         """Play the trusted side of one evaluation and score the program."""
         instances = copy.deepcopy(_drawn(self))  # one program's evaluation must not change the next one's
         calls = Calls(channel, self.function, self.program_seed)
-        return self._sum_up(self.score_all(calls, instances))
+        return summary(self.score_all(calls, instances), self.floor, self.metrics)
 
     def observations(self) -> tuple[str, ...]:
         """What `observe` says of this seed's task."""
@@ -225,55 +246,30 @@ class ProgramTask:
         name = self.env_id.rpartition(":")[2]
         return hidden_stream("task", name, self.split, self.seed, purpose)
 
-    def _sum_up(self, results: Sequence[float | Judgement]) -> Judgement:
-        judged = [r if isinstance(r, Judgement) else Judgement(float(r)) for r in results]
-        scores = np.array([judgement.score for judgement in judged])
-        if not np.isfinite(scores).all():
-            raise CandidateError("its score is not a finite number")
-        scores = np.maximum(scores, self.floor) + 0.0  # no minus zero
-        score, worst = float(scores.mean()), judged[int(scores.argmin())]
-        metrics = {"normalized_score": 1.0 - score / self.floor, "worst_instance": float(scores.min())}
-        if missing := [name for name in self.metrics if any(name not in j.metrics for j in judged)]:
-            raise ValueError(f"{type(self).__name__}.score gives no {missing[0]}, which is among its metrics")
-        metrics |= {name: float(np.mean([j.metrics[name] for j in judged])) for name in self.metrics}
-        return Judgement(score, metrics, _diagnosis(scores, worst), {"scores": scores, **worst.traces})
-
     def __reduce__(self) -> Any:
         # By value where another process could not import the class: from `__main__`, a notebook, a file.
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return _restored, (cloudpickle.dumps(type(self)), values)
 
 
-_NOT_CONSTANTS = ("seed", "split", "share")
-_FOOTER = """\
-NumPy is available as np. Module-level variables keep their values between the calls on one instance and start
-afresh for each. No files, network or processes."""
+def check_seed_and_split(seed: int, split: str) -> None:
+    """Raise ValueError unless `seed` is a non-negative integer and `split` is one of SPLITS."""
+    if split not in SPLITS:
+        raise ValueError(f"split is {split!r}; it must be one of {', '.join(SPLITS)}")
+    if seed != int(seed) or seed < 0:
+        raise ValueError(f"seed is {seed!r}; it must be a non-negative integer")
 
 
-def _annotate_overrides(cls: type[ProgramTask]) -> None:
-    """Constants of a base that a subclass sets without an annotation are set all the same."""
-    own = inspect.get_annotations(cls)
-    for base in cls.__mro__[1:]:
-        for name, constant in getattr(base, "__dataclass_fields__", {}).items():
-            if name in vars(cls) and name not in own and constant.init:
-                own = {**own, name: constant.type}
-    cls.__annotations__ = own
-
-
-def _read_programs(cls: type[ProgramTask]) -> None:
+def _read_programs(cls: type[ProgramTask], given: GivenStart) -> None:
     """Check what the author gave, and read names, signature and texts off it."""
-    assert cls.start is not None
-    starts = starts_of(cls.start, vars(cls).get("function", cls.function))
-    first = next(iter(starts.values())).program
+    starts = starts_of(given, cls.function)
+    first = starts["named"].program
     cls.function, cls.signature = entry_of(first, cls.function)
     cls.preamble = preamble_of(first)
     cls.starts = {name: start.program for name, start in starts.items()}
-    usual, *others = starts
-    cls.programs = {
-        "start": replace(starts[usual], name="start"),
-        **{name: starts[name] for name in others},
-        **experts_of(cls.experts, cls.function),
-    }
+    experts = experts_of(cls.experts, cls.function)
+    own = {"start": replace(starts.pop("named"), name="start"), **starts}
+    cls.programs = experts if cls.initial in experts else {**own, **experts}
     if not cls.floor < 0:
         raise ValueError(f"floor is {cls.floor}; it must be below 0, the perfect score")
 
@@ -285,14 +281,6 @@ def _drawn(task: ProgramTask) -> Sequence[Any]:
     if not drawn:
         raise ValueError(f"{type(task).__name__}.instances gives none")
     return drawn[: max(1, round(len(drawn) * task.share))]
-
-
-def _diagnosis(scores: np.ndarray, worst: Judgement) -> str:
-    if len(scores) == 1:
-        return worst.diagnosis
-    shown = ", ".join(f"{score:.4f}" for score in scores[:_SHOWN])
-    told = f" On the worst: {worst.diagnosis}" if worst.diagnosis else ""
-    return f"Scores by instance: {shown}{', …' if len(scores) > _SHOWN else ''}.{told}"
 
 
 def _restored(kind: bytes, values: dict[str, Any]) -> ProgramTask:

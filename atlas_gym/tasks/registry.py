@@ -16,6 +16,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import cloudpickle
 import gymnasium
@@ -25,32 +26,54 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "atlas_gym.tasks"
 """Group of entry points under which other distributions name their tasks."""
-_ENVIRONMENT = "atlas_gym.tasks.task_env:TaskEnv"
-_VECTOR_ENVIRONMENT = "atlas_gym.tasks.task_env:TaskVectorEnv"
-
-BUILT_IN: dict[str, str] = {
+BUILT_IN = {
+    "ATLAS-Bandit-v0": "atlas_gym.tasks.bandit.task:BanditTask",
+    "ATLAS-Burgers-v0": "atlas_gym.tasks.burgers.task:BurgersTask",
     "ATLAS-BinPacking-v0": "atlas_gym.tasks.bin_packing:OnlineBinPacking",
     "ATLAS-TSP-v0": "atlas_gym.tasks.tsp:TravellingSalesman",
     "ATLAS-CirclePacking-v0": "atlas_gym.tasks.circle_packing:CirclePacking",
 }
 """The tasks of this package: `module:Class` by id."""
+_ENVIRONMENT = "atlas_gym.envs.program_env:ProgramEnv"
+_VECTOR_ENVIRONMENT = "atlas_gym.envs.vector_env:ProgramVectorEnv"
 
-_tasks: "dict[str, type[ProgramTask]]" = {}
+_classes: "WeakSet[type[ProgramTask]]" = WeakSet()
+_by_id: "dict[str, type[ProgramTask]]" = {}
 
 
-def register(task_id: str, kind: "type[ProgramTask]") -> None:
-    """Make a task known under an id, here and to `gymnasium.make`.
+def make_task(env_id: str, *, seed: int = 0, split: str = "train", **constants: Any) -> "ProgramTask":
+    """The task that `gym.make(env_id, split=split, **constants)` poses after `reset(seed=seed)`.
+
+    It says what programs look like, in words and in code, and is what evaluators score them on.
+
+    Args:
+        env_id: A registered id, or another reference that `find_task` takes.
+        seed: Any non-negative integer; a task is determined by its seed, its split and its constants.
+        split: `train`, or `held_out` for confirming a result; tasks of the two never share random numbers.
+        constants: The task's own keywords: a `preset`, and what differs from it.
+
+    Raises:
+        ValueError: If there is no such task, split, seed or preset.
+        TypeError: If the task has no such constant.
+    """
+    return find_task(env_id).from_keywords(**constants).at(seed, split)
+
+
+def register(kind: "type[ProgramTask]", task_id: str = "") -> None:
+    """Note a task, which class statements do; under an id, also for `gymnasium.make`.
 
     A class that is defined again (a notebook's cell run twice, a module reloaded) takes its predecessor's place.
 
     Raises:
         ValueError: If another task has the id.
     """
-    holder = _tasks.get(task_id)
+    holder = _by_id.get(task_id)
     if holder is not None and _origin(holder) != _origin(kind):
         raise ValueError(f"the id {task_id} is taken by {holder.__module__}:{holder.__qualname__}")
-    _tasks[task_id] = kind
-    make_known(task_id)
+    _classes.add(kind)
+    if task_id:
+        _by_id[task_id] = kind
+        make_known(task_id)
 
 
 def make_known(task_id: str) -> None:
@@ -64,9 +87,15 @@ def make_known(task_id: str) -> None:
         )
 
 
+def make_all_known() -> None:
+    """Let `gymnasium.make` find the tasks of this package and of entry points; a second call does nothing."""
+    for task_id in registered_ids():
+        make_known(task_id)
+
+
 def registered_ids() -> list[str]:
     """The ids of this package's tasks, of those that class statements have registered, and of entry points."""
-    return list(dict.fromkeys([*BUILT_IN, *_tasks, *_offered()]))
+    return list(dict.fromkeys([*BUILT_IN, *_by_id, *_offered()]))
 
 
 def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
@@ -82,8 +111,8 @@ def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
         ValueError: If there is no such task.
         ImportError: If the module that it names cannot be imported.
     """
-    if reference in _tasks:
-        return _tasks[reference]
+    if reference in _by_id:
+        return _by_id[reference]
     if reference in BUILT_IN:
         return find_task(BUILT_IN[reference])
     if reference in _offered():
@@ -105,7 +134,7 @@ def _task_of(module: ModuleType, name: str) -> "type[ProgramTask]":
     tasks = tasks_in(module)
     if not name and len(tasks) == 1:
         return next(iter(tasks.values()))
-    found = _tasks.get(name) or getattr(module, name or " ", None)
+    found = _by_id.get(name) or getattr(module, name or " ", None)
     if found is None:
         raise ValueError(f"{module.__name__} has no task {name!r}; it has {', '.join(tasks) or 'none'}")
     return _checked(found, f"{module.__name__}:{name}")
@@ -113,16 +142,10 @@ def _task_of(module: ModuleType, name: str) -> "type[ProgramTask]":
 
 def tasks_in(module: ModuleType) -> dict[str, "type[ProgramTask]"]:
     """The tasks that a module defines, by the name of their class."""
-    from atlas_gym.tasks.program_task import ProgramTask
-
-    return {
-        name: value
-        for name, value in vars(module).items()
-        if isinstance(value, type)
-        and issubclass(value, ProgramTask)
-        and value.__module__ == module.__name__
-        and value.has_start()
+    own = {
+        name: value for name, value in vars(module).items() if isinstance(value, type) and value in _classes
     }
+    return {name: value for name, value in own.items() if value.__module__ == module.__name__}
 
 
 def load_file(path: Path) -> ModuleType:
@@ -165,9 +188,7 @@ def _offered() -> dict[str, Any]:
 
 
 def _checked(found: Any, reference: str) -> "type[ProgramTask]":
-    from atlas_gym.tasks.program_task import ProgramTask
-
-    if isinstance(found, type) and issubclass(found, ProgramTask) and found.has_start():
+    if isinstance(found, type) and found in _classes:
         return found
     raise ValueError(f"{reference} is no task: a task is a subclass of atlas_gym.ProgramTask with a start")
 

@@ -35,7 +35,7 @@ from agents.models.loading import resolve_model
 from agents.models.policy import POLICY, Policy
 from agents.proposals.edit_line import EditLine
 from agents.proposals.style import Showing
-from atlas_gym import task_spec
+from atlas_gym import make_task
 from experiments.benchmarks.dpo import variant
 
 CONTENDERS = ("transformers base", "transformers merged", "transformers unmerged")
@@ -166,7 +166,7 @@ def timed(generator: Generator, goes: Sequence[Sequence[GenerationRequest]]) -> 
 def make_lines(go: int, copies: bool = False) -> list[GenerationRequest]:
     """Four line-edit prompts on variants of the bandit's initial program, eight samples each; other ones for
     each go, always the same."""
-    spec = task_spec("ATLAS-Bandit-v0")
+    spec = make_task("ATLAS-Bandit-v0")
     style = EditLine(spec.function)
     requests = []
     for index in range(4):

@@ -19,7 +19,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from atlas_gym import make_task, task_spec
+from atlas_gym import make_task
 from atlas_gym.evaluation import EvaluatorPool, Pool, Task
 from atlas_gym.evaluation.ray import RayEvaluatorPool
 
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=5, help="rounds in which either pool runs once")
     parser.add_argument("--batch", type=int, default=40, help="evaluations per round and pool")
     options = parser.parse_args(arguments)
-    program, task = task_spec("ATLAS-Bandit-v0").starts["named"], make_task("ATLAS-Bandit-v0", seed=0)
+    program, task = make_task("ATLAS-Bandit-v0").starts["named"], make_task("ATLAS-Bandit-v0", seed=0)
     # A different comment makes a different text, so that no layer could serve one result twice.
     programs = [f"{program}\n# {i}" for i in range(options.batch)]
     with ExitStack() as stack:

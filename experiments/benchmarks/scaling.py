@@ -22,7 +22,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from atlas_gym import make_task, task_spec
+from atlas_gym import make_task
 from atlas_gym.evaluation import EvaluatorPool
 from trainers.store.store import RunStore, StoreError
 
@@ -107,7 +107,7 @@ def _cells(s: Spent) -> list[str]:
 
 def workers(most: int, batch: int, repeats: int) -> None:
     """Evaluations per second of the paper's program on pools of 1 to `most` workers, in turns."""
-    program, task = task_spec("ATLAS-Bandit-v0").starts["named"], make_task("ATLAS-Bandit-v0", seed=0)
+    program, task = make_task("ATLAS-Bandit-v0").starts["named"], make_task("ATLAS-Bandit-v0", seed=0)
     programs = [f"{program}\n# {i}" for i in range(batch)]
     rates: dict[int, list[float]] = {count: [] for count in range(1, most + 1)}
     for _ in range(repeats):

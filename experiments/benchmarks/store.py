@@ -34,7 +34,7 @@ from rich.table import Table
 from agents.engines.engine import Generator
 from agents.research_agent import ResearchAgent
 from agents.supporters import SupporterCall
-from atlas_gym import task_spec
+from atlas_gym import make_task
 from atlas_gym.evaluation import Evaluation, Pool, Task
 from atlas_gym.seeding import stream
 from experiments.benchmarks.synthetic import LAYOUT, SyntheticRun, fill, write_config
@@ -90,7 +90,7 @@ def resume(folder: Path, candidates: int) -> Figures:
     def no_generator() -> Generator:
         raise RuntimeError("a stored round was generated again")
 
-    spec, watch = task_spec("ATLAS-Bandit-v0"), Stopwatch()
+    spec, watch = make_task("ATLAS-Bandit-v0"), Stopwatch()
     with watch, RunStore(folder) as store:
         for call in store.supporter_calls():
             SupporterCall.from_dict(call)

@@ -19,7 +19,7 @@ import yaml
 from agents.population.candidate import CandidateRecord
 from agents.proposals import Proposal
 from agents.supporters.call import SupporterCall
-from atlas_gym import task_spec
+from atlas_gym import make_task
 from trainers.loop.exploration import ExplorationSettings
 from trainers.store.store import RunStore
 
@@ -48,7 +48,7 @@ class SyntheticRun:
     def __init__(self, candidates: int, seed: int = 0):
         self.rounds = math.ceil(candidates / PER_ROUND)
         self._rng = random.Random(seed)
-        self._start = task_spec("ATLAS-Bandit-v0").starts["named"]
+        self._start = make_task("ATLAS-Bandit-v0").starts["named"]
         self._parents: list[list[CandidateRecord]] = [[] for _ in range(LAYOUT.islands)]
         self._recent: list[CandidateRecord] = []
 

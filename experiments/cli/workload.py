@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from agents.population.candidate import CandidateRecord
 from agents.proposals import Complete, EditLine, Rewrite, Showing, Style
 from agents.supporters.settings import RoleSettings
-from atlas_gym import task_spec
-from atlas_gym.tasks.spec import TaskSpec
+from atlas_gym import make_task
+from atlas_gym.tasks.program_task import ProgramTask
 from experiments.cli.rates import MAIN_JOB
 from trainers.loop.config import RunConfig
 
@@ -95,7 +95,7 @@ def text_sizes(config: RunConfig) -> TextSizes:
     Characters become tokens as with the embedded model's tokenizer. A line is as long as in the main job; half
     of a function is drawn by `complete`, all of it by `rewrite`.
     """
-    spec = task_spec(config.env, **config.env_args)
+    spec = make_task(config.env, **config.env_args)
     program = spec.starts[config.start]
     known: dict[str, tuple[Style, float]] = {
         "edit_line": (EditLine(spec.function), MAIN_JOB.line_tokens),
@@ -142,7 +142,7 @@ def _tokens(text: str) -> float:
     return len(text) / MAIN_JOB.characters_per_token
 
 
-def _prompt_tokens(style: Style, spec: TaskSpec, program: str) -> float:
+def _prompt_tokens(style: Style, spec: ProgramTask, program: str) -> float:
     """Mean over the style's holes."""
     start = CandidateRecord(
         id=0, round=0, island=0, origin="seed", style="", hole="", parent_id=None, prompt="", completion="",
@@ -186,7 +186,7 @@ def _compared_tokens(config: RunConfig, sizes: TextSizes) -> float:
 
 
 def _consultations(config: RunConfig) -> tuple[Consultations, ...]:
-    program = _tokens(task_spec(config.env, **config.env_args).starts[config.start])
+    program = _tokens(make_task(config.env, **config.env_args).starts[config.start])
     advised = config.rounds // config.exploration.advise_every * config.exploration.islands
     asked = {"exploration": advised, "strategist": config.phases, "inspector": config.phases}
     # A template and the task are about as long as three programs, telemetry as one; see agents/supporters/prompts.

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from atlas_gym import make_task
 from atlas_gym.evaluation import EvaluatorPool
-from atlas_gym.tasks.registration import load_problem
 from experiments.learners.objective import patient
 
 
 def confirm(env_id: str, program: str, seeds: int, workers: int = 2) -> list[float]:
     """Scores of a program on the first held-out tasks; a failure counts as the worst score."""
-    problem = load_problem(env_id)
+    problem = make_task(env_id)
     tasks: list[Any] = [problem.task(seed, "held_out") for seed in range(seeds)]
     tasks = [replace(task, limits=patient(task.limits)) for task in tasks]
     with EvaluatorPool(workers) as pool:
@@ -21,7 +21,7 @@ def confirm(env_id: str, program: str, seeds: int, workers: int = 2) -> list[flo
 
 def confirm_expert(env_id: str, name: str, seeds: int, workers: int = 2) -> list[float]:
     """The same for an expert program."""
-    return confirm(env_id, load_problem(env_id).experts()[name].program, seeds, workers)
+    return confirm(env_id, make_task(env_id).programs[name].program, seeds, workers)
 
 
 def relative_gap(scores: Sequence[float], reference: Sequence[float]) -> float:

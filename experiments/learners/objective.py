@@ -11,9 +11,10 @@ import gymnasium as gym
 import numpy as np
 
 import atlas_gym  # noqa: F401 - registers the ids
+from atlas_gym import make_task
 from atlas_gym.evaluation import Limits
-from atlas_gym.tasks.registration import load_problem
-from atlas_gym.wrappers import Template, TemplateAction, load_template
+from atlas_gym.tasks.registry import find_task
+from atlas_gym.wrappers import Template, TemplateAction
 
 
 def patient(limits: Limits) -> Limits:
@@ -40,7 +41,7 @@ class Setting:
     @property
     def constants(self) -> dict[str, Any]:
         """The environment's keywords during the search."""
-        limits = load_problem(self.env_id, **self.search).task(0, "train").limits
+        limits = make_task(self.env_id, **self.search).at(0, "train").limits
         return {**self.search, "limits": patient(limits)}
 
     def make(self) -> TemplateAction:
@@ -49,7 +50,7 @@ class Setting:
 
     def load_template(self) -> Template:
         """The template."""
-        return load_template(self.env_id, self.template)
+        return find_task(self.env_id).template(self.template)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from matplotlib.image import imsave
 from agents.population.candidate import CandidateRecord
 from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator, ConfinementError, EvaluatorError, Task
-from atlas_gym.tasks.registration import load_problem
 from experiments.report.data import RunData
 
 
@@ -50,7 +49,7 @@ def draw_pictures(run: RunData) -> list[Picture]:
 def _draw(run: RunData, named: Sequence[tuple[str, CandidateRecord]]) -> list[Picture]:
     env, arguments = str(run.setting("env", "")), dict(run.setting("env_args") or {})
     task = _patient(make_task(env, seed=int(run.setting("seed", 0)), **arguments))
-    problem = load_problem(env, **arguments)
+    problem = make_task(env, **arguments)
     evaluator = ConfinedEvaluator()
     try:
         evaluations = [(title, evaluator.evaluate(record.program, task)) for title, record in named]

@@ -5,13 +5,12 @@ from importlib import import_module
 
 import pytest
 
-from atlas_gym.tasks.registration import REGISTERED
-from atlas_gym.tasks.registry import BUILT_IN, find_task
+from atlas_gym.tasks.registry import BUILT_IN
 
 MODULES = [
     "atlas_gym.envs.spaces",
-    *(entry.environment.split(":")[0] for entry in REGISTERED),
-    *(find_task(name).__module__ for name in BUILT_IN),
+    "atlas_gym.tasks.answer",
+    *(place.partition(":")[0] for place in BUILT_IN.values()),
 ]
 
 

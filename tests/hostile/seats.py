@@ -6,7 +6,7 @@ from dataclasses import replace
 import atlas_gym
 from atlas_gym.evaluation import Limits
 from atlas_gym.tasks.bandit.bare import play_bare
-from atlas_gym.tasks.registration import packaged_ids
+from atlas_gym.tasks.registry import BUILT_IN
 from tests.atlas_gym.evaluation import toy
 from tests.hostile.attack import Seat
 from tests.hostile.catalogue import pinn
@@ -31,7 +31,7 @@ TOY = Seat(
 
 def bandit() -> Seat:
     """ATLAS-Bandit-v0, five replicas of 60 rounds."""
-    spec = atlas_gym.task_spec("ATLAS-Bandit-v0")
+    spec = atlas_gym.make_task("ATLAS-Bandit-v0")
     task = replace(atlas_gym.make_task("ATLAS-Bandit-v0", seed=3, horizon=60, replicas=5), limits=LIMITS)
     return Seat(
         env_id="ATLAS-Bandit-v0",
@@ -54,7 +54,7 @@ def bandit() -> Seat:
 
 def burgers() -> Seat:
     """ATLAS-Burgers-v0, two replicas of a few steps with a small network."""
-    spec = atlas_gym.task_spec("ATLAS-Burgers-v0")
+    spec = atlas_gym.make_task("ATLAS-Burgers-v0")
     small = {"steps": 5, "n_residual": 50, "n_initial": 10, "n_boundary": 10, "hidden_width": 8}
     task = atlas_gym.make_task("ATLAS-Burgers-v0", seed=3, replicas=2, hidden_layers=2, **small)
     return Seat(
@@ -73,7 +73,7 @@ def burgers() -> Seat:
 
 def task_seat(env_id: str, answer: str, *, runs: int = 2, **constants: int) -> Seat:
     """A task whose programs answer `answer`, as its start from scratch does."""
-    spec = atlas_gym.task_spec(env_id)
+    spec = atlas_gym.make_task(env_id)
     return Seat(
         env_id=env_id,
         task=replace(atlas_gym.make_task(env_id, seed=3, **constants), limits=LIMITS),
@@ -101,4 +101,4 @@ SEATS: dict[str, Callable[[], Seat]] = {
 
 def registered_ids() -> list[str]:
     """Every environment of this package."""
-    return packaged_ids()
+    return list(BUILT_IN)

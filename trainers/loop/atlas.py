@@ -20,7 +20,7 @@ from agents.models.policy import POLICY, Policy
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
 from agents.supporters import SupporterCall, build_supporters
-from atlas_gym import task_spec
+from atlas_gym import make_task
 from trainers.data.evaluations import ProgramCache
 from trainers.loop.advisers import PhaseAdvisers
 from trainers.loop.config import RunConfig, save_config
@@ -54,7 +54,7 @@ class AtlasRun:
         folder = resolve_model(config.model) if config.needs_policy else None
         torch.set_num_threads(config.torch_threads)
         self.tasks = TaskSchedule(config)
-        self.spec = task_spec(config.env, **config.env_args)
+        self.spec = make_task(config.env, **config.env_args)
         self._resources = ExitStack()
         self.pool = self._resources.enter_context(make_pool(config))
         self.policy = (

@@ -2,8 +2,7 @@
 
 from atlas_gym.tasks.bandit.params import BanditParams
 
-PREAMBLE = "import numpy as np\n"
-SIGNATURE = "def policy(context, history, t):"
+_SIGNATURE = "def policy(context, history, t):"
 
 _TEMPLATE = """\
 Write a Python function `policy` that plays a drifting linear contextual bandit with low regret.
@@ -42,5 +41,5 @@ def description(params: BanditParams) -> str:
         replicas=params.replicas,
         drift=_DRIFT[params.drift],
         contexts=_CONTEXTS[params.contexts],
-        signature=SIGNATURE,
+        signature=_SIGNATURE,
     )

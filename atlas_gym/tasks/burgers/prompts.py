@@ -2,8 +2,7 @@
 
 from atlas_gym.tasks.burgers.params import BurgersParams
 
-PREAMBLE = "import torch\n"
-SIGNATURE = "def pinn_loss_strategy(residuals, ic_err, bc_err, extras):"
+_SIGNATURE = "def pinn_loss_strategy(residuals, ic_err, bc_err, extras):"
 
 _TEMPLATE = """\
 Write a Python function `pinn_loss_strategy` that computes the training loss of a physics-informed network.
@@ -52,7 +51,7 @@ def description(params: BurgersParams) -> str:
         steps=params.steps,
         last=params.steps - 1,
         goal=_GOAL[params.metric].format(replicas=params.replicas),
-        signature=SIGNATURE,
+        signature=_SIGNATURE,
         n_residual=params.n_residual,
         n_initial=params.n_initial,
         n_boundary=params.n_boundary,

@@ -10,10 +10,10 @@ from agents.proposals import Complete, EditLine, Numeric, Rewrite, Showing
 from agents.proposals.source import Source
 from atlas_gym.program_text import program_key
 from atlas_gym.seeding import stream
-from atlas_gym.tasks.spec import TaskSpec
+from atlas_gym.tasks.program_task import ProgramTask
 from tests.agents.proposals.programs import BROKEN, ODD, ORDINARY, any_program, candidate, damaged
 
-SPEC = TaskSpec(
+SPEC = ProgramTask(
     env_id="X-v0",
     function="policy",
     signature="def policy(context, history, t):",

@@ -11,8 +11,8 @@ from agents.supporters import ExplorationAdvice, ExplorationRequest, Failure
 from agents.supporters.edits import EditBound, line_distance, new_characters
 from agents.supporters.exploration import SUGGESTION_FACTOR
 from agents.supporters.exploration_rules import LONGEST_PROGRAM, RuleExplorationSupporter
+from atlas_gym import make_task
 from atlas_gym.program_text import program_key, syntax_error
-from atlas_gym.tasks.spec import task_spec
 from tests.agents.supporters.samples import BANDIT, BANDIT_LOOP, BURGERS, EXPLORATION
 
 
@@ -22,7 +22,7 @@ def ask(program: str, *, function: str = "policy", seed: int = 0, **fields) -> E
 
 
 PROGRAMS = [("policy", BANDIT), ("policy", BANDIT_LOOP), ("pinn_loss_strategy", BURGERS)]
-PROGRAMS += [("policy", text) for text in task_spec("ATLAS-Bandit-v0").starts.values()]
+PROGRAMS += [("policy", text) for text in make_task("ATLAS-Bandit-v0").starts.values()]
 
 
 @pytest.mark.parametrize(("function", "program"), PROGRAMS)

@@ -41,7 +41,7 @@ def test_names_and_texts_are_read_off_the_start():
 
 
 def test_the_description_has_the_words_and_the_signature():
-    assert atlas_gym.task_spec("tests.atlas_gym.tasks.examples:Threefold").description.startswith(
+    assert atlas_gym.make_task("tests.atlas_gym.tasks.examples:Threefold").description.startswith(
         "Write a Python function `double`.\n\n"
         "x: a number.\nReturns three times as much, give or take a little.\n\ndef double(x):\n"
     )
@@ -54,7 +54,7 @@ def test_constants_are_keywords_and_presets_sets_of_them():
     assert Threefold.from_keywords(limits=atlas_gym.Limits()).limits == atlas_gym.Limits()
     with pytest.raises(ValueError, match="no preset 'few'; there are default, many"):
         Threefold.from_keywords(preset="few")
-    with pytest.raises(TypeError, match="no constant cuont; there are limits, count, noise"):
+    with pytest.raises(TypeError, match="no constant cuont; there are count, noise, limits"):
         Threefold.from_keywords(cuont=3)
     with pytest.raises(TypeError, match="no constant seed"):
         Threefold.from_keywords(seed=3)
@@ -104,7 +104,6 @@ def test_scores_are_means_metrics_are_averaged_and_the_worst_instance_is_told(ev
     assert evaluation.score == evaluation.traces["scores"].mean()
     assert evaluation.metrics == {
         "normalized_score": 1 + evaluation.score / 2,
-        "worst_instance": evaluation.traces["scores"].min(),
         "error": -evaluation.score,
     }
     assert evaluation.traces["hint"] == hints.max()
@@ -273,6 +272,7 @@ def definition(**attributes):
         ({"start": "x = 1\n"}, "does not define a function"),
         ({"start": "def f(x):\n    return x\n", "function": "g"}, "does not define g"),
         ({"start": {}}, "start is empty"),
+        ({"start": {"first": triple}}, "call the usual one `named`"),
         ({"start": triple, "floor": 0.0}, "floor is 0.0; it must be below 0"),
         ({"start": eval("lambda x: x")}, "give the program as a text"),
     ],
@@ -289,14 +289,33 @@ def test_starts_may_be_several():
 
 
 def test_a_base_without_a_start_is_no_task():
-    assert not definition().has_start()
-    assert Threefold.has_start()
+    base = definition()
+    assert not base.programs
+    derived = type("Derived", (base,), {"__doc__": "Derived.", "__module__": __name__, "start": triple})
+    assert list(derived.programs) == ["start"]
+
+
+def test_constants_of_another_type_are_refused():
+    for wrong, called in (
+        ({"count": 2.0}, "a whole number"),
+        ({"noise": "much"}, "a number"),
+        ({"count": True}, "a whole"),
+    ):
+        with pytest.raises(ValueError, match=f"it must be {called}"):
+            Threefold.from_keywords(**wrong)
+    assert Threefold.from_keywords(noise=1).noise == 1
+
+
+class Sized(Threefold):
+    """A constant that has parts."""
+
+    sizes: tuple = (1, 2)
 
 
 def test_tasks_are_values():
     task = Threefold(count=3).at(7)
     assert pickle.loads(pickle.dumps(task)) == task
-    assert Threefold.from_keywords(count=[3]) == Threefold.from_keywords(count=(3,))
+    assert Sized.from_keywords(sizes=[3, 4]) == Sized(sizes=(3, 4))
     with pytest.raises(AttributeError):
         task.count = 4
 
@@ -313,7 +332,7 @@ def test_an_environment_poses_it():
     assert START in observation
     assert info["task_seed"] == 3
     _, reward, terminated, _, info = env.step(START)
-    assert info["metrics"].keys() == {"normalized_score", "worst_instance", "error"}
+    assert info["metrics"].keys() == {"normalized_score", "error"}
     assert not terminated
     assert env.step("def double(x):\n    return None\n")[1] == -3.0
     assert "Posed-v0" in env.render()

@@ -127,7 +127,7 @@ import atlas_gym
 right = float
 {DEFINITION}
 {changed}
-assert "any number" in atlas_gym.task_spec("Half-v0").description
+assert "any number" in atlas_gym.make_task("Half-v0").description
 assert atlas_gym.make_task("Half-v0", seed=0).count == 4
 """
     done = run(folder, "-", script=script)

@@ -6,7 +6,7 @@ import pytest
 
 from atlas_gym.evaluation.channel import CandidateError
 from atlas_gym.tasks.in_process import judge_in_process
-from atlas_gym.tasks.registration import load_problem
+from atlas_gym.tasks.registry import make_task
 from atlas_gym.tasks.tours import TourSearch, nearest_neighbour_tour, short_tour, tour_length
 from atlas_gym.tasks.tsp import TravellingSalesman
 from atlas_gym.tasks.tsp_guided import GuidedSalesman, guided_tour
@@ -129,11 +129,11 @@ def test_guided_experts_beat_no_guide():
 
 
 def test_the_guided_preset_has_other_programs_and_the_same_cities():
-    problem = load_problem("ATLAS-TSP-v0", preset="guided", cities=15, count=4)
-    assert problem.spec.env_id == "ATLAS-TSP-v0"
-    assert problem.spec.function == "badness"
-    assert "60 times" in problem.spec.description.replace("\n", " ")
-    np.testing.assert_array_equal(drawn(problem.task(3, "train"))[0].points, drawn(SMALL.at(3))[0].points)
+    task = make_task("ATLAS-TSP-v0", seed=3, preset="guided", cities=15, count=4)
+    assert task.env_id == "ATLAS-TSP-v0"
+    assert task.function == "badness"
+    assert "60 times" in task.description.replace("\n", " ")
+    np.testing.assert_array_equal(drawn(task)[0].points, drawn(SMALL.at(3))[0].points)
     with gym.make("ATLAS-TSP-v0", preset="guided", cities=15, count=4) as env:
         env.reset(seed=0)
         assert env.step(text("scratch", GUIDED))[4]["status"] == "ok"

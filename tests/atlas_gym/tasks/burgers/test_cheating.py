@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.task import BurgersTask
 from tests.atlas_gym.tasks.burgers.strategies import PLAIN, program
 
-TASK = BurgersTask(BurgersParams(steps=300, replicas=1, n_residual=300, n_initial=50, n_boundary=50), seed=0)
+TASK = BurgersTask(steps=300, replicas=1, n_residual=300, n_initial=50, n_boundary=50)
 SQUARES = "torch.mean(residuals**2) + torch.mean(ic_err**2) + torch.mean(bc_err**2)"
 IDLE = {
     "a constant": "return 0.0 * residuals.mean()",

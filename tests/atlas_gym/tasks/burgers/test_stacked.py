@@ -16,7 +16,7 @@ from atlas_gym.tasks.burgers.torch_step import StackedStep
 from tests.atlas_gym.tasks.burgers.strategies import PLAIN, plain, program, uneven
 
 PARAMS = BurgersParams(steps=25, replicas=2, n_residual=60, n_initial=10, n_boundary=11, backend="torch")
-TASK = BurgersTask(PARAMS, seed=5)
+TASK = BurgersTask(**vars(PARAMS), seed=5)
 
 
 @pytest.fixture

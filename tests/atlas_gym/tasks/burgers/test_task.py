@@ -15,7 +15,7 @@ from atlas_gym.tasks.burgers.task import BurgersTask
 from tests.atlas_gym.tasks.burgers.strategies import PLAIN, program
 
 SHORT = BurgersParams(steps=25, replicas=2, n_residual=120, n_initial=20, n_boundary=21)
-TASK = BurgersTask(SHORT, seed=5)
+TASK = BurgersTask(**vars(SHORT), seed=5)
 STATEFUL = program(
     "calls.append(extras['epoch'])\n"
     "assert calls in (list(range(len(calls))), [*range(25), 24])\n"
