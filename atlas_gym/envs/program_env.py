@@ -24,9 +24,8 @@ _TEXT_BESIDE_INCUMBENT = 32768
 
 
 def program_space(task: ProgramTask) -> Source:
-    """The action space of a task: texts up to the evaluator's limit, samples from programs that work."""
-    pool = [*task.starts.values(), *(expert.program for expert in task.programs.values())]
-    return Source(task.limits.source_chars, pool=pool)
+    """The action space of a task: texts up to the evaluator's limit, samples from its starting programs."""
+    return Source(task.limits.source_chars, pool=task.starts.values())
 
 
 def prompt_space(action_space: Source) -> Source:

@@ -7,6 +7,7 @@ the pipe and with it every blocked call. The hot path is one `os.write` and one 
 
 import os
 import re
+import select
 from struct import Struct
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -127,6 +128,12 @@ class Channel:
             return False
         finally:
             os.set_blocking(self._read_fd, True)
+
+    def readable(self, seconds: float) -> bool:
+        """Whether the worker says something, or ends, within `seconds`."""
+        poll = select.poll()
+        poll.register(self._read_fd, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
 
     def read_exactly(self, n: int) -> bytes:
         """`n` raw bytes. Raises `ChannelClosed` at the end of the pipe."""

@@ -19,6 +19,10 @@ from atlas_gym.sandbox.confinement import ALL_LAYERS
 
 _STARTS = 10
 _PROGRAM = b"def nothing(): pass\n"
+_REMAINS = (
+    "Not closed on any machine: programs that run at once can feel each other's load, and a program's imports warm "
+    "the page cache; docs/threat-model.md says how much that carries."
+)
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ def main() -> int:
         print(f"  {'yes' if finding.given else 'NO ':<3}  {finding.name:<{width}}  {finding.detail}")
     if all(finding.given for finding in findings if finding.required):
         print("The confined evaluator works here.")
+        print(_REMAINS)
         return 0
     print(f"The confined evaluator refuses to work here. {UNCONFINED_HINT}")
     return 1

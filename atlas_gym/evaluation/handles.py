@@ -8,6 +8,7 @@ import select
 import socket
 import subprocess
 import sys
+import time
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,10 @@ from atlas_gym.sandbox import wire
 _BOOT = Path(__file__).parents[1] / "sandbox" / "boot.py"
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+_ANSWER_S = 60.0
+"""A fork server that has not said what it must say after this long is taken for dead."""
+_START_S = 600.0
+"""The same for its first word, before which it imports torch, maybe from a network drive."""
 
 
 class EvaluatorError(RuntimeError):
@@ -78,7 +83,7 @@ class Worker:
     def start(self, program: bytes, function: str, limits: Limits, core: int) -> None:
         """Hand over limits and program, and wait until the layers are on; from here on its time is bounded.
 
-        Raises `WorkerNotReady` if the worker ends before that.
+        Raises `WorkerNotReady` if the worker ends before that, `ForkServerGone` if nothing is heard of it.
         """
         self._server.request(wire.ARM, self._number, STARVED * limits.wall_s)
         name = function.encode()
@@ -86,6 +91,8 @@ class Worker:
         head = wire.START.pack(*budgets, len(name), len(program))
         try:
             self.channel.send(head + name + program)
+            if not self.channel.readable(STARVED * limits.wall_s + _ANSWER_S):
+                raise ForkServerGone("the fork server neither forked a worker nor killed it in time")
             _, self.pid = wire.READY.unpack(self.channel.read_exactly(wire.READY.size))
         except ChannelClosed:
             ended = self.end()
@@ -116,6 +123,7 @@ class ForkServer:
         self._process, self._control = _start()
         self._close = weakref.finalize(self, _stop, self._process, self._control, os.getpid())
         self._exits: dict[int, Exit] = {}
+        self._running: set[int] = set()
         self._last_number = 0
         self._spare: Worker | None = None
         try:
@@ -156,9 +164,18 @@ class ForkServer:
         poll.poll(seconds * 1000)
 
     def wait(self, number: int) -> Exit:
-        """How worker `number` ended; blocks until it has. Raises `ForkServerGone`."""
+        """How worker `number`, which has been killed, ended.
+
+        Raises `ForkServerGone` if the fork server does not say so in time, or says what it cannot mean.
+        """
         while number not in self._exits:
-            ended, status, killed, cpu_s, peak = wire.EXITED.unpack(self._receive(wire.EXITED.size))
+            mark, ended, status, killed, cpu_s, peak = wire.EXITED.unpack(
+                self._receive(wire.EXITED.size, _ANSWER_S)
+            )
+            known = mark == wire.EXIT_MARK and ended in self._running and killed in wire.KILLERS
+            if not known or not 0 <= cpu_s < math.inf:
+                raise ForkServerGone("the fork server's control socket was written to by something else")
+            self._running.remove(ended)
             self._exits[ended] = Exit(status, killed, cpu_s, peak)
         return self._exits.pop(number)
 
@@ -172,6 +189,7 @@ class ForkServer:
     def _spawn(self) -> Worker:
         self._last_number += 1
         to_worker, from_worker = os.pipe(), os.pipe()
+        self._running.add(self._last_number)
         record = wire.REQUEST.pack(wire.SPAWN, self._last_number, 0.0)
         try:
             socket.send_fds(self._control, [record], [to_worker[0], from_worker[1]])
@@ -193,25 +211,33 @@ class ForkServer:
         config |= {"path": [p for p in sys.path if p and os.path.isdir(p)], "read_roots": read_roots()}
         text = json.dumps(config).encode()
         self._control.sendall(wire.LENGTH.pack(len(text)) + text)
-        (length,) = wire.LENGTH.unpack(self._receive(wire.LENGTH.size))
-        greeting: dict[str, Any] = json.loads(self._receive(length))
+        (length,) = wire.LENGTH.unpack(self._receive(wire.LENGTH.size, _START_S))
+        if length > wire.GREETING_BYTES:
+            raise ForkServerGone("the fork server's greeting is none")
+        greeting: dict[str, Any] = json.loads(self._receive(length, _ANSWER_S))
         if "error" in greeting:
             raise EvaluatorError(f"the fork server could not start:\n{greeting['error']}")
         return greeting
 
-    def _receive(self, n: int) -> bytes:
-        try:
-            data = self._control.recv(n, socket.MSG_WAITALL)
-        except OSError:
-            data = b""
+    def _receive(self, n: int, patience_s: float) -> bytes:
+        """The fork server's next `n` bytes. Raises `ForkServerGone` if they are not all there in time."""
+        data, deadline = b"", time.monotonic() + patience_s
+        with contextlib.suppress(OSError):
+            while len(data) < n and (left := deadline - time.monotonic()) > 0:
+                self._control.settimeout(left)
+                part = self._control.recv(n - len(data))
+                if not part:
+                    break
+                data += part
         if len(data) != n:
-            raise ForkServerGone("the fork server is gone")
+            raise ForkServerGone("the fork server is gone, or silent")
         return data
 
 
 def _start() -> tuple[subprocess.Popen[bytes], socket.socket]:
     """An environment made from nothing: no variable of the trusted process reaches a worker."""
     ours, theirs = socket.socketpair()
+    ours.settimeout(_ANSWER_S)
     environment = {"LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"} | dict.fromkeys(_ONE_THREAD, "1")
     environment |= {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     command = [sys.executable, "-s", "-P", "-B", str(_BOOT), str(theirs.fileno())]

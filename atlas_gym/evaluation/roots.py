@@ -1,27 +1,65 @@
-"""What a confined worker may read: the interpreter, the installed packages and the system's libraries."""
+"""What may be read while a program's imports are met: the standard library, numpy, scipy, torch, libraries.
+
+No folder of installed packages is among it as a whole: this package's own expert programs may lie there.
+Once the program itself runs, it opens nothing at all (`seccomp.program_filter`).
+"""
 
 import os
 import sys
 import sysconfig
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from atlas_gym.evaluation.hidden_streams import secret_path
+from atlas_gym.sandbox.imports import PACKAGES
 
-_SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/urandom")
-_PACKAGE_FOLDERS = ("site-packages", "dist-packages")
+_DEVICES = ("/etc/ld.so.cache", "/dev/null", "/dev/urandom")
+_LIBRARY_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
+_THIS_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def read_roots() -> list[str]:
     """The folders and files, links resolved, below which workers may read.
 
-    Raises `RuntimeError` if the secret of the hidden streams would be among them.
+    Raises `RuntimeError` if the secret of the hidden streams, or this package, would be among them.
     """
-    candidates = {*_SYSTEM, f"{sys.base_prefix}/lib", f"{sys.prefix}/lib"}
-    candidates |= {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
-    candidates |= {p for p in sys.path if os.path.basename(p) in _PACKAGE_FOLDERS}
+    candidates = {*_DEVICES, *_standard_library(), *_installed(), *_shared_libraries()}
     roots = sorted({os.path.realpath(c) for c in candidates if os.path.exists(c)})
-    secret = Path(os.path.realpath(secret_path()))
-    exposing = [root for root in roots if secret.is_relative_to(root)]
-    if exposing:
-        raise RuntimeError(f"the secret {secret} lies below {exposing[0]}, which programs may read: move it")
+    for private, what in (
+        (Path(os.path.realpath(secret_path())), "the secret"),
+        (_THIS_PACKAGE, "this package"),
+    ):
+        exposing = [root for root in roots if private.is_relative_to(root)]
+        if exposing:
+            raise RuntimeError(
+                f"{what}, {private}, lies below {exposing[0]}, which programs may read: move it"
+            )
     return roots
+
+
+def _standard_library() -> Iterator[str]:
+    for name in ("stdlib", "platstdlib"):
+        folder = sysconfig.get_path(name)
+        if os.path.isdir(folder):
+            yield from (e.path for e in os.scandir(folder) if not e.name.endswith("-packages"))
+
+
+def _installed() -> Iterator[str]:
+    """The libraries' folders, and those with the shared objects that came with them."""
+    for name in PACKAGES:
+        spec = find_spec(name)
+        if spec is not None and spec.origin is not None:
+            place = Path(spec.origin)
+            yield str(place.parent if spec.submodule_search_locations else place)
+            if spec.submodule_search_locations:
+                yield str(place.parents[1] / f"{name}.libs")
+
+
+def _shared_libraries() -> Iterator[str]:
+    """What extension modules of the standard library link to; files, since packages may lie beside them."""
+    triplet = sysconfig.get_config_var("MULTIARCH") or ""
+    folders = {*_LIBRARY_FOLDERS, *(f"{folder}/{triplet}" for folder in _LIBRARY_FOLDERS)}
+    for folder in sorted({*folders, f"{sys.base_prefix}/lib"}):
+        if os.path.isdir(folder):
+            yield from (e.path for e in os.scandir(folder) if ".so" in e.name and e.is_file())

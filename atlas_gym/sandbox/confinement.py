@@ -6,7 +6,7 @@
 | no_new_privs | fork server | no set-uid program can give powers back |
 | landlock | fork server, worker | reads only below the roots, no TCP, no signals or ptrace to others |
 | rlimits | worker | memory, CPU time, file size 0, no new processes, few descriptors, no core dump |
-| seccomp | worker | the system calls of `seccomp.worker_filter` only |
+| seccomp | worker | only the system calls of `seccomp.import_filter`, then of `seccomp.program_filter` |
 
 A layer that the machine does not give is left out and its reason kept. Whether the rest is enough is not
 decided here: `probe` reports what really holds, and the evaluator compares that with its minimum.
@@ -49,25 +49,33 @@ class Confinement:
         self._wanted = wanted
         self._read_roots = read_roots
         self._address_space = 0
-        self._filter: Filter | None = None
+        self._filters: list[Filter] = []
         self._in_landlock = False
 
     def enter(self) -> None:
         """Confine the fork server and prepare what its workers put on. Call it once, after all imports."""
         self._prepare("rlimits", self._note_address_space)
-        self._prepare("seccomp", self._compile_filter)  # imports, so it goes before Landlock
+        self._prepare("seccomp", self._compile_filters)  # imports, so it goes before Landlock
         self._prepare("capabilities", drop_capabilities)
         self._prepare("no_new_privs", lambda: _prctl(_PR_SET_NO_NEW_PRIVS, 1))
         self._prepare("landlock", self._enter_landlock)
 
     def confine_worker(self, memory_mb: int, cpu_s: int) -> None:
-        """Confine the calling worker for good. Raises if a prepared layer cannot be put on."""
+        """Confine the calling worker for good. Raises if a prepared layer cannot be put on.
+
+        It can still read below the roots, which importing needs; `seal` ends that.
+        """
         if self._address_space:
             _set_limits(self._address_space + memory_mb * 2**20, cpu_s)
         if self._in_landlock:
             _enter_own_domain()
-        if self._filter is not None:
-            self._filter.load()
+        if self._filters:
+            self._filters[0].load()
+
+    def seal(self) -> None:
+        """From here on the calling worker can open and look up no file. Call it before the program runs."""
+        if self._filters:
+            self._filters[1].load()
 
     def _prepare(self, layer: str, put_on: Callable[[], None]) -> None:
         if layer not in self._wanted:
@@ -92,16 +100,17 @@ class Confinement:
             rules.restrict()
         self._in_landlock = True
 
-    def _compile_filter(self) -> None:
+    def _compile_filters(self) -> None:
         from seccompy import supported
 
-        from atlas_gym.sandbox.seccomp import worker_filter
+        from atlas_gym.sandbox.seccomp import import_filter, program_filter
 
         if not supported():
             raise OSError("this kernel has no seccomp filters")
-        rules = worker_filter()
-        _ = rules.program  # compiled here, once, rather than in every worker
-        self._filter = rules
+        filters = [import_filter(), program_filter()]
+        for rules in filters:
+            _ = rules.program  # compiled here, once, rather than in every worker
+        self._filters = filters
 
 
 def die_with_parent() -> None:

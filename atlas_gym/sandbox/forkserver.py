@@ -12,6 +12,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -25,12 +26,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from atlas_gym.sandbox import probe, wire, worker
+from atlas_gym.sandbox import imports, probe, wire, worker
 from atlas_gym.sandbox.confinement import Confinement, refuse_debuggers
 
 _LIKELY_IMPORTS = """
-    bisect collections copy dataclasses enum functools heapq itertools json math operator random re statistics
-    typing warnings numpy.linalg numpy.random
+    bisect collections contextlib copy dataclasses decimal enum fractions functools heapq itertools json math
+    operator random re statistics string time typing warnings encodings.ascii encodings.idna
+    numpy.fft numpy.lib.stride_tricks numpy.linalg numpy.ma numpy.polynomial numpy.random scipy
 """
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes per unit of `ru_maxrss`."""
@@ -100,8 +102,10 @@ class ForkServer:
             self._spawn(number, *descriptors)
         elif operation == wire.ARM:
             self._arm(number, seconds)
-        else:
+        elif operation == wire.KILL:
             self._kill(number)
+        else:
+            return False
         return True
 
     def _spawn(self, number: int, read_fd: int, write_fd: int) -> None:
@@ -159,7 +163,7 @@ class ForkServer:
 
     def _send_exit(self, number: int, status: int, killed: int, cpu_s: float, peak: int) -> None:
         with contextlib.suppress(BrokenPipeError):  # the next poll sees the closed socket
-            self._control.sendall(wire.EXITED.pack(number, status, killed, cpu_s, peak))
+            self._control.sendall(wire.EXITED.pack(wire.EXIT_MARK, number, status, killed, cpu_s, peak))
 
 
 def _kill_group(pid: int) -> None:
@@ -171,7 +175,7 @@ def _kill_group(pid: int) -> None:
 
 def main(control_fd: int, stub_packages: Callable[[str, Path], None]) -> None:
     """Be the fork server on this control socket, until it closes; `stub_packages` is `boot`'s."""
-    control = socket.socket(fileno=control_fd)
+    control = _only_descriptor(control_fd)
     config = _receive_json(control)
     try:
         stub_packages(config["driver"], Path(config["driver_file"]))
@@ -183,6 +187,20 @@ def main(control_fd: int, stub_packages: Callable[[str, Path], None]) -> None:
     server.run()
 
 
+def _only_descriptor(control_fd: int) -> socket.socket:
+    """The control socket as the first descriptor after the standard ones, whatever number it came with.
+
+    From here on every descriptor of this process and of its workers lies below `DESCRIPTORS`, so that a
+    worker which closes all of those closes all there are.
+    """
+    first = 3
+    if control_fd != first:
+        os.dup2(control_fd, first, inheritable=False)
+        os.close(control_fd)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (worker.DESCRIPTORS, worker.DESCRIPTORS))
+    return socket.socket(fileno=first)
+
+
 def _prepare(control: socket.socket, config: dict[str, Any]) -> tuple[ForkServer, dict[str, Any]]:
     sys.path.extend(p for p in config["path"] if p not in sys.path)
     serve = _import_all(config["driver"], config["torch"])
@@ -190,6 +208,8 @@ def _prepare(control: socket.socket, config: dict[str, Any]) -> tuple[ForkServer
     refuse_debuggers()
     confinement = Confinement(config["layers"], config["read_roots"])
     confinement.enter()
+    if "landlock" in config["layers"]:
+        imports.hide_other_packages()
     held, resident = probe.held_layers(confinement)
     layers = [layer for layer in held if layer in config["layers"]]
     gc.collect()

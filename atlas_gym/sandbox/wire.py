@@ -17,9 +17,11 @@ SPAWN, ARM, KILL = 1, 2, 3
 """Fork a worker; start its clock (seconds from now); kill it."""
 REQUEST = struct.Struct("<BxxxId")
 """Trusted process -> fork server: operation, worker number, seconds (ARM only)."""
-EXITED = struct.Struct("<IiBxxxdQ")
-"""Fork server -> trusted process: worker number, wait status, who killed it, CPU seconds, peak bytes."""
-NOT_KILLED, KILLED_BY_WATCHDOG, KILLED_ON_REQUEST = 0, 1, 2
+EXITED = struct.Struct("<4sIiBxxxdQ")
+"""Fork server -> trusted process: EXIT_MARK, worker number, wait status, who killed it, CPU seconds, peak bytes."""
+EXIT_MARK = b"exit"
+"""Opens every report: a single stray byte in the stream is seen at the next one."""
+NOT_KILLED, KILLED_BY_WATCHDOG, KILLED_ON_REQUEST = KILLERS = 0, 1, 2
 """Whether the fork server had a hand in a worker's end."""
 FORK_FAILED = -1
 """Wait status that stands for a worker that could not be forked."""
@@ -27,6 +29,8 @@ WORKER_NOT_READY = 97
 """Exit code of a worker that failed before it let the program in: a fault of ours, not the program's."""
 LENGTH = struct.Struct("<I")
 """Both ways on the control socket, once each at the start: length of the JSON text that follows."""
+GREETING_BYTES = 2**20
+"""The longest JSON text that either side takes."""
 
 START = struct.Struct("<IIiIII")
 """Trusted process -> worker, once: memory in MiB, CPU seconds, core (-1: any), error characters, lengths of

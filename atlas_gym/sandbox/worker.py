@@ -1,8 +1,9 @@
 """The worker: one forked process that runs one program and is then gone.
 
 `run` is entered right after the fork. It keeps the channel and nothing else of the fork server's
-descriptors, reads the limits, puts the layers on, says READY, and only then compiles the program. From
-there on nothing in this process is trusted: the program may replace any function of this file.
+descriptors, reads the limits, puts the layers on, says READY, and only then compiles the program, meets its
+imports and gives up files altogether. From there on nothing in this process is trusted: the program may
+replace any function of this file.
 """
 
 import os
@@ -18,9 +19,11 @@ import numpy as np
 
 from atlas_gym.sandbox import failure
 from atlas_gym.sandbox.confinement import Confinement, die_with_parent
+from atlas_gym.sandbox.imports import import_ahead
 from atlas_gym.sandbox.wire import DATA, READY, READY_TAG, START, write_all
 
-_DESCRIPTORS = 256
+DESCRIPTORS = 256
+"""No descriptor of the fork server is as high."""
 _USUAL_REQUEST = 8192
 """Requests up to this long arrive in one read."""
 _DATA_TAG = bytes([DATA])
@@ -83,12 +86,24 @@ class Program:
     def __init__(self, source: str, function: str) -> None:
         self._source = source
         self._function = function
-        self._code: types.CodeType | None = None
+        self._code: types.CodeType
+        self._failure: BaseException | None = None
+
+    def prepare(self) -> None:
+        """Compile the program and import what it imports. Runs nothing of it; `load` raises what went wrong.
+
+        Not earlier: a worker that ends before the task has spoken to it would look as if it had crashed.
+        """
+        try:
+            self._code = self._compile()
+            import_ahead(self._code)
+        except (failure.InvalidProgram, MemoryError, SystemExit) as error:
+            self._failure = error
 
     def load(self) -> Callable[..., Any]:
-        """Run the program in a fresh namespace and return its entry function."""
-        if self._code is None:
-            self._code = self._compile()
+        """Run the prepared program in a fresh namespace and return its entry function."""
+        if self._failure is not None:
+            raise self._failure
         module = types.ModuleType(failure.PROGRAM_NAME)
         vars(module).update(prebound_names())
         sys.modules[module.__name__] = module  # dataclasses and the like look their module up
@@ -128,8 +143,11 @@ def run(read_fd: int, write_fd: int, serve: Callable[..., None], confinement: Co
     _fix_randomness()
     confinement.confine_worker(memory_mb, cpu_s)
     pipe.send_raw(READY.pack(READY_TAG, os.getpid()))
+    program = Program(source, function)
     try:
-        serve(Program(source, function).load, pipe)
+        program.prepare()
+        confinement.seal()
+        serve(program.load, pipe)
     except BaseException as error:  # noqa: BLE001 - whatever the program raises is its verdict
         pipe.send_raw(failure.error_frame(error, source, error_chars))
         os._exit(1)
@@ -147,7 +165,7 @@ def _leave_the_fork_server(read_fd: int, write_fd: int) -> None:
     for kept in sorted((read_fd, write_fd)):
         os.closerange(low, kept)
         low = kept + 1
-    os.closerange(low, _DESCRIPTORS)
+    os.closerange(low, DESCRIPTORS)
 
 
 def _settle_on(core: int) -> None:

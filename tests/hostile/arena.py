@@ -1,5 +1,7 @@
 """Runs the whole catalogue in one environment, confined, several attacks at a time."""
 
+import contextlib
+import os
 import queue
 import threading
 from dataclasses import dataclass, field, replace
@@ -11,6 +13,8 @@ from tests.hostile.scene import Scene
 
 LANES = 4
 """Many attacks only wait for their limit, so more lanes than cores."""
+OPEN_FILES = 500
+"""So that the descriptors of fork servers and workers begin above this number."""
 
 
 @dataclass
@@ -41,7 +45,14 @@ def attacks_on(seat: Seat) -> tuple[Attack, ...]:
 
 
 def run(seat: Seat, lanes: int = LANES) -> Record:
-    """Evaluate every attack; each lane has its own evaluator and scene."""
+    """Evaluate every attack; each lane has its own evaluator and scene. The process has many files open."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(OPEN_FILES):
+            stack.enter_context(open(os.devnull))
+        return _run(seat, lanes)
+
+
+def _run(seat: Seat, lanes: int) -> Record:
     record, waiting = Record(), queue.SimpleQueue[Attack]()
     for attack in attacks_on(seat):
         waiting.put(attack)

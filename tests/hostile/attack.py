@@ -9,7 +9,12 @@ from atlas_gym.evaluation import Status
 
 REFUSED = frozenset({Status.VIOLATION})
 FAILED = frozenset(set(Status) - {Status.OK})
-ANY = frozenset(Status)
+HARMLESS = frozenset({Status.OK})
+SLOW = frozenset({Status.OK, Status.TIMEOUT})
+"""Harmless, and maybe too slow for its limit on a busy machine."""
+ERROR = frozenset({Status.ERROR})
+TIMEOUT = frozenset({Status.TIMEOUT})
+CRASHED = frozenset({Status.CRASHED})
 BOAST = "GOTCHA-7f3a"
 """What a program says when it got away with something. Spelt in hexadecimal in the program's own text."""
 
@@ -47,7 +52,7 @@ class Attack:
     """For the report."""
     code: str
     """Body of `attack(*arguments)`. What it returns, unless None, is the program's answer."""
-    statuses: frozenset[Status] = ANY
+    statuses: frozenset[Status] = HARMLESS
     """The statuses in which it may end."""
     when: str = "first"
     """`load`: while the program is loaded; `first`: in the first call; `always`: in every call."""

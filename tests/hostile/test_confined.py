@@ -44,6 +44,7 @@ def test_catalogue_has_every_kind_of_attack():
         "memory and time",
         "output and messages",
         "files",
+        "marks for other programs",
         "network",
         "hostile losses",
     }

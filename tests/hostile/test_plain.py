@@ -1,10 +1,13 @@
 """The suite can fail: against a plain `exec` in the evaluator's process most attacks succeed."""
 
 import json
+import platform
 import subprocess
 import sys
 
 import pytest
+
+from tests.hostile.catalogue import marks
 
 
 def achieved(env_id: str) -> dict[str, list[str]]:
@@ -25,3 +28,5 @@ def test_most_attacks_succeed_without_confinement(env_id):
     assert "stopped or killed a process" in found["kill another process"]
     assert "took the evaluator down" in found["os._exit with success"]
     assert "hung the evaluator" in found["an endless loop"]
+    if platform.machine() == "x86_64":
+        assert [attack.name for attack in marks.ATTACKS if not found[attack.name]] == []

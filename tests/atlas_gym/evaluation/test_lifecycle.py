@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from atlas_gym.evaluation import ConfinedEvaluator, InfrastructureError
+from atlas_gym.evaluation import ConfinedEvaluator, InfrastructureError, handles
+from atlas_gym.sandbox import wire
 from tests.atlas_gym.evaluation.processes import alive, descendants, die_out, open_descriptors
 from tests.atlas_gym.evaluation.toy import HONEST, ToyTask
 
@@ -159,3 +161,64 @@ def test_a_forgotten_evaluator_leaves_nothing():
     gc.collect()
     assert alive(processes) == set()
     assert open_descriptors() == descriptors
+
+
+SCAN = """
+import fcntl
+found = []
+for descriptor in range(2000):
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_GETFD)
+        found.append(descriptor)
+    except OSError:
+        pass
+raise ValueError(found)
+"""
+
+
+@pytest.mark.parametrize("inheritable", [False, True])
+def test_a_worker_holds_its_pipes_and_nothing_else_however_many_files_are_open(inheritable):
+    open_files = [os.open(os.devnull, os.O_RDONLY) for _ in range(500)]
+    for descriptor in open_files:
+        os.set_inheritable(descriptor, inheritable)
+    try:
+        with ConfinedEvaluator() as evaluator:
+            detail = evaluator.evaluate(SCAN, TASK).detail
+    finally:
+        for descriptor in open_files:
+            os.close(descriptor)
+    held = [int(number) for number in detail.partition("[")[2].rstrip("]").split(",")]
+    assert held[:3] == [0, 1, 2]
+    assert len(held) == 5, detail
+
+
+def test_a_fork_server_that_falls_silent_is_replaced(evaluator, monkeypatch):
+    evaluator.evaluate(HONEST, TASK)
+    (silent,) = evaluator._servers.values()
+    os.kill(silent.pid, signal.SIGSTOP)
+    monkeypatch.setattr(handles, "_ANSWER_S", 0.5)
+    assert evaluator.evaluate(HONEST, TASK).ok
+    assert silent not in evaluator._servers.values()
+
+
+@pytest.mark.parametrize(
+    "said", [b"\0", bytes(200), b"x" + wire.EXITED.pack(wire.EXIT_MARK, 1, 0, 0, 0.1, 1)]
+)
+def test_what_a_fork_server_cannot_have_said_is_its_death(evaluator, monkeypatch, said):
+    evaluator.evaluate(HONEST, TASK)
+    (server,) = evaluator._servers.values()
+    monkeypatch.setattr(handles, "_ANSWER_S", 0.5)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, monkeypatch.context() as patch:
+        patch.setattr(server, "_control", ours)
+        theirs.sendall(said)
+        with pytest.raises(handles.ForkServerGone):
+            server.wait(server._last_number)
+
+
+def test_a_request_that_is_none_ends_the_fork_server(evaluator):
+    evaluator.evaluate(HONEST, TASK)
+    (server,) = evaluator._servers.values()
+    server.request(99, 0)
+    assert die_out({server.pid})
+    assert evaluator.evaluate(HONEST, TASK).ok

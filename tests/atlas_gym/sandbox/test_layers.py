@@ -8,7 +8,10 @@ import errno
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
+import gymnasium
+import numpy as np
 import pytest
 
 from atlas_gym.evaluation import ConfinedEvaluator, ConfinementError, hidden_streams, roots
@@ -89,13 +92,21 @@ def test_no_layer_that_is_claimed_but_not_held_passes(monkeypatch):
         evaluator.evaluate(HONEST, ToyTask())
 
 
-def test_the_secret_may_not_lie_where_programs_can_read(monkeypatch, tmp_path):
-    packages = tmp_path / "site-packages"
-    packages.mkdir()
-    monkeypatch.syspath_prepend(packages)
-    monkeypatch.setattr(roots, "secret_path", lambda: packages / "state" / "secret")
-    with pytest.raises(RuntimeError, match="lies below"):
+def test_the_secret_may_not_lie_where_programs_can_read(monkeypatch):
+    monkeypatch.setattr(roots, "secret_path", lambda: Path(np.__file__).parent / "secret")
+    with pytest.raises(RuntimeError, match=r"the secret, .*, lies below"):
         roots.read_roots()
+
+
+def test_this_package_may_not_lie_where_programs_can_read(monkeypatch):
+    monkeypatch.setattr(roots, "_THIS_PACKAGE", Path(np.__file__).parent / "atlas_gym")
+    with pytest.raises(RuntimeError, match=r"this package, .*, lies below"):
+        roots.read_roots()
+
+
+def test_no_folder_of_packages_is_readable_as_a_whole():
+    packages = {Path(np.__file__).resolve().parents[1], Path(gymnasium.__file__).resolve().parent}
+    assert not [root for root in roots.read_roots() for folder in packages if folder.is_relative_to(root)]
 
 
 def test_neither_home_nor_project_nor_temporary_files_are_readable():

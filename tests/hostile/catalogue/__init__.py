@@ -1,7 +1,18 @@
 """All attacks that make sense in every environment."""
 
 from tests.hostile.attack import Attack
-from tests.hostile.catalogue import answers, channel, files, limits, network, processes, replicas, state, text
+from tests.hostile.catalogue import (
+    answers,
+    channel,
+    files,
+    limits,
+    marks,
+    network,
+    processes,
+    replicas,
+    state,
+    text,
+)
 
 ATTACKS: tuple[Attack, ...] = (
     *state.ATTACKS,
@@ -12,5 +23,6 @@ ATTACKS: tuple[Attack, ...] = (
     *limits.ATTACKS,
     *text.ATTACKS,
     *files.ATTACKS,
+    *marks.ATTACKS,
     *network.ATTACKS,
 )

@@ -1,11 +1,11 @@
 """Answers that are none: not finite, out of range, objects with evil methods, nothing at all."""
 
-from tests.hostile.attack import ANY, FAILED, Attack
+from tests.hostile.attack import ERROR, FAILED, HARMLESS, Attack
 
 _CATEGORY = "evil answers and objects"
 
 
-def _attack(name, code, statuses=ANY, when="always"):
+def _attack(name, code, statuses=HARMLESS, when="always"):
     return Attack(name, _CATEGORY, code, statuses, when)
 
 
@@ -29,6 +29,7 @@ ATTACKS = (
             __array__ = lambda self, *a, **k: np.full(3, 1e9)
         return Best()
         """,
+        ERROR,
     ),
     _attack(
         "an integer with an evil index",
@@ -46,6 +47,7 @@ ATTACKS = (
             __float__ = lambda self: float('nan')
         return Evil(0)
         """,
+        HARMLESS | ERROR,
     ),
     _attack(
         "an object whose conversion never ends",

@@ -1,11 +1,11 @@
 """Speaking on the channel oneself: forged answers, noise, pickles, silence."""
 
-from tests.hostile.attack import ANY, FAILED, Attack
+from tests.hostile.attack import CRASHED, ERROR, FAILED, HARMLESS, REFUSED, TIMEOUT, Attack
 
 _CATEGORY = "forging the channel"
 _EVERY_FD = """
         import fcntl
-        for descriptor in range(256):
+        for descriptor in range(4096):
             try:
                 {act}
             except (OSError, ValueError):
@@ -13,7 +13,7 @@ _EVERY_FD = """
 """
 
 
-def _attack(name, code, statuses=ANY, when="first"):
+def _attack(name, code, statuses=HARMLESS, when="first"):
     return Attack(name, _CATEGORY, code, statuses, when)
 
 
@@ -26,10 +26,12 @@ ATTACKS = (
     _attack(
         "forged answers ahead of time",
         _on_every_descriptor("os.write(descriptor, bytes(4096))"),
+        REFUSED,
     ),
     _attack(
         "one forged byte",
         _on_every_descriptor("os.write(descriptor, b'\\0')"),
+        REFUSED,
     ),
     _attack(
         "a forged error with escape sequences",
@@ -62,7 +64,7 @@ ATTACKS = (
             def __reduce__(self):
                 return (os.system, (f'touch {MARKER}',))
         data = pickle.dumps(Pickled())
-        for descriptor in range(3, 256):
+        for descriptor in range(3, 4096):
             try:
                 os.write(descriptor, data)
                 os.write(descriptor, len(data).to_bytes(8, 'little') + data)
@@ -75,19 +77,20 @@ ATTACKS = (
         "a flood on every descriptor",
         """
         flood = bytes(1 << 16)
-        for descriptor in range(3, 256):
+        for descriptor in range(3, 4096):
             try:
                 for _ in range(100):
                     os.write(descriptor, flood)
             except OSError:
                 pass
         """,
+        REFUSED | TIMEOUT,
     ),
-    _attack("every descriptor closed", "os.closerange(0, 256)", FAILED),
+    _attack("every descriptor closed", "os.closerange(0, 4096)", FAILED),
     _attack(
         "the channel read in the driver's stead",
         """
-        for descriptor in range(3, 256):
+        for descriptor in range(3, 4096):
             try:
                 os.read(descriptor, 1 << 20)
             except OSError:
@@ -104,7 +107,7 @@ ATTACKS = (
         "requests to the fork server and the pool",
         """
         import struct
-        for descriptor in range(3, 256):
+        for descriptor in range(3, 4096):
             try:
                 with socket.socket(fileno=os.dup(descriptor)) as control:
                     control.send(struct.pack('<BxxxId', 1, 1, 0.0))
@@ -119,11 +122,13 @@ ATTACKS = (
         genuine = os.write
         os.write = lambda descriptor, data: genuine(descriptor, bytes(len(data) + 7))
         """,
+        ERROR,
         when="load",
     ),
     _attack(
         "the driver's receiving replaced",
         "os.readv = lambda descriptor, buffers: len(buffers[0])",
+        CRASHED,
         when="load",
     ),
     _attack(
@@ -136,6 +141,7 @@ ATTACKS = (
                 type(pipe).send = lambda self, payload: None
             frame = frame.f_back
         """,
+        TIMEOUT,
     ),
     _attack(
         "answers for a while, then silence",
@@ -145,6 +151,7 @@ ATTACKS = (
             while True:
                 time.sleep(60)
         """,
+        TIMEOUT,
         when="always",
     ),
 )

@@ -1,7 +1,7 @@
 """Memory and time: using more than allowed, refusing to stop, raising the limits."""
 
 from atlas_gym.evaluation import Status
-from tests.hostile.attack import ANY, FAILED, Attack
+from tests.hostile.attack import FAILED, HARMLESS, Attack
 
 _CATEGORY = "memory and time"
 _OUT_OF_MEMORY = frozenset({Status.MEMORY, Status.CRASHED})
@@ -34,7 +34,7 @@ ATTACKS = (
                 break
         if len(DONE) == 100_000: boast('a gigabyte')
         """,
-        ANY,
+        HARMLESS,
     ),
     _attack(
         "memory from C",
@@ -124,7 +124,7 @@ ATTACKS = (
                 pass
             if resource.getrlimit(number) != before: boast(name)
         """,
-        ANY,
+        HARMLESS,
     ),
     _attack(
         "take precedence over others",
@@ -138,7 +138,7 @@ ATTACKS = (
                 pass
         if 'did it' in DONE: boast('precedence')
         """,
-        ANY,
+        HARMLESS,
     ),
     _attack("memory and time at once", "while True: DONE.append(bytearray(1 << 20))", FAILED),
 )

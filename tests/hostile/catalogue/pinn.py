@@ -1,13 +1,13 @@
 """Losses that are none, or worse: for environments whose programs return a torch tensor with a gradient."""
 
 from atlas_gym.evaluation import Status
-from tests.hostile.attack import ANY, FAILED, REFUSED, Attack
+from tests.hostile.attack import CRASHED, FAILED, HARMLESS, REFUSED, Attack
 
 _CATEGORY = "hostile losses"
 _HONEST = "arguments[0].pow(2).mean()"
 
 
-def _attack(name, code, statuses=ANY, when="always"):
+def _attack(name, code, statuses=HARMLESS, when="always"):
     return Attack(name, _CATEGORY, code, statuses, when)
 
 
@@ -61,6 +61,7 @@ ATTACKS = (
     _attack(
         "its arguments resized",
         "for vector in arguments[:3]: vector.data = torch.zeros(10 ** 6)",
+        REFUSED,
     ),
     _attack(
         "hooks on its arguments",
@@ -73,6 +74,7 @@ ATTACKS = (
     _attack(
         "torch.autograd.grad replaced",
         "torch.autograd.grad = lambda *a, **k: tuple(torch.full((50,), 1e300) for _ in range(3))",
+        REFUSED,
         when="load",
     ),
     _attack(
@@ -85,8 +87,12 @@ ATTACKS = (
     _attack("a graph that grows for ever", f"DONE.append(sum(DONE[-3:]) + {_HONEST})\nreturn DONE[-1]"),
     _attack("a huge tensor", "DONE.append(torch.ones(1 << 27))", frozenset({Status.MEMORY}), when="first"),
     _attack("save by torch", "torch.save(torch.ones(3), MARKER)", FAILED, when="first"),
-    _attack("load a pickle by torch", "torch.load(CANARY_FILE, weights_only=False)", REFUSED, when="first"),
-    _attack("threads by torch", "torch.set_num_threads(8)\ntorch.ones(1000, 1000) @ torch.ones(1000, 1000)"),
+    _attack("load a pickle by torch", "torch.load(CANARY_FILE, weights_only=False)", FAILED, when="first"),
+    _attack(
+        "threads by torch",
+        "torch.set_num_threads(8)\ntorch.ones(1000, 1000) @ torch.ones(1000, 1000)",
+        CRASHED,
+    ),
     _attack(
         "compile an extension",
         "import torch.utils.cpp_extension as e\ne.load_inline('x', 'int f() {return 1;}', functions=['f'])",

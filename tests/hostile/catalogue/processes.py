@@ -1,6 +1,6 @@
 """Processes and signals: children, programs, threads, killing others and oneself."""
 
-from tests.hostile.attack import ANY, FAILED, REFUSED, Attack
+from tests.hostile.attack import ERROR, FAILED, HARMLESS, REFUSED, Attack
 from tests.hostile.scene import ORPHAN_SECONDS
 
 _CATEGORY = "processes and signals"
@@ -25,7 +25,7 @@ ATTACKS = (
                 pass
         if 'forked' in DONE: boast('forked')
         """,
-        ANY,
+        HARMLESS,
     ),
     _attack(
         "a daemon that outlives the evaluation",
@@ -38,7 +38,7 @@ ATTACKS = (
         """,
     ),
     _attack("subprocess", f"import subprocess\nsubprocess.Popen(['sleep', '{ORPHAN_SECONDS}'])"),
-    _attack("os.system", "if os.system(f'touch {MARKER}') == 0: boast('a shell')", ANY),
+    _attack("os.system", "if os.system(f'touch {MARKER}') == 0: boast('a shell')", HARMLESS),
     _attack("posix_spawn", f"os.posix_spawn('/bin/sleep', ['sleep', '{ORPHAN_SECONDS}'], {{}})"),
     _attack("become another program", "os.execv('/bin/sh', ['sh', '-c', f'touch {MARKER}'])"),
     _attack(
@@ -53,6 +53,7 @@ ATTACKS = (
         child.start()
         child.join()
         """,
+        ERROR,
     ),
     _attack(
         "clone by system call",
@@ -63,7 +64,7 @@ ATTACKS = (
             os._exit(0)
         if child > 0: boast('cloned')
         """,
-        ANY,
+        HARMLESS,
     ),
     _attack(
         "a thread", "threading.Thread(target=time.sleep, args=(30,), daemon=True).start()\nboast('a thread')"
@@ -89,7 +90,7 @@ ATTACKS = (
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.syscall(234, DECOY, DECOY, 9) == 0: boast('killed')
         """,
-        ANY,
+        HARMLESS,
     ),
     _attack(
         "have the kernel signal another process",
@@ -102,7 +103,7 @@ ATTACKS = (
             except OSError:
                 pass
         """,
-        ANY,
+        HARMLESS,
     ),
     _attack("look whether another process is there", "os.kill(DECOY, 0)\nboast('it is')"),
     _attack("stop itself", "signal.raise_signal(signal.SIGSTOP)", FAILED),
@@ -118,6 +119,6 @@ ATTACKS = (
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.prctl(1, 0, 0, 0, 0) == 0: boast('will not die with its parent')
         """,
-        ANY,
+        HARMLESS,
     ),
 )

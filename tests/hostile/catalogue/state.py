@@ -1,11 +1,11 @@
 """Forging scores: reading hidden state, replacing what computes the score, rewriting the past."""
 
-from tests.hostile.attack import ANY, FAILED, REFUSED, Attack
+from tests.hostile.attack import CRASHED, ERROR, FAILED, HARMLESS, REFUSED, SLOW, Attack
 
 _CATEGORY = "hidden state and forged scores"
 
 
-def _attack(name, code, statuses=ANY, when="first"):
+def _attack(name, code, statuses=HARMLESS, when="first"):
     return Attack(name, _CATEGORY, code, statuses, when)
 
 
@@ -31,6 +31,7 @@ ATTACKS = (
             if found is not None:
                 return found
         """,
+        SLOW,
         when="always",
     ),
     _attack(
@@ -153,6 +154,7 @@ ATTACKS = (
         for name in ('sum', 'max', 'min', 'abs', 'float', 'len'):
             setattr(builtins, name, lambda *a, **k: -1e9)
         """,
+        HARMLESS | CRASHED,
         when="load",
     ),
     _attack(
@@ -188,6 +190,7 @@ ATTACKS = (
                     frame.f_globals[name] = lambda *a, **k: 1e9
             frame = frame.f_back
         """,
+        ERROR,
     ),
     _attack(
         "rewrite its arguments",

@@ -1,7 +1,7 @@
 """Output and messages: floods, control sequences, exceptions that fight back."""
 
 from atlas_gym.evaluation import Status
-from tests.hostile.attack import ANY, FAILED, Attack
+from tests.hostile.attack import FAILED, HARMLESS, SLOW, Attack
 
 _CATEGORY = "output and messages"
 _ERROR = frozenset({Status.ERROR})
@@ -12,13 +12,13 @@ def _attack(name, code, statuses=FAILED, when="first"):
 
 
 ATTACKS = (
-    _attack("a flood of output", "for _ in range(200): print('x' * 100_000)", ANY),
+    _attack("a flood of output", "for _ in range(200): print('x' * 100_000)", HARMLESS),
     _attack(
         "a flood on the error stream",
         "for _ in range(200): sys.stderr.write('x' * 100_000); os.write(2, b'y' * 100_000)",
-        ANY,
+        HARMLESS,
     ),
-    _attack("a flood of warnings", "import warnings\nfor i in range(20_000): warnings.warn(str(i))", ANY),
+    _attack("a flood of warnings", "import warnings\nfor i in range(20_000): warnings.warn(str(i))", SLOW),
     _attack("a huge message", "raise ValueError('x' * 10_000_000)", _ERROR),
     _attack("control sequences", "raise ValueError('\\x1b[2J\\x1b]0;owned\\x07\\x00\\u202e\\u2028')", _ERROR),
     _attack("text without a UTF-8 form", "raise ValueError('\\ud800\\udfff' * 100)", _ERROR),

@@ -18,7 +18,16 @@ from trainers.loop.exploration import ExplorationSettings, Explorer
 from trainers.store.store import RunStore
 
 START = "import math\n\n\ndef f(x):\n    a = 1\n    b = 2\n    return a * x + b\n"
-SPEC = ProgramTask("Toy-v0", "f", "def f(x):", "import math\n", "Make f large.", {"named": START}, -10.0)
+
+
+class Toy(ProgramTask):
+    """Make f large."""
+
+    start = START
+    floor = -9.0
+
+
+SPEC = Toy()
 SETTINGS = ExplorationSettings(islands=3, samples=4, groups=2)
 ROUNDS = 6
 
