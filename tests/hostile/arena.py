@@ -41,8 +41,9 @@ class Record:
 
 
 def attacks_on(seat: Seat) -> tuple[Attack, ...]:
-    """What works on this machine of the general catalogue and of what is meant for this environment."""
-    return tuple(attack for attack in (*ATTACKS, *seat.attacks) if attack.works_here)
+    """What of the general catalogue can do anything here, and what is meant for this environment."""
+    general = (attack for attack in ATTACKS if attack.runs <= seat.runs)
+    return tuple(attack for attack in (*general, *seat.attacks) if attack.works_here)
 
 
 @contextlib.contextmanager

@@ -59,6 +59,8 @@ class Attack:
     """`load`: while the program is loaded; `first`: in the first call; `always`: in every call."""
     machine: str = ""
     """The architecture whose call numbers it uses; it is skipped on others. Empty: any."""
+    runs: int = 1
+    """How many runs of the program in one evaluation it takes to do anything."""
 
     @property
     def works_here(self) -> bool:
@@ -90,6 +92,8 @@ class Seat:
     """Attacks that achieve nothing against those plain calls, by name, beyond `catalogue.unconfined`; and why."""
     prelude: str = ""
     """Further imports."""
+    runs: int = 2
+    """Runs of the program in one evaluation, at least."""
     margin: float = 0.0
     """By how much a score must exceed the honest one to count as forged."""
     attacks: tuple[Attack, ...] = field(default=(), repr=False)

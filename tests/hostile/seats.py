@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-import gymnasium
 import numpy as np
 
 import atlas_gym
 from atlas_gym.evaluation import Limits
 from atlas_gym.tasks.bandit.bare import play_bare
+from atlas_gym.tasks.registry import BUILT_IN
 from tests.atlas_gym.evaluation import toy
 from tests.hostile.attack import Seat
 from tests.hostile.catalogue import pinn
@@ -96,13 +96,34 @@ def burgers() -> Seat:
     )
 
 
+def task_seat(env_id: str, answer: str, *, runs: int = 2, **constants: int) -> Seat:
+    """A task whose programs answer `answer`, as its start from scratch does."""
+    spec = atlas_gym.make_task(env_id)
+    return Seat(
+        env_id=env_id,
+        task=replace(atlas_gym.make_task(env_id, seed=3, **constants), limits=LIMITS),
+        function=spec.function,
+        signature=spec.signature.partition("(")[2].rpartition(")")[0],
+        answer=answer,
+        honest=spec.starts["scratch"],
+        runs=runs,
+    )
+
+
+ROW = "(np.column_stack([(np.arange(n) + 0.5) / n, np.full(n, 0.5)]), np.full(n, 0.5 / n) * (1 - 1e-12))"
+
 SEATS: dict[str, Callable[[], Seat]] = {
     "toy": lambda: TOY,
     "ATLAS-Bandit-v0": bandit,
     "ATLAS-Burgers-v0": burgers,
+    "ATLAS-BinPacking-v0": lambda: task_seat(
+        "ATLAS-BinPacking-v0", "-np.arange(len(bins), dtype=float)", items=60, count=3
+    ),
+    "ATLAS-TSP-v0": lambda: task_seat("ATLAS-TSP-v0", "-distances[current, unvisited]", cities=12, count=3),
+    "ATLAS-CirclePacking-v0": lambda: task_seat("ATLAS-CirclePacking-v0", ROW, runs=1),
 }
 
 
 def registered_ids() -> list[str]:
-    """Every environment of this package that Gymnasium knows."""
-    return sorted(name for name in gymnasium.registry if name.startswith("ATLAS-"))
+    """Every environment of this package."""
+    return list(BUILT_IN)

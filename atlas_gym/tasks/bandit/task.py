@@ -115,7 +115,7 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     """
 
     function = "policy"
-    start = {name: without_docstring(experts.__name__, expert) for name, expert in STARTS.items()}  # noqa: RUF012
+    start = {name: without_docstring(experts.__name__, expert) for name, expert in STARTS.items()}
     experts = experts.experts()
     initial = STARTS["named"]
     templates = (templates.SW_LINUCB, templates.DISCOUNTED_LINUCB)

@@ -137,7 +137,7 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
     """
 
     function = "pinn_loss_strategy"
-    start = {name: without_docstring(experts.__name__, expert) for name, expert in STARTS.items()}  # noqa: RUF012
+    start = {name: without_docstring(experts.__name__, expert) for name, expert in STARTS.items()}
     controls = experts.controls()
     experts = experts.experts()
     initial = STARTS["named"]

@@ -82,7 +82,7 @@ def test_a_file_that_is_no_text_is_named(tmp_path, capsys):
 
 
 def test_unknown_environments_are_named(capsys):
-    assert main(["evaluate", "ATLAS-TSP-v0", "kalman"]) == 2
+    assert main(["evaluate", "ATLAS-Nothing-v0", "kalman"]) == 2
     assert "there are ATLAS-Bandit-v0" in capsys.readouterr().err
 
 

@@ -39,10 +39,15 @@ pytestmark = pytest.mark.filterwarnings("error")
 QUICK = {
     "ATLAS-Bandit-v0": {"horizon": 60, "replicas": 2},
     "ATLAS-Burgers-v0": {"steps": 4, "replicas": 1, "n_residual": 50},
+    "ATLAS-BinPacking-v0": {"items": 60, "count": 5},
+    "ATLAS-TSP-v0": {"cities": 12, "count": 3},
+    "ATLAS-CirclePacking-v0": {"n": 10},
 }
 """Constants that make one evaluation take milliseconds; an environment without an entry fails."""
 
 IDS = list(BUILT_IN)
+ONE_PROBLEM = {"ATLAS-CirclePacking-v0"}
+"""Environments that draw nothing: every seed of every split is the same problem."""
 SAME_STEP = {"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}
 
 
@@ -128,7 +133,7 @@ def test_another_seed_and_another_split_give_another_score(env_id):
             env.reset(seed=seed)
             scores.add(env.step(program)[1])
         env.close()
-    assert len(scores) == 4
+    assert len(scores) == (1 if env_id in ONE_PROBLEM else 4)
 
 
 def test_info_has_the_same_keys_at_reset_success_and_failure(env_id):

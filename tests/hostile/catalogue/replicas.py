@@ -11,7 +11,7 @@ _COUNT = """
 
 
 def _attack(name, code, statuses=HARMLESS, when="load"):
-    return Attack(name, _CATEGORY, _COUNT + code, statuses, when)
+    return Attack(name, _CATEGORY, _COUNT + code, statuses, when, runs=2)
 
 
 ATTACKS = (

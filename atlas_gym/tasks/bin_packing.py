@@ -1,0 +1,244 @@
+"""ATLAS-BinPacking-v0: a program ranks the open bins for every item that arrives.
+
+The published heuristics see what they saw where they were found: bins with room for the item, oldest first, and an
+empty one behind them (more empty ones change none of their choices).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from atlas_gym.evaluation.result import Judgement
+from atlas_gym.tasks.calls import Calls
+from atlas_gym.tasks.program_task import ProgramTask
+
+
+def avoid_waste(item, bins):
+    """Best fit that avoids gaps of some sizes"""
+    smallest = 3.0
+    largest = 20.0
+    penalty = 10.0
+    gap = bins - item
+    wasted = (gap > smallest) & (gap < largest)
+    scores = -gap - penalty * wasted
+    return scores
+
+
+def avoid_waste_inlined(item, bins):
+    """Best fit that avoids gaps of some sizes, its constants written into the formulas"""
+    gap = bins - item
+    wasted = (gap > 3.0) & (gap < 20.0)
+    return -gap - 10.0 * wasted
+
+
+def first_fit(item, bins):
+    """First fit: the oldest bin that has room"""
+    scores = -np.arange(len(bins), dtype=float)
+    return scores
+
+
+def best_fit(item, bins):
+    """Best fit: the fullest bin that has room"""
+    return item - bins
+
+
+def funsearch_or(item, bins):
+    """What FunSearch found for the OR library's items (Romera-Paredes et al. 2024, figure 6)"""
+    tightest = np.argmin(bins)
+    scores = 1000.0 - bins * (bins - item)
+    scores[tightest] = scores[tightest] * item - (bins[tightest] - item) ** 4
+    return scores
+
+
+def funsearch_weibull(item, bins):
+    """What FunSearch found for Weibull items (Romera-Paredes et al. 2024, supplement)"""
+    terms = (bins - bins.max()) ** 2 / item + bins**2 / item**2 + bins**2 / item**3
+    signed = np.where(bins > item, -terms, terms)
+    return signed - np.concatenate([[0.0], signed[:-1]])
+
+
+def no_waste(item, bins):
+    """Best fit, but rather a new bin than a gap that few items fill (tuned by hand)"""
+    gap = bins - item
+    return -gap - 200.0 * ((gap > 3.0) & (gap < 29.0))
+
+
+def leave_room(item, bins):
+    """Fill a bin to the brim, or leave room for a typical item, or open a new bin (tuned by hand)"""
+    gap = bins - item
+    scores = np.where(gap < 29.0, -1000.0 - gap, -np.abs(gap - 42.0))
+    return np.where(gap <= 3.0, 1000.0 - gap, scores)
+
+
+class OnlineBinPacking(ProgramTask, id="ATLAS-BinPacking-v0"):
+    """
+    ## Description
+    Items of random sizes arrive one by one and must be put into bins of a fixed capacity, at once and for good. A
+    program ranks the bins that an item fits into; the environment puts it where the program says and counts the bins.
+    This is the problem of FunSearch (Romera-Paredes et al., Nature 2024) and EvoTune (Šurina et al. 2025).
+
+    >>> import gymnasium as gym
+    >>> import atlas_gym
+    >>> env = gym.make("ATLAS-BinPacking-v0", items=60, count=2)
+    >>> observation, info = env.reset(seed=0)
+    >>> program = "def priority(item, bins):\\n    return item - bins\\n"
+    >>> observation, reward, terminated, truncated, info = env.step(program)
+    >>> info["status"], terminated, -0.3 < reward <= 0
+    ('ok', True, True)
+    >>> env.close()
+
+    ## Action Space
+    `Source(65536)`: the text of a Python module that defines `priority(item, bins)`.
+
+    | Argument  | Content                                                                                     |
+    |-----------|---------------------------------------------------------------------------------------------|
+    | `item`    | size of the next item, a float                                                              |
+    | `bins`    | float64 array (n,): room left in the bins that it fits into, oldest first, a new one last   |
+    | returns   | array (n,): the item goes into the bin with the highest number, the first of equal ones     |
+
+    ## Observation Space
+    `Source`: the task in words, the best program so far (or one to start from) and, after a step, the feedback on the
+    last program: how much room its bins were left with, or the error it raised.
+
+    ## Rewards
+    The score of a sequence is 1 − bins used / L1, where L1 = ⌈Σ sizes / capacity⌉ is a lower bound on the bins of any
+    packing; the reward is the mean over the sequences, at most 0. No online rule reaches 0. −0.5 counts as useless, a
+    program that fails gets −1.5.
+
+    ## Starting State
+    `reset(seed=s)` draws `count` sequences of `items` sizes, whole numbers. The same seed gives the same sequences
+    under the same `ATLAS_GYM_SECRET`; the held-out ones follow the same law and share none.
+
+    ## Episode End
+    After `turns` programs, by default one, the episode is terminated. It is never truncated.
+
+    ## Arguments
+
+    | Keyword       | Default     | Meaning                                                                           |
+    |---------------|-------------|-----------------------------------------------------------------------------------|
+    | `preset`      | `"default"` | `default`, `or_library` (uniform sizes, capacity 150), `weibull_5k` (FunSearch's) |
+    | `law`         | `"weibull"` | of sizes: Weibull (shape 3, scale 45), or `uniform` from 20 to 100                |
+    | `capacity`    | 100         | of a bin                                                                          |
+    | `items`       | 1000        | in a sequence                                                                     |
+    | `count`       | 5           | sequences per evaluation                                                          |
+    | `limits`      | `Limits()`  | wall-clock and CPU time, memory, source and error length                          |
+    | `turns`       | 1           | programs per episode                                                              |
+    | `split`       | `"train"`   | or `held_out`, for confirmation: other instances                                  |
+    | `start`       | `"named"`   | program shown first; or `inlined`, `scratch`                                      |
+    | `task_seed`   | None        | pose this task in every episode                                                   |
+    | `confinement` | `"default"` | or `unconfined`, or the layers that must be achieved                              |
+    | `render_mode` | None        | `ansi`, `rgb_array`                                                               |
+
+    ## Version History
+    * v0: initial version
+    """
+
+    function = "priority"
+    start = {"named": avoid_waste, "inlined": avoid_waste_inlined, "scratch": first_fit}
+    experts = (best_fit, funsearch_or, funsearch_weibull, no_waste, leave_room)
+    floor = -0.5
+    metrics = ("bins", "mean_gap")
+    presets = {
+        "default": {},
+        "or_library": {"law": "uniform", "capacity": 150},
+        "weibull_5k": {"items": 5000, "count": 1},
+    }
+
+    law: Literal["weibull", "uniform"] = "weibull"
+    capacity: int = 100
+    items: int = 1000
+    count: int = 5
+
+    def __post_init__(self) -> None:
+        if self.law not in ("weibull", "uniform"):
+            raise ValueError(f"law is {self.law!r}; it must be 'weibull' or 'uniform'")
+        if min(self.capacity, self.items, self.count) < 1:
+            raise ValueError("capacity, items and count must be at least 1")
+
+    def instances(self, rng: np.random.Generator) -> Iterable[np.ndarray]:
+        """`count` sequences of sizes (items,): whole numbers from 1 to the capacity."""
+        return [self._sizes(rng) for _ in range(self.count)]
+
+    def _sizes(self, rng: np.random.Generator) -> np.ndarray:
+        weibull = self.law == "weibull"
+        sizes = 45.0 * rng.weibull(3.0, self.items) if weibull else rng.integers(20, 101, self.items)
+        return np.clip(np.round(sizes), 1.0, self.capacity)
+
+    def score_all(self, calls: Calls, instances: Sequence[np.ndarray]) -> Sequence[Judgement]:
+        """All sequences in lockstep: one exchange for each arrival."""
+        runs = [calls.start() for _ in instances]
+        packings = [_Packing(self.capacity, self.items) for _ in instances]
+        for arrivals in zip(*(sizes.tolist() for sizes in instances), strict=True):
+            places = [packing.places(item) for packing, item in zip(packings, arrivals, strict=True)]
+            questions = [
+                (run, (item, packing.room[fitting]))
+                for run, item, packing, fitting in zip(runs, arrivals, packings, places, strict=True)
+            ]
+            answers = calls.ask_all(questions)
+            for packing, item, fitting, answer in zip(packings, arrivals, places, answers, strict=True):
+                packing.put(item, int(fitting[answer.array(len(fitting)).argmax()]))
+        return [self._judgement(sizes, p) for sizes, p in zip(instances, packings, strict=True)]
+
+    def _judgement(self, sizes: np.ndarray, packing: "_Packing") -> Judgement:
+        bound = l1_bound(sizes, self.capacity)
+        room = packing.room[: packing.used]
+        low, middle, high = np.quantile(room, (0.25, 0.5, 0.75))
+        diagnosis = (
+            f"{packing.used} bins where {bound} would hold the total size. Room left in a bin at the end: "
+            f"quartiles {low:g}, {middle:g} and {high:g} of {self.capacity}; {np.mean(room == 0):.0%} are full."
+        )
+        metrics = {"bins": float(packing.used), "mean_gap": float(room.mean())}
+        return Judgement(1.0 - packing.used / bound, metrics, diagnosis, {"room": room})
+
+    def describe(self) -> str:
+        """The task in words; the law of the sizes stays for the program to find out."""
+        return _WORDS.format(capacity=self.capacity, items=self.items, count=self.count)
+
+    def observe(self, rng: np.random.Generator) -> Sequence[str]:
+        """What sizes arrive, from a sequence of the same law."""
+        sizes = self._sizes(rng)
+        quantiles = ", ".join(f"{q:g}" for q in np.quantile(sizes, (0.05, 0.25, 0.5, 0.75, 0.95)))
+        return (
+            f"observed sizes: mean {sizes.mean():.1f}, smallest {sizes.min():g}, largest {sizes.max():g}, "
+            f"5, 25, 50, 75 and 95 % quantiles {quantiles}; the capacity is {self.capacity}",
+        )
+
+    def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
+        """How much room the bins of the worst sequence were left with."""
+        axes.hist(traces["room"], bins=min(50, self.capacity), range=(0, self.capacity))
+        axes.set(xlabel="room left in a bin", ylabel="bins")
+
+
+_WORDS = """\
+Items arrive one by one and must be put into bins of capacity {capacity} at once, for good. Use as few bins as possible.
+
+    item: size of the next item, a float.
+    bins: float64 array, room left in the bins that the item fits into: the open ones, oldest first, then a new one.
+    Returns an array of the same length: the item goes into the bin with the highest number.
+
+It is called for {items} items in turn, in each of {count} sequences. The score is minus the share of bins used beyond
+total size / capacity: higher is better, 0 is perfect. A gap that no later item fills is lost, and so is room in bins
+that are opened too early."""
+
+
+def l1_bound(sizes: np.ndarray, capacity: int) -> int:
+    """⌈Σ sizes / capacity⌉, which no packing of these whole numbers goes below (Martello and Toth 1990)."""
+    return int(-(-int(sizes.sum()) // capacity))
+
+
+class _Packing:
+    """The bins of one sequence."""
+
+    def __init__(self, capacity: int, items: int) -> None:
+        self.room = np.full(items + 1, float(capacity))
+        """Left in each bin, in the order of opening; those never opened lie behind."""
+        self.used = 0
+
+    def places(self, item: float) -> np.ndarray:
+        """The bins that an item fits into, the first new one last."""
+        return (self.room[: self.used + 1] >= item).nonzero()[0]
+
+    def put(self, item: float, place: int) -> None:
+        self.room[place] -= item
+        self.used = max(self.used, place + 1)

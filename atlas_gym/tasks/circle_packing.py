@@ -1,0 +1,283 @@
+"""ATLAS-CirclePacking-v0: a program places circles in the unit square, the sum of their radii as large as can be.
+
+Whether circles overlap is decided by rational arithmetic on the very floats that the program returned. A tolerance,
+however small, would be a gift that adds up over all pairs, and that programs learn to take.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from atlas_gym.evaluation.result import Judgement, Limits
+from atlas_gym.tasks.calls import Program
+from atlas_gym.tasks.program_task import ProgramTask
+
+
+def rings(n):
+    """One circle in the middle, a ring around it and the others along the walls"""
+    inner = 0.3
+    outer = 0.7
+    members = 8
+    first = 2 * np.pi * np.arange(members) / members
+    second = 2 * np.pi * np.arange(n - 1 - members) / max(1, n - 1 - members)
+    ring = 0.5 + inner * np.column_stack([np.cos(first), np.sin(first)])
+    walls = 0.5 + outer * np.column_stack([np.cos(second), np.sin(second)])
+    centers = np.clip(np.concatenate([[[0.5, 0.5]], ring, walls])[:n], 0.01, 0.99)
+    gaps = np.sqrt(((centers[:, None] - centers) ** 2).sum(-1)) + 9 * np.eye(n)
+    radii = np.minimum(np.minimum(centers, 1 - centers).min(axis=1), gaps.min(axis=1) / 2)
+    return centers, radii * (1 - 1e-12)
+
+
+def rings_inlined(n):
+    """One circle in the middle, a ring around it and the others along the walls, constants in the formulas"""
+    first = 2 * np.pi * np.arange(8) / 8
+    second = 2 * np.pi * np.arange(n - 9) / max(1, n - 9)
+    ring = 0.5 + 0.3 * np.column_stack([np.cos(first), np.sin(first)])
+    walls = 0.5 + 0.7 * np.column_stack([np.cos(second), np.sin(second)])
+    centers = np.clip(np.concatenate([[[0.5, 0.5]], ring, walls])[:n], 0.01, 0.99)
+    gaps = np.sqrt(((centers[:, None] - centers) ** 2).sum(-1)) + 9 * np.eye(n)
+    radii = np.minimum(np.minimum(centers, 1 - centers).min(axis=1), gaps.min(axis=1) / 2)
+    return centers, radii * (1 - 1e-12)
+
+
+def row(n):
+    """All circles in one row"""
+    x = (np.arange(n) + 0.5) / n
+    centers = np.column_stack([x, np.full(n, 0.5)])
+    radii = np.full(n, 0.5 / n)
+    return centers, radii * (1 - 1e-12)
+
+
+def grid(n):
+    """A square grid, and small circles in holes of it"""
+    side = math.isqrt(n)
+    radius = 0.5 / side
+    places = radius * (2 * np.arange(side) + 1)
+    centers = np.array([(x, y) for x in places for y in places])
+    holes = np.array([(x + radius, y + radius) for x in places for y in places if max(x, y) < 1 - 2 * radius])
+    left = n - len(centers)
+    if left > len(holes):  # a finer grid, not full
+        side += 1
+        radius, places = 0.5 / side, (2 * np.arange(side) + 1) * 0.5 / side
+        centers = np.array([(x, y) for x in places for y in places])[:n]
+        return centers, np.full(n, radius * (1 - 1e-12))
+    radii = np.concatenate([np.full(len(centers), radius), np.full(left, radius * (np.sqrt(2) - 1))])
+    return np.concatenate([centers, holes[:left].reshape(-1, 2)]), radii * (1 - 1e-12)
+
+
+slsqp = '''"""Centres and radii together by sequential quadratic programming (Kraft 1988) from shaken grids."""
+
+import numpy as np
+from scipy.optimize import minimize
+
+
+def pack(n):
+    rng = np.random.default_rng(1)
+    side = int(np.ceil(np.sqrt(n)))
+    places = (np.arange(side) + 0.5) / side
+    spots = np.array([(x, y) for x in places for y in places])
+    best = None
+    for _ in range(2):
+        chosen = spots[np.sort(rng.permutation(len(spots))[:n])]
+        centers = np.clip(chosen + 0.05 * rng.standard_normal((n, 2)), 0.05, 0.95)
+        found = optimised(centers, n)
+        if best is None or found[1].sum() > best[1].sum():
+            best = found
+    return best
+
+
+def optimised(centers, n):
+    i, j = np.triu_indices(n, 1)
+    pair, each = np.arange(len(i)), np.arange(n)
+
+    def slack(v):
+        x, y, r = v.reshape(3, n)
+        apart = np.hypot(x[i] - x[j], y[i] - y[j]) - r[i] - r[j]
+        return np.concatenate([apart, x - r, y - r, 1 - x - r, 1 - y - r])
+
+    def slope(v):
+        x, y, r = v.reshape(3, n)
+        apart = np.hypot(x[i] - x[j], y[i] - y[j])
+        rows = np.zeros((len(i) + 4 * n, 3 * n))
+        for place, axis in ((0, x), (n, y)):
+            rows[pair, place + i] = (axis[i] - axis[j]) / apart
+            rows[pair, place + j] = -rows[pair, place + i]
+        rows[pair, 2 * n + i] = rows[pair, 2 * n + j] = -1
+        rows[len(i) :, 2 * n :] = -np.tile(np.eye(n), (4, 1))
+        for wall, (place, sign) in enumerate(((0, 1), (n, 1), (0, -1), (n, -1))):
+            rows[len(i) + wall * n + each, place + each] = sign
+        return rows
+
+    found = minimize(
+        lambda v: -v[2 * n :].sum(),
+        np.concatenate([*centers.T, np.full(n, 0.05)]),
+        jac=lambda v: np.repeat([0.0, 0.0, -1.0], n),
+        constraints={"type": "ineq", "fun": slack, "jac": slope},
+        bounds=[(0, 1)] * (3 * n),
+        method="SLSQP",
+        options={"maxiter": 80},
+    ).x
+    radii = found[2 * n :] + min(0, slack(found).min()) - 1e-12
+    return found[: 2 * n].reshape(2, n).T, np.maximum(0, radii)
+'''
+
+
+class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
+    """
+    ## Description
+    A program places n circles in the unit square, none reaching into another or beyond the edge, with as large a sum
+    of radii as it can. This is problem B.12 of AlphaEvolve (Novikov et al. 2025) and an example of OpenEvolve and
+    ShinkaEvolve; there is one problem for all seeds.
+
+    >>> import gymnasium as gym
+    >>> import atlas_gym
+    >>> env = gym.make("ATLAS-CirclePacking-v0", n=2, best_known=0.5858)
+    >>> observation, info = env.reset(seed=0)
+    >>> program = "def pack(n):\\n    return [[0.25, 0.25], [0.75, 0.75]], [0.25, 0.25]\\n"
+    >>> observation, reward, terminated, truncated, info = env.step(program)
+    >>> info["status"], terminated, round(reward, 4)
+    ('ok', True, -0.0858)
+    >>> env.close()
+
+    ## Action Space
+    `Source(65536)`: the text of a Python module that defines `pack(n)`.
+
+    | Argument | Content                                                    |
+    |----------|------------------------------------------------------------|
+    | `n`      | number of circles                                          |
+    | returns  | centres, an array (n, 2), and radii, an array (n,), floats |
+
+    ## Observation Space
+    `Source`: the task in words, the best program so far (or one to start from) and, after a step, the feedback on the
+    last program: the sum of its radii, how many circles touch nothing, or which two overlap and by how much.
+
+    ## Rewards
+    The sum of the radii minus the best known, `best_known`: 2.6359 for 26 circles (AlphaEvolve 2.63586; ShinkaEvolve,
+    Lange et al. 2025, 2.63598). A reward above 0.0001 would be a discovery. A packing is feasible or not, exactly: the
+    numbers returned are taken as the rational numbers that they are, so r = 1 − x may be too large by a rounding.
+    Subtract 1e-12. −2.6359 counts as useless; a program that fails, or whose circles overlap, gets −3.6359.
+
+    ## Starting State
+    Nothing is drawn: seeds and splits differ in nothing but the seed of the program's own random generators.
+
+    ## Episode End
+    After `turns` programs, by default one, the episode is terminated. It is never truncated.
+
+    ## Arguments
+
+    | Keyword       | Default            | Meaning                                                  |
+    |---------------|--------------------|----------------------------------------------------------|
+    | `preset`      | `"default"`        | `default`, `circles_32` (best known 2.937, AlphaEvolve)  |
+    | `n`           | 26                 | number of circles                                        |
+    | `best_known`  | 2.6359             | sum of radii that is worth 0; to be given with another n |
+    | `limits`      | 30 s, else as ever | programs that optimise need seconds                      |
+    | `turns`       | 1                  | programs per episode                                     |
+    | `split`       | `"train"`          | or `held_out`, for confirmation: other instances         |
+    | `start`       | `"named"`          | program shown first; or `inlined`, `scratch`             |
+    | `task_seed`   | None               | pose this task in every episode                          |
+    | `confinement` | `"default"`        | or `unconfined`, or the layers that must be achieved     |
+    | `render_mode` | None               | `ansi`, `rgb_array`                                      |
+
+    ## Version History
+    * v0: initial version
+    """
+
+    function = "pack"
+    start = {"named": rings, "inlined": rings_inlined, "scratch": row}
+    experts = {"grid": grid, "slsqp": slsqp}
+    floor = -2.6359
+    metrics = ("sum_of_radii",)
+    presets = {"default": {}, "circles_32": {"n": 32, "best_known": 2.937}}
+
+    n: int = 26
+    best_known: float = 2.6359
+    limits: Limits = Limits(wall_s=30.0, cpu_s=30.0)
+
+    def __post_init__(self) -> None:
+        if self.n < 1 or not self.best_known > 0:
+            raise ValueError("n must be at least 1 and best_known positive")
+
+    def instances(self, rng: np.random.Generator) -> Iterable[int]:
+        """The one problem."""
+        return [self.n]
+
+    def score(self, program: Program, instance: int) -> Judgement:
+        """One call; the circles are looked at exactly."""
+        answer = program(instance)
+        centers, radii = answer.parts(2)
+        circles = np.column_stack([centers.array((instance, 2)), radii.array(instance)])
+        if found := infeasibility(circles):
+            answer.refuse(found, "circles that stay inside and apart, e.g. with radii smaller by 1e-12")
+        total = math.fsum(circles[:, 2])
+        return Judgement(
+            total - self.best_known, {"sum_of_radii": total}, _account(circles), {"circles": circles}
+        )
+
+    def describe(self) -> str:
+        """The task in words."""
+        return _WORDS.format(n=self.n, best=self.best_known)
+
+    def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
+        """The circles in their square."""
+        from matplotlib.patches import Circle
+
+        for x, y, r in traces["circles"]:
+            axes.add_patch(Circle((x, y), r, alpha=0.4))
+        axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+
+
+_WORDS = """\
+Place {n} circles in the unit square, none overlapping another, with as large a sum of radii as possible.
+
+    n: number of circles, {n}.
+    Returns two values: the centres, an array (n, 2) with coordinates from 0 to 1, and the radii, an array (n,).
+
+The score is the sum of the radii minus {best:g}, the best known: higher is better. Overlaps and edges are checked
+exactly, without any tolerance, so make radii smaller by 1e-12. Circles of different sizes do better than equal ones;
+the radii can be optimised together with the centres, e.g. with scipy.optimize.minimize(method="SLSQP")."""
+
+_TOUCHING = 1e-6
+"""Gap below which circles count as touching, in what is said of them."""
+
+
+def infeasibility(circles: np.ndarray) -> str:
+    """What is wrong with a packing, exactly; empty if nothing is.
+
+    Args:
+        circles: Finite x, y, r of each, (n, 3).
+    """
+    exact = [tuple(map(Fraction, circle)) for circle in circles.tolist()]
+    for k, (x, y, r) in enumerate(exact):
+        if r < 0:
+            return f"circle {k} with a radius below 0"
+        beyond = max(r - x, r - y, x + r - 1, y + r - 1)
+        if beyond > 0:
+            return f"circle {k} beyond the square's edge by {float(beyond):.2g}"
+    for k, other in _close_pairs(circles):
+        (x, y, r), (u, v, s) = exact[k], exact[other]
+        if (x - u) ** 2 + (y - v) ** 2 < (r + s) ** 2:
+            overlap = float(r + s) - math.hypot(float(x - u), float(y - v))
+            return f"circles {k} and {other} overlapping by {f'{overlap:.2g}' if overlap > 0 else 'less than 1e-16'}"
+    return ""
+
+
+def _close_pairs(circles: np.ndarray) -> list[tuple[int, int]]:
+    """Pairs of circles within the square that may overlap: the others are farther apart than floats can err."""
+    x, y, r = circles.T
+    gaps = np.hypot(x[:, None] - x, y[:, None] - y) - r[:, None] - r
+    close = np.argwhere(np.triu(gaps < _TOUCHING, 1))
+    return [(int(k), int(other)) for k, other in close]
+
+
+def _account(circles: np.ndarray) -> str:
+    x, y, r = circles.T
+    gaps = np.hypot(x[:, None] - x, y[:, None] - y) - r[:, None] - r + 9 * np.eye(len(r))
+    walls = np.minimum.reduce([x - r, y - r, 1 - x - r, 1 - y - r])
+    loose = np.flatnonzero(np.minimum(gaps.min(axis=1), walls) > _TOUCHING)
+    return (
+        f"The sum of the radii is {math.fsum(r):.6f}; the smallest is {r.min():.3f}, the largest {r.max():.3f}. "
+        f"{len(loose)} circles touch nothing and could grow. {np.pi * (r**2).sum():.0%} of the square are covered."
+    )

@@ -1,0 +1,125 @@
+"""Evaluations per core-second of the tasks that call programs: confined, and the same scoring with bare calls.
+
+    python -m experiments.benchmarks.tasks --repeats 5
+
+Both score every program that comes with a task on the same instances and must find the same score. Counted is CPU
+time: that of the trusted side, and of the worker that serves the program. Of every figure the least of the repeats is
+shown: another job on the machine only adds. The µs are those of a bare call, scoring included.
+"""
+
+import argparse
+import copy
+import math
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from atlas_gym import make_task
+from atlas_gym.evaluation import ConfinedEvaluator
+from atlas_gym.tasks.answer import Answer
+from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.tasks.registry import BUILT_IN
+
+
+class BareRun:
+    """A program as a plain function, its answers checked like any other's."""
+
+    def __init__(self, program: Any, name: str) -> None:
+        namespace: dict[str, Any] = {"np": np, "math": math}
+        exec(program, namespace)
+        self._function = namespace[name]
+        self._name = name
+        self.calls = 0
+
+    def __call__(self, *arguments: Any) -> Answer:
+        """Call it here."""
+        self.calls += 1
+        return Answer(self._name, self._function(*arguments))
+
+    def keep(self, value: Any) -> Any:
+        """The value itself."""
+        return value
+
+
+class BareCalls:
+    """What a task's `score_all` asks of a conversation, without any."""
+
+    def __init__(self, program: str, name: str) -> None:
+        self._code = compile(program, "<program>", "exec")
+        self._name = name
+        self.runs: list[BareRun] = []
+
+    def start(self) -> BareRun:
+        """A run with module-level variables of its own."""
+        self.runs.append(BareRun(self._code, self._name))
+        return self.runs[-1]
+
+    restart = start
+
+    def ask_all(self, calls: Sequence[tuple[BareRun, Sequence[Any]]]) -> list[Answer]:
+        """One after the other."""
+        return [run(*arguments) for run, arguments in calls]
+
+    def keep(self, value: Any) -> Any:
+        """The value itself."""
+        return value
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the table; returns 0."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.benchmarks.tasks", description=__doc__)
+    parser.add_argument("--repeats", type=int, default=5, help="rounds in which both ways run once")
+    options = parser.parse_args(arguments)
+    table = Table("task", "program", "calls", "µs a call", "bare /s", "confined /s", "ratio")
+    posed = {name: make_task(name, seed=0) for name in BUILT_IN}
+    posed["ATLAS-TSP-v0 guided"] = make_task("ATLAS-TSP-v0", seed=0, preset="guided")
+    with ConfinedEvaluator() as evaluator:
+        for title, task in posed.items():
+            for name in task.programs:
+                table.add_row(
+                    title.removeprefix("ATLAS-"), name, *_row(evaluator, task, name, options.repeats)
+                )
+    Console().print(table)
+    return 0
+
+
+def _row(evaluator: ConfinedEvaluator, task: ProgramTask, name: str, repeats: int) -> list[str]:
+    program = task.programs[name].program
+    task.prepare()
+    instances = list(task.instances(task._stream("instances")))
+    bare, confined = [], []
+    for _ in range(repeats):
+        began = time.thread_time()
+        score, calls = _bare(task, program, copy.deepcopy(instances))
+        bare.append(time.thread_time() - began)
+        began = time.thread_time()
+        evaluation = evaluator.evaluate(program, task)
+        confined.append(time.thread_time() - began + evaluation.cpu_s)
+        if evaluation.score is None or not math.isclose(evaluation.score, score, abs_tol=1e-12):
+            raise ValueError(
+                f"{name} scores {evaluation.score} confined and {score} bare: {evaluation.detail}"
+            )
+    slow, quick = min(confined), min(bare)
+    return [
+        f"{calls}",
+        f"{1e6 * quick / calls:.0f}",
+        f"{1 / quick:.1f}",
+        f"{1 / slow:.1f}",
+        f"{quick / slow:.2f}",
+    ]
+
+
+def _bare(task: ProgramTask, program: str, instances: Sequence[Any]) -> tuple[float, int]:
+    conversation = BareCalls(program, task.function)
+    judged = task.score_all(conversation, instances)
+    scores = [judgement.score for judgement in judged]
+    return float(np.mean(np.maximum(scores, task.floor))), sum(run.calls for run in conversation.runs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
