@@ -111,10 +111,14 @@ def _listed_edits(text: str) -> list[Edit]:
     edits = _object(text).get("edits")
     if not isinstance(edits, list):
         return []
-    pairs = [(e.get("search"), e.get("replace")) if isinstance(e, dict) else (None, None) for e in edits]
-    if not all(isinstance(search, str) and isinstance(replace, str) for search, replace in pairs):
+    return [(_text(edit, "search"), _text(edit, "replace")) for edit in edits]
+
+
+def _text(edit: object, name: str) -> str:
+    text = edit.get(name) if isinstance(edit, dict) else None
+    if not isinstance(text, str):
         raise _Unusable("an edit needs the texts search and replace")
-    return [(search.strip("\n"), replace.strip("\n")) for search, replace in pairs]
+    return text.strip("\n")
 
 
 def _blocks(text: str) -> Iterator[Edit]:

@@ -94,8 +94,8 @@ def total(path: Path) -> dict[str, dict[str, Any]]:
 
 def _read(path: Path) -> dict[str, Spending]:
     found: dict[str, Spending] = {}
-    for model, *request in _lines(path) if path.exists() else ():
-        found[model] = found.get(model, Spending()).plus(*request)
+    for model, prompt, completion, money in _lines(path) if path.exists() else ():
+        found[model] = found.get(model, Spending()).plus(prompt, completion, money)
     return found
 
 
