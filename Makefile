@@ -8,6 +8,7 @@ ARGS   ?=
 BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
 DEV   := $(VENV)/.ready-dev
+DOCS  := $(VENV)/.ready-docs
 SLOW  := $(VENV)/.ready-slow
 # verifiers wants mcp 2, OpenEnv mcp 1: the taskset's test has an environment of its own.
 export VENV_VERIFIERS ?= .venv-verifiers
@@ -17,7 +18,7 @@ VERIFIERS := $(VENV_VERIFIERS)/.ready
 # One thread by default where several processes share two cores; the learner raises it for itself.
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: run test test-all lint bench gallery setup model vllm clean
+.PHONY: run test test-all lint docs bench gallery setup model vllm clean
 .DELETE_ON_ERROR:
 
 run: setup model  ## the main job: evolve bandit programs with the embedded model, resuming what was begun
@@ -31,6 +32,9 @@ test-all: $(SLOW) $(VERIFIERS) model  ## everything, the slow suite included
 
 lint: $(DEV)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+docs: $(DOCS)  ## the documentation's site in build/site; any warning is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
 
 bench: $(DEV) model  ## half an hour: evaluating, training on Burgers, a DPO phase, each beside what one would use instead
 	@$(BIN)/python -m experiments.benchmarks $(ARGS)
@@ -55,8 +59,13 @@ $(DEV): $(READY)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e ".[learn,dev]" -c constraints.txt
 	@touch $@
 
+$(DOCS): $(READY)
+	@echo "Adding what the documentation needs: some seconds."
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e ".[learn,docs]" -c constraints.txt
+	@touch $@
+
 $(SLOW): $(DEV)
-	@echo "Adding what only the slow suite needs: Ray and bitsandbytes, 200 MB."
+	@echo "Adding what only the slow suite needs: Ray, bitsandbytes and what builds the site, 250 MB."
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e ".[learn,dev,slow]" -c constraints.txt
 	@touch $@
 

@@ -1,4 +1,4 @@
-"""Means over seeds with their 95 % confidence intervals.
+"""Means over seeds with their standard errors and 95 % confidence intervals.
 
 Student's t throughout: scores of different seeds are independent and their number is small.
 """
@@ -36,7 +36,7 @@ def mean_interval(values: Sequence[float]) -> Interval:
     """The mean of independent values; ValueError without any."""
     if len(values) == 0:
         raise ValueError("the mean of no values")
-    return Interval(float(np.mean(values)), _half_width(np.asarray(values)))
+    return Interval(float(np.mean(values)), float(half_width(values)))
 
 
 def improvement_interval(scores: Sequence[float], baseline: Sequence[float]) -> Interval:
@@ -49,12 +49,17 @@ def improvement_interval(scores: Sequence[float], baseline: Sequence[float]) -> 
         raise ValueError(f"{len(numerator)} scores, but {len(denominator)} of the baseline")
     ratio = numerator.mean() / denominator.mean()
     residuals = (numerator - ratio * denominator) / denominator.mean()
-    return Interval(1.0 - float(ratio), _half_width(residuals))
+    return Interval(1.0 - float(ratio), float(half_width(residuals)))
 
 
-def _half_width(values: np.ndarray) -> float:
-    n = len(values)
-    if n < 2:
-        return float("nan")
-    quantile = stdtrit(n - 1, 0.5 + CONFIDENCE / 2)
-    return float(quantile * values.std(ddof=1) / np.sqrt(n))
+def standard_error(values: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Of the mean of independent values, along the first axis; NaN for one value only."""
+    found = np.asarray(values, dtype=float)
+    if len(found) < 2:
+        return np.full(found.shape[1:], np.nan)
+    return np.sqrt(found.var(axis=0, ddof=1) / len(found))
+
+
+def half_width(values: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Half the length of the mean's 95 % confidence interval, along the first axis; NaN for one value only."""
+    return stdtrit(max(1, len(values) - 1), 0.5 + CONFIDENCE / 2) * standard_error(values)

@@ -9,6 +9,10 @@ Hypothesis measures no time: a busy machine may pause anywhere, and pytest's own
 
 import os
 import random
+import shutil
+import subprocess
+import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,3 +62,32 @@ def embedded_weights() -> Path:
         return model.resolve_model("embedded")
     except model.ModelMissing as missing:
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with wheel and sdist, built without network."""
+    folder = tmp_path_factory.mktemp("distribution")
+    ignored = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "runs", "wandb", "*.so")
+    shutil.copytree(Path(__file__).parents[1], folder / "source", ignore=ignored)
+    code = (
+        "import sys; from setuptools import build_meta as backend; folder = sys.argv[1]; "
+        "backend.build_sdist(folder); backend.build_wheel(folder)"
+    )
+    build = [sys.executable, "-c", code, str(folder)]
+    subprocess.run(build, cwd=folder / "source", capture_output=True, text=True, check=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def installed_python(distribution: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a fresh virtual environment that holds the wheel; the rest it borrows from here."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    (wheel,) = distribution.glob("*.whl")
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps"]
+    subprocess.run([*install, str(wheel)], check=True)
+    packages = sysconfig.get_path("purelib", vars={"base": str(folder)})
+    (Path(packages) / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python

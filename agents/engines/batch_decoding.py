@@ -1,4 +1,4 @@
-"""One batch of decoding in lanes: a sequence per prompt, a lane per sample (see
+"""One batch of decoding in lanes: a sequence for all prompts that begin alike, a lane per sample (see
 :mod:`agents.engines.hf_transformers`)."""
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from transformers import DynamicCache
 
 from agents.engines import token_sampling
 from agents.engines.engine import Sampling, Stop, cut
+from agents.models.token_trie import token_trie
 from agents.models.tokens import Vocabulary
 
 
@@ -58,11 +59,39 @@ class Lane:
         return cut(text, self.stop)
 
 
+class Trunk:
+    """The prompts of one sequence, and the texts that their samples must not repeat, as one trie.
+
+    The nodes whose logits are wanted stand last, so that those of many sequences end in the same columns.
+    """
+
+    def __init__(self, lanes: Sequence[Lane]) -> None:
+        requests = {lane.request: lane for lane in lanes}
+        trie = token_trie([lane.prompt + (lane.parent or []) for lane in requests.values()])
+        ends = {request: len(lane.prompt) - 1 for request, lane in requests.items()}
+        paths = dict(zip(requests, trie.paths, strict=True))
+        wanted = {node for request, path in paths.items() for node in path[ends[request] :]}
+        order = sorted(range(len(trie.tokens)), key=lambda node: (node in wanted, node))
+        place = {node: index for index, node in enumerate(order)}
+        self.paths = {request: [place[node] for node in path] for request, path in paths.items()}
+        """For each request the places of its prompt's and its parent's tokens."""
+        self.wanted = len(wanted)
+        """How many of the last tokens predict something."""
+        self.tokens = torch.tensor([trie.tokens[node] for node in order])
+        self.positions = torch.tensor([trie.depths[node] for node in order])
+        rows = torch.tensor(order)
+        self.visible = trie.visible()[rows][:, rows]
+        """(N, N) bool, True where a token (row) sees another."""
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
 class LaneBatch:
     """Decodes several requests together, one token per active lane and step."""
 
     def __init__(self, model: Any, vocabulary: Vocabulary, sampling: Sampling, groups: Sequence[list[Lane]]):
-        """``groups`` holds the lanes of each request; all of them stop alike."""
+        """``groups`` holds the lanes of each sequence, which may be of several requests; all of them stop alike."""
         self.model = model
         self.vocabulary = vocabulary
         self.sampling = sampling
@@ -70,6 +99,7 @@ class LaneBatch:
         banned = vocabulary.banned(sampling.banned_text if groups[0][0].stop == "line" else "")
         self._banned = banned.to(model.device)
         self._cache = DynamicCache()
+        self._trunks = [Trunk(group) for group in groups]
         self._lane_count = max(len(group) for group in groups)
         # (sequence, lane, column of the cache): what each lane may look at.
         self._visible = torch.empty(0)
@@ -83,38 +113,36 @@ class LaneBatch:
     @property
     def prompt_tokens(self) -> int:
         """Tokens to be read before the first one is drawn, padding not counted."""
-        return sum(len(group[0].prompt) + len(group[0].parent or []) for group in self.groups)
+        return sum(map(len, self._trunks))
 
     def retire(self, lane: Lane) -> None:
         """Take a finished lane out of the batch."""
         self.groups[lane.group].remove(lane)
 
     def prefill(self) -> list[Lane]:
-        """Read every prompt once and draw each lane's first token; returns the lanes that got one."""
-        prompts = [group[0].prompt for group in self.groups]
-        parents = [group[0].parent or [] for group in self.groups]
-        width, tail = max(map(len, prompts)), max(map(len, parents))
-        tokens = torch.zeros(len(prompts), width + tail, dtype=torch.long)
-        mask = torch.zeros_like(tokens)
-        for row, (prompt, parent) in enumerate(zip(prompts, parents, strict=True)):
-            span = slice(width - len(prompt), width + len(parent))
-            tokens[row, span] = torch.tensor(prompt + parent)
-            mask[row, span] = 1
-        device = self.model.device
-        mask = mask.to(device)
-        logits = self.model(
-            input_ids=tokens.to(device),
-            attention_mask=mask,
-            position_ids=(mask.cumsum(1) - 1).clamp(min=0),
-            past_key_values=self._cache,
-            use_cache=True,
-            logits_to_keep=tail + 1,
-        ).logits
-        for index, group in enumerate(self.groups):
-            self._draw_first(group, logits[index].masked_fill(self._banned, float("-inf")))
-            for lane in group:
-                lane.group = index
-        self._visible = self._what_lanes_see(mask.bool(), width)
+        """Read every beginning once and draw each lane's first token; returns the lanes that got one."""
+        width = max(map(len, self._trunks))
+        tokens = torch.zeros(len(self._trunks), width, dtype=torch.long)
+        positions = torch.zeros_like(tokens)
+        mask = torch.eye(width, dtype=torch.bool).repeat(len(self._trunks), 1, 1)  # padding sees itself
+        for row, trunk in enumerate(self._trunks):
+            span = slice(width - len(trunk), width)
+            tokens[row, span], positions[row, span] = trunk.tokens, trunk.positions
+            mask[row, span, span] = trunk.visible
+        wanted = max(trunk.wanted for trunk in self._trunks)
+        logits = self._forward(tokens, positions, mask, logits_to_keep=wanted)
+        self._visible = torch.zeros(len(self.groups), self._lane_count, width, dtype=torch.bool)
+        for index, (group, trunk) in enumerate(zip(self.groups, self._trunks, strict=True)):
+            first = width - len(trunk)
+            for request in dict.fromkeys(lane.request for lane in group):
+                lanes = [lane for lane in group if lane.request == request]
+                path = torch.tensor(trunk.paths[request]) + first
+                rows = logits[index, path[len(lanes[0].prompt) - 1 :] - (width - wanted)]
+                self._draw_first(lanes, rows.masked_fill(self._banned, float("-inf")))
+                for lane in lanes:
+                    lane.group = index
+                    self._visible[index, self._row_of[lane], path[: len(lane.prompt) + lane.followed]] = True
+        self._visible = self._visible.to(self.model.device)
         return self.active
 
     def step(self) -> list[Lane]:
@@ -132,35 +160,31 @@ class LaneBatch:
             tokens[index, slot] = lane.drawn[-1]
             positions[index, slot] = lane.position
             fresh[index, row, slot] = True
-        logits = self._forward(tokens, positions, rows, fresh)
+        self._visible = torch.cat([self._visible, fresh.to(self.model.device)], dim=-1)
+        columns = rows.to(self.model.device).unsqueeze(-1).expand(-1, -1, self._visible.shape[-1])
+        logits = self._forward(tokens, positions, self._visible.gather(1, columns))
         indices, slots = zip(*where, strict=True)
         self._draw(lanes, logits[list(indices), list(slots)].masked_fill(self._banned, float("-inf")))
         return lanes
 
     def _forward(
-        self, tokens: torch.Tensor, positions: torch.Tensor, rows: torch.Tensor, fresh: torch.Tensor
+        self, tokens: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor, **options: Any
     ) -> torch.Tensor:
+        """Logits at these tokens (B, T), each of which sees the columns of the cache that `mask` (B, T, columns)
+        says."""
         device = self.model.device
-        self._visible = torch.cat([self._visible, fresh.to(device)], dim=-1)
-        columns = self._visible.shape[-1]
-        mask = self._visible.gather(1, rows.to(device).unsqueeze(-1).expand(-1, -1, columns)).unsqueeze(1)
+        mask = mask.to(device).unsqueeze(1)
         if self.model.config._attn_implementation == "eager":  # it adds its mask, SDPA selects by it
             mask = torch.zeros_like(mask, dtype=self.model.dtype).masked_fill(~mask, float("-inf"))
-        return self.model(
+        logits: torch.Tensor = self.model(
             input_ids=tokens.to(device),
             attention_mask=mask,
             position_ids=positions.to(device),
             past_key_values=self._cache,
             use_cache=True,
+            **options,
         ).logits
-
-    def _what_lanes_see(self, mask: torch.Tensor, width: int) -> torch.Tensor:
-        """After the prefill: the prompt, and of the parent's line what the lane follows."""
-        visible = mask.unsqueeze(1).repeat(1, self._lane_count, 1)
-        for index, group in enumerate(self.groups):
-            for lane in group:
-                visible[index, self._row_of[lane], width + lane.followed :] = False
-        return visible
+        return logits
 
     def _drop_finished_sequences(self) -> None:
         keep = [index for index, group in enumerate(self.groups) if group]

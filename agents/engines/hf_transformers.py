@@ -1,10 +1,12 @@
 """Text from any Hugging Face causal language model, many samples of few prompts at a time.
 
-The samples of one prompt do not get a copy of its key/value cache each. They are *lanes* of one sequence:
-every decoding step appends one token per lane to that sequence, and the attention mask lets a lane see the
-prompt and its own tokens only, at restarted positions. The cache then holds each prompt once, which on a CPU
-is what decides the speed. For non-copy decoding the parent's line is part of the shared sequence too: a lane
-that follows it for j tokens sees j of them and needs no steps for them. Lanes leave as they finish.
+Samples do not get a copy of their prompt's key/value cache each. They are *lanes* of one sequence: every
+decoding step appends one token per lane to that sequence, and the attention mask lets a lane see its prompt
+and its own tokens only, at restarted positions. Prompts that begin alike, as those for the edit sites of one
+program do, are branches of the same sequence (`agents.models.token_trie`). The cache then holds each
+beginning once, which on a CPU is what decides the speed. For non-copy decoding the parent's line is part of
+the shared sequence too: a lane that follows it for j tokens sees j of them and needs no steps for them. Lanes
+leave as they finish.
 
 This asks for attention over explicit positions with an explicit mask (SDPA or eager attention, rotary or
 learned positions); recurrent models and flash attention are not supported.
@@ -22,6 +24,7 @@ import torch
 from agents.engines.batch_decoding import Lane, LaneBatch
 from agents.engines.engine import Completion, Generator, OnCompletion, Request, Sampling
 from agents.engines.grouped_attention import grouped_attention
+from agents.models.token_trie import families
 from agents.models.tokens import Vocabulary, encode_continuation, encode_prompt
 
 
@@ -34,7 +37,7 @@ class GenerationTotals:
     unfinished: int = 0
     """Completions cut by their token limit."""
     prompt_tokens: int = 0
-    """Tokens read, each prompt counted once."""
+    """Tokens read, each common beginning counted once."""
     tokens: int = 0
     """Tokens drawn."""
     prefill_s: float = 0.0
@@ -66,8 +69,11 @@ class TransformersGenerator(Generator):
             index: encode_prompt(self.tokenizer, request.prompt) for index, request in enumerate(requests)
         }
         for chunk in self._chunks(requests, prompts):
-            lanes = [self._lanes(index, requests[index], prompts[index]) for index in chunk]
-            sampling = self._sampling(requests[chunk[0]])
+            lanes = [
+                [lane for index in group for lane in self._lanes(index, requests[index], prompts[index])]
+                for group in chunk
+            ]
+            sampling = self._sampling(requests[chunk[0][0]])
             with torch.inference_mode(), grouped_attention(self.model):
                 self._run(LaneBatch(self.model, self._vocabulary, sampling, lanes), on_completion)
 
@@ -76,19 +82,41 @@ class TransformersGenerator(Generator):
 
     def _chunks(
         self, requests: Sequence[Request], prompts: Mapping[int, Sequence[int]]
-    ) -> Iterator[list[int]]:
-        """Indices of requests to be decoded together: alike in end, sampling and length, within the limit."""
+    ) -> Iterator[list[list[int]]]:
+        """Indices of requests to be decoded together, by sequence: alike in end and sampling, within the limit.
+
+        Every step of decoding is as wide for all sequences as for the one with most lanes, so the limit is on
+        sequences times lanes."""
         kinds: dict[tuple[str, Sampling], list[int]] = {}
         for index in prompts:
             kinds.setdefault((requests[index].stop, self._sampling(requests[index])), []).append(index)
         for kind in kinds.values():
-            chunk: list[int] = []
-            for index in sorted(kind, key=lambda i: len(prompts[i])):
-                if chunk and sum(requests[i].n for i in [*chunk, index]) > self._max_lanes:
+            chunk: list[list[int]] = []
+            widest = 0
+            for group, lanes in self._sequences(kind, requests, prompts):
+                if chunk and (len(chunk) + 1) * max(widest, lanes) > self._max_lanes:
                     yield chunk
-                    chunk = []
-                chunk.append(index)
+                    chunk, widest = [], 0
+                chunk.append(group)
+                widest = max(widest, lanes)
             yield chunk
+
+    def _sequences(
+        self, kind: Sequence[int], requests: Sequence[Request], prompts: Mapping[int, Sequence[int]]
+    ) -> list[tuple[list[int], int]]:
+        """Requests whose prompts begin alike, with the number of their samples; alike in width and length first."""
+        found: list[tuple[list[int], int]] = []
+        for family in families([prompts[index] for index in kind]):
+            group: list[int] = []
+            lanes = 0
+            for index in (kind[member] for member in family):
+                if group and lanes + requests[index].n > self._max_lanes:
+                    found.append((group, lanes))
+                    group, lanes = [], 0
+                group.append(index)
+                lanes += requests[index].n
+            found.append((group, lanes))
+        return sorted(found, key=lambda sequence: (sequence[1], len(prompts[sequence[0][-1]])))
 
     def _lanes(self, index: int, request: Request, prompt: Sequence[int]) -> list[Lane]:
         sampling = self._sampling(request)

@@ -177,15 +177,25 @@ class Policy:
 
     @torch.no_grad()
     def mix(self, source: str, target: str, weight: float) -> None:
-        """target ← weight · source + (1 − weight) · target, on A and B each; exact at weight 0 and 1."""
+        """target ← weight · source + (1 − weight) · target; exact at weight 0 and 1.
+
+        What is averaged is the update BA of each matrix, not its factors: A and B of one update can be turned against
+        each other at will, so an average of factors says nothing. The average can have twice the rank; the target
+        keeps the nearest update (least squares) of its own rank.
+        """
         if weight == 0.0:
             return
         if weight == 1.0:
             self.copy(source, target)
             return
-        sources = self.tensors(source)
-        for key, tensor in self.tensors(target).items():
-            tensor.lerp_(sources[key], weight)
+        sources, targets = self.tensors(source), self.tensors(target)
+        for down in [name for name in targets if ".lora_A." in name]:
+            up = down.replace(".lora_A.", ".lora_B.")
+            b = torch.cat([weight * sources[up].detach(), (1 - weight) * targets[up].detach()], dim=1)
+            a = torch.cat([sources[down].detach(), targets[down].detach()])
+            new_b, new_a = _nearest(b, a, rank=len(targets[down]))
+            targets[up].data.copy_(new_b)
+            targets[down].data.copy_(new_a)
 
     def reset(self, name: str, seed: int) -> None:
         """Make the adapter a fresh one, which is the base model: A random (by `seed`), B zero."""
@@ -259,3 +269,12 @@ def _seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
+
+
+def _nearest(b: torch.Tensor, a: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Factors (m, rank) and (rank, n) of the matrix of this rank that is nearest to ``b @ a`` (Eckart and Young)."""
+    q_b, r_b = torch.linalg.qr(b.double())
+    q_a, r_a = torch.linalg.qr(a.double().T)
+    u, sizes, v = torch.linalg.svd(r_b @ r_a.T)  # of the small matrix between the two bases
+    roots = sizes[:rank].sqrt()
+    return (q_b @ u[:, :rank]) * roots, (roots[:, None] * v[:rank]) @ q_a.T

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         ExplorationRequest,
         Failure,
         Patch,
-        Suggestion,
     )
     from agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange, Regression
     from agents.supporters.settings import RoleSettings, Supporters, SupporterSettings, build_supporters
@@ -39,7 +38,6 @@ __all__ = [
     "Regression",
     "RoleSettings",
     "StrategyAdvice",
-    "Suggestion",
     "SupporterCall",
     "SupporterSettings",
     "Supporters",

@@ -48,9 +48,6 @@ def check_constants(case: Case) -> Iterator[Finding]:
         fix = Fix(
             tuple(case.code.replace(member.node, text) for member in group),
             f"{constant.name}: {constant.value} to {text}",
-            constant.name,
-            constant.value,
-            value if isinstance(value, int) else float(text),
         )
         message = _MESSAGES[constant.role].format(name=constant.name, value=constant.value)
         priority = _PRIORITIES[constant.role] / (1 if constant.named else 2)

@@ -1,17 +1,16 @@
 """The exploration supporter: reads one of the agent's programs and says what to try next.
 
-Its advice has three parts: a critique (text that goes into the agent's next prompt), suggestions for the
-program's own hyperparameters, and patches (new candidate programs). Both forms, rules and language model, end
-in the same gate, :func:`admit_patches`: a patch parses, defines the entry function, differs from everything
-tried and is a bounded edit of the agent's program. Suggestions are bounded to a factor of the value that
-stands in the program.
+Its advice has two parts: a critique (text that goes into the agent's next prompt), and patches (new candidate
+programs). Both forms, rules and language model, end in the same gate, :func:`admit_patches`: a patch parses,
+defines the entry function, differs from everything tried and is a bounded edit of the agent's program. Where a
+patch is another value for a constant, that is bounded to a factor of the value that stands in the program.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from agents.supporters.call import Consultation, Key, SupporterCall
@@ -23,7 +22,7 @@ CRITIQUE_CHARS = 800
 """Longest critique, characters."""
 
 REASON_CHARS = 200
-"""Longest reason of a suggestion or patch, characters."""
+"""Longest reason of a patch, characters."""
 
 SUGGESTION_FACTOR = 10.0
 """A suggested value lies within this factor of the current one, either way."""
@@ -68,31 +67,17 @@ class ExplorationRequest:
 
 
 @dataclass(frozen=True)
-class Suggestion:
-    """Another value for a constant of the program."""
-
-    name: str
-    """The constant's name in the program."""
-    current: float
-    """Its value now."""
-    value: float
-    """Its suggested value, within :data:`SUGGESTION_FACTOR` of the current one."""
-    reason: str = ""
-    """Why."""
-
-
-@dataclass(frozen=True)
 class Patch:
     """A new candidate program, a bounded edit of the agent's."""
 
     program: str
     """Complete program text."""
-    program_key: str
-    """Hash of its normalised syntax tree."""
     kind: str
     """What was changed: the rule's name, or ``edit`` or ``suggestion`` for a language model."""
     reason: str = ""
     """Why."""
+    program_key: str = ""
+    """Hash of its normalised syntax tree; empty before it is admitted."""
 
 
 @dataclass(frozen=True)
@@ -101,16 +86,13 @@ class ExplorationAdvice:
 
     critique: str = ""
     """A few plain sentences for the agent's next prompt."""
-    suggestions: tuple[Suggestion, ...] = ()
-    """Other values for the program's constants."""
     patches: tuple[Patch, ...] = ()
     """New candidate programs."""
 
     def summary(self) -> str:
         """The advice in one line, for the record."""
-        changes = ", ".join(f"{s.name} {s.current:g} -> {s.value:g}" for s in self.suggestions)
         patches = "; ".join(f"{p.kind} {p.program_key[:12]}" for p in self.patches)
-        return f"suggestions: {changes or 'none'} | patches: {patches or 'none'} | critique: {self.critique}"
+        return f"patches: {patches or 'none'} | critique: {self.critique}"
 
 
 class ExplorationSupporter(Protocol):
@@ -125,22 +107,10 @@ class ExplorationSupporter(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Draft:
-    """A patch before it is checked."""
-
-    program: str
-    """Complete program text."""
-    kind: str
-    """What was changed."""
-    reason: str
-    """Why."""
-
-
 def admit_patches(
-    request: ExplorationRequest, drafts: Iterable[Draft], bound: EditBound
+    request: ExplorationRequest, drafts: Iterable[Patch], bound: EditBound
 ) -> tuple[Patch, ...]:
-    """The drafts that are new, runnable and bounded edits of the agent's program, in order, at most as many
+    """Those that are new, runnable and bounded edits of the agent's program, in order, at most as many
     as asked for."""
     seen = {program_key(request.program)}
     admitted: list[Patch] = []
@@ -167,12 +137,12 @@ def bounded_value(current: float, proposed: float) -> float | None:
     return None if value == current else value
 
 
-def _admit(request: ExplorationRequest, draft: Draft, bound: EditBound) -> Patch | None:
+def _admit(request: ExplorationRequest, draft: Patch, bound: EditBound) -> Patch | None:
     if not is_plain(draft.program) or not bound.allows(request.program, draft.program):
         return None
     if syntax_error(draft.program, request.function) is not None:
         return None
     key = program_key(draft.program)
-    return (
-        None if key is None else Patch(draft.program, key, draft.kind, one_line(draft.reason, REASON_CHARS))
-    )
+    if key is None:
+        return None
+    return replace(draft, program_key=key, reason=one_line(draft.reason, REASON_CHARS))

@@ -11,10 +11,9 @@ from agents.supporters.edits import EditBound
 from agents.supporters.exploration import (
     CRITIQUE_CHARS,
     REASON_CHARS,
-    Draft,
     ExplorationAdvice,
     ExplorationRequest,
-    Suggestion,
+    Patch,
     admit_patches,
     bounded_value,
 )
@@ -91,42 +90,41 @@ def interpret(request: ExplorationRequest, text: str, bound: EditBound) -> Explo
     code = Code.parse(request.program, request.function)
     accepted = list(_suggestions(code, reply.suggestions[:_MOST_ITEMS]))
     drafts = [*_edited(request.program, reply.patches[:_MOST_ITEMS]), *_with_values(code, accepted)]
-    return ExplorationAdvice(
-        one_line(reply.critique, CRITIQUE_CHARS),
-        tuple(suggestion for _, suggestion in accepted),
-        admit_patches(request, drafts, bound),
-    )
+    return ExplorationAdvice(one_line(reply.critique, CRITIQUE_CHARS), admit_patches(request, drafts, bound))
 
 
-def _edited(program: str, patches: list[PatchReply]) -> Iterator[Draft]:
+Suggested = tuple[Constant, float, str]
+"""A constant of the program, its bounded new value, and why."""
+
+
+def _edited(program: str, patches: list[PatchReply]) -> Iterator[Patch]:
     for patch in patches:
         edited: str | None = program
         for edit in patch.edits[:_MOST_ITEMS]:
             found_once = edited is not None and bool(edit.find.strip()) and edited.count(edit.find) == 1
             edited = edited.replace(edit.find, edit.replace) if edited is not None and found_once else None
         if edited is not None:
-            yield Draft(edited, "edit", patch.reason)
+            yield Patch(edited, "edit", patch.reason)
 
 
-def _suggestions(code: Code | None, replies: list[SuggestionReply]) -> Iterator[tuple[Constant, Suggestion]]:
+def _suggestions(code: Code | None, replies: list[SuggestionReply]) -> Iterator[Suggested]:
     named = {constant.name: constant for constant in constants(code) if constant.named} if code else {}
     for reply in replies:
         constant = named.get(reply.name)
         value = bounded_value(constant.value, reply.value) if constant else None
         if constant is not None and value is not None:
-            reason = one_line(reply.reason, REASON_CHARS)
-            yield constant, Suggestion(constant.name, constant.value, value, reason)
+            yield constant, value, one_line(reply.reason, REASON_CHARS)
 
 
-def _with_values(code: Code | None, accepted: list[tuple[Constant, Suggestion]]) -> Iterator[Draft]:
+def _with_values(code: Code | None, accepted: list[Suggested]) -> Iterator[Patch]:
     """The program with each suggested value, and with all of them."""
     if code is None:
         return
-    splices = [code.replace(constant.node, short(suggestion.value)) for constant, suggestion in accepted]
+    splices = [code.replace(constant.node, short(value)) for constant, value, _ in accepted]
     together = code.apply(tuple(splices)) if len(splices) > 1 else None
     if together is not None:
-        yield Draft(together, "suggestion", "; ".join(suggestion.reason for _, suggestion in accepted))
-    for splice, (_, suggestion) in zip(splices, accepted, strict=True):
+        yield Patch(together, "suggestion", "; ".join(reason for *_, reason in accepted))
+    for splice, (*_, reason) in zip(splices, accepted, strict=True):
         program = code.apply((splice,))
         if program is not None:
-            yield Draft(program, "suggestion", suggestion.reason)
+            yield Patch(program, "suggestion", reason)

@@ -19,10 +19,9 @@ from agents.supporters.call import Consultation, SupporterCall
 from agents.supporters.edits import EditBound
 from agents.supporters.exploration import (
     CRITIQUE_CHARS,
-    Draft,
     ExplorationAdvice,
     ExplorationRequest,
-    Suggestion,
+    Patch,
     admit_patches,
 )
 from agents.supporters.findings import Case, Finding, Fix
@@ -89,14 +88,7 @@ class RuleExplorationSupporter:
         findings = list(chain.from_iterable(check(case) for check in CHECKS))
         order = _draw_order(case, [(finding, fix) for finding in findings for fix in finding.fixes])
         patches = admit_patches(request, _drafts(case, order), self._bound)
-        suggestions = [
-            Suggestion(fix.name, fix.current, fix.value, finding.message)
-            for finding, fix in order
-            if fix.name
-        ]
-        return ExplorationAdvice(
-            _critique(request, findings), tuple(suggestions[: request.max_patches]), patches
-        )
+        return ExplorationAdvice(_critique(request, findings), patches)
 
 
 def _draw_order(case: Case, options: list[tuple[Finding, Fix]]) -> list[tuple[Finding, Fix]]:
@@ -105,17 +97,17 @@ def _draw_order(case: Case, options: list[tuple[Finding, Fix]]) -> list[tuple[Fi
     return [option for _, option in sorted(zip(keys, options, strict=True), key=lambda pair: pair[0])]
 
 
-def _drafts(case: Case, order: list[tuple[Finding, Fix]]) -> Iterator[Draft]:
+def _drafts(case: Case, order: list[tuple[Finding, Fix]]) -> Iterator[Patch]:
     for index, (finding, fix) in enumerate(order):
         if index + 1 < len(order) and case.rng.random() < _COMBINED:
             other_finding, other = order[index + 1]
             program = case.code.apply((*fix.splices, *other.splices))
             if program is not None:
                 kind = f"{finding.kind}+{other_finding.kind}"
-                yield Draft(program, kind, f"{fix.reason}; {other.reason}")
+                yield Patch(program, kind, f"{fix.reason}; {other.reason}")
         program = case.code.apply(fix.splices)
         if program is not None:
-            yield Draft(program, finding.kind, fix.reason)
+            yield Patch(program, finding.kind, fix.reason)
 
 
 def _critique(request: ExplorationRequest, findings: list[Finding]) -> str:

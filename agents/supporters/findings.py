@@ -43,12 +43,6 @@ class Fix:
     """The edits."""
     reason: str
     """What they are to achieve."""
-    name: str = ""
-    """The constant that is changed, if it is no more than that."""
-    current: float = 0.0
-    """Its value now."""
-    value: float = 0.0
-    """Its new value."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class TuningControls:
     score_threshold: float = 0.3
     """Quantile of the passed candidates' scores below which none is a chosen completion, in [0, 1]."""
     epochs: int = 1
-    """Passes over the phase's pairs."""
+    """Passes over the phase's pairs, at most."""
     learning_rate: float = 2e-4
     """Peak learning rate."""
 
@@ -67,8 +67,8 @@ class ControlBounds:
     """EvoTune's default is 0.4, the embedded set-up's 0.1; the paper's logs move between 0.5 and 0.7."""
     score_threshold: ControlRange = ControlRange(0.05, 0.8, 1.5)
     """EvoTune takes the 30th percentile."""
-    epochs: ControlRange = ControlRange(1, 4, 2.0)
-    """Three epochs already narrowed the distinct programs (measured with the embedded model)."""
+    epochs: ControlRange = ControlRange(1, 8, 2.0)
+    """A phase ends at its target divergence, so that many epochs are only a limit."""
     learning_rate: ControlRange = ControlRange(1e-6, 1e-3, 2.0)
     """The embedded set-up uses 2e-4, EvoTune 1e-5 for larger models."""
 
@@ -106,12 +106,20 @@ class Telemetry:
     best_scores: tuple[float, ...] = ()
     """Best score at the end of each phase so far, oldest first."""
     distinct_share: float | None = None
-    """Distinct programs as a share of the samples since the last phase, in [0, 1]."""
+    """Distinct new programs as a share of the *valid* samples since the last phase, in [0, 1]."""
     entropy: float | None = None
     """Mean entropy of the policy's next token over the completions of the last phase's pairs while it was tuned,
     nats; None before the first phase."""
     losses: tuple[float, ...] = ()
     """Training losses of the last phase, in order."""
+    accuracies: tuple[float, ...] = ()
+    """Shares of pairs with a positive margin along the last phase, in order."""
+    chosen_shift: float | None = None
+    """Mean log π/π_ref of the chosen completions at the end of the last phase, nats; None before the first."""
+    kl: float | None = None
+    """K̂L that the last phase ended with, nats per token; None before the first."""
+    target_kl: float = 0.0
+    """K̂L that a phase trains to, nats per token; 0 if it trains all its epochs."""
     gate: tuple[GateOutcome, ...] = ()
     """Decisions of the gate, oldest first."""
     min_gain: float = 0.0

@@ -62,6 +62,10 @@ def prompt_values(telemetry: Telemetry, bounds: ControlBounds) -> dict[str, str]
         "distinct_share": _optional(telemetry.distinct_share),
         "entropy": _optional(telemetry.entropy),
         "losses": _numbers(_thinned(telemetry.losses)),
+        "accuracies": _numbers(_thinned(telemetry.accuracies)),
+        "chosen_shift": _optional(telemetry.chosen_shift),
+        "kl": _optional(telemetry.kl),
+        "target_kl": f"{telemetry.target_kl:.4g}",
         "gate": "\n".join(
             f"- {'promoted' if outcome.promoted else 'refused'}: gain {outcome.gain:.4g}, KL {outcome.kl:.4g}"
             for outcome in telemetry.gate[-_SHOWN:]

@@ -7,6 +7,7 @@ Rules that fire together multiply; the bounds of :mod:`agents.supporters.strateg
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from agents.supporters.call import Consultation, SupporterCall
 from agents.supporters.strategist import (
     REASON_CHARS,
     ControlBounds,
-    GateOutcome,
     Proposal,
     StrategyAdvice,
     Telemetry,
@@ -44,35 +44,40 @@ class StrategyRule:
     """Epochs added."""
 
 
+def _used(telemetry: Telemetry) -> float | None:
+    """How much of what it may move the last phase has moved, as a share of the target (or of half the budget)."""
+    goal = telemetry.target_kl or telemetry.max_kl / 2
+    return None if telemetry.kl is None or not 0.0 < goal < math.inf else telemetry.kl / goal
+
+
+def _over(telemetry: Telemetry) -> bool:
+    return telemetry.kl is not None and telemetry.kl > telemetry.max_kl
+
+
+def _head_room(telemetry: Telemetry) -> bool:
+    used = _used(telemetry)
+    return used is not None and used < 0.5
+
+
 def _repetitive(telemetry: Telemetry) -> bool:
     few_kinds = telemetry.distinct_share is not None and telemetry.distinct_share < 0.35
-    return few_kinds or (telemetry.entropy is not None and telemetry.entropy < 0.3)
+    narrow = telemetry.entropy is not None and telemetry.entropy < 0.3
+    return (few_kinds or narrow) and not _head_room(telemetry)
 
 
-def _refused_twice(telemetry: Telemetry, fits: Callable[[GateOutcome], bool]) -> bool:
-    last = telemetry.gate[-2:]
-    return len(last) == 2 and all(not outcome.promoted and fits(outcome) for outcome in last)
-
-
-def _too_far(telemetry: Telemetry) -> bool:
-    return _refused_twice(telemetry, lambda outcome: outcome.kl > telemetry.max_kl)
-
-
-def _too_little(telemetry: Telemetry) -> bool:
-    return _refused_twice(telemetry, lambda outcome: outcome.kl < telemetry.max_kl / 4)
+def _sinking(telemetry: Telemetry) -> bool:
+    return telemetry.chosen_shift is not None and telemetry.chosen_shift < -5.0
 
 
 def _memorised(telemetry: Telemetry) -> bool:
-    return bool(telemetry.losses) and telemetry.losses[-1] < 0.15
+    return bool(telemetry.losses) and telemetry.losses[-1] < 0.15 and not _over(telemetry)
 
 
-def _flat(telemetry: Telemetry) -> bool:
-    losses = telemetry.losses
-    if len(losses) < 4:
-        return False
-    quarter = len(losses) // 4
-    first, last = sum(losses[:quarter]) / quarter, sum(losses[-quarter:]) / quarter
-    return last > 0.98 * first
+def _unfit(telemetry: Telemetry) -> bool:
+    """The policy has moved, yet it does not tell chosen from rejected."""
+    late = telemetry.accuracies[-max(1, len(telemetry.accuracies) // 4) :]
+    used = _used(telemetry)
+    return bool(late) and used is not None and used >= 0.5 and sum(late) / len(late) < 0.6
 
 
 def _plateau(telemetry: Telemetry) -> bool:
@@ -86,28 +91,32 @@ RULES: tuple[StrategyRule, ...] = (
         score_threshold=1 / 1.25,
     ),
     StrategyRule(
-        "many pairs", lambda t: t.pairs > 256, "there are enough to be choosy",
+        "many pairs", lambda t: t.pairs > 900, "there are enough to be choosy",
         score_threshold=1.25,
     ),
     StrategyRule(
-        "repetition", _repetitive, "tuning narrows: stay closer to the reference, admit more kinds",
-        beta=1.25, score_threshold=1 / 1.25, epochs=-1,
+        "too far", _over, "the last phase left the KL budget: smaller steps",
+        beta=1.25, learning_rate=1 / 1.5, epochs=-1,
     ),
     StrategyRule(
-        "too far", _too_far, "two refusals in a row with a KL above the budget: smaller steps",
-        beta=1.4, learning_rate=1 / 1.5, epochs=-1,
+        "head-room", _head_room, "most of what the policy may move was left unused: larger steps, more passes",
+        learning_rate=1.5, epochs=1,
     ),
     StrategyRule(
-        "too little", _too_little, "two refusals in a row with most of the KL budget unused: larger steps",
-        beta=1 / 1.25, learning_rate=1.4,
+        "repetition", _repetitive, "valid programs repeat: stay closer to the reference, admit more kinds",
+        beta=1.25, score_threshold=1 / 1.25,
+    ),
+    StrategyRule(
+        "sinking", _sinking, "the chosen completions lose likelihood too: smaller steps, closer to the reference",
+        beta=1.4, learning_rate=1 / 1.4,
     ),
     StrategyRule(
         "memorised", _memorised, "the last loss says the pairs are learnt by heart",
         epochs=-1,
     ),
     StrategyRule(
-        "not learning", _flat, "the loss hardly fell over the last phase",
-        learning_rate=1.4,
+        "not learning", _unfit, "the policy moved without telling chosen from rejected: clearer pairs",
+        score_threshold=1.2, learning_rate=1 / 1.25,
     ),
     StrategyRule(
         "plateau", _plateau, "no better best score in three phases: learn from the top only",

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import gymnasium as gym
 
 from atlas_gym.bridges.answer import program_in
-from atlas_gym.envs.cascade import evaluate_all
 from atlas_gym.evaluation import EvaluatorPool, InfrastructureError
 from atlas_gym.tasks.registration import load_problem
 from atlas_gym.tasks.spec import task_spec
@@ -50,7 +49,7 @@ class ProgramReward:
         seeds = [0] * len(completions) if seed is None else seed
         tasks = [self.problem.task(int(number), self.split) for number in seeds]
         programs = [self.prefix + program_in(completion) for completion in completions]
-        evaluations = evaluate_all(self._pool, programs, tasks)
+        evaluations = self._pool.evaluate_all(programs, tasks)
         return [self.problem.spec.worst_score if e.score is None else e.score for e in evaluations]
 
     def close(self) -> None:

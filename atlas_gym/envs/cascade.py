@@ -9,8 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from atlas_gym.evaluation.pool import EvaluatorPool
-from atlas_gym.evaluation.protocols import Task
+from atlas_gym.evaluation.protocols import Pool, Task
 from atlas_gym.evaluation.result import Evaluation, Status
 
 
@@ -26,23 +25,17 @@ class Cascade:
             raise ValueError(f"keep is {self.keep}; it is a share in (0, 1]")
 
 
-def evaluate_all(pool: EvaluatorPool, programs: Sequence[str], tasks: Sequence[Task]) -> list[Evaluation]:
-    """Evaluate programs[i] on tasks[i], all at once; results in the same order."""
-    futures = [pool.submit(program, task) for program, task in zip(programs, tasks, strict=True)]
-    return [future.result() for future in futures]
-
-
 def evaluate_in_stages(
-    pool: EvaluatorPool,
+    pool: Pool,
     programs: Sequence[str],
     short_tasks: Sequence[Task],
     tasks: Sequence[Task],
     cascade: Cascade,
 ) -> tuple[list[Evaluation], list[bool]]:
     """Evaluate on the short tasks, then the best on the full ones; also say which went on."""
-    short = evaluate_all(pool, programs, short_tasks)
+    short = pool.evaluate_all(programs, short_tasks)
     promising = _promising(short, tasks, cascade.keep)
-    full = evaluate_all(pool, [programs[i] for i in promising], [tasks[i] for i in promising])
+    full = pool.evaluate_all([programs[i] for i in promising], [tasks[i] for i in promising])
     evaluations = [Evaluation(Status.SCREENED, None) if evaluation.ok else evaluation for evaluation in short]
     for index, evaluation in zip(promising, full, strict=True):
         evaluations[index] = evaluation

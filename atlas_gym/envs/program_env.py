@@ -15,7 +15,7 @@ from atlas_gym.envs.episode import Episode, EpisodeSettings, known_options, plai
 from atlas_gym.envs.spaces import Source
 from atlas_gym.evaluation.evaluator import check_confinement
 from atlas_gym.evaluation.result import Evaluation
-from atlas_gym.evaluation.shared import Lease
+from atlas_gym.evaluation.shared import SharedEvaluator
 from atlas_gym.tasks.problem import Problem
 
 #: Room for the description, the incumbent (as long as an action) and the feedback.
@@ -73,7 +73,7 @@ class ProgramEnv(gym.Env[str, str]):
         check_confinement(confinement)
         self.confinement = confinement
         self.render_mode = render_mode
-        self._lease: Lease | None = None
+        self._evaluator: SharedEvaluator | None = None
         self._needs_reset = True
         # Building an episode checks split and start now rather than at the first reset.
         self._episode = Episode(self.problem, self.settings, task_seed=0)
@@ -132,15 +132,15 @@ class ProgramEnv(gym.Env[str, str]):
 
     def close(self) -> None:
         """Give up the evaluator, whose processes end unless another environment uses them."""
-        if self._lease is not None:
-            self._lease.close()
-            self._lease = None
+        if self._evaluator is not None:
+            self._evaluator.close()
+            self._evaluator = None
 
     def _evaluate(self, program: str) -> Evaluation:
-        if self._lease is None:
-            self._lease = Lease(self.confinement)
-        return self._lease.evaluate(program, self._episode.task)
+        if self._evaluator is None:
+            self._evaluator = SharedEvaluator(self.confinement)
+        return self._evaluator.evaluate(program, self._episode.task)
 
     def __getstate__(self) -> dict[str, Any]:
         # Processes cannot be copied or pickled; the copy takes a lease of its own at its first step.
-        return {**self.__dict__, "_lease": None}
+        return {**self.__dict__, "_evaluator": None}

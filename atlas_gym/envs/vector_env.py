@@ -16,7 +16,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from atlas_gym.envs.cascade import Cascade, evaluate_all, evaluate_in_stages
+from atlas_gym.envs.cascade import Cascade, evaluate_in_stages
 from atlas_gym.envs.episode import Episode, EpisodeSettings, known_options, plain_seed
 from atlas_gym.envs.program_env import program_space, prompt_space, task_seed_for
 from atlas_gym.evaluation.pool import EvaluatorPool, core_count
@@ -30,7 +30,7 @@ _SCORES = ("score", "normalized_score", "incumbent_score")
 
 
 class ProgramVectorEnv(VectorEnv):
-    """A batch of episodes of one problem, evaluated together.
+    """A batch of episodes of one problem, evaluated together. Arguments that are not described: see `ProgramEnv`.
 
     Args:
         num_envs: Programs per step.
@@ -38,7 +38,6 @@ class ProgramVectorEnv(VectorEnv):
         cascade: Evaluate the batch in two stages; programs of the same task (see `task_seed`) compete for the
             second. `info["full"]` says which went through both; the others have the status `screened`, or
             that of their failure, and the worst score as reward.
-        turns, split, start, task_seed, confinement, render_mode, constants: As for `ProgramEnv`.
     """
 
     problem_type: type[Problem]
@@ -184,7 +183,7 @@ class ProgramVectorEnv(VectorEnv):
         if not brought:
             return
         tasks = [self._episodes[index].task for index in brought]
-        evaluations = evaluate_all(self._running_pool(), list(brought.values()), tasks)
+        evaluations = self._running_pool().evaluate_all(list(brought.values()), tasks)
         for (index, program), evaluation in zip(brought.items(), evaluations, strict=True):
             self._episodes[index].install(program, evaluation)
 
@@ -212,7 +211,7 @@ class ProgramVectorEnv(VectorEnv):
         pool = self._running_pool()
         tasks = [episode.task for episode in self._episodes]
         if self.cascade is None:
-            return evaluate_all(pool, programs, tasks), [True] * self.num_envs
+            return pool.evaluate_all(programs, tasks), [True] * self.num_envs
         short = [self.problem.short_task(e.task_seed, self.settings.split) for e in self._episodes]
         return evaluate_in_stages(pool, programs, short, tasks, self.cascade)
 

@@ -6,12 +6,10 @@ the pipe and with it every blocked call. The hot path is one `os.write` and one 
 """
 
 import os
-import re
 import select
 from typing import TYPE_CHECKING, TypeAlias
 
 from atlas_gym.evaluation.result import Status
-from atlas_gym.printing import is_visible
 from atlas_gym.sandbox.wire import DATA, ERROR, ERROR_HEAD, ERROR_KINDS, write_all
 
 if TYPE_CHECKING:
@@ -19,9 +17,7 @@ if TYPE_CHECKING:
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview | np.ndarray"
 
-_FENCE = re.compile("`{3,}|~{3,}")
-
-__all__ = ["CandidateError", "Channel", "ChannelClosed", "sanitise"]
+__all__ = ["CandidateError", "Channel", "ChannelClosed"]
 
 
 class CandidateError(Exception):
@@ -38,16 +34,6 @@ class CandidateError(Exception):
 
 class ChannelClosed(Exception):
     """The worker is gone, or closed its end; why is found out from its exit status."""
-
-
-def sanitise(text: str, limit: int) -> str:
-    """`text` with everything invisible but newlines replaced and at most `limit` characters kept.
-
-    What a program says ends up in prompts, logs and terminals, so control sequences must not survive; nor must
-    code fences, which end or begin a program there.
-    """
-    kept = "".join(c if is_visible(c) or c == "\n" else "?" for c in text[:limit])
-    return _FENCE.sub(lambda fence: "'" * len(fence[0]), kept).strip()
 
 
 class Channel:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from atlas_gym.evaluation.evaluator import DEFAULT_MINIMUM
-from atlas_gym.evaluation.handles import EvaluatorError, ForkServer
+from atlas_gym.evaluation.evaluator import DEFAULT_MINIMUM, REMEDIES, UNCONFINED_HINT
+from atlas_gym.evaluation.handles import ForkServerHandle
 from atlas_gym.evaluation.hidden_streams import PUBLIC, SECRET_VARIABLE, secret_path
-from atlas_gym.evaluation.remedies import REMEDIES, UNCONFINED_HINT
+from atlas_gym.evaluation.protocols import EvaluatorError
 from atlas_gym.evaluation.result import Limits
 from atlas_gym.sandbox import null_driver
 from atlas_gym.sandbox.confinement import ALL_LAYERS
@@ -66,7 +66,7 @@ def _layers() -> Iterator[Finding]:
         reasons = dict.fromkeys(ALL_LAYERS, "this is not Linux")
     else:
         try:
-            server = ForkServer(null_driver.__name__, torch=False, layers=ALL_LAYERS)
+            server = ForkServerHandle(null_driver.__name__, torch=False, layers=ALL_LAYERS)
             held, reasons = server.layers, server.missing
             server.close()
         except EvaluatorError as error:
@@ -102,7 +102,7 @@ def _starts(name: str, torch: bool) -> Finding:
 
 def cold_start_seconds(torch: bool, layers: tuple[str, ...], starts: int = _STARTS) -> list[float]:
     """Seconds from asking for a worker to its confined program being loaded, nothing forked ahead."""
-    server = ForkServer(null_driver.__name__, torch, layers)
+    server = ForkServerHandle(null_driver.__name__, torch, layers)
     seconds = []
     try:
         for _ in range(starts):

@@ -12,48 +12,46 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, Self
+from typing import Self
 
-from atlas_gym.evaluation.channel import CandidateError, ChannelClosed, sanitise
+from atlas_gym.evaluation.channel import CandidateError, ChannelClosed
 from atlas_gym.evaluation.exit_status import Failure, failure_from_exit
-from atlas_gym.evaluation.handles import (
-    ConfinementError,
-    ForkServer,
-    ForkServerGone,
-    InfrastructureError,
-    Worker,
-    WorkerNotReady,
-)
+from atlas_gym.evaluation.handles import ForkServerGone, ForkServerHandle, WorkerHandle, WorkerNotReady
 from atlas_gym.evaluation.patience import Patience
-from atlas_gym.evaluation.protocols import Task
-from atlas_gym.evaluation.remedies import BLAMELESS, explain
+from atlas_gym.evaluation.protocols import (
+    ATTEMPTS,
+    BLAMELESS,
+    ConfinementError,
+    Evaluator,
+    InfrastructureError,
+    Task,
+)
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status
 from atlas_gym.sandbox.confinement import ALL_LAYERS
 from atlas_gym.sandbox.wire import KILLED_BY_WATCHDOG
+from atlas_gym.text import sanitise
 
 DEFAULT_MINIMUM = ("rlimits", "seccomp", "landlock")
 """The layers without which a confined evaluator refuses to work."""
-ATTEMPTS = 3
-"""How often an evaluation is tried that the machine spoils."""
+REMEDIES = {
+    "capabilities": "run as an ordinary user, or allow the capset system call",
+    "no_new_privs": "use Linux 3.5 or newer, and allow the prctl system call",
+    "landlock": "use Linux 5.13 or newer with Landlock among its security modules (boot option"
+    " lsm=landlock,...), install the package landlockpy, and in a container allow the landlock_* calls",
+    "rlimits": "use Linux with /proc mounted",
+    "seccomp": "use Linux on x86-64 or ARM64 with CONFIG_SECCOMP_FILTER, install the package seccompy, and in"
+    " a container allow the seccomp system call",
+}
+"""What to do about a layer that a machine does not give."""
+UNCONFINED_HINT = (
+    "Only for programs you trust: ask for the unconfined evaluator (UnconfinedEvaluator) by name."
+)
 _PAUSE_S = 0.2
 """Before the next attempt: what took the memory or the processes may be gone by then."""
 _GRACE_S = 0.25
 """A worker whose pipe has ended is normally dying; one that only closed it is killed after this long."""
-
-
-class Evaluator(Protocol):
-    """Turns a program and a task into an `Evaluation`, whatever the program does."""
-
-    def evaluate(self, program: str, task: Task) -> Evaluation:
-        """Run `program` on `task`. Never raises because of the program.
-
-        Raises `InfrastructureError` when the machine fails in every attempt.
-        """
-
-    def close(self) -> None:
-        """Let go of every process; a second call does nothing."""
 
 
 class _ForkingEvaluator:
@@ -111,20 +109,20 @@ class _ForkingEvaluator:
     def _adopt(self) -> None:
         self._owner = os.getpid()
         self._lock = threading.Lock()
-        self._servers: dict[tuple[str, bool], ForkServer] = {}
+        self._servers: dict[tuple[str, bool], ForkServerHandle] = {}
 
-    def _server(self, task: Task) -> ForkServer:
+    def _server(self, task: Task) -> ForkServerHandle:
         key = (task.driver, task.torch)
         if key not in self._servers:
-            server = ForkServer(*key, layers=self._layers)
+            server = ForkServerHandle(*key, layers=self._layers)
             lacking = [layer for layer in self._minimum if layer not in server.layers]
             if lacking:
                 server.close()
-                raise ConfinementError(explain(lacking, server.missing))
+                raise ConfinementError(_explained(lacking, server.missing))
             self._servers[key] = server
         return self._servers[key]
 
-    def _discard(self, server: ForkServer) -> None:
+    def _discard(self, server: ForkServerHandle) -> None:
         server.close()
         self._servers = {key: kept for key, kept in self._servers.items() if kept is not server}
 
@@ -140,7 +138,9 @@ class _ForkingEvaluator:
             self._discard(server)
             raise
 
-    def _evaluate_on(self, server: ForkServer, worker: Worker, source: bytes, task: Task) -> Evaluation:
+    def _evaluate_on(
+        self, server: ForkServerHandle, worker: WorkerHandle, source: bytes, task: Task
+    ) -> Evaluation:
         began = time.perf_counter()
         try:
             outcome, expired = _converse(worker, source, task)
@@ -175,7 +175,7 @@ class ConfinedEvaluator(_ForkingEvaluator):
         check_confinement(minimum_layers)
         if sys.platform != "linux" and minimum_layers:
             reasons = dict.fromkeys(minimum_layers, "this is not Linux")
-            raise ConfinementError(explain(minimum_layers, reasons))
+            raise ConfinementError(_explained(minimum_layers, reasons))
         super().__init__(ALL_LAYERS, minimum_layers)
 
 
@@ -213,6 +213,16 @@ def check_confinement(confinement: str | Sequence[str]) -> None:
         raise ValueError(f"unknown layers {sorted(unknown)}; there are {', '.join(ALL_LAYERS)}")
 
 
+def _explained(lacking: Sequence[str], reasons: Mapping[str, str]) -> str:
+    """The error text for layers that are required and not there; `reasons` by layer where one is known."""
+    lines = [f"this machine does not give the required confinement layers {', '.join(lacking)}:"]
+    for layer in lacking:
+        reason = reasons.get(layer, "it was put on, but does not hold")
+        lines.append(f"- {layer}: {reason}. To fix: {REMEDIES[layer]}.")
+    lines.append("`python -m atlas_gym doctor` lists what there is. " + UNCONFINED_HINT)
+    return "\n".join(lines)
+
+
 def _encode(program: str, limits: Limits) -> tuple[bytes, str]:
     """The program in UTF-8, or why it cannot be one."""
     if not isinstance(program, str):
@@ -225,7 +235,7 @@ def _encode(program: str, limits: Limits) -> tuple[bytes, str]:
         return b"", "it is not valid Unicode"
 
 
-def _converse(worker: Worker, source: bytes, task: Task) -> tuple[Judgement | Failure | None, bool]:
+def _converse(worker: WorkerHandle, source: bytes, task: Task) -> tuple[Judgement | Failure | None, bool]:
     """Let the task judge the worker's program (None if the worker ended in the middle); whether time ran out."""
     # Threads that a torch task starts would inherit the pinning and keep it.
     with contextlib.nullcontext(-1) if task.torch else _one_core() as core:
@@ -235,7 +245,7 @@ def _converse(worker: Worker, source: bytes, task: Task) -> tuple[Judgement | Fa
     return outcome, patience.expired
 
 
-def _judge(worker: Worker, task: Task) -> Judgement | Failure | None:
+def _judge(worker: WorkerHandle, task: Task) -> Judgement | Failure | None:
     try:
         judgement = task.judge(worker.channel)
     except CandidateError as error:

@@ -9,7 +9,8 @@ import os
 import signal
 from dataclasses import dataclass
 
-from atlas_gym.evaluation.handles import Exit, InfrastructureError
+from atlas_gym.evaluation.handles import Exit
+from atlas_gym.evaluation.protocols import InfrastructureError
 from atlas_gym.evaluation.result import Limits, Status
 from atlas_gym.sandbox.wire import KILLED_BY_WATCHDOG, KILLED_ON_REQUEST
 

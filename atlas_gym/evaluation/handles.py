@@ -18,6 +18,7 @@ from typing import Any
 
 from atlas_gym.evaluation.channel import Channel, ChannelClosed
 from atlas_gym.evaluation.patience import STARVED
+from atlas_gym.evaluation.protocols import EvaluatorError, InfrastructureError
 from atlas_gym.evaluation.result import Limits
 from atlas_gym.evaluation.roots import read_roots
 from atlas_gym.sandbox import wire
@@ -29,22 +30,6 @@ _ANSWER_S = 60.0
 """A fork server that has not said what it must say after this long is taken for dead."""
 _START_S = 600.0
 """The same for its first word, before which it imports torch, maybe from a network drive."""
-
-
-class EvaluatorError(RuntimeError):
-    """The evaluator itself failed; it says nothing about a program."""
-
-
-class InfrastructureError(EvaluatorError):
-    """The machine failed an evaluation: a process did not start, was killed from outside, or got no core.
-
-    It says nothing about the program, which has no score and must get no reward. Evaluators and pools raise it
-    when several attempts have failed.
-    """
-
-
-class ConfinementError(EvaluatorError):
-    """The machine does not give the confinement that was asked for."""
 
 
 class WorkerNotReady(InfrastructureError):
@@ -69,10 +54,10 @@ class Exit:
     """Its largest resident size."""
 
 
-class Worker:
+class WorkerHandle:
     """One worker: confined and waiting for a program, or running it."""
 
-    def __init__(self, server: "ForkServer", number: int, channel: Channel) -> None:
+    def __init__(self, server: "ForkServerHandle", number: int, channel: Channel) -> None:
         self._server = server
         self._number = number
         self.channel = channel
@@ -115,7 +100,7 @@ class Worker:
         return self._ended
 
 
-class ForkServer:
+class ForkServerHandle:
     """A running fork server for one driver. One worker is kept forked ahead of its use."""
 
     def __init__(self, driver: str, torch: bool, layers: Sequence[str]) -> None:
@@ -125,7 +110,7 @@ class ForkServer:
         self._exits: dict[int, Exit] = {}
         self._running: set[int] = set()
         self._last_number = 0
-        self._spare: Worker | None = None
+        self._spare: WorkerHandle | None = None
         try:
             greeting = self._greet(driver, torch, layers)
         except BaseException:  # a fork server that did not come up is not left behind, not even on Ctrl-C
@@ -140,7 +125,7 @@ class ForkServer:
         """Process id of the fork server."""
         return self._process.pid
 
-    def take(self) -> Worker:
+    def take(self) -> WorkerHandle:
         """A worker of one's own: the one kept ready, or a new one."""
         worker, self._spare = self._spare or self._spawn(), None
         return worker
@@ -186,7 +171,7 @@ class ForkServer:
             self._spare = None
         self._close()
 
-    def _spawn(self) -> Worker:
+    def _spawn(self) -> WorkerHandle:
         self._last_number += 1
         to_worker, from_worker = os.pipe(), os.pipe()
         self._running.add(self._last_number)
@@ -200,7 +185,7 @@ class ForkServer:
         finally:
             os.close(to_worker[0])
             os.close(from_worker[1])
-        return Worker(self, self._last_number, Channel(from_worker[0], to_worker[1]))
+        return WorkerHandle(self, self._last_number, Channel(from_worker[0], to_worker[1]))
 
     def _greet(self, driver: str, torch: bool, layers: Sequence[str]) -> dict[str, Any]:
         spec = find_spec(driver)

@@ -1,4 +1,4 @@
-"""What an evaluator needs to know of a task.
+"""The seams of evaluation: what is scored, who scores it, where, how many at a time, and what may go wrong.
 
 A task is a small, frozen, picklable description. It names the entry function and the driver, and its
 `judge` plays the trusted side. Hidden state (parameters, noise, test sets) is built inside `judge`, or
@@ -13,12 +13,51 @@ imports only the standard library and numpy (and torch where `torch` is true), a
         pipe.send(payload)          # arrives at `judge` as channel.receive(len(payload))
 
 `judge` and `serve` of one task must agree on sizes and order; a program that breaks the order only fails.
+
+An evaluator on another machine, or in another process, is one more `RemoteEvaluator`: the scheduler then gives
+it work, replaces it when it is lost and tries the work again.
 """
 
-from typing import Protocol
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol, Self, TypeAlias
 
 from atlas_gym.evaluation.channel import Channel
-from atlas_gym.evaluation.result import Judgement, Limits
+from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
+
+ATTEMPTS = 3
+"""How often an evaluation is tried that the machine spoils."""
+BLAMELESS = (
+    "The machine is to blame, not the program, which has no score. Check its free memory, its load and its limits"
+    " on processes and open files, or evaluate fewer programs at a time; `python -m atlas_gym doctor` examines it."
+)
+"""What to say of an evaluation that the machine spoiled."""
+
+
+class EvaluatorError(RuntimeError):
+    """The evaluator itself failed; it says nothing about a program."""
+
+
+class InfrastructureError(EvaluatorError):
+    """The machine failed an evaluation: a process did not start, was killed from outside, or got no core.
+
+    It says nothing about the program, which has no score and must get no reward. Evaluators and pools raise it
+    when several attempts have failed.
+    """
+
+
+class ConfinementError(EvaluatorError):
+    """The machine does not give the confinement that was asked for."""
+
+
+class Lost(Exception):
+    """A remote evaluator, or the way to it, is gone."""
+
+
+class Silent(Lost):
+    """It did not answer in time."""
 
 
 class Task(Protocol):
@@ -45,3 +84,89 @@ class Task(Protocol):
 
         Raises `CandidateError` for an answer that is not acceptable, and lets those of the channel pass.
         """
+
+
+class Evaluator(Protocol):
+    """Turns a program and a task into an `Evaluation`, whatever the program does."""
+
+    def evaluate(self, program: str, task: Task) -> Evaluation:
+        """Run `program` on `task`. Never raises because of the program.
+
+        Raises `InfrastructureError` when the machine fails in every attempt.
+        """
+
+    def close(self) -> None:
+        """Let go of every process; a second call does nothing."""
+
+
+class RemoteEvaluator(Protocol):
+    """One evaluator elsewhere, which may vanish or fall silent at any moment."""
+
+    def ready(self, wait_s: float) -> None:
+        """Wait until it is up. Raises `Lost`, or `EvaluatorError` if it can never be of use."""
+
+    def evaluate(self, program: str, task: Task, wait_s: float) -> Evaluation:
+        """Raises `Lost`, `Silent`, or whatever the evaluator itself raised."""
+
+    def stop(self) -> None:
+        """Have it end, a running evaluation with it; from any thread, and more than once. Returns at once."""
+
+    def kill(self) -> None:
+        """`stop`, and wait until it has ended with everything it started, where that can be seen from here."""
+
+
+Launch: TypeAlias = Callable[[], RemoteEvaluator]
+"""Starts one; returns at once, before it is up."""
+
+
+@dataclass(frozen=True)
+class PoolStatistics:
+    """What became of the programs of a pool so far."""
+
+    evaluated: int = 0
+    """Evaluations, whatever their status."""
+    retried: int = 0
+    """Attempts that the machine spoiled and that were made again."""
+    failed: int = 0
+    """Programs that the machine failed in every attempt: their futures hold an `InfrastructureError`."""
+
+
+class Pool(Protocol):
+    """Evaluates many programs at a time; a context manager. Where it does so is the implementation's affair."""
+
+    @property
+    @abstractmethod
+    def statistics(self) -> PoolStatistics:
+        """What became of the programs so far."""
+
+    @abstractmethod
+    def submit(self, program: str, task: Task) -> "Future[Evaluation]":
+        """Queue one program; the future holds its evaluation, or the exception of a failed evaluator.
+
+        The exception is an `InfrastructureError` if the machine failed in every attempt: then the program has
+        no score and must get no reward. Raises RuntimeError if the pool is closed.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Cancel what is queued, break off what is running, end every process; a second call does nothing."""
+
+    def evaluate(self, program: str, task: Task) -> Evaluation:
+        """Evaluate one program and wait for it."""
+        return self.submit(program, task).result()
+
+    def map(self, programs: Iterable[str], task: Task) -> list[Evaluation]:
+        """Evaluate many programs on one task; results in the order of the programs."""
+        futures = [self.submit(program, task) for program in programs]
+        return [future.result() for future in futures]
+
+    def evaluate_all(self, programs: Sequence[str], tasks: Sequence[Task]) -> list[Evaluation]:
+        """Evaluate programs[i] on tasks[i], all at once; results in the same order."""
+        futures = [self.submit(program, task) for program, task in zip(programs, tasks, strict=True)]
+        return [future.result() for future in futures]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,41 +1,46 @@
-"""Evaluations on a Ray cluster: one long-lived actor per slot, each with a confined evaluator on its node.
+"""Evaluations on a Ray cluster: long-lived actors, each with a confined evaluator on its node.
 
     driver                               node                    node
     RayEvaluatorPool                     NodeEvaluator           NodeEvaluator …
-      backlog ── slot thread per actor ──▶ fork server             fork server
+      queue ──── thread per actor ───────▶ fork server             fork server
                                              confined workers        confined workers
 
 For a user this is `EvaluatorPool` with other arguments: the same statuses, the same scores. What it adds is
-survival (see `scheduler`): a node, an actor or an answer that is lost costs only the time of the work it had.
+other machines: a node, an actor or an answer that is lost costs only the time of the work it had (see `scheduler`).
 What ends the driver ends the actors, and with each its fork server and workers; a run on top continues from its
-store. Losing the cluster's head node counts as losing the driver.
+store. Losing the cluster's head node counts as losing the driver. Workers have no way to Ray: no sockets, no files,
+no environment of the actor's.
 
 Scores are the same on every node because the actors draw hidden streams under the driver's secret. It travels in
-a call to each actor and lives in that process only. Ray itself neither encrypts nor authenticates by default:
-keep the cluster's ports to yourself, or set up Ray's TLS and token authentication.
+a call to each actor and lives in that process only. Programs, tasks and evaluations travel as bytes, which keeps
+Ray's serialiser (it would share arrays with its object store) out of it. Ray itself neither encrypts nor
+authenticates by default: keep the cluster's ports to yourself, or set up Ray's TLS and token authentication.
 
 Every node needs this package in the same version (checked) and, for programs that time out narrowly, similar
 speed: limits are counted on the node. Start the nodes with RAY_worker_niceness=0 (`ray start` passes it on):
 evaluations are the node's purpose, and Ray would run them at niceness 15. Needs the extra `ray`.
 """
 
+import contextlib
 import os
 import signal
+import sys
 import threading
-import weakref
 from collections.abc import Sequence
-from concurrent.futures import Future
 from types import ModuleType
 from typing import Any
 
+from atlas_gym._version import __version__
 from atlas_gym.evaluation.evaluator import check_confinement
-from atlas_gym.evaluation.hidden_streams import secret_in_force
-from atlas_gym.evaluation.pool import Pool
-from atlas_gym.evaluation.protocols import Task
-from atlas_gym.evaluation.ray_actor import RayRemote
+from atlas_gym.evaluation.hidden_streams import SECRET_VARIABLE, secret_in_force
+from atlas_gym.evaluation.local import ask
+from atlas_gym.evaluation.protocols import EvaluatorError, Lost, Silent, Task
 from atlas_gym.evaluation.result import Evaluation
-from atlas_gym.evaluation.scheduler import Backlog, Slot, Work
+from atlas_gym.evaluation.safe_start import standard_library_first
+from atlas_gym.evaluation.scheduler import Scheduler
+from atlas_gym.evaluation.server import Service
 from atlas_gym.optional import require
+from atlas_gym.sandbox.confinement import refuse_debuggers
 
 _LOCAL_STORE_BYTES = 100 * 2**20
 """Object store of a cluster started here; evaluations are small and hardly use it."""
@@ -51,7 +56,7 @@ _STARTS = 3
 """Attempts at starting a cluster here: Ray gives it half a minute, too little on a busy machine."""
 
 
-class RayEvaluatorPool(Pool):
+class RayEvaluatorPool(Scheduler):
     """Evaluates programs on a Ray cluster.
 
     Example:
@@ -78,36 +83,96 @@ class RayEvaluatorPool(Pool):
                 already, what it is connected to is used.
             confinement: As for `make_evaluator`, on every node.
             patience_s: Seconds beyond the longest time of an evaluation (imports and a slow network count) after which
-                an evaluation is tried on another slot.
-            start_wait_s: Seconds for which a slot waits for its actor.
+                an evaluation is tried on another actor.
+            start_wait_s: Seconds for which an actor is waited for.
 
         Raises:
             ModuleNotFoundError: Ray is not installed.
             ConnectionError: There is no cluster at the address.
         """
-        super().__init__()
         if workers < 1:
             raise ValueError(f"a pool needs at least one worker, got {workers}")
         check_confinement(confinement)
         ray, secret = require("ray", "ray"), secret_in_force()
         ours = _connect(ray, address, workers)
-        self._owner = os.getpid()
-        self._backlog = Backlog(workers)
-        slots = [
-            Slot(i, self._backlog, lambda: RayRemote(ray, secret, confinement), patience_s, start_wait_s)
-            for i in range(workers)
-        ]
-        self._close = weakref.finalize(self, _close, ray if ours else None, self._backlog, slots, self._owner)
+        super().__init__(
+            [lambda: RayEvaluator(ray, secret, confinement)] * workers,
+            patience_s=patience_s,
+            start_wait_s=start_wait_s,
+            afterwards=ray.shutdown if ours else None,
+        )
 
-    def _queue(self, program: str, task: Task, future: "Future[Evaluation]") -> None:
-        if os.getpid() != self._owner:
-            raise RuntimeError("a pool cannot be used in a fork of the process that made it")
-        if not self._backlog.put(Work(program, task, future)):
-            raise RuntimeError("the pool is closed")
 
-    def close(self) -> None:
-        """Cancel what is queued, break off what is running, end every actor; a second call does nothing."""
-        self._close()
+class NodeEvaluator:
+    """The actor: the trusted side of evaluations on one node; fork server and workers are its children there."""
+
+    def __init__(self) -> None:
+        self._service: Service | None = None
+        sys.path[:] = standard_library_first(sys.path)  # Ray puts the driver's working directory first
+        refuse_debuggers()
+
+    def prepare(self, secret: str, confinement: str | Sequence[str]) -> str:
+        """Take on the driver's secret and confinement; returns the version of this package here.
+
+        A call rather than arguments of the constructor: those are kept by the cluster's control store.
+        """
+        os.environ[SECRET_VARIABLE] = secret
+        self._service = self._service or Service(confinement)
+        return __version__
+
+    def evaluate(self, message: bytes) -> bytes:
+        """See `Service.answer`."""
+        if self._service is None:
+            raise RuntimeError("the evaluator was not prepared")
+        return self._service.answer(message)
+
+
+class RayEvaluator:
+    """The driver's handle on one actor, a `RemoteEvaluator`.
+
+    Args:
+        ray: the module.
+        secret: of the hidden streams.
+        confinement: as for `make_evaluator`.
+    """
+
+    def __init__(self, ray: ModuleType, secret: str, confinement: str | Sequence[str]) -> None:
+        self._ray = ray
+        # Never restarted by Ray: a second life would be without the secret, and its work is re-queued here.
+        # Not detached: it ends with the driver, whatever ends that.
+        actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(NodeEvaluator)
+        self._actor = actor.options(scheduling_strategy="SPREAD").remote()
+        self._secret = secret
+        self._confinement = confinement
+
+    def ready(self, wait_s: float) -> None:
+        """See `RemoteEvaluator`. A package of another version is refused: it may score otherwise."""
+        version = self._get(self._actor.prepare, (self._secret, self._confinement), wait_s)
+        if version != __version__:
+            raise EvaluatorError(f"the node has atlas-gym {version}, this process {__version__}")
+
+    def evaluate(self, program: str, task: Task, wait_s: float) -> Evaluation:
+        """See `RemoteEvaluator`."""
+        return ask(lambda message: self._get(self._actor.evaluate, (message,), wait_s), program, task)
+
+    def stop(self) -> None:
+        """See `RemoteEvaluator`. Its fork server ends when the actor does."""
+        # Dead already, or the connection to the cluster is.
+        with contextlib.suppress(self._ray.exceptions.RayError, ValueError, RuntimeError, OSError):
+            self._ray.kill(self._actor)
+
+    kill = stop
+
+    def _get(self, method: Any, arguments: tuple, wait_s: float) -> Any:
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(method.remote(*arguments), timeout=wait_s)
+        except errors.GetTimeoutError:
+            raise Silent(f"no answer within {wait_s:.0f} s") from None
+        except errors.RayTaskError as error:
+            raise EvaluatorError(f"the evaluator on the node failed:\n{error}") from None
+        except errors.RayError as error:
+            raise Lost(" ".join(str(error).split())[:1000]) from None
 
 
 def _connect(ray: ModuleType, address: str, workers: int) -> bool:
@@ -141,15 +206,3 @@ def _start_cluster(ray: ModuleType, workers: int, options: dict[str, Any]) -> No
             ray.shutdown()
             if attempt == _STARTS - 1:
                 raise ConnectionError(f"no Ray cluster could be started here: {error}") from error
-
-
-def _close(ray: ModuleType | None, backlog: Backlog, slots: list[Slot], owner: int) -> None:
-    if os.getpid() != owner:
-        return
-    backlog.close()
-    for slot in slots:
-        slot.stop()
-    for slot in slots:
-        slot.join()
-    if ray is not None:
-        ray.shutdown()

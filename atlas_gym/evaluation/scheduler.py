@@ -1,32 +1,41 @@
-"""Slots: threads that each keep one evaluator alive somewhere else and feed it from a common backlog.
+"""The pool behind every pool: threads that each keep one remote evaluator alive and feed it from a common queue.
 
 Whatever is elsewhere can vanish or fall silent at any moment. What holds here, for any kind of elsewhere:
 
 * A future is settled once, by the thread that holds its work. A lost evaluator is forgotten with its unanswered
   call, so that an answer that comes too late meets nobody.
-* Work whose evaluator was lost goes back to the *front* of the backlog before the replacement is started: a
-  free slot takes it up at once. After `ATTEMPTS` losses it ends in an `InfrastructureError`, as in the local pool:
-  no program gets a score for what became of its evaluator.
+* Work whose evaluator was lost goes back to the *front* of the queue before the replacement is started: a
+  free thread takes it up at once. After `ATTEMPTS` losses it ends in an `InfrastructureError`: no program gets a
+  score for what became of its evaluator.
 * An evaluator that died while it had nothing to do is replaced before work is handed to it, and costs no attempt.
 * Silence is loss: a call has the longest time of an evaluation plus a fixed patience, however slow the other end.
-* While any slot may still get an evaluator, work waits; when none could, work fails with the last reason.
+* While any thread may still get an evaluator, work waits; when none could, work fails with the last reason.
 """
 
 import logging
+import os
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
-from atlas_gym.evaluation.evaluator import ATTEMPTS
-from atlas_gym.evaluation.handles import EvaluatorError, InfrastructureError
-from atlas_gym.evaluation.local import longest_s
-from atlas_gym.evaluation.protocols import Task
-from atlas_gym.evaluation.remedies import BLAMELESS
-from atlas_gym.evaluation.result import Evaluation
+from atlas_gym.evaluation.patience import STARVED
+from atlas_gym.evaluation.protocols import (
+    ATTEMPTS,
+    BLAMELESS,
+    EvaluatorError,
+    InfrastructureError,
+    Launch,
+    Lost,
+    Pool,
+    PoolStatistics,
+    RemoteEvaluator,
+    Task,
+)
+from atlas_gym.evaluation.result import Evaluation, Limits
+from atlas_gym.evaluation.work_queue import Work, WorkQueue
 
 _IDLE_S = 1.0
 """After this long without work an evaluator is asked whether it is still there."""
@@ -36,141 +45,121 @@ _PAUSE_S = 1.0
 _log = logging.getLogger(__name__)
 
 
-class Lost(Exception):
-    """The evaluator, or the way to it, is gone."""
-
-
-class Silent(Lost):
-    """It did not answer in time."""
-
-
-class Remote(Protocol):
-    """One evaluator elsewhere; `Launch` returns at once, before it is up."""
-
-    def ready(self, wait_s: float) -> None:
-        """Wait until it is up. Raises `Lost`, or `EvaluatorError` if it can never be of use."""
-
-    def evaluate(self, program: str, task: Task, wait_s: float) -> Evaluation:
-        """Raises `Lost`, `Silent`, or whatever the evaluator itself raised."""
-
-    def kill(self) -> None:
-        """End it with everything it started; from any thread, and more than once."""
-
-
-Launch = Callable[[], Remote]
-
-
-@dataclass(frozen=True)
-class Work:
-    """One program to evaluate."""
-
-    program: str
-    """The text."""
-    task: Task
-    """What to evaluate it on."""
-    future: "Future[Evaluation]"
-    """Where the outcome goes."""
-    losses: int = 0
-    """Evaluators lost with it so far."""
-
-    def give_up(self) -> None:
-        """Settle it for a pool that is closed."""
-        if self.losses:
-            self.future.set_exception(EvaluatorError("the pool was closed"))
-        else:
-            self.future.cancel()
-
-
-class Backlog:
-    """The work that waits, and which slots are without an evaluator."""
-
-    def __init__(self, slots: int) -> None:
-        self._slots = slots
-        self._work: deque[Work] = deque()
-        self._down: set[int] = set()
-        self._changed = threading.Condition()
-        self.closed = False
-
-    def put(self, work: Work) -> bool:
-        """Queue new work; False if the backlog is closed."""
-        return self._insert(work, self._work.append)
-
-    def put_back(self, work: Work) -> bool:
-        """Queue work ahead of all other; False if the backlog is closed."""
-        return self._insert(work, self._work.appendleft)
-
-    def take(self) -> Work | None:
-        """The next work; waits for it. None once the backlog is closed."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.closed or self._work)
-            return None if self.closed else self._work.popleft()
-
-    def up(self, slot: int) -> None:
-        """A slot has an evaluator."""
-        with self._changed:
-            self._down.discard(slot)
-
-    def down(self, slot: int, reason: Exception) -> None:
-        """A slot could get no evaluator; if no other has one either, everything that waits fails."""
-        with self._changed:
-            self._down.add(slot)
-            failed = list(self._work) if len(self._down) == self._slots else []
-            for _ in failed:
-                self._work.popleft()
-        for work in failed:
-            if work.losses or work.future.set_running_or_notify_cancel():
-                work.future.set_exception(_unavailable(reason))
-
-    def pause(self, seconds: float) -> None:
-        """Let time pass, or the backlog be closed."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.closed, seconds)
-
-    def close(self) -> None:
-        """Cancel what waits; nothing is taken or put from here on."""
-        with self._changed:
-            self.closed = True
-            waiting, self._work = self._work, deque()
-            self._changed.notify_all()
-        for work in waiting:
-            work.give_up()
-
-    def _insert(self, work: Work, insert: Callable[[Work], None]) -> bool:
-        with self._changed:
-            if not self.closed:
-                insert(work)
-                self._changed.notify()
-            return not self.closed
-
-
-def _unavailable(reason: Exception) -> EvaluatorError:
-    """A node that lacks confinement or this version stays unfit; everything else is the machines' failure."""
-    kind = EvaluatorError if isinstance(reason, EvaluatorError) else InfrastructureError
-    return kind(f"no evaluator could be started: {reason}")
-
-
-class Slot:
-    """A thread that keeps one evaluator and evaluates on it until the backlog is closed."""
+class Scheduler(Pool):
+    """A pool over remote evaluators, all of them started at once and replaced when lost."""
 
     def __init__(
-        self, index: int, backlog: Backlog, launch: Launch, patience_s: float, start_wait_s: float
+        self,
+        launches: Sequence[Launch],
+        *,
+        patience_s: float = 120.0,
+        start_wait_s: float = 300.0,
+        afterwards: Callable[[], None] | None = None,
+    ) -> None:
+        """Start the evaluators; they come up in the background.
+
+        Args:
+            launches: How to start each of them (>= 1).
+            patience_s: Seconds beyond the longest time of an evaluation (imports and a slow way there count) after
+                which an evaluator that has not answered is lost.
+            start_wait_s: Seconds for which a new evaluator is waited for.
+            afterwards: Called once everything is closed.
+        """
+        if not launches:
+            raise ValueError("a pool needs at least one worker")
+        self._owner = os.getpid()
+        self._counter = _Counter()
+        self._queue = WorkQueue(len(launches))
+        keepers = [
+            Keeper(i, self._queue, launch, patience_s, start_wait_s) for i, launch in enumerate(launches)
+        ]
+        self._close = weakref.finalize(self, _close, self._queue, keepers, self._owner, afterwards)
+
+    @property
+    def statistics(self) -> PoolStatistics:
+        """What became of the programs so far."""
+        return self._counter.statistics
+
+    def submit(self, program: str, task: Task) -> "Future[Evaluation]":
+        """See `Pool`. RuntimeError if the pool is closed, or was made by a process that this one is a fork of."""
+        if os.getpid() != self._owner:
+            raise RuntimeError("a pool cannot be used in a fork of the process that made it")
+        future: Future[Evaluation] = Future()
+        self._counter.watch(future)
+        if not self._queue.put(Work(program, task, future)):
+            raise RuntimeError("the pool is closed")
+        return future
+
+    def close(self) -> None:
+        """See `Pool`."""
+        self._close()
+
+
+def _close(
+    queue: WorkQueue, keepers: "list[Keeper]", owner: int, afterwards: Callable[[], None] | None
+) -> None:
+    if os.getpid() != owner:
+        return
+    queue.close()
+    for keeper in keepers:
+        keeper.stop()
+    for keeper in keepers:
+        keeper.join()
+    if afterwards is not None:
+        afterwards()
+
+
+def longest_s(limits: Limits) -> float:
+    """Seconds that an evaluation may take on a machine that is up, all attempts together."""
+    return ATTEMPTS * STARVED * limits.wall_s
+
+
+class _Counter:
+    """Counts what becomes of futures, in whatever thread they are settled."""
+
+    def __init__(self) -> None:
+        self.statistics = PoolStatistics()
+        self._lock = threading.Lock()
+
+    def watch(self, future: "Future[Evaluation]") -> None:
+        future.add_done_callback(self._count)
+
+    def _count(self, future: "Future[Evaluation]") -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        with self._lock:
+            now = self.statistics
+            if error is None:
+                retried = now.retried + future.result().retries
+                self.statistics = PoolStatistics(now.evaluated + 1, retried, now.failed)
+            elif isinstance(error, InfrastructureError):
+                self.statistics = PoolStatistics(now.evaluated, now.retried, now.failed + 1)
+
+
+class Keeper:
+    """A thread that keeps one evaluator and evaluates on it until the queue is closed."""
+
+    def __init__(
+        self, index: int, queue: WorkQueue, launch: Launch, patience_s: float, start_wait_s: float
     ) -> None:
         self._index = index
-        self._backlog = backlog
+        self._queue = queue
         self._launch = launch
         self._patience_s = patience_s
         self._start_wait_s = start_wait_s
-        self._remote: Remote | None = None
+        self._remote: RemoteEvaluator | None = None
+        self._failed_starts = 0
         self._last_used = 0.0
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name=f"atlas-gym-slot-{index}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"atlas-gym-evaluator-{index}", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Break off what runs; call it after the backlog is closed. Returns at once."""
+        """Break off what runs; call it after the queue is closed. Returns at once."""
         with self._lock:
             if self._remote is not None:
-                self._remote.kill()
+                self._remote.stop()
 
     def join(self) -> None:
         """Wait until the thread has ended."""
@@ -178,10 +167,10 @@ class Slot:
 
     def _run(self) -> None:
         try:
-            while not self._backlog.closed:
+            while not self._queue.closed:
                 if not self._has_remote():
-                    self._backlog.pause(_PAUSE_S)
-                elif (work := self._backlog.take()) is not None:
+                    self._queue.pause(_PAUSE_S)
+                elif (work := self._queue.take()) is not None:
                     self._take_up(work)
         finally:
             self._drop()
@@ -192,29 +181,37 @@ class Slot:
             return True
         try:
             with self._lock:
-                if self._backlog.closed:
+                if self._queue.closed:
                     return False
                 self._remote = self._launch()
             self._remote.ready(self._start_wait_s)
         except Exception as error:  # noqa: BLE001 - why a cluster gives no evaluator is for the caller to read
             self._drop()
-            if not self._backlog.closed:
-                _log.warning("slot %d has no evaluator: %s", self._index, error)
-                self._backlog.down(self._index, error)
+            self._note_failed_start(error)
             return False
-        self._backlog.up(self._index)
+        self._queue.up(self._index)
+        self._failed_starts = 0
         self._last_used = time.monotonic()
         return True
+
+    def _note_failed_start(self, error: Exception) -> None:
+        if self._queue.closed:
+            return
+        _log.warning("evaluator %d could not be started: %s", self._index, error)
+        self._failed_starts += 1
+        # A system that refuses a process may give it a moment later; the others have been waited for.
+        if self._failed_starts >= ATTEMPTS or not isinstance(error, OSError):
+            self._queue.down(self._index, error)
 
     def _take_up(self, work: Work) -> None:
         remote = self._still_there()
         if remote is None:
-            if not self._backlog.put_back(work):
+            if not self._queue.put_back(work):
                 work.give_up()
         elif work.losses or work.future.set_running_or_notify_cancel():
             self._settle(work, remote)
 
-    def _still_there(self) -> Remote | None:
+    def _still_there(self) -> RemoteEvaluator | None:
         """The evaluator, if it has not died while there was nothing to do."""
         remote = self._remote
         if remote is not None and time.monotonic() - self._last_used > _IDLE_S:
@@ -225,16 +222,15 @@ class Slot:
                 return None
         return remote
 
-    def _settle(self, work: Work, remote: Remote) -> None:
+    def _settle(self, work: Work, remote: RemoteEvaluator) -> None:
         try:
-            evaluation = remote.evaluate(
-                work.program, work.task, longest_s(work.task.limits) + self._patience_s
-            )
+            wait_s = longest_s(work.task.limits) + self._patience_s
+            evaluation = remote.evaluate(work.program, work.task, wait_s)
             self._last_used = time.monotonic()
             work.future.set_result(replace(evaluation, retries=evaluation.retries + work.losses))
         except Lost as lost:
-            self._forget(lost)
             self._hand_back(replace(work, losses=work.losses + 1), lost)
+            self._forget(lost)
         except Exception as error:  # noqa: BLE001 - e.g. a task that cannot be pickled; for the caller
             work.future.set_exception(error)
 
@@ -242,12 +238,12 @@ class Slot:
         if work.losses == ATTEMPTS:
             reason = f"{ATTEMPTS} evaluators were lost, the last one because {lost}. {BLAMELESS}"
             work.future.set_exception(InfrastructureError(reason))
-        elif not self._backlog.put_back(work):
+        elif not self._queue.put_back(work):
             work.give_up()
 
     def _forget(self, lost: Exception) -> None:
-        if not self._backlog.closed:
-            _log.warning("slot %d lost its evaluator: %s", self._index, lost)
+        if not self._queue.closed:
+            _log.warning("evaluator %d was lost: %s", self._index, lost)
         self._drop()
 
     def _drop(self) -> None:

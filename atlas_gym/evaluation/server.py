@@ -1,57 +1,73 @@
-"""A referee: the trusted process behind one lane of an `EvaluatorPool`.
+"""An evaluator behind messages: pickled programs and tasks in, pickled evaluations out.
 
-`python -m atlas_gym.evaluation.server SOCKET_FD PARENT_PID CORE CONFINEMENT`. It holds hidden state, clocks
-and scores, and runs one evaluation after the other in its own `ConfinedEvaluator`, on one core together
-with its fork server and workers. It ends when the pool closes the socket, and is killed with the pool's
-process.
+`python -m atlas_gym.evaluation.server SOCKET_FD PARENT_PID CORE CONFINEMENT` is the trusted process behind one
+evaluator of an `EvaluatorPool`. It holds hidden state, clocks and scores, and runs one evaluation after the other
+in its own `ConfinedEvaluator`, on one core together with its fork server and workers. It ends when the pool says so
+or hangs up, and is killed with the pool's process.
+
+Both ends of a message are trusted; no worker has either, and nothing of a worker's is unpickled.
 """
 
+import contextlib
 import json
 import os
+import pickle
 import signal
 import socket
 import sys
 import traceback
-from typing import Any
+from collections.abc import Sequence
 
-from atlas_gym.evaluation.evaluator import Evaluator, make_evaluator
-from atlas_gym.evaluation.frames import PeerGone, receive_frame, send_frame
-from atlas_gym.evaluation.handles import EvaluatorError
+from atlas_gym.evaluation.evaluator import make_evaluator
+from atlas_gym.evaluation.local import pickled, receive_frame, send_frame
+from atlas_gym.evaluation.protocols import Evaluator, EvaluatorError
 from atlas_gym.sandbox.confinement import die_with_parent, refuse_debuggers
 
 
+class Service:
+    """One evaluator, made at the first message."""
+
+    def __init__(self, confinement: str | Sequence[str]) -> None:
+        self._confinement = confinement
+        self._evaluator: Evaluator | None = None
+
+    def answer(self, message: bytes) -> bytes:
+        """The evaluation, or the exception that the caller of the pool is to see."""
+        try:
+            self._evaluator = self._evaluator or make_evaluator(self._confinement)
+            program, task = pickle.loads(message)
+            return pickled(self._evaluator.evaluate(program, task))
+        except EvaluatorError as error:
+            return pickled(error)
+        except Exception:  # noqa: BLE001 - a mistake in a task must reach the caller, not end the service
+            return pickled(EvaluatorError(f"the task failed:\n{traceback.format_exc()}"))
+
+    def close(self) -> None:
+        """End the evaluator's processes."""
+        if self._evaluator is not None:
+            self._evaluator.close()
+
+
 def main(socket_fd: int, parent: int, core: int, confinement: str | list[str]) -> None:
-    """Serve one pool lane until the pool hangs up."""
+    """Serve one pool until it hangs up."""
     die_with_parent()
     if os.getppid() != parent:
         return  # it died before it could be watched
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pool owner's affair
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # the pool closes in the middle of an evaluation
+    signal.signal(signal.SIGTERM, _leave)  # the pool closes, maybe in the middle of an evaluation
     refuse_debuggers()
     if core >= 0:
         os.sched_setaffinity(0, {core})
+    service = Service(confinement)
     connection = socket.socket(fileno=socket_fd)
-    evaluator: Evaluator | None = None
-    try:
+    with contextlib.closing(service), contextlib.suppress(OSError):  # the pool has hung up
         while True:
-            program, task = receive_frame(connection)
-            evaluator = evaluator or make_evaluator(confinement)
-            send_frame(connection, _verdict(evaluator, program, task))
-    except PeerGone:
-        pass  # the pool has closed
-    finally:
-        if evaluator is not None:
-            evaluator.close()
+            send_frame(connection, service.answer(receive_frame(connection)))
 
 
-def _verdict(evaluator: Evaluator, program: str, task: Any) -> Any:
-    """The evaluation, or the exception that the caller of the pool is to see."""
-    try:
-        return evaluator.evaluate(program, task)
-    except EvaluatorError as error:
-        return error
-    except Exception:  # noqa: BLE001 - a mistake in a task must reach the caller, not end the referee
-        return EvaluatorError(f"the task failed:\n{traceback.format_exc()}")
+def _leave(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # nothing may break off the way out
+    sys.exit()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 A fork server holds an interpreter with numpy, for Burgers also torch (300 MB, seconds to start): eight
 environments in one `SyncVectorEnv` need one, not eight. Evaluations through it take turns; for several at a
-time there is the vector environment, whose pool has an evaluator per core. The last lease to close closes it.
+time there is the vector environment, whose pool has an evaluator per core. The last share to close closes it.
 """
 
 import threading
@@ -10,25 +10,23 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from atlas_gym.evaluation.evaluator import Evaluator, make_evaluator
-from atlas_gym.evaluation.protocols import Task
+from atlas_gym.evaluation.evaluator import make_evaluator
+from atlas_gym.evaluation.protocols import Evaluator, Task
 from atlas_gym.evaluation.result import Evaluation
-
-Confinement = str | tuple[str, ...]
 
 
 @dataclass
 class _Shared:
     evaluator: Evaluator
-    leases: int = 0
+    users: int = 0
 
 
-# Reentrant: a finalizer that gives a lease back may run in the middle of taking one.
+# Reentrant: a finalizer that gives a share back may run in the middle of taking one.
 _lock = threading.RLock()
-_shared: dict[Confinement, _Shared] = {}
+_shared: dict[str | tuple[str, ...], _Shared] = {}
 
 
-class Lease:
+class SharedEvaluator:
     """A share in the process's evaluator; as good as one of its own."""
 
     def __init__(self, confinement: str | Sequence[str]):
@@ -41,7 +39,7 @@ class Lease:
     def evaluate(self, program: str, task: Task) -> Evaluation:
         """Run `program` on `task`, see `Evaluator.evaluate`; RuntimeError after `close`."""
         if not self._give_back.alive:
-            raise RuntimeError("the lease is closed")
+            raise RuntimeError("the evaluator is closed")
         return self._evaluator.evaluate(program, task)
 
     def close(self) -> None:
@@ -49,16 +47,16 @@ class Lease:
         self._give_back()
 
 
-def _take(key: Confinement) -> _Shared:
+def _take(key: str | tuple[str, ...]) -> _Shared:
     with _lock:
         shared = _shared.setdefault(key, _Shared(make_evaluator(key)))
-        shared.leases += 1
+        shared.users += 1
         return shared
 
 
-def _give_back(key: Confinement, shared: _Shared) -> None:
+def _give_back(key: str | tuple[str, ...], shared: _Shared) -> None:
     with _lock:
-        shared.leases -= 1
-        if shared.leases == 0:
+        shared.users -= 1
+        if shared.users == 0:
             _shared.pop(key, None)
             shared.evaluator.close()

@@ -19,10 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,13 +31,12 @@ import torch
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.burgers.backend import kernel_available
 from atlas_gym.tasks.burgers.in_process import train_in_process
-from atlas_gym.tasks.burgers.network import draw_parameters
+from atlas_gym.tasks.burgers.network import draw_parameters, matrices
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.points import Points, draw_points
 from atlas_gym.tasks.burgers.problem import STARTS, BurgersProblem
 from atlas_gym.tasks.burgers.task import BurgersTask
 from experiments.benchmarks.installing import install_into
-from experiments.benchmarks.nested_autograd import train_nested
 
 DEEPXDE = ("deepxde==1.15.0", "scikit-optimize==0.10.2", "pyaml==26.7.0")
 TRAJECTORY_STEPS = 200
@@ -168,3 +168,45 @@ def run_deepxde(setup: Setup, folder: Path, what: str) -> dict:
 
 if __name__ == "__main__":
     main()
+
+
+Strategy = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, Mapping[str, Any]], torch.Tensor]
+
+
+def build_network(params: BurgersParams, theta: np.ndarray) -> torch.nn.Sequential:
+    """The network as torch modules, float64, with the parameters theta."""
+    modules: list[torch.nn.Module] = []
+    for weight, bias in matrices(theta, params.hidden_width, params.hidden_layers):
+        linear = torch.nn.Linear(weight.shape[1], weight.shape[0], dtype=torch.float64)
+        with torch.no_grad():
+            linear.weight.copy_(torch.from_numpy(weight))
+            linear.bias.copy_(torch.from_numpy(bias))
+        modules += [linear, torch.nn.Tanh()]
+    return torch.nn.Sequential(*modules[:-1])
+
+
+def train_nested(params: BurgersParams, points: Points, theta: np.ndarray, strategy: Strategy) -> list[float]:
+    """Train for `params.steps` and return the loss of every step."""
+    network = build_network(params, theta)
+    optimiser = torch.optim.Adam(network.parameters(), lr=params.learning_rate)
+    tensors = {name: torch.from_numpy(getattr(points, name)) for name in ("nu", "edge_u")}
+    x = torch.from_numpy(points.x).requires_grad_()
+    t = torch.from_numpy(points.t).requires_grad_()
+    edge = torch.from_numpy(np.stack([points.edge_x, points.edge_t], axis=1))
+    constants = {"n_epochs": params.steps, "x": x.detach(), "t": t.detach(), "nu": tensors["nu"]}
+    losses = []
+    for epoch in range(params.steps):
+        optimiser.zero_grad()
+        u = network(torch.stack([x, t], dim=1))[:, 0]
+        ones = torch.ones_like(u)
+        u_x = torch.autograd.grad(u, x, ones, create_graph=True)[0]
+        u_t = torch.autograd.grad(u, t, ones, create_graph=True)[0]
+        u_xx = torch.autograd.grad(u_x, x, ones, create_graph=True)[0]
+        residual = u_t + u * u_x - tensors["nu"] * u_xx
+        errors = network(edge)[:, 0] - tensors["edge_u"]
+        extras = {**constants, "epoch": epoch, "u": u.detach(), "u_x": u_x.detach()}
+        loss = strategy(residual, errors[: points.n_initial], errors[points.n_initial :], extras)
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    return losses

@@ -1,6 +1,7 @@
 """One DPO phase of 64 same-prompt pairs with the embedded model: packed against stock TRL, side by side.
 
     OMP_NUM_THREADS=1 python -m experiments.benchmarks.dpo
+    OMP_NUM_THREADS=1 python -m experiments.benchmarks.dpo --prompts 64 --sites 8 --batch-size 16 --without stock
 
 Every contender runs in a process of its own, one after the other, on the same pairs in the same batches
 from the same weights, and reports the seconds of the phase (reference included, loading excluded), wall clock
@@ -59,6 +60,8 @@ def main() -> None:
     )
     parser.add_argument("--prompts", type=int, default=16, help="distinct prompts")
     parser.add_argument("--pairs", type=int, default=4, help="pairs per prompt, at most 4")
+    parser.add_argument("--sites", type=int, default=1, help="prompts of one parent, for as many edit sites")
+    parser.add_argument("--batch-size", type=int, default=4, help="pairs per optimiser step")
     parser.add_argument("--gate-prompts", type=int, default=4, help="prompts of the gate subset of Eq. 3")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--model", default="embedded")
@@ -106,10 +109,13 @@ def contend(arguments: argparse.Namespace) -> dict[str, Any]:
     """Be one contender: run the phase, save the adapter, return the figures."""
     torch.set_num_threads(arguments.threads)
     policy = Policy.load(resolve_model(arguments.model), dtype=getattr(torch, arguments.dtype))
-    pairs = make_pairs(arguments.prompts, arguments.pairs)
+    pairs = make_pairs(arguments.prompts, arguments.pairs, arguments.sites)
     settings = TrainingSettings(
         packed=arguments.contender == "packed",
         activation_checkpointing=arguments.contender == "stock-checkpointed",
+        batch_size=arguments.batch_size,
+        epochs=1,
+        target_kl=0.0,
         max_tokens=4096,
     )
     start, cpu = time.perf_counter(), time.process_time()
@@ -132,7 +138,7 @@ def measure_kl(
     policy: Policy, pairs: Sequence[PreferencePair], candidates: Sequence[str], prompts: int
 ) -> dict[str, float]:
     """Seconds of Eq. 3 for the candidate set, packed and not, and the value of the final policy."""
-    items = gate_subset(pairs, prompts, np.random.default_rng(0))
+    items = gate_subset([(pair.prompt, pair.chosen) for pair in pairs], prompts, np.random.default_rng(0))
     timed = {}
     for name, packed in (("packed", True), ("unpacked", False)):
         start = time.perf_counter()
@@ -176,15 +182,16 @@ def print_differences(figures: dict[str, dict[str, Any]], name: str, folder: Pat
     )
 
 
-def make_pairs(prompts: int, pairs: int) -> list[PreferencePair]:
-    """`pairs` pairs (at most 4, of eight completions) of each of `prompts` line-edit prompts; always the
-    same."""
+def make_pairs(prompts: int, pairs: int, sites: int = 1) -> list[PreferencePair]:
+    """`pairs` pairs (at most 4, of eight completions) of each of `prompts` line-edit prompts, `sites` of them of
+    one parent; always the same."""
     spec = task_spec("ATLAS-Bandit-v0")
     rng = np.random.default_rng(0)
     style = EditLine(spec.function)
     made: list[PreferencePair] = []
     while len(made) < prompts * pairs:
-        worse, parent = (variant(spec.starts["named"], int(rng.integers(5, 200)), i) for i in range(2))
+        if len(made) // pairs % sites == 0:
+            worse, parent = (variant(spec.starts["named"], int(rng.integers(5, 200)), i) for i in range(2))
         hole = style.holes(parent.program)[len(made) // pairs % len(style.holes(parent.program))]
         prompt = style.propose(parent, hole, Showing(worse=worse)).prompt
         good, bad = _completions(parent.program, rng)

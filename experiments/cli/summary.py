@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
-from experiments.report.figure import draw_run
+from experiments.report.data import read_run
+from experiments.report.figures import draw_progress
 from trainers.store.store import RunStore
 
 
@@ -33,7 +34,9 @@ def write_files(store: RunStore, summary: Mapping[str, Any]) -> list[Path]:
     program = store.folder / "best_program.py"
     program.write_text(summary["best"]["program"], encoding="utf-8")
     figure = store.folder / "best_score.png"
-    draw_run(store, figure, f"{summary['env']}, {summary['method']}, seed {summary['seed']}")
+    draw_progress(
+        read_run(store.folder), figure, f"{summary['env']}, {summary['method']}, seed {summary['seed']}"
+    )
     return [program, figure]
 
 

@@ -1,5 +1,5 @@
-"""Other learners on the ATLAS environments: examples that run, and the leaderboard that compares them.
+"""Learners on the ATLAS environments: single files to copy and change, and the leaderboard that compares them.
 
-One file is one family of learners, readable from top to bottom; each `learn_...` function spends a number of
-evaluations on an environment and returns the programs it would submit, in the order in which it found them.
+One method, one file, readable from top to bottom: `best_of_n`, `evodpo`, `grpo`, `ppo_template`, `optimisers`. On the
+leaderboard each `learn_...` function spends a number of evaluations and returns what it would submit (`objective`).
 """

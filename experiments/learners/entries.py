@@ -12,7 +12,7 @@ from experiments.learners.grpo import ENV_ID as GRPO_ENV_ID
 from experiments.learners.grpo import learn_grpo
 from experiments.learners.objective import Found, Setting
 from experiments.learners.optimisers import learn_cma, learn_optuna, learn_random
-from experiments.learners.sb3 import ALGORITHMS, REFERENCES, choose_expert, learn_sb3
+from experiments.learners.ppo_template import ALGORITHMS, REFERENCES, choose_expert, learn_sb3
 from experiments.report.data import read_run
 
 

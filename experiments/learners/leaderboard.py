@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from atlas_gym.intervals import mean_interval
-from experiments.learners.confirm import confirm
 from experiments.learners.entries import LEARNERS, expert, learners_of, read_atlas, start
-from experiments.learners.settings import SETTINGS
+from experiments.learners.objective import SETTINGS, confirm
 from experiments.report.spreadsheets import harmless
 
 START, EXPERT = "middle of the template", "hand-written"

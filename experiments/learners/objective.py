@@ -1,9 +1,13 @@
-"""What every learner here searches: a template's coordinates, scored on training tasks of an environment.
+"""What the leaderboard's learners search, and how what they submit is confirmed.
+
+They search a template's coordinates, scored on training tasks of an environment; what they find is scored on the full
+task, on held-out seeds that no search has seen.
 
 All learners see the same tasks in the same order (evaluation i poses task `first_seed + i % tasks`), and all
 count the same thing: one evaluation is one program run once.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +15,7 @@ import gymnasium as gym
 import numpy as np
 
 import atlas_gym  # noqa: F401 - registers the ids
-from atlas_gym.evaluation import Limits
+from atlas_gym.evaluation import EvaluatorPool, Limits
 from atlas_gym.tasks.registration import load_problem
 from atlas_gym.wrappers import Template, TemplateAction, load_template
 
@@ -86,3 +90,30 @@ class Objective:
 
     def __exit__(self, *exc_info: object) -> None:
         self._env.close()
+
+
+def confirm(env_id: str, program: str, seeds: int, workers: int = 2) -> list[float]:
+    """Scores of a program on the first held-out tasks; a failure counts as the worst score."""
+    problem = load_problem(env_id)
+    tasks: list[Any] = [problem.task(seed, "held_out") for seed in range(seeds)]
+    tasks = [replace(task, limits=patient(task.limits)) for task in tasks]
+    with EvaluatorPool(workers) as pool:
+        evaluations = [future.result() for future in [pool.submit(program, task) for task in tasks]]
+    return [problem.spec.worst_score if e.score is None else e.score for e in evaluations]
+
+
+def confirm_expert(env_id: str, name: str, seeds: int, workers: int = 2) -> list[float]:
+    """The same for an expert program."""
+    return confirm(env_id, load_problem(env_id).experts()[name].program, seeds, workers)
+
+
+def relative_gap(scores: Sequence[float], reference: Sequence[float]) -> float:
+    """By what share the mean falls short of the reference's (negative: better than it); scores are below 0."""
+    return sum(scores) / sum(reference) - 1.0
+
+
+SETTINGS = {
+    "ATLAS-Bandit-v0": Setting("ATLAS-Bandit-v0", "sw_linucb", {"horizon": 500, "replicas": 2}),
+    "ATLAS-Burgers-v0": Setting("ATLAS-Burgers-v0", "loss_weights", {"steps": 200, "replicas": 1}, tasks=2),
+}
+"""By environment. The drift per step of a shorter bandit is that of the full one."""

@@ -1,14 +1,15 @@
 """Several runs against each other: runs that differ in nothing but their seed become one curve with a
 band."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
+from atlas_gym.intervals import half_width
 from experiments.report.data import RunData, best_curve
+from trainers.store.plain import flatten
 
 # Settings that say where and how fast a run went, not what it did.
 _IRRELEVANT = ("seed", "evaluator", "ray_address", "workers", "torch_threads", "tracking")
@@ -71,7 +72,7 @@ def band(group: Group) -> Band | None:
     elif n == 2:
         low, high, meaning = values.min(axis=0), values.max(axis=0), "range of two runs"
     else:
-        half = stats.t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n)
+        half = half_width(values)
         low, high, meaning = mean - half, mean + half, f"95 % confidence interval of the mean of {n} runs"
     return Band(
         group.label,
@@ -82,17 +83,6 @@ def band(group: Group) -> Band | None:
         tuple(high.tolist()),
         meaning,
     )
-
-
-def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by dotted name."""
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        if isinstance(value, Mapping) and value:
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
 
 
 def _step(curve: list[tuple[int, float]], grid: np.ndarray) -> np.ndarray:

@@ -29,6 +29,15 @@ def write_figures(groups: Sequence[Group], folder: Path) -> list[Path]:
     return paths
 
 
+def draw_progress(run: RunData, path: Path, title: str) -> None:
+    """Write a run's scores over the different programs evaluated as a PNG; phases are lines (dotted: kept)."""
+    with plot_style():
+        figure = _scores(run)
+        figure.set_size_inches(TEXT_WIDTH, 3.8)
+        figure.axes[0].set_title(title)
+        figure.savefig(path)
+
+
 def _comparison(bands: Sequence[Band]) -> Figure:
     figure = Figure(figsize=(COLUMN_WIDTH, 2.3))
     axes = figure.subplots()

@@ -18,11 +18,10 @@ from experiments.loggers.metrics import ClusterFold
 from experiments.report.comparison import group_runs
 from experiments.report.coverage import cluster_fold
 from experiments.report.data import RunData, intelligible
-from experiments.report.page import render_page
 from experiments.report.payload import build_payload
 from experiments.report.pictures import Picture, draw_pictures
 from experiments.report.tables import all_tables
-from experiments.report.write import page_title, read_runs
+from experiments.report.write import page_title, read_runs, render_page
 
 LOOPBACK = "127.0.0.1"
 

@@ -1,7 +1,9 @@
-"""A report as plain data: what `page` embeds and the page's script draws.
+"""A report as plain data: what the page embeds and its script draws.
 
-Candidates are columns rather than records (names are not repeated five thousand times), strings that
-recur are numbers into a list, programs are numbers into a `TextTable`.
+Candidates are columns rather than records (names are not repeated five thousand times), strings that recur are numbers
+into a list, programs are numbers into a `TextTable`: each different line is stored once, a text is the list of its
+lines' numbers. Five thousand line edits of a program of twenty lines take a few hundred kilobytes instead of ten
+megabytes, and remain readable JSON.
 """
 
 import math
@@ -12,17 +14,45 @@ from typing import Any
 
 from agents.population.candidate import CandidateRecord
 from experiments.loggers.metrics import ClusterFold
-from experiments.report.comparison import Group, band, flatten
+from experiments.report.comparison import Group, band
 from experiments.report.coverage import coverage, every
 from experiments.report.data import RunData
 from experiments.report.pictures import Picture
 from experiments.report.tables import Table
-from experiments.report.texts import TextTable
+from trainers.store.plain import flatten
 
 Json = dict[str, Any]
 
+LINE_CHARS, TEXT_LINES = 2000, 1500
 _DETAIL_CHARS = 4000
 _CALL_FIELDS = ("round", "phase", "role", "form", "model", "status", "reason", "outcome", "reply", "seconds")
+
+
+class TextTable:
+    """Collects texts; equal texts and equal lines are stored once."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, int] = {}
+        self._texts: dict[tuple[int, ...], int] = {}
+
+    def add(self, text: str) -> int:
+        """The number of a text. What is too long to look at is cut, and says so."""
+        parts = text.split("\n", TEXT_LINES)
+        lines = [_cut(line) for line in parts[:TEXT_LINES]]
+        if len(parts) > TEXT_LINES:
+            lines.append(f"… ({len(parts[-1])} more characters on further lines; the run store has them)")
+        numbers = tuple(self._lines.setdefault(line, len(self._lines)) for line in lines)
+        return self._texts.setdefault(numbers, len(self._texts))
+
+    def as_dict(self) -> dict[str, list]:
+        """The table for the page: `lines`, and per text the numbers of its lines."""
+        return {"lines": list(self._lines), "texts": [list(numbers) for numbers in self._texts]}
+
+
+def _cut(line: str) -> str:
+    if len(line) <= LINE_CHARS:
+        return line
+    return f"{line[:LINE_CHARS]}… ({len(line) - LINE_CHARS} more characters; the run store has them)"
 
 
 def build_payload(

@@ -1,25 +1,22 @@
-"""Tables in the paper's shape (its Tables 2 to 5) and those a single run needs, as plain text cells."""
+"""Tables in the paper's shape (its Tables 2 to 5) and those a single run needs, as plain text cells.
 
-import math
+Everything is a mean over seeds ± its standard error; a single seed has none.
+"""
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
+import numpy as np
+import pandas as pd
+
+from atlas_gym.intervals import standard_error
 from experiments.report.comparison import Group
 from experiments.report.data import RunData
+from experiments.report.rows import CONTROLS, run_row
 
-_METHOD_NAMES = {
-    "search": "Search without tuning",
-    "evotune": "Baseline (EvoTune)",
-    "evodpo": "+ Adaptivity (EvoDPO)",
-    "atlas": "+ Supporters (ATLAS)",
-}
-_CONTROLS = {
-    "score_threshold": "Threshold",
-    "beta": "β",
-    "epochs": "Epochs",
-    "learning_rate": "Learning rate",
-}
+_RATES = (*CONTROLS.values(), "Reference moved")
+_KEYS = (*(f"changed_{name}" for name in CONTROLS), "promoted")
 
 
 @dataclass(frozen=True)
@@ -40,96 +37,112 @@ class Table:
 
 def all_tables(groups: Sequence[Group]) -> list[Table]:
     """Every table that has rows for these runs."""
+    runs = _rows(groups)
+    note = "" if runs.confirmed.all() else "Training seeds stand in where a run is unconfirmed. "
     tables = [
-        final_scores(groups),
-        ablation(groups),
-        interventions(groups),
-        interventions_by_trial(groups),
+        final_scores(runs, "Environment", note),
+        ablation(runs) if _is_ablation(groups) else Table("ablation", "", (), ()),
+        interventions(runs, "Environment"),
+        interventions_by_run(runs[runs.phases > 0], "Environment"),
         phases(groups),
         best_programs(groups),
     ]
     return [table for table in tables if table.rows]
 
 
-def final_scores(groups: Sequence[Group]) -> Table:
-    """The paper's Table 2: initial and final score per method, on the seeds that no program was chosen by."""
+def _rows(groups: Sequence[Group]) -> pd.DataFrame:
+    """A row a run: the group's label is the method, its environment where it started."""
     rows = []
     for group in groups:
-        finals, initials = _scores(group, "best"), _scores(group, "initial")
-        if finals and initials:
-            gain = 1 - _mean(finals) / _mean(initials) if _mean(initials) else math.nan
+        confirmed = all(run.confirmed for run in group.runs)
+        environment = str(group.runs[0].setting("env", "unknown"))
+        for run in group.runs:
+            key = {
+                "arm": group.label,
+                "start": environment if confirmed else f"{environment}, training seeds",
+            }
             rows.append(
-                (
-                    group.label,
-                    _env(group),
-                    str(len(group.runs)),
-                    _mean_spread(initials),
-                    _mean_spread(finals),
-                    f"{gain:.1%}",
-                    "held-out" if _held_out(group) else "training",
-                )
+                {**key, "seed": run.setting("seed", ""), "confirmed": confirmed, **run_row(run, confirmed)}
             )
-    return Table(
-        "final_scores",
-        "Final performance",
-        ("Method", "Environment", "Runs", "Initial", "Final", "Improvement", "Seeds"),
-        tuple(rows),
-        "Mean ± standard deviation over runs. Improvement is the share of the initial loss that is gone. "
-        "Held-out seeds chose no program; training seeds stand in while a run is unconfirmed.",
-    )
+    return pd.DataFrame(rows)
 
 
-def ablation(groups: Sequence[Group]) -> Table:
-    """The paper's Table 4: final score by configuration and environment, the components added one by one."""
-    cells: dict[str, dict[str, list[float]]] = {}
-    for group in groups:
-        method = str(group.runs[0].setting("method", ""))
-        cells.setdefault(method, {}).setdefault(_env(group), []).extend(_scores(group, "best"))
-    environments = list(dict.fromkeys(_env(group) for group in groups))
-    # Groups that differ in more than method and environment (a sweep) are no ablation of the components.
-    comparable = len({(g.runs[0].setting("method"), _env(g)) for g in groups}) == len(groups)
+def _is_ablation(groups: Sequence[Group]) -> bool:
+    """Whether the groups differ in method and environment alone: those of a sweep are no ablation of components."""
+    settings = [(g.runs[0].setting("method"), g.runs[0].setting("env")) for g in groups]
+    return len(set(settings)) == len(settings) and len({method for method, _ in settings}) > 1
+
+
+def final_scores(runs: pd.DataFrame, where: str = "Start", note: str = "") -> Table:
+    """The paper's Table 2: initial and best score by method, on the seeds that no program was chosen by."""
     rows = tuple(
-        (name, *(_mean_spread(cells[method].get(env, [])) for env in environments))
-        for method, name in _METHOD_NAMES.items()
-        if method in cells
+        (
+            arm,
+            start,
+            str(len(own)),
+            mean_error(own.initial_held_out),
+            mean_error(own.best_held_out),
+            percent_error(own.improvement),
+            mean_error(own.evaluations, ".0f"),
+        )
+        for (arm, start), own in groups_of(runs[runs.best_training.notna()], "arm", "start")
     )
+    columns = ("Method", where, "Seeds", "Initial", "Best", "Improvement", "Evaluations")
+    note += "Held-out seeds that chose no program; improvement is the share of the initial program's loss that is gone."
+    return Table("final_scores", "Best program on held-out seeds", columns, rows, note)
+
+
+def ablation(runs: pd.DataFrame) -> Table:
+    """The paper's Table 4: improvement by method, one column a start or environment."""
+    starts = list(dict.fromkeys(runs.start))
+    rows = tuple(
+        (arm, *(percent_error(own[own.start == start].improvement) for start in starts))
+        for (arm,), own in groups_of(runs, "arm")
+    )
+    return Table("ablation", "Improvement by method and start", ("Method", *starts), rows)
+
+
+def interventions(runs: pd.DataFrame, where: str = "Start") -> Table:
+    """The paper's Table 3: how often the strategist changed what, and how often the reference moved."""
+    rows = tuple(
+        (arm, start, str(own.phases.sum()), *(f"{own[key].sum() / own.phases.sum():.0%}" for key in _KEYS))
+        for (arm, start), own in groups_of(runs[runs.phases > 0], "arm", "start")
+    )
+    note = "Share of the tuning phases of all seeds. Without a gate the reference rule decides what moves."
     return Table(
-        "ablation", "Ablation", ("Configuration", *environments), rows if comparable and len(rows) > 1 else ()
+        "interventions", "Strategist and inspector", ("Method", where, "Phases", *_RATES), rows, note
     )
 
 
-def interventions(groups: Sequence[Group]) -> Table:
-    """The paper's Table 3: how often the strategist changed what, and the gate accepted."""
-    rows = []
-    for group in groups:
-        counts = [_count_interventions(run) for run in group.runs if run.tuned_phases]
-        if counts:
-            rates = [_mean([c[key] / c["phases"] for c in counts]) for key in (*_CONTROLS, "accepted")]
-            rows.append((group.label, _env(group), *(f"{rate:.1%}" for rate in rates)))
-    return Table(
-        "interventions",
-        "Supporters' intervention rates",
-        ("Method", "Environment", *_CONTROLS.values(), "Gate accepted"),
-        tuple(rows),
-        "Share of the fine-tuning phases in which the strategist changed a setting, and in which the "
-        "reference moved; mean over runs.",
+def interventions_by_run(runs: pd.DataFrame, where: str = "Start") -> Table:
+    """The paper's Table 5: the same run by run."""
+    rows = tuple(
+        (row["arm"], row["start"], str(row["seed"]), *(f"{row[key]}/{row['phases']}" for key in _KEYS))
+        for row in runs.to_dict("records")
     )
+    return Table("interventions_by_run", "Run by run", ("Method", where, "Seed", *_RATES), rows)
 
 
-def interventions_by_trial(groups: Sequence[Group]) -> Table:
-    """The paper's Table 5: the same for every run."""
-    rows = []
-    for group in groups:
-        for run in (run for run in group.runs if run.tuned_phases):
-            counts = _count_interventions(run)
-            cells = (_of(counts[key], counts["phases"]) for key in (*_CONTROLS, "accepted"))
-            rows.append((group.label, str(run.setting("seed", "")), *cells))
-    return Table(
-        "interventions_by_trial",
-        "Interventions by run",
-        ("Method", "Seed", *_CONTROLS.values(), "Gate accepted"),
-        tuple(rows),
-    )
+def mean_error(values: Iterable[float], form: str = ".4f") -> str:
+    """Mean ± standard error; a single value has none."""
+    found = np.asarray([*values], dtype=float)
+    if not len(found):
+        return "–"
+    mean = format(found.mean(), form)
+    return mean if len(found) < 2 else f"{mean} ± {float(standard_error(found)):{form}}"
+
+
+def percent_error(values: Iterable[float]) -> str:
+    """The same in per cent."""
+    text = mean_error([100 * v for v in values], ".1f")
+    return text if text == "–" else f"{text} %"
+
+
+def groups_of(rows: pd.DataFrame, *keys: str) -> list[tuple[tuple, pd.DataFrame]]:
+    """Rows by the values of some columns: all arms of a start, then those of the next, in the rows' order."""
+    found = list(rows.groupby(list(keys), sort=False)) if len(rows) else []
+    starts = list(dict.fromkeys(key[1:2] for key, _ in found))
+    return sorted(found, key=lambda item: starts.index(item[0][1:2]))
 
 
 def phases(groups: Sequence[Group]) -> Table:
@@ -176,68 +189,19 @@ def best_programs(groups: Sequence[Group], limit: int = 5) -> Table:
                     str(record.island),
                     record.origin,
                     f"{record.score:.4f}",
-                    _mean_spread(held_out) if held_out else "–",
+                    mean_error(held_out),
                 )
             )
     columns = ("Run", "Candidate", "Round", "Island", "Origin", "Training seeds", "Held-out seeds")
     return Table("best_programs", "Best programs", columns, tuple(rows))
 
 
-def _count_interventions(run: RunData) -> dict[str, int]:
-    changes = [name for phase in run.tuned_phases for name in phase.get("changed_controls", ())]
-    return {
-        **{name: changes.count(name) for name in _CONTROLS},
-        "accepted": sum(bool(phase["promoted"]) for phase in run.tuned_phases),
-        "phases": len(run.tuned_phases),
-    }
-
-
-def _held_out(group: Group) -> bool:
-    return all(run.confirmed for run in group.runs)
-
-
-def _scores(group: Group, which: Literal["initial", "best"]) -> list[float]:
-    held_out = _held_out(group)
-    records = [(run, run.initial if which == "initial" else run.best) for run in group.runs]
-    return [
-        _mean(run.held_out_scores(record)) if held_out else _number(record.score)
-        for run, record in records
-        if record is not None
-    ]
-
-
 def _runs(groups: Iterable[Group]) -> list[RunData]:
     return [run for group in groups for run in group.runs]
 
 
-def _env(group: Group) -> str:
-    return str(group.runs[0].setting("env", "unknown"))
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else math.nan
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
 def _optional(value: float | None, form: str) -> str:
     return "–" if value is None else format(value, form)
-
-
-def _mean_spread(values: Sequence[float]) -> str:
-    if not values:
-        return "–"
-    if len(values) == 1:
-        return f"{values[0]:.4f}"
-    mean = _mean(values)
-    spread = math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
-    return f"{mean:.4f} ± {spread:.4f}"
-
-
-def _of(count: int, total: int) -> str:
-    return f"{count}/{total} ({count / total:.0%})"
 
 
 def _change(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, key: str) -> str:

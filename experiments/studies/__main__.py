@@ -1,7 +1,8 @@
 """A study from its plan: `python -m experiments.studies experiments/studies/bandit.yaml`.
 
 The runs go to `runs/study-NAME/`, one folder each, and are resumed if the command is given again; the data and the
-tables go to `docs/study/NAME/`. `--tables` only collects what the runs have come to so far.
+tables go to `docs/study/NAME/`. `--tables` only collects what the runs have come to so far; where there
+are none it makes the tables and the page of the data in `docs/study/NAME/`.
 """
 
 import argparse

@@ -1,18 +1,15 @@
 """A study's runs as rows of plain numbers, one CSV a kind: what every table and figure is made of."""
 
-import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import pandas as pd
 
 from experiments.report.data import RunData, read_run
+from experiments.report.rows import Row, run_row, share
 from experiments.report.spreadsheets import harmless
 from experiments.studies.plan import DONE, Plan, PlannedRun
-
-Row = dict[str, Any]
-
-CONTROLS = ("score_threshold", "beta", "epochs", "learning_rate")
 
 
 @dataclass(frozen=True)
@@ -40,33 +37,9 @@ def finished(plan: Plan, folder: Path) -> list[Finished]:
 
 
 def run_rows(runs: Sequence[Finished]) -> Iterator[Row]:
-    """One row a run: scores, shares, phases, and what was done by whom."""
+    """One row a run."""
     for item in runs:
-        run = item.run
-        initial, best = run.held_out_scores(run.initial), run.held_out_scores(run.best)
-        fresh = [c for c in run.candidates if c.round > 0]
-        phases = run.tuned_phases
-        yield {
-            **item.key,
-            "candidates": len(fresh),
-            "evaluations": sum(c.duplicate_of is None for c in fresh),
-            "valid_share": _share(sum(c.passed for c in fresh), len(fresh)),
-            "distinct": len({c.program_key for c in fresh if c.passed and not c.is_copy}),
-            "improving": sum(unit["improving"] for unit in run.units if "improving" in unit),
-            "initial_held_out": _mean(initial),
-            "best_held_out": _mean(best),
-            "improvement": 1 - _mean(best) / _mean(initial),
-            "best_training": run.best.score if run.best else None,
-            "best_origin": run.best.origin if run.best else "",
-            "held_out_seeds": len(best),
-            "phases": len(phases),
-            "promoted": sum(bool(phase["promoted"]) for phase in phases),
-            **{f"changed_{name}": _times(phases, name) for name in CONTROLS},
-        }
-
-
-def _times(phases: Sequence[Mapping[str, Any]], control: str) -> int:
-    return sum(control in phase.get("changed_controls", ()) for phase in phases)
+        yield {**item.key, **run_row(item.run)}
 
 
 def round_rows(runs: Sequence[Finished]) -> Iterator[Row]:
@@ -83,8 +56,8 @@ def round_rows(runs: Sequence[Finished]) -> Iterator[Row]:
                 "round": round_,
                 "evaluations": evaluations,
                 "best_training": best,
-                "valid_share": _share(sum(c.passed for c in records), len(records)),
-                "distinct_share": _share(len(new), len(records)),
+                "valid_share": share(sum(c.passed for c in records), len(records)),
+                "distinct_share": share(len(new), len(records)),
             }
 
 
@@ -116,7 +89,7 @@ def origin_rows(runs: Sequence[Finished]) -> Iterator[Row]:
                     **item.key,
                     "origin": origin,
                     "candidates": len(records),
-                    "valid_share": _share(len(scores), len(records)),
+                    "valid_share": share(len(scores), len(records)),
                     "distinct": len({c.program_key for c in records if c.passed and not c.is_copy}),
                     "better_than_parent": sum(c.gain is not None and c.gain > 0 for c in records),
                     "best_training": max(scores, default=None),
@@ -147,20 +120,17 @@ def probe_rows(runs: Sequence[Finished]) -> Iterator[Row]:
 _SHARES = ("valid", "new", "improving")
 
 
-def write_csv(rows: Sequence[Row], path: Path) -> Path:
-    """Rows with equal columns as CSV; numbers to seven digits."""
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(
-            {k: f"{v:.7g}" if isinstance(v, float) else harmless(v) for k, v in row.items()} for row in rows
-        )
+def collect(plan: Plan, folder: Path) -> dict[str, pd.DataFrame]:
+    """What the finished runs have come to, by kind; kinds without rows are left out."""
+    runs = finished(plan, folder)
+    makers = {
+        "runs": run_rows, "rounds": round_rows, "phases": phase_rows, "origins": origin_rows, "probes": probe_rows,
+    }  # fmt: skip
+    found = {name: pd.DataFrame(list(make(runs))) for name, make in makers.items()}
+    return {name: frame for name, frame in found.items() if len(frame)}
+
+
+def write_csv(rows: pd.DataFrame, path: Path) -> Path:
+    """Rows as CSV; numbers to seven digits."""
+    rows.map(harmless).to_csv(path, index=False, float_format="%.7g", lineterminator="\n")
     return path
-
-
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else float("nan")

@@ -167,12 +167,13 @@ def _conclude(search: Search, folder: Path, console: Console) -> int:
 
 
 def _table(search: Search, found: pd.DataFrame, best: int | None) -> Table:
-    columns = list(found.columns.drop("note"))
+    constant = [n for n in search.sweep.parameters if len(found) > 1 and found[n].astype(str).nunique() == 1]
+    columns = list(found.columns.drop([*constant, "note"]))
     table = Table(title=f"Sweep {search.sweep.name} ({search.sweep.method})")
     for heading in ("run", *columns):
         table.add_column(heading, justify="right")
     for number, row in found[columns].iterrows():
-        cells = [f"{v:.5g}" if isinstance(v, float) else str(v) for v in row]
+        cells = ["–" if v != v else f"{v:.5g}" if isinstance(v, float) else str(v) for v in row]
         table.add_row(f"{number:03d}", *map(escape, cells), style="bold green" if number == best else None)
     return table
 

@@ -1,80 +1,44 @@
-"""A study's tables in the paper's shape (its Tables 2 to 5), from rows.
+"""What a study's tables have beside the paper's four (`experiments.report.tables`), from its rows."""
 
-Everything is a mean over seeds ± its standard error; a single seed has none.
-"""
+import pandas as pd
 
-import math
-from collections.abc import Iterable, Sequence
-
-from experiments.report.tables import Table
-from experiments.studies.rows import CONTROLS, Row
+from atlas_gym.intervals import mean_interval
+from experiments.report.rows import Row
+from experiments.report.tables import Table, groups_of, mean_error
 
 
-def final_scores(runs: Sequence[Row]) -> Table:
-    """Table 2: initial and final held-out score of each arm and start."""
-    rows = [
-        (
-            arm,
-            start,
-            str(len(own)),
-            mean_error([row["initial_held_out"] for row in own]),
-            mean_error([row["best_held_out"] for row in own]),
-            percent_error([row["improvement"] for row in own]),
-            mean_error([float(row["evaluations"]) for row in own], ".0f"),
-        )
-        for (arm, start), own in _groups(runs, "arm", "start")
-    ]
-    columns = ("Method", "Start", "Seeds", "Initial", "Best", "Improvement", "Evaluations")
-    note = "Held-out seeds that chose no program; improvement is the share of the initial program's loss that is gone."
-    return Table("final_scores", "Best program on held-out seeds", columns, tuple(rows), note)
+def comparisons(runs: pd.DataFrame) -> Table:
+    """Every method against the first one of the same start, seed by seed, and in words whether they are told apart."""
+    rows = []
+    for (start,), own in groups_of(runs, "start"):
+        by_seed = own.pivot(index="seed", columns="arm", values="improvement")[own.arm.unique()]
+        first, *others = by_seed.columns
+        for arm in others:
+            differences = 100 * (by_seed[arm] - by_seed[first]).dropna()
+            if len(differences) > 1:
+                found = mean_interval(differences)
+                text = f"{found.mean:+.1f} [{found.low:+.1f}, {found.high:+.1f}]"
+                rows.append((arm, start, first, str(len(differences)), text, _word(found.low, found.high)))
+    columns = ("Method", "Start", "Against", "Seeds", "Difference, points", "In words")
+    note = "Improvement in percentage points, paired by seed, 95 % interval (Student's t)."
+    return Table("comparisons", "Against the first method", columns, tuple(rows), note)
 
 
-def ablation(runs: Sequence[Row]) -> Table:
-    """Table 4: improvement by arm, one column a start."""
-    starts = list(dict.fromkeys(row["start"] for row in runs))
-    rows = tuple(
-        (arm, *(percent_error([r["improvement"] for r in own if r["start"] == start]) for start in starts))
-        for (arm,), own in _groups(runs, "arm")
-    )
-    return Table("ablation", "Improvement by method and start", ("Method", *starts), rows)
+def _word(low: float, high: float) -> str:
+    if low <= 0 <= high:
+        return "not told apart"
+    return "better" if low > 0 else "worse"
 
 
-def interventions(runs: Sequence[Row]) -> Table:
-    """Table 3: how often the strategist changed what, and how often the reference moved."""
-    rows = [
-        (arm, start, str(sum(r["phases"] for r in own)), *_rates(own))
-        for (arm, start), own in _groups([r for r in runs if r["phases"]], "arm", "start")
-    ]
-    note = "Share of the tuning phases of all seeds. Without a gate the reference rule decides what moves."
-    return Table(
-        "interventions", "Strategist and inspector", ("Method", "Start", "Phases", *_RATES), tuple(rows), note
-    )
-
-
-def interventions_by_run(runs: Sequence[Row]) -> Table:
-    """Table 5: the same run by run, where there is a strategist or a gate to ask."""
-    rows = [
-        (row["arm"], row["start"], str(row["seed"]), *_counts(row))
-        for row in runs
-        if row["phases"] and row["arm"].startswith("atlas")
-    ]
-    return Table("interventions_by_run", "Run by run", ("Method", "Start", "Seed", *_RATES), tuple(rows))
-
-
-def shares(runs: Sequence[Row], rounds: Sequence[Row]) -> Table:
+def shares(runs: pd.DataFrame, rounds: pd.DataFrame) -> Table:
     """Valid and different programs: over the whole run, and in its first and last third."""
     rows = []
-    for (arm, start), own in _groups(runs, "arm", "start"):
-        per_round = [r for r in rounds if (r["arm"], r["start"]) == (arm, start) and r["round"] > 0]
-        last = max(r["round"] for r in per_round)
-        early = [r for r in per_round if r["round"] <= last / 3]
-        late = [r for r in per_round if r["round"] > last * 2 / 3]
-        cells = (
-            f"{_mean_of(part, key):.2f}"
-            for key in ("valid_share", "distinct_share")
-            for part in (early, late)
-        )
-        rows.append((arm, start, *cells, mean_error([float(r["distinct"]) for r in own], ".0f")))
+    for (arm, start), own in groups_of(runs, "arm", "start"):
+        explored = rounds[(rounds.arm == arm) & (rounds.start == start) & (rounds["round"] > 0)]
+        last = explored["round"].max()
+        thirds = (explored[explored["round"] <= last / 3], explored[explored["round"] > last * 2 / 3])
+        cells = (f"{part[key].mean():.2f}" for key in ("valid_share", "distinct_share") for part in thirds)
+        rows.append((arm, start, *cells, mean_error(own.distinct, ".0f")))
     columns = (
         "Method",
         "Start",
@@ -88,28 +52,31 @@ def shares(runs: Sequence[Row], rounds: Sequence[Row]) -> Table:
     return Table("shares", "Valid and different programs", columns, tuple(rows), note)
 
 
-def origins(rows: Sequence[Row]) -> Table:
+def origins(rows: pd.DataFrame) -> Table:
     """Who wrote what: the same measures by origin."""
     cells = tuple(
         (
             arm,
             start,
             origin,
-            str(sum(r["candidates"] for r in own)),
-            f"{_mean_of(own, 'valid_share'):.2f}",
-            f"{sum(r['better_than_parent'] for r in own) / sum(r['candidates'] for r in own):.3f}",
-            mean_error([r["best_training"] for r in own if r["best_training"] is not None]),
+            str(own.candidates.sum()),
+            f"{own.valid_share.mean():.2f}",
+            f"{own.better_than_parent.sum() / own.candidates.sum():.3f}",
+            mean_error(own.best_training.dropna()),
         )
-        for (arm, start, origin), own in _groups(rows, "arm", "start", "origin")
+        for (arm, start, origin), own in groups_of(rows, "arm", "start", "origin")
     )
     columns = ("Method", "Start", "Origin", "Candidates", "Valid", "Better than parent", "Best (training)")
     return Table("origins", "By origin", columns, cells)
 
 
-def probes(rows: Sequence[Row]) -> Table:
+def probes(rows: pd.DataFrame) -> Table:
     """Whether tuning made improving edits more frequent on prompts it was not tuned on, numbers and structure
     apart."""
-    found = {(r["arm"], r["start"], r["seed"], _where(r), r["kind"], r["moment"] in _FIRST): r for r in rows}
+    found = {
+        (r["arm"], r["start"], r["seed"], _where(r), r["kind"], r["moment"] in _FIRST): r
+        for r in rows.to_dict("records")
+    }
     cells = tuple(
         (
             *map(str, key),
@@ -143,46 +110,3 @@ def _where(row: Row) -> str:
 
 def _with_error(row: Row, name: str) -> str:
     return f"{row[f'{name}_value']:.3f} ± {row[f'{name}_error']:.3f}"
-
-
-def mean_error(values: Sequence[float], form: str = ".4f") -> str:
-    """Mean ± standard error."""
-    if not values:
-        return "–"
-    mean = sum(values) / len(values)
-    if len(values) < 2:
-        return format(mean, form)
-    error = math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1) / len(values))
-    return f"{mean:{form}} ± {error:{form}}"
-
-
-def percent_error(values: Sequence[float]) -> str:
-    """The same in per cent."""
-    text = mean_error([100 * v for v in values], ".1f")
-    return text if text == "–" else f"{text} %"
-
-
-_RATES = ("Threshold", "β", "Epochs", "Learning rate", "Reference moved")
-_KEYS = (*(f"changed_{name}" for name in CONTROLS), "promoted")
-
-
-def _rates(rows: Sequence[Row]) -> list[str]:
-    phases = sum(row["phases"] for row in rows)
-    return [f"{sum(row[key] for row in rows) / phases:.0%}" for key in _KEYS]
-
-
-def _counts(row: Row) -> list[str]:
-    return [f"{row[key]}/{row['phases']}" for key in _KEYS]
-
-
-def _mean_of(rows: Sequence[Row], key: str) -> float:
-    return sum(row[key] for row in rows) / len(rows) if rows else math.nan
-
-
-def _groups(rows: Iterable[Row], *keys: str) -> list[tuple[tuple, list[Row]]]:
-    """Rows by the values of some columns: all arms of a start, then those of the next, as the plan has them."""
-    found: dict[tuple, list[Row]] = {}
-    for row in rows:
-        found.setdefault(tuple(row[key] for key in keys), []).append(row)
-    starts = list(dict.fromkeys(key[1:2] for key in found))
-    return sorted(found.items(), key=lambda item: starts.index(item[0][1:2]))

@@ -37,7 +37,7 @@ class Runaway:
 
     def of(self, settings: PhaseSettings) -> PhaseSettings:
         """The settings, run away."""
-        return replace(settings, epochs=self.epochs, learning_rate=self.learning_rate)
+        return replace(settings, epochs=self.epochs, learning_rate=self.learning_rate, target_kl=0.0)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -79,7 +79,7 @@ def first_pairs(run: Path) -> list[PreferencePair]:
 def replay(config: RunConfig, pairs: list[PreferencePair], settings: PhaseSettings) -> tuple[float, bool]:
     """K̂L of the candidate that Eq. 4 chose, and whether Eq. 5 promoted it, from the base model."""
     policy = Policy.load(resolve_model(config.model), lora=config.lora, seed=config.seed)
-    gate = replace(config.gate, min_gain=0.0)
+    gate = replace(config.gate, min_gain=0.0, standard_errors=0.0)
     result = run_phase(
         policy, pairs, replace(settings, checkpoints=0), gate, lambda _, prompts: [0.0] * len(prompts),
         phase=1, seed=config.seed,

@@ -2,14 +2,22 @@
 
 from pathlib import Path
 
+import pandas as pd
+
+from experiments.report import tables as paper
 from experiments.report.table_formats import as_markdown, write_tables
-from experiments.studies import rows, tables
+from experiments.studies import tables
 from experiments.studies.figures import draw_study
 from experiments.studies.plan import Plan
+from experiments.studies.rows import collect, write_csv
+
+KINDS = ("runs", "rounds", "phases", "origins", "probes")
+CONCLUSIONS = "conclusions.md"
+"""Beside the page, written by a person when the data were there: linked, never written here."""
 
 _HEAD = """# The study `{plan.name}`: {plan.env}
 
-{about}{count}; `*.csv` has the data. Made by
+{about}{count}; `*.csv` has the data.{conclusions} Made by
 
 ```
 python -m experiments.studies experiments/studies/{plan.name}.yaml
@@ -21,40 +29,59 @@ python -m experiments.studies experiments/studies/{plan.name}.yaml
 
 
 def write_study(plan: Plan, folder: Path, output: Path) -> list[Path]:
-    """Write what the finished runs have come to; returns the paths, none if no run is finished.
+    """Write what the finished runs have come to; without any, make page and tables of the data that are there.
 
     Args:
         plan: the study.
         folder: where the runs' folders lie.
         output: where the files go: `*.csv` (data), `tables/` (CSV, Markdown, LaTeX), `progress.png`, `README.md`.
+
+    Returns:
+        The paths; none if there are neither finished runs nor data.
     """
-    runs = rows.finished(plan, folder)
-    if not runs:
+    data, paths = collect(plan, folder), []
+    if data:
+        output.mkdir(parents=True, exist_ok=True)
+        paths = [write_csv(frame, output / f"{name}.csv") for name, frame in data.items()]
+    else:
+        data = read_data(output)
+    if not data:
         return []
-    output.mkdir(parents=True, exist_ok=True)
-    data = {
-        "runs": list(rows.run_rows(runs)),
-        "rounds": list(rows.round_rows(runs)),
-        "phases": list(rows.phase_rows(runs)),
-        "origins": list(rows.origin_rows(runs)),
-        "probes": list(rows.probe_rows(runs)),
-    }
-    paths = [rows.write_csv(found, output / f"{name}.csv") for name, found in data.items() if found]
-    made = [
-        tables.final_scores(data["runs"]),
-        tables.ablation(data["runs"]),
-        tables.interventions(data["runs"]),
-        tables.interventions_by_run(data["runs"]),
-        tables.shares(data["runs"], data["rounds"]),
-        tables.origins(data["origins"]),
-        tables.probes(data["probes"]),
-    ]
-    made = [table for table in made if table.rows]
+    made = all_tables(data)
     paths += write_tables(made, output / "tables")
     paths += draw_study(data["rounds"], output)
     page = output / "README.md"
-    count = f"{len(runs)} of {len(plan.runs())} runs finished"
-    about = f"{plan.about.strip()}\n\n" if plan.about else ""
-    head = _HEAD.format(plan=plan, count=count, about=about)
-    page.write_text(head + "\n".join(map(as_markdown, made)), encoding="utf-8")
+    page.write_text(
+        _HEAD.format(
+            plan=plan,
+            count=f"{len(data['runs'])} of {len(plan.runs())} runs finished",
+            about=f"{plan.about.strip()}\n\n" if plan.about else "",
+            conclusions=f" [What was concluded]({CONCLUSIONS})." if (output / CONCLUSIONS).exists() else "",
+        )
+        + "\n".join(map(as_markdown, made)),
+        encoding="utf-8",
+    )
     return [*paths, page]
+
+
+def read_data(folder: Path) -> dict[str, pd.DataFrame]:
+    """A study's data as they were written, by kind."""
+    found = {name: folder / f"{name}.csv" for name in KINDS}
+    return {name: pd.read_csv(path) for name, path in found.items() if path.exists()}
+
+
+def all_tables(data: dict[str, pd.DataFrame]) -> list[paper.Table]:
+    """Every table that has rows."""
+    runs, none = data["runs"], pd.DataFrame()
+    made = [
+        paper.final_scores(runs),
+        tables.comparisons(runs),
+        paper.ablation(runs),
+        paper.interventions(runs),
+        # Where there is a strategist or a gate to ask.
+        paper.interventions_by_run(runs[(runs.phases > 0) & runs.arm.str.startswith("atlas")]),
+        tables.shares(runs, data["rounds"]),
+        tables.origins(data.get("origins", none)),
+        tables.probes(data.get("probes", none)),
+    ]
+    return [table for table in made if table.rows]

@@ -67,7 +67,7 @@ class Learner:
     """The estimator's window and the phases."""
     ridge: float = 1.0
     """λ of Eqs. 20-22."""
-    gate: GateSettings = field(default_factory=GateSettings)
+    gate: GateSettings = GateSettings(kl_penalty=0.0)
     """ε_s in units of utility, δ_H in nats, β_ref in utility per nat. Only the gated rule listens."""
     gate_contexts: int = 32
     """Size of the gate subset G_k: contexts drawn at random from the rounds of the window."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
+from atlas_gym.intervals import mean_interval
 from experiments.theory.drift import Array, variation
 from experiments.theory.model import Bandit
 from experiments.theory.simulate import Trace
@@ -79,9 +79,8 @@ def measure(bandit: Bandit, trace: Trace) -> Cell:
 
 def interval(values: Array) -> tuple[float, float, float]:
     """Mean and 95 % Student interval over the entries (at least two)."""
-    mean = float(values.mean())
-    half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
-    return mean, mean - half, mean + half
+    found = mean_interval(values)
+    return found.mean, found.low, found.high
 
 
 def slopes_by_seed(horizons: Array, totals: Array) -> Array:

@@ -23,8 +23,8 @@ OTHER_DRIFTS = {
     "random walk, 4π": Drift("walk", angle=4 * np.pi),
     "8 jumps, 4π": Drift("jumps", angle=4 * np.pi, jumps=8),
 }
-WORKING_GATE = GateSettings(min_gain=0.05, max_kl=0.5)
-FROZEN_GATE = GateSettings(min_gain=0.0, max_kl=0.02)
+WORKING_GATE = GateSettings(min_gain=0.05, max_kl=0.5, kl_penalty=0.0)
+FROZEN_GATE = GateSettings(min_gain=0.0, max_kl=0.02, kl_penalty=0.0)
 """A KL budget below what the first phase moves from the uniform reference (0.05 to 0.5 nats at β = 1)."""
 FLOORS = (0.0, 1e-6, 1e-4, 1e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 BETAS = (0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0)
@@ -132,7 +132,7 @@ def ablation_settings() -> list[Setting]:
         "θ known: EvoDPO": replace(EVODPO, oracle=True),
         "gate grades by its own estimate": replace(GATED, gate_score="estimate"),
         "gate with 4 checkpoints, δ_H 0.02, β_ref 10": replace(
-            GATED, gate=GateSettings(0.0, 0.02, kl_penalty=10.0), checkpoints=4
+            GATED, gate=GateSettings(0.0, max_kl=0.02, kl_penalty=10.0), checkpoints=4
         ),
         "EvoDPO, floor 0.001": replace(EVODPO, floor=1e-3),
         "16 phases per window: DPO": replace(DPO, window=Window(phases=16)),
@@ -165,8 +165,10 @@ def long_settings() -> list[Setting]:
 def sweep_settings() -> list[Setting]:
     """One number varied at one horizon."""
     gate = {
-        "sweep δ_H": [(d, replace(GATED, gate=GateSettings(0.0, d))) for d in BUDGETS],
-        "sweep ε_s": [(e, replace(GATED, gate=GateSettings(e, 10.0))) for e in TOLERANCES],
+        "sweep δ_H": [(d, replace(GATED, gate=GateSettings(0.0, max_kl=d, kl_penalty=0.0))) for d in BUDGETS],
+        "sweep ε_s": [
+            (e, replace(GATED, gate=GateSettings(e, max_kl=10.0, kl_penalty=0.0))) for e in TOLERANCES
+        ],
         "sweep floor": [(f, replace(EVODPO, floor=f)) for f in FLOORS],
     }
     return [

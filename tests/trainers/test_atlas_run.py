@@ -62,8 +62,9 @@ def config(tmp_path_factory) -> RunConfig:
         "method": "atlas", "model": str(model), "device": "cpu", "torch_threads": 1, "tracking": "off",
         "env_args": TASK, "start": "scratch", "rounds": 3, "phase_every": 1, "skip_idle_phases": False,
         "exploration": {"islands": 3, "groups": 2, "samples": 6, "patches": 2}, "held_out_seeds": 2,
-        "pairs": {"count": 8}, "phase": {"learning_rate": 0.01, "gate_prompts": 2}, "lora": {"rank": 4, "alpha": 8},
-        "gate": {"min_gain": -2.0, "max_kl": 1e3}, "gate_samples": 4, "probe": {"samples": 2},
+        "pairs": {"count": 8, "length_ratio": 0.0}, "lora": {"rank": 4, "alpha": 8},
+        "phase": {"learning_rate": 0.01, "epochs": 1, "batch_size": 4, "gate_prompts": 2, "target_kl": 0.0},
+        "gate": {"min_gain": -2.0, "max_kl": 1e3, "standard_errors": 0.0}, "gate_samples": 4, "probe": {"samples": 2},
     })  # fmt: skip
 
 
@@ -125,8 +126,12 @@ def test_pairs_are_two_answers_to_one_prompt_the_better_first(whole):
     candidates, pairs, phases, _, _ = contents(whole[0])
     by_id = {c.id: c for c in candidates}
     assert {row[0] for row in pairs} == {1, 2}
-    for phase, _, _, chosen_id, rejected_id, _, _, prompt, chosen, rejected in pairs:
+    for phase, _, kind, chosen_id, rejected_id, _, _, prompt, chosen, rejected in pairs:
         good, bad = by_id[chosen_id], by_id[rejected_id]
+        if kind == "improving_parent":  # the other answer is the parent's own text
+            assert good.parent_id == rejected_id
+            assert rejected.strip() in bad.program
+            continue
         assert good.prompt == bad.prompt == prompt
         assert (good.completion, bad.completion) == (chosen, rejected)
         assert good.passed

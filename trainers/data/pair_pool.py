@@ -1,9 +1,12 @@
 """What preference pairs are formed of: a run's answered prompts, or a draw of them where there are too many."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 
+from agents.engines.engine import Sampling
+from agents.models.tokens import encode_continuation
 from agents.population.candidate import CandidateRecord
 from trainers.data.pairs import ScoredCompletion
 from trainers.store.queries import StoreQueries
@@ -24,18 +27,43 @@ def pair_pool(
     asked = [(round_, island) for round_, island in store.asked(last) if island not in without]
     if len(asked) > limit:
         asked = [asked[index] for index in sorted(rng.choice(len(asked), limit, replace=False))]
-    return [
-        scored(record)
-        for round_, island in asked
-        for record in store.unit_candidates(round_, (island,))
-        if record.prompt
-    ]
+    tasks = _tasks(store, [round_ for round_, _ in asked])
+    found = []
+    for round_, island in asked:
+        proposal = store.proposal(round_, island)
+        for record in store.unit_candidates(round_, (island,)):
+            if record.prompt:
+                own = record.prompt == proposal.prompt
+                found.append(scored(record, tasks[round_], proposal.avoid if own else None))
+    return found
 
 
-def scored(record: CandidateRecord) -> ScoredCompletion:
-    """A candidate as what pairs are made of."""
+def _tasks(store: StoreQueries, rounds: Sequence[int]) -> dict[int, int]:
+    """For each round the round in which its task began."""
+    tasks: dict[int, int] = {}
+    for round_ in sorted(set(rounds), reverse=True):
+        following = min(tasks.values(), default=round_ + 1)
+        tasks[round_] = following if round_ >= following else store.task_began(round_)
+    return tasks
+
+
+def writable(
+    completions: Sequence[ScoredCompletion], tokenizer: Any, sampling: Sampling
+) -> list[ScoredCompletion]:
+    """Those that the policy may write: a line, or a function, within the limit of tokens."""
+
+    def fits(text: str) -> bool:
+        several = "\n" in text.strip("\n")
+        limit = sampling.max_function_tokens if several else sampling.max_new_tokens
+        return len(encode_continuation(tokenizer, text)) <= limit
+
+    return [completion for completion in completions if fits(completion.completion)]
+
+
+def scored(record: CandidateRecord, task: int = 0, parent_text: str | None = None) -> ScoredCompletion:
+    """A candidate as what pairs are made of; `parent_text` is the parent's own text at the site."""
     return ScoredCompletion(
         candidate_id=record.id, prompt=record.prompt, completion=record.completion, status=record.status,
         score=record.score, parent_score=record.parent_score, is_copy=record.is_copy, hole=record.hole,
-        program_key=record.program_key,
+        program_key=record.program_key, task=task, parent_id=record.parent_id, parent_text=parent_text,
     )  # fmt: skip

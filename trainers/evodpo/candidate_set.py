@@ -14,7 +14,7 @@ from agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.seeding import stream, torch_seed
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo import processes
-from trainers.evodpo.kl import KLEstimate, candidate_kls
+from trainers.evodpo.kl import KLEstimate, candidate_kls, token_kl
 from trainers.evodpo.training import StepRecord, Training, TrainingSettings, train
 
 
@@ -69,6 +69,7 @@ def tune_here(policy: Policy, job: TuneJob, on_step: Callable[[StepRecord], None
         rng=stream(job.seed, "phase", job.phase, "order"),
         seed=torch_seed(job.seed, "phase", job.phase, "trainer") % 2**32,
         on_step=on_step,
+        divergence=lambda: token_kl(policy, POLICY, REFERENCE, job.gate_items).mean,
     )
     trained = time.perf_counter()
     kls = candidate_kls(policy, [*training.checkpoints, POLICY], REFERENCE, job.gate_items)

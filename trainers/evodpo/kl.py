@@ -3,9 +3,9 @@
     K̂L(π) = mean over pairs of  (1/L_y) Σ_ℓ KL( π(·|x, y_<ℓ) ‖ π_ref(·|x, y_<ℓ) )
 
 along the chosen completion y of each pair, over the whole vocabulary, on completion tokens only. The
-direction is candidate ‖ reference. Items that share a prompt are one packed sequence (`trainers.evodpo.packing`),
+direction is candidate ‖ reference. Items that begin alike are one packed sequence (`trainers.evodpo.packing`),
 and the reference is computed once for the whole candidate set: one pass of the reference and one of each
-candidate over each prompt. Several processes (`trainers.evodpo.processes`) take prompts in turn and add up.
+candidate over each tree. Several processes (`trainers.evodpo.processes`) take trees in turn and add up.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ import torch
 
 from agents.models.policy import Policy
 from agents.models.tokens import encode_continuation, encode_prompt
-from trainers.data.pairs import group_by_prompt
 from trainers.evodpo import processes
-from trainers.evodpo.packing import Tree, pack_tree, to_device, tree_logits
+from trainers.evodpo.packing import Branch, Forest, Tree, pack_tree, plant, to_device, tree_logits
 
 Item = tuple[str, str]
 """(prompt, chosen completion)."""
@@ -53,21 +52,30 @@ def candidate_kls(
     """
     if not items:
         raise ValueError("the divergence is an average over completions, and none were given")
-    values: dict[str, list[float]] = {name: [0.0] * len(items) for name in candidates}
-    tokens = 0
-    groups = group_by_prompt([prompt for prompt, _ in items]) if packed else [[i] for i in range(len(items))]
-    for group in processes.share(groups):
-        prompt = encode_prompt(policy.tokenizer, items[group[0]][0])
-        completions = [encode_continuation(policy.tokenizer, items[i][1]) for i in group]
-        tree = to_device(pack_tree(prompt, completions), policy.device)
-        tokens += len(tree["targets"])
+    branches = [
+        (encode_prompt(policy.tokenizer, prompt), encode_continuation(policy.tokenizer, completion))
+        for prompt, completion in items
+    ]
+    forest = plant(branches) if packed else _apart(branches)
+    averages: dict[str, dict[tuple[int, int], float]] = {name: {} for name in candidates}
+    for index in processes.share(list(range(len(forest.trees)))):
+        tree = to_device(forest.trees[index], policy.device)
         reference_logits = _logits(policy, reference, tree)
         for name in candidates:
-            averages = _item_averages(_logits(policy, name, tree), reference_logits, tree)
-            for i, value in zip(group, averages, strict=True):
-                values[name][i] = value
-    total = int(processes.totals([tokens], policy.device)[0])
-    return {name: _estimate(processes.totals(values[name], policy.device), total) for name in candidates}
+            found = _branch_averages(_logits(policy, name, tree), reference_logits, tree)
+            averages[name] |= {(index, branch): value for branch, value in enumerate(found)}
+    tokens = sum(len(completion) for _, completion in branches)
+    return {
+        name: _estimate(
+            processes.totals([own.get(place, 0.0) for place in forest.places], policy.device), tokens
+        )
+        for name, own in averages.items()
+    }
+
+
+def _apart(branches: Sequence[Branch]) -> Forest:
+    """Every branch as a tree of its own."""
+    return Forest([pack_tree([branch]) for branch in branches], [(i, 0) for i in range(len(branches))])
 
 
 def token_kl(
@@ -82,8 +90,8 @@ def _logits(policy: Policy, adapter: str, tree: Tree) -> torch.Tensor:
         return tree_logits(model, tree)
 
 
-def _item_averages(candidate: torch.Tensor, reference: torch.Tensor, tree: Tree) -> list[float]:
-    """Token averages of KL(candidate ‖ reference) of each completion of the tree."""
+def _branch_averages(candidate: torch.Tensor, reference: torch.Tensor, tree: Tree) -> list[float]:
+    """Token averages of KL(candidate ‖ reference) of each branch of the tree."""
     per_position = torch.cat(
         [
             _kl(candidate[i : i + _ROWS], reference[i : i + _ROWS])

@@ -5,11 +5,11 @@ log-probabilities.
 metrics, Accelerate, optimiser, callbacks and checkpoints. TRL's loss calls the model on a padded (2 ·
 pairs, T) batch and reads per-token log-probabilities of the same shape. Here a batch carries, next to the
 padded tensors, its prompt trees (`trainers.evodpo.packing`), and a stand-in for the model answers that call from
-them: each prompt is computed once, the head only where a completion token is predicted, and the results are
+them: each common beginning is computed once, the head only where a completion token is predicted, and the results are
 scattered to where TRL expects them. Everything from there on is TRL's own code, so losses and metrics equal
 the stock trainer's to rounding.
 
-The reference's log-probabilities are computed once, one tree per prompt over the whole data set, from a
+The reference's log-probabilities are computed once, over trees of the whole data set, from a
 named adapter of the same model. (The stock trainer copies the *current* adapter when it is built: built
 anew in each phase, its reference would always move.) `PreparedDPOTrainer` is the stock trainer with the
 same two arrangements, for comparison: data that is tokenised already, and a reference adapter by name.
@@ -33,9 +33,8 @@ from trl.trainer.dpo_trainer import DataCollatorForPreference
 from trl.trainer.utils import use_adapter
 
 from agents.models.tokens import encode_continuation, encode_prompt
-from trainers.data.pairs import group_by_prompt
 from trainers.evodpo import processes
-from trainers.evodpo.packing import Tree, plant, to_device, token_log_probs, tree_logits
+from trainers.evodpo.packing import Tree, pair_branches, plant, to_device, token_log_probs, tree_logits
 
 STOCK_REFERENCE = "ref"
 """Adapter to which TRL's trainer copies the current one when it is built, and which it uses as the
@@ -94,18 +93,17 @@ class PackedDPOTrainer(PreparedDPOTrainer):
         return super()._compute_loss(PackedForward(model), inputs, return_outputs)
 
     def _precompute_ref_logps(self, dataset: Dataset, name: str, batch_size: int) -> Dataset:
-        # TRL walks over padded batches and caches the result on disk; one tree per prompt is far less work
-        # than that.
-        chosen, rejected = [0.0] * len(dataset), [0.0] * len(dataset)
+        # TRL walks over padded batches and caches the result on disk; few trees over all pairs are far less
+        # work than that.
+        forest = plant(pair_branches(dataset.to_list()))
+        found: dict[tuple[int, int], float] = {}
         model: Any = self.model
         with torch.no_grad(), use_adapter(model, self._reference_adapter), self.accelerator.autocast():
-            groups = group_by_prompt([tuple(ids) for ids in dataset["prompt_ids"]])
-            for group in processes.share(groups):
-                forest = plant(dataset.select(group).to_list())
-                sums = completion_log_probs(model, forest.trees[0]).tolist()
-                for pair, index in enumerate(group):
-                    chosen[index] = sums[forest.rows[pair][1]]
-                    rejected[index] = sums[forest.rows[pair + len(group)][1]]
+            for index in processes.share(list(range(len(forest.trees)))):
+                sums = completion_log_probs(model, forest.trees[index]).tolist()
+                found |= {(index, branch): value for branch, value in enumerate(sums)}
+        values = [found.get(place, 0.0) for place in forest.places]
+        chosen, rejected = values[: len(dataset)], values[len(dataset) :]
         chosen, rejected = (processes.totals(values, model.device) for values in (chosen, rejected))
         return dataset.add_column("ref_chosen_logps", chosen).add_column("ref_rejected_logps", rejected)
 
@@ -116,12 +114,12 @@ class PackedCollator(DataCollatorForPreference):
 
     def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
         batch: dict[str, Any] = super().torch_call(examples)
-        forest = plant(examples)
+        forest = plant(pair_branches(examples))
         offsets = [0]
         for tree in forest.trees:
             offsets.append(offsets[-1] + len(tree["targets"]))
         source, row, column = [], [], []
-        for index, (tree_index, completion) in enumerate(forest.rows):
+        for index, (tree_index, completion) in enumerate(forest.places):
             owned = torch.nonzero(forest.trees[tree_index]["owners"] == completion)[:, 0]
             first = len(examples[index % len(examples)]["prompt_ids"]) - 1
             source.append(owned + offsets[tree_index])

@@ -1,16 +1,11 @@
-"""Packing: the completions of one prompt as one sequence, with the prompt in it once.
+"""Packing: completions of prompts that begin alike as one sequence, with every common beginning in it once.
 
 Preference pairs of program edits share long prompts: 400 tokens of program, 10 of edit, eight edits per
-prompt. The stock collation runs the prompt through the model once per completion, twice per pair. Here a
-*tree* is one sequence,
-
-    tokens     p1 p2 p3 | a1 a2 | b1 b2 b3
-    positions   0  1  2 |  3  4 |  3  4  5
-
-in which each completion sees the prompt and itself (a block mask on top of the causal one) and its
-positions continue the prompt's. Every token then has the hidden state it would have in a sequence of its
-own, and logits are computed only where a completion token is predicted; the prompt's last position predicts
-the first token of all completions.
+prompt, and the prompts for the edit sites of one parent are beginnings of one text. The stock collation runs
+the prompt through the model once per completion, twice per pair. Here a *tree* is one sequence, the trie
+of all prompts and completions (`agents.models.token_trie`), in which each token sees its own beginning (a block
+mask on top of the causal one) at its own position. Every token then has the hidden state it would have in
+a sequence of its own, and logits are computed only where a completion token is predicted.
 
 This module is about tokens and indices only; who uses the log-probabilities is `packed_dpo` and `kl`. Both
 tokenise as generation does (`agents.models.tokens`): the prompt alone, by the tokenizer's own rule, for the model
@@ -27,77 +22,78 @@ from typing import Any
 import numpy as np
 import torch
 
+from agents.models.token_trie import families, token_trie
 from trainers.data.pairs import group_by_prompt
 
 Tree = dict[str, torch.Tensor]
 """A packed sequence as the tensors a data loader can move between devices; see `pack_tree`."""
 
+Branch = tuple[Sequence[int], Sequence[int]]
+"""Tokens of a prompt and of one of its completions."""
 
-def pack_tree(prompt: Sequence[int], completions: Sequence[Sequence[int]]) -> Tree:
-    """One sequence out of a prompt and its completions, all non-empty token lists.
+_LARGEST = 1536
+"""Tokens of a tree at most: attention over a tree costs the square of it."""
 
-    With N tokens in all, of which M in completions, predicted from K ≤ M distinct positions:
+_SHARE = 0.25
+"""What a branch has in common with another of its tree, at least, as a share of its own length."""
+
+
+def pack_tree(branches: Sequence[Branch]) -> Tree:
+    """One sequence out of prompts and completions, all non-empty token lists.
+
+    With N distinct beginnings, and M completion tokens that are predicted from K ≤ M distinct positions:
 
     - ``input_ids``, ``position_ids`` (1, N); ``attention_mask`` (1, 1, N, N), True where a token (row) sees
     another;
     - ``positions`` (K,): positions whose logits are needed, ascending;
     - ``rows`` (M,): for each completion token, which of these K predicts it; ``targets`` (M,): its id;
-    - ``owners`` (M,): which completion it belongs to. Completion tokens are in order of completions.
+    - ``owners`` (M,): which branch it belongs to. Completion tokens are in order of branches.
     """
-    if not prompt or not completions or not all(completions):
+    if not branches or not all(prompt and completion for prompt, completion in branches):
         raise ValueError("a prompt and each of its completions need at least one token")
-    n, lengths = len(prompt), [len(completion) for completion in completions]
-    starts = n + np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    positions = [list(range(n, n + length)) for length in lengths]
+    trie = token_trie([[*prompt, *completion] for prompt, completion in branches])
     # Token j of a completion is predicted at its token j - 1, and the first one at the end of the prompt.
-    predictors = [
-        [n - 1, *range(start, start + length - 1)] for start, length in zip(starts, lengths, strict=True)
-    ]
+    predictors = [path[len(prompt) - 1 : -1] for path, (prompt, _) in zip(trie.paths, branches, strict=True)]
     kept, rows = np.unique(np.concatenate(predictors), return_inverse=True)
-    tokens = [token for completion in completions for token in completion]
     return {
-        "input_ids": torch.tensor([[*prompt, *tokens]]),
-        "position_ids": torch.tensor([[*range(n), *(p for block in positions for p in block)]]),
-        "attention_mask": _tree_mask(n, lengths)[None, None],
+        "input_ids": torch.tensor([trie.tokens]),
+        "position_ids": torch.tensor([trie.depths]),
+        "attention_mask": trie.visible()[None, None],
         "positions": torch.from_numpy(kept),
         "rows": torch.from_numpy(rows),
-        "targets": torch.tensor(tokens),
-        "owners": torch.repeat_interleave(torch.tensor(lengths)),
+        "targets": torch.tensor([token for _, completion in branches for token in completion]),
+        "owners": torch.repeat_interleave(torch.tensor([len(completion) for _, completion in branches])),
     }
 
 
 @dataclass(frozen=True)
 class Forest:
-    """Preference pairs as trees."""
+    """Branches as trees."""
 
     trees: list[Tree]
-    """One per distinct prompt, with each distinct completion once."""
-    rows: list[tuple[int, int]]
-    """(tree, completion in it) of the chosen completion of every pair, then of the rejected one of every
-    pair."""
+    """Each distinct branch is in one of them, once."""
+    places: list[tuple[int, int]]
+    """(tree, branch in it) of every branch, in the order given."""
 
 
-def plant(examples: Sequence[Mapping[str, Any]]) -> Forest:
-    """Trees out of pairs with the token lists ``prompt_ids``, ``chosen_ids`` and ``rejected_ids``."""
-    prompts: dict[tuple[int, ...], int] = {}
-    completions: list[dict[tuple[int, ...], int]] = []
-    rows = []
-    for side in ("chosen_ids", "rejected_ids"):
-        for example in examples:
-            tree = prompts.setdefault(tuple(example["prompt_ids"]), len(prompts))
-            if tree == len(completions):
-                completions.append({})
-            known = completions[tree]
-            rows.append((tree, known.setdefault(tuple(example[side]), len(known))))
-    return Forest([pack_tree(p, list(c)) for p, c in zip(prompts, completions, strict=True)], rows)
+def plant(branches: Sequence[Branch], limit: int = _LARGEST) -> Forest:
+    """Trees of at most `limit` tokens out of branches; those that begin alike share one."""
+    distinct = list(dict.fromkeys((tuple(prompt), tuple(completion)) for prompt, completion in branches))
+    trees: list[Tree] = []
+    found: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[int, int]] = {}
+    for group in families(
+        [prompt + completion for prompt, completion in distinct], share=_SHARE, limit=limit
+    ):
+        members = [distinct[index] for index in group]
+        found.update({branch: (len(trees), row) for row, branch in enumerate(members)})
+        trees.append(pack_tree(members))
+    return Forest(trees, [found[tuple(prompt), tuple(completion)] for prompt, completion in branches])
 
 
-def _tree_mask(prompt_length: int, lengths: Sequence[int]) -> torch.Tensor:
-    """Causal, and blind between completions. (N, N) bool."""
-    block = torch.repeat_interleave(torch.tensor([prompt_length, *lengths]))
-    same_block = block[:, None] == block[None, :]
-    sees_prompt = (block == 0)[None, :]
-    return (same_block | sees_prompt).tril()
+def pair_branches(examples: Sequence[Mapping[str, Any]]) -> list[Branch]:
+    """The chosen branch of every pair, then the rejected one of every pair; pairs have the token lists
+    ``prompt_ids``, ``chosen_ids`` and ``rejected_ids``."""
+    return [(pair["prompt_ids"], pair[side]) for side in ("chosen_ids", "rejected_ids") for pair in examples]
 
 
 def tree_logits(model: Any, tree: Tree) -> torch.Tensor:
@@ -124,15 +120,15 @@ def to_device(tree: Tree, device: torch.device) -> Tree:
     return {name: tensor.to(device) for name, tensor in tree.items()}
 
 
-def batch_order(prompts: Sequence[Hashable], batch_size: int, rng: np.random.Generator) -> list[int]:
-    """A random order of pairs in which each batch of `batch_size` consecutive pairs has few distinct prompts.
+def batch_order(kinds: Sequence[Hashable], batch_size: int, rng: np.random.Generator) -> list[int]:
+    """A random order of pairs in which each batch of `batch_size` consecutive pairs is of few kinds (of prompt).
 
-    Each prompt's pairs are shuffled and cut into full batches; what is left over is lined up, largest
+    The pairs of each kind are shuffled and cut into full batches; what is left over is lined up, largest
     first, and cut likewise; the full batches are then shuffled. An incomplete batch comes last.
     """
     full: list[list[int]] = []
     rest: list[list[int]] = []
-    for group in group_by_prompt(prompts):
+    for group in group_by_prompt(kinds):
         shuffled = [group[i] for i in rng.permutation(len(group))]
         cut = len(group) - len(group) % batch_size
         full += [shuffled[i : i + batch_size] for i in range(0, cut, batch_size)]

@@ -1,8 +1,8 @@
 """One fine-tuning phase of EvoDPO (Algorithm 1): train, collect candidates, choose, let the gate decide,
 update.
 
-    POLICY ── train on the pairs ──▶ candidate set C_k (checkpoints and the final policy)
-    K̂L of each candidate (Eq. 3) and Ŝ of each and of the reference, on a fresh random gate subset
+    POLICY ── train on the pairs, to a target K̂L ──▶ candidate set C_k (checkpoints and the final policy)
+    K̂L of each candidate (Eq. 3) and Ŝ of each and of the reference, on a fresh random gate subset G_k
     Eq. 4 proposes one ── Eq. 5 (and the inspector's veto) ──▶ reference rule ──▶ REFERENCE moves or stays
 
 A phase is a function of the policy's two adapters, the pairs and the seed. It either completes or leaves
@@ -29,6 +29,7 @@ from atlas_gym.seeding import stream, torch_seed
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_here
 from trainers.evodpo.gate import GateDecision, GateSettings, choose_candidate, gate_decision
+from trainers.evodpo.kl import Item
 from trainers.evodpo.phase_result import CandidateResult, PhaseResult
 from trainers.evodpo.references import Initialisation, ReferenceRule, reference_rule
 from trainers.evodpo.training import StepRecord, TrainingSettings
@@ -56,12 +57,11 @@ class PhaseSettings(TrainingSettings):
     """Share of the policy in the new reference, for the rule `averaged`."""
     initialisation: Initialisation = "previous"
     """Where the policy starts: `base` (the untuned model) or `previous` (the policy of the phase before)."""
-    checkpoints: int = 1
-    """Intermediate checkpoints in the candidate set, evenly spaced; the final policy always is in it. Gated
-    rule only."""
-    gate_prompts: int = 4
-    """Prompts in the gate subset G_k, drawn at random from the phase's; all their chosen completions count
-    for Eq. 3."""
+    checkpoints: int = 2
+    """Intermediate checkpoints in the candidate set: the last of the `checks` before the end; the final policy
+    always is in it. Gated rule only."""
+    gate_prompts: int = 8
+    """Prompts in the gate subset G_k, drawn at random from the phase's buffer and kept out of its pairs."""
     rollback: bool = False
     """After a refusal, return the policy to where the phase began. Gated rule only."""
 
@@ -91,11 +91,15 @@ def run_phase(
     *,
     phase: int,
     seed: int,
+    gate_items: Sequence[Item] | None = None,
     review: Review | None = None,
     on_step: Callable[[StepRecord], None] | None = None,
     tune: Tune = tune_here,
 ) -> PhaseResult:
     """Run phase number `phase` (from 1) of the run with that `seed`; see the module's description.
+
+    `gate_items`: G_k, prompts that no pair has, each with its preferred completion; without them G_k is drawn from
+    the pairs themselves, and Ŝ is then in-sample.
 
     `tune` does the work that costs, in this process unless told otherwise (`trainers.evodpo.launch`).
     `score` is called only under the gated rule, once for the reference and once per candidate. On any
@@ -108,7 +112,11 @@ def run_phase(
     with _all_or_nothing(policy):
         if settings.initialisation == "base":
             policy.reset(POLICY, torch_seed(seed, "phase", phase, "adapter") % 2**32)
-        subset = gate_subset(pairs, settings.gate_prompts, stream(seed, "phase", phase, "gate"))
+        subset = list(gate_items or ()) or gate_subset(
+            [(pair.prompt, pair.chosen) for pair in pairs],
+            settings.gate_prompts,
+            stream(seed, "phase", phase, "gate"),
+        )
         checkpoints = settings.checkpoints if gated else 0
         job = TuneJob(tuple(pairs), settings, checkpoints, tuple(subset), phase, seed)
         tuned = tune(policy, job, on_step)
@@ -126,6 +134,7 @@ def run_phase(
         prompts=len({pair.prompt for pair in pairs}),
         tokens=training.tokens,
         steps=tuple(training.steps),
+        kls=tuple(training.kls),
         gate_prompts=_prompts(subset),
         candidates=candidates,
         chosen=chosen,
@@ -139,27 +148,24 @@ def run_phase(
     )
 
 
-def gate_subset(
-    pairs: Sequence[PreferencePair], prompts: int, rng: np.random.Generator
-) -> list[tuple[str, str]]:
-    """G_k: (prompt, chosen completion) of every pair of up to `prompts` prompts, drawn uniformly, not by
-    score.
+def gate_subset(items: Sequence[Item], prompts: int, rng: np.random.Generator) -> list[Item]:
+    """G_k: all items of up to `prompts` prompts, drawn uniformly, not by score.
 
     Whole prompts are drawn because the divergence of all completions of a prompt costs about as much as
     that of one.
     """
-    distinct = list(dict.fromkeys(pair.prompt for pair in pairs))
+    distinct = list(dict.fromkeys(prompt for prompt, _ in items))
     drawn = {distinct[i] for i in rng.choice(len(distinct), size=min(prompts, len(distinct)), replace=False)}
-    return list(dict.fromkeys((pair.prompt, pair.chosen) for pair in pairs if pair.prompt in drawn))
+    return list(dict.fromkeys(item for item in items if item[0] in drawn))
 
 
-def _prompts(subset: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+def _prompts(subset: Sequence[Item]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(prompt for prompt, _ in subset))
 
 
 def _measure(
     tuned: Tuned,
-    subset: Sequence[tuple[str, str]],
+    subset: Sequence[Item],
     score: Scorer | None,
     seconds: dict[str, float],
 ) -> tuple[tuple[CandidateResult, ...], float | None]:
@@ -197,12 +203,17 @@ def _mean(values: Sequence[float]) -> float:
 def _decide(
     candidates: Sequence[CandidateResult], gate: GateSettings, review: Review | None
 ) -> tuple[int, GateDecision]:
-    """Eq. 4, Eq. 5, and the inspector, who can only refuse."""
+    """Eq. 4 over the candidates within the budget, Eq. 5, and the inspector, who can only refuse.
+
+    Where no candidate is within the budget, or none has a score, the nearest one is refused."""
     kls = [candidate.kl for candidate in candidates]
-    scores = [math.nan if c.score is None else c.score for c in candidates]
-    index = int(choose_candidate(scores, kls, gate))
-    gain = candidates[index].gain
-    decision = gate_decision(math.nan if gain is None else gain, kls[index], gate, kls)
+    scores = [math.nan if c.score is None or c.kl > gate.max_kl else c.score for c in candidates]
+    known = any(math.isfinite(score) and math.isfinite(kl) for score, kl in zip(scores, kls, strict=True))
+    index = int(choose_candidate(scores, kls, gate)) if known else int(np.argmin(kls))
+    gain, error = candidates[index].gain, candidates[index].gain_error
+    decision = gate_decision(
+        math.nan if gain is None else gain, kls[index], gate, kls, math.nan if error is None else error
+    )
     if review is not None:
         reviewed = review(decision, candidates)
         if reviewed.promote and not decision.promote:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from trainers.evodpo.gate import GateDecision
 from trainers.evodpo.training import StepRecord
@@ -44,6 +46,8 @@ class PhaseResult:
     """Tokens that went through the model while training, reference included."""
     steps: tuple[StepRecord, ...]
     """Every optimiser step: loss, margin, accuracy, …."""
+    kls: tuple[tuple[int, float], ...]
+    """(step, K̂L) of each look at it during the training."""
     gate_prompts: tuple[str, ...]
     """The gate subset's prompts."""
     candidates: tuple[CandidateResult, ...]
@@ -69,3 +73,22 @@ class PhaseResult:
     def promoted(self) -> bool:
         """Whether the reference moved."""
         return self.weight > 0.0
+
+
+def late_mean(steps: Sequence[StepRecord], name: str) -> float:
+    """Mean of a step's quantity over the last quarter of the steps: where the training went."""
+    return fmean(getattr(step, name) for step in steps[-max(1, len(steps) // 4) :])
+
+
+def sinking_warnings(steps: Sequence[StepRecord], beta: float) -> list[str]:
+    """What a person has to hear if the chosen completions, too, have lost likelihood; empty if all is well.
+
+    `beta`: DPO's β, by which rewards are divided to become log-ratios.
+    """
+    shift = late_mean(steps, "chosen_reward") / beta
+    if shift > -5.0:
+        return []
+    return [
+        f"CHOSEN SIDE SINKS: the chosen completions are {-shift:.1f} nats less likely than under the reference. Lower "
+        "the learning rate or pairs.reuse, so that fresh completions are rejected, or set phase.supervised."
+    ]

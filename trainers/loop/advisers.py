@@ -104,9 +104,12 @@ class PhaseAdvisers:
             key=("phase", number), controls=current, pairs=pairs, passed=len(scores),
             failed=len(recent) - len(scores), score_quantiles=tuple(quantiles), initial_score=start.score or 0.0,
             best_scores=tuple(self._best_by(row["round"]) for row in rows),
-            distinct_share=len(different) / len(recent) if recent else None,
+            distinct_share=len(different) / len(scores) if scores else None,
             entropy=fmean(step["entropy"] for step in steps) if steps else None,
             losses=tuple(step["loss"] for step in steps),
+            accuracies=tuple(step["accuracy"] for step in steps),
+            chosen_shift=rows[-1]["chosen_reward"] / rows[-1]["controls"]["beta"] if rows else None,
+            kl=rows[-1]["kl"] if rows else None, target_kl=self._config.phase.target_kl,
             gate=tuple(GateOutcome(row["promoted"], row["gain"], row["kl"]) for row in rows if row["decision"]),
             min_gain=self._config.gate.min_gain, max_kl=self._config.gate.max_kl,
         )  # fmt: skip

@@ -12,6 +12,7 @@ from agents.engines.settings import BackendSettings, IslandModel
 from agents.models.policy import LoraSettings
 from agents.research_agent import AgentSettings
 from agents.supporters import SupporterSettings
+from trainers.data.gate_buffer import GateScore
 from trainers.data.pairs import PairSettings
 from trainers.evodpo.gate import GateSettings
 from trainers.evodpo.launch import LaunchSettings
@@ -22,7 +23,7 @@ from trainers.loop.probe import ProbeSettings
 from trainers.store.plain import SettingsError, build, merge, plain, read_mapping
 
 Mode = Literal["auto", "online", "offline", "off"]
-"""How a run is tracked with W&B, see `experiments.loggers.tracking`."""
+"""How a run is tracked with W&B, see `experiments.loggers.wandb`."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,11 @@ class RunConfig:
     """Eqs. 4 and 5."""
     gate_samples: int = 8
     """Fresh completions per gate prompt that Ŝ is the mean of."""
+    gate_score: GateScore = "gain"
+    """What Ŝ counts: the mean `gain` over the parent, the best gain of the samples (`best_of_n`), or the programs'
+    `quality`, which mostly counts validity."""
+    gain_clip: float = 0.05
+    """Units of score: a larger gain of one completion counts as this much in Ŝ."""
     launch: LaunchSettings = LaunchSettings()
     """In which processes phases are tuned."""
     lora: LoraSettings = LoraSettings()

@@ -4,11 +4,13 @@
 writing is what makes a phase redoable: adapters first (each atomically), then one transaction with the result
 and the pairs. A phase without its row has not happened, and is run again from the adapters of the phase before.
 
-Ŝ, the inspector's score of a policy, is the mean over fresh completions of the gate subset's prompts, each
-counted as the normalised score of its program (0 at uniformly random play, 1 at full information), 0 if it
-failed. All policies of a phase answer the same prompts with the same seeds, so differences are paired.
+Ŝ, the inspector's score of a policy, is the mean over fresh completions of the gate subset's prompts of what each
+gains over its parent, between 0 and a limit (`gain_clip`): what fails or harms gains nothing, so that writing valid
+programs alone is worth nothing. All policies of a phase answer the same prompts with the same seeds, so differences
+are paired. The prompts are drawn from the whole buffer before pairs are formed, and no pair has one of them.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,14 +24,18 @@ from agents.research_agent import ResearchAgent
 from agents.supporters import TuningControls
 from atlas_gym.seeding import stream, torch_seed
 from trainers.data.evaluations import ProgramCache
+from trainers.data.gate_buffer import set_apart, worth
 from trainers.data.measures import measurements
-from trainers.data.pair_pool import pair_pool
-from trainers.data.pairs import PreferencePair, build_pairs
+from trainers.data.pair_builder import build_pairs, why_no_pairs
+from trainers.data.pair_pool import pair_pool, writable
+from trainers.data.pairs import PreferencePair, ScoredCompletion
 from trainers.data.rollouts import again, fresh_samples
 from trainers.evodpo.candidate_set import Tune, tune_here
 from trainers.evodpo.gate import GateDecision, gate_warnings
+from trainers.evodpo.kl import Item
 from trainers.evodpo.launch import launched
 from trainers.evodpo.phase import PhaseResult, PhaseSettings, run_phase
+from trainers.evodpo.phase_result import late_mean, sinking_warnings
 from trainers.loop.advisers import PhaseAdvisers, PhaseControls
 from trainers.loop.config import RunConfig
 from trainers.loop.probe import drawn_proposals, probe_proposals, take_probe
@@ -129,7 +135,11 @@ class Tuning:
         number, config = phase["phase"], self.config
         settings = PhaseControls(build(TuningControls, phase["controls"])).phase(config.phase)
         pairs = [PreferencePair(**pair) for pair in self.store.phase_pairs(number)]
-        redo_phase(self.policy, pairs, settings, config.gate, phase, seed=config.seed, tune=self._tune)
+        _, gate = self._buffer(number, phase["round"])
+        redo_phase(
+            self.policy, pairs, settings, config.gate, phase,
+            gate_items=_items(gate), seed=config.seed, tune=self._tune,
+        )  # fmt: skip
         self._save(number)
 
     def _save(self, number: int) -> None:
@@ -142,9 +152,12 @@ class Tuning:
     def _run(self, number: int, first: int, last: int, earlier: Sequence[dict[str, Any]]) -> None:
         reason = self._reason_to_skip(first, last)
         self.advisers.begin()
-        settings, pairs = (self.config.phase, []) if reason else self._prepare(number, first, last)
+        completions, gate = self._buffer(number, last)
+        settings, pairs = (
+            (self.config.phase, []) if reason else self._prepare(number, first, last, completions)
+        )
         if not reason and not pairs:
-            reason = "no two completions of one prompt differ enough to make a pair"
+            reason = why_no_pairs(completions, self.config.pairs)
         if reason:
             result = {"phase": number, "round": last, "skipped": reason}
             self.store.add_phase(number, last, False, result, ())
@@ -152,8 +165,9 @@ class Tuning:
         self._probe(number, "before", last, pairs)
         self._tell("stage", f"phase {number}: tuning on {len(pairs)} pairs")
         outcome = run_phase(
-            self.policy, pairs, settings, self.config.gate, self._scorer(number, pairs),
-            phase=number, seed=self.config.seed, review=partial(self.advisers.review, number, self._measured),
+            self.policy, pairs, settings, self.config.gate, self._scorer(number, pairs, gate),
+            phase=number, seed=self.config.seed, gate_items=_items(gate),
+            review=partial(self.advisers.review, number, self._measured),
             tune=self._tune,
         )  # fmt: skip
         self._save(number)
@@ -170,31 +184,43 @@ class Tuning:
         improved = since is not None and (before is None or since > before)
         return "" if improved else f"exploration brought no improvement in rounds {first} to {last}"
 
-    def _prepare(self, number: int, first: int, last: int) -> tuple[PhaseSettings, list[PreferencePair]]:
+    def _buffer(self, number: int, last: int) -> tuple[list[ScoredCompletion], list[ScoredCompletion]]:
+        """What D_k may be made of (the completions of the whole run so far: the data are cumulative, Algorithm 1), and
+        the preferred completion of each prompt of G_k."""
+        seed, config = self.config.seed, self.config
+        pool = pair_pool(
+            self.store, last, config.pairs.pool, stream(seed, "pair pool", number), config.messages
+        )
+        pool = writable(pool, self.policy.tokenizer, config.sampling)
+        return set_apart(pool, config.phase.gate_prompts, stream(seed, "gate prompts", number))
+
+    def _prepare(
+        self, number: int, first: int, last: int, completions: Sequence[ScoredCompletion]
+    ) -> tuple[PhaseSettings, list[PreferencePair]]:
         """The phase's settings and pairs after the strategist, who is told how many pairs there would be."""
         before = PhaseControls(self.advisers.current_controls())
-        pairs = self._pairs(number, last, before)
+        pairs = self._pairs(number, completions, before)
         self._controls = self.advisers.controls(number, first, last, pairs)
         if "score_threshold" in self._controls.changed:
-            pairs = self._pairs(number, last, self._controls)
+            pairs = self._pairs(number, completions, self._controls)
         return self._controls.phase(self.config.phase), pairs
 
-    def _pairs(self, number: int, last: int, controls: PhaseControls) -> list[PreferencePair]:
-        """D_k: built from the completions of the whole run so far (the data are cumulative, Algorithm 1)."""
+    def _pairs(
+        self, number: int, completions: Sequence[ScoredCompletion], controls: PhaseControls
+    ) -> list[PreferencePair]:
         settings = controls.pairs(self.config.pairs)
-        completions = pair_pool(
-            self.store,
-            last,
-            settings.pool,
-            stream(self.config.seed, "pair pool", number),
-            self.config.messages,
+        rejected = Counter(
+            id_
+            for earlier in range(1, number)
+            for id_ in {pair["rejected_id"] for pair in self.store.phase_pairs(earlier)}
         )
-        return build_pairs(completions, settings, stream(self.config.seed, "pairs", number))
+        return build_pairs(completions, settings, stream(self.config.seed, "pairs", number), rejected)
 
     def _scorer(
-        self, number: int, pairs: Sequence[PreferencePair]
+        self, number: int, pairs: Sequence[PreferencePair], gate: Sequence[ScoredCompletion]
     ) -> Callable[[str, Sequence[str]], list[float]]:
         answered = {pair.prompt: pair.chosen_id for pair in pairs}
+        answered |= {completion.prompt: completion.candidate_id for completion in gate}
 
         def score(adapter: str, prompts: Sequence[str]) -> list[float]:
             proposals = [self._asked(self.store.candidate(answered[prompt])) for prompt in prompts]
@@ -203,7 +229,7 @@ class Tuning:
                 groups = fresh_samples(generator, self.cache, proposals, self.config.gate_samples, seeds)
             records = [record for group in groups for record in group]
             self._measured[adapter] = measurements(records, self.agent.spec.errors)
-            return [sum(map(_worth, group)) / len(group) for group in groups]
+            return [worth(group, self.config.gate_score, self.config.gain_clip) for group in groups]
 
         return score
 
@@ -253,9 +279,14 @@ class Tuning:
             "loss": sum(s["loss"] for s in steps) / len(steps),
             "margin": steps[-1]["margin"],
             "accuracy": sum(s["accuracy"] for s in steps) / len(steps),
-            "warnings": gate_warnings(decisions) if outcome.decision is not None else [],
+            "chosen_reward": late_mean(outcome.steps, "chosen_reward"),
+            "rejected_reward": late_mean(outcome.steps, "rejected_reward"),
+            "warnings": [
+                *(gate_warnings(decisions) if outcome.decision is not None else []),
+                *sinking_warnings(outcome.steps, self._controls.controls.beta),
+            ],
         }
 
 
-def _worth(record: CandidateRecord) -> float:
-    return max(0.0, record.metrics["normalized_score"]) if record.passed else 0.0
+def _items(completions: Sequence[ScoredCompletion]) -> list[Item]:
+    return [(completion.prompt, completion.completion) for completion in completions]

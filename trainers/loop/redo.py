@@ -15,6 +15,7 @@ from agents.models.policy import REFERENCE, Policy
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo.candidate_set import Tune
 from trainers.evodpo.gate import GateDecision, GateSettings
+from trainers.evodpo.kl import Item
 from trainers.evodpo.phase import PhaseSettings, run_phase
 from trainers.evodpo.phase_result import CandidateResult
 
@@ -26,6 +27,7 @@ def redo_phase(
     gate: GateSettings,
     row: Mapping[str, Any],
     *,
+    gate_items: Sequence[Item],
     seed: int,
     tune: Tune,
 ) -> None:
@@ -37,6 +39,7 @@ def redo_phase(
         settings: the phase's settings, the strategist's changes included.
         gate: the gate's settings.
         row: the phase's record in the store.
+        gate_items: the phase's gate subset; empty if it was drawn from the pairs.
         seed: the run's.
         tune: does the training.
 
@@ -51,7 +54,7 @@ def redo_phase(
 
     outcome = run_phase(
         policy, pairs, settings, gate, lambda adapter, prompts: [scores[adapter]] * len(prompts),
-        phase=row["phase"], seed=seed, review=review, tune=tune,
+        phase=row["phase"], seed=seed, gate_items=gate_items, review=review, tune=tune,
     )  # fmt: skip
     if (outcome.policy_digest, outcome.reference_digest) != (row["policy_digest"], row["reference_digest"]):
         raise AdapterError(

@@ -72,7 +72,7 @@ def read_mapping(path: Path, what: str) -> dict[str, Any]:
     if len(text) > _LARGEST_FILE:
         raise SettingsError(f"{path} is larger than {_LARGEST_FILE} bytes: it holds no settings")
     try:
-        values = yaml.load(text, _PlainLoader)
+        values = yaml.load(text.decode("utf-8-sig"), _PlainLoader)
     except (yaml.YAMLError, ValueError) as error:
         raise SettingsError(f"{path} is not YAML: {error}") from error
     except RecursionError as error:
@@ -97,7 +97,7 @@ def plain(settings: Any) -> dict[str, Any]:
 
 def differences(mine: Any, other: Any, most: int = 4) -> str:
     """In words, in which settings two dataclasses of one kind differ (`most` of them); empty if in none."""
-    here, there = _flat(plain(mine)), _flat(plain(other))
+    here, there = flatten(plain(mine)), flatten(plain(other))
     changed = [key for key in here | there if here.get(key) != there.get(key)]
     said = [f"{key}: {here.get(key)!r} against {there.get(key)!r}" for key in changed[:most]]
     return ", ".join(said) + (f" and {len(changed) - most} more" if len(changed) > most else "")
@@ -133,10 +133,10 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _flat(values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+def flatten(values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in values.items():
-        flat |= _flat(value, f"{where}{key}.") if isinstance(value, Mapping) else {f"{where}{key}": value}
+        flat |= flatten(value, f"{where}{key}.") if isinstance(value, Mapping) else {f"{where}{key}": value}
     return flat
 
 

@@ -1,11 +1,8 @@
 """Builds the compiled kernel where a C++ compiler exists, once per machine.
 
 The library is tuned to the machine it is built on (`-march=native`), so it is named by everything that
-determines it: sources, options, width and the CPU's features. It is looked for beside this file, where an
-installation from source puts it, and then in the user's cache; if neither has it, it is built into the cache
-(half a second). A wheel carried to another machine simply does not match and is built anew there.
-
-This module uses the standard library only, because the installation runs it before any dependency is there.
+determines it: sources, options, width and the CPU's features. It is looked for in the user's cache, and built into
+it at first use (half a second); a cache that several machines share holds one for each kind of processor.
 """
 
 import hashlib
@@ -32,11 +29,8 @@ def find_or_build(width: int) -> Path:
     Raises:
         BuildError: If there is no compiler, it fails, or the cache cannot be written.
     """
-    for folder in (FOLDER, cache_folder()):
-        library = folder / library_name(width)
-        if library.exists():
-            return library
-    return build(width, cache_folder())
+    library = cache_folder() / library_name(width)
+    return library if library.exists() else build(width, cache_folder())
 
 
 def build(width: int, folder: Path) -> Path:

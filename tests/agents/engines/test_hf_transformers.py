@@ -4,6 +4,8 @@ from collections import Counter
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agents.engines.engine import Sampling
 from agents.engines.grouped_attention import NAME, grouped_attention
@@ -98,6 +100,30 @@ def test_a_completion_does_not_depend_on_its_batch():
     backend = generator()
     for request, expected in zip(REQUESTS, together, strict=True):
         assert texts(backend.generate([request]))[0] == expected
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    trunk=st.text("abc\n", min_size=4, max_size=14),
+    sites=st.lists(
+        st.tuples(st.integers(1, 13), st.text("abc", max_size=2), st.integers(1, 3)), min_size=1, max_size=6
+    ),
+    max_lanes=st.integers(1, 16),
+)
+def test_sites_of_one_program_are_sampled_as_if_each_had_been_asked_alone(trunk, sites, max_lanes):
+    """Prompts that are beginnings of one text, some with a remark of their own, each avoiding what comes next there."""
+    requests = [
+        Proposal(trunk[:end] + remark, n, avoid=trunk[end : end + 3].partition("\n")[0], seed=index)
+        for index, (end, remark, n) in enumerate(sites)
+    ]
+    together = texts(generator(max_lanes=max_lanes).generate(requests))
+    assert together == [texts(generator().generate([request]))[0] for request in requests]
+
+
+def test_what_prompts_have_in_common_is_read_once():
+    backend = generator()
+    backend.generate([Proposal("abcab", 2), Proposal("abcabca", 1), Proposal("cc", 1)])
+    assert backend.totals.prompt_tokens == 7 + 2
 
 
 def test_requests_may_be_sampled_in_their_own_way():

@@ -146,12 +146,51 @@ def test_mixing_moves_part_of_the_way_and_is_exact_at_the_ends(policy):
     reference = policy.digest(REFERENCE)
     policy.mix(POLICY, REFERENCE, 0.0)
     assert policy.digest(REFERENCE) == reference
-    old = {name: tensor.clone() for name, tensor in policy.tensors(REFERENCE).items()}
+    new, old = updates(policy, POLICY), updates(policy, REFERENCE)
     policy.mix(POLICY, REFERENCE, 0.25)
-    for name, tensor in policy.tensors(REFERENCE).items():
-        torch.testing.assert_close(tensor, 0.25 * policy.tensors(POLICY)[name] + 0.75 * old[name])
+    for name, update in updates(
+        policy, REFERENCE
+    ).items():  # the old ones are zero: the average has their rank
+        torch.testing.assert_close(update, 0.25 * new[name] + 0.75 * old[name])
     policy.mix(POLICY, REFERENCE, 1.0)
     assert policy.digest(REFERENCE) == policy.digest(POLICY)
+
+
+def updates(policy, adapter):
+    """What an adapter adds to each matrix, as far as A and B decide it."""
+    found = {name: tensor.detach().clone() for name, tensor in policy.tensors(adapter).items()}
+    return {
+        name: found[name.replace(".lora_A.", ".lora_B.")] @ a
+        for name, a in found.items()
+        if ".lora_A." in name
+    }
+
+
+def test_an_average_is_of_what_adapters_do_however_they_are_factored(policy):
+    """-A and -B are the same update; their factors' average would be no update at all."""
+    disturb(policy, POLICY)
+    policy.copy(POLICY, REFERENCE)
+    for tensor in policy.tensors(REFERENCE).values():
+        tensor.data.neg_()
+    function = logits(policy, POLICY)
+    torch.testing.assert_close(logits(policy, REFERENCE), function)
+    policy.mix(POLICY, REFERENCE, 0.5)
+    torch.testing.assert_close(logits(policy, REFERENCE), function, rtol=1e-3, atol=1e-3)
+
+
+def test_an_average_of_higher_rank_is_met_as_well_as_the_rank_allows(policy):
+    disturb(policy, POLICY)
+    disturb(policy, REFERENCE, seed=2)
+    wanted = {
+        name: 0.25 * new + 0.75 * old
+        for (name, new), old in zip(
+            updates(policy, POLICY).items(), updates(policy, REFERENCE).values(), strict=True
+        )
+    }
+    policy.mix(POLICY, REFERENCE, 0.25)
+    for name, update in updates(policy, REFERENCE).items():
+        left = torch.linalg.svdvals(wanted[name])[policy.lora.rank :]
+        torch.testing.assert_close((wanted[name] - update).norm(), left.norm(), rtol=1e-3, atol=1e-5)
 
 
 def test_reset_gives_the_base_model_and_follows_its_seed(policy):

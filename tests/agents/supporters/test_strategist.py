@@ -3,12 +3,13 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.supporters import GateOutcome, TuningControls
+from agents.supporters import TuningControls
 from agents.supporters.replies import ReplyError
 from agents.supporters.strategist import CONTROL_NAMES, ControlBounds, ControlRange, Proposal, bounded_advice
 from agents.supporters.strategist_llm import interpret, prompt_values
@@ -77,32 +78,37 @@ def test_neutral_reply_changes_nothing():
     assert advice.changed == ()
 
 
-REFUSED_FAR = (GateOutcome(False, 0.1, 0.5), GateOutcome(False, 0.1, 0.6))
-REFUSED_NEAR = (GateOutcome(False, 0.0, 0.01), GateOutcome(False, 0.001, 0.02))
-
 FIRES = {
     "few pairs": {"pairs": 10},
-    "many pairs": {"pairs": 500},
+    "many pairs": {"pairs": 1000},
+    "too far": {"kl": 0.6},
+    "head-room": {"kl": 0.04},
     "repetition": {"distinct_share": 0.1},
-    "too far": {"gate": REFUSED_FAR},
-    "too little": {"gate": REFUSED_NEAR},
+    "sinking": {"chosen_shift": -12.0},
     "memorised": {"losses": (0.69, 0.4, 0.2, 0.1)},
-    "not learning": {"losses": (0.693, 0.69, 0.694, 0.692)},
+    "not learning": {"accuracies": (0.5, 0.5, 0.6, 0.5)},
     "plateau": {"best_scores": (-0.1, -0.1, -0.1, -0.1)},
 }
 
 EFFECTS = {
     "few pairs": {"score_threshold": -1},
     "many pairs": {"score_threshold": 1},
-    "repetition": {"beta": 1, "score_threshold": -1, "epochs": -1},
     "too far": {"beta": 1, "learning_rate": -1, "epochs": -1},
-    "too little": {"beta": -1, "learning_rate": 1},
+    "head-room": {"learning_rate": 1, "epochs": 1},
+    "repetition": {"beta": 1, "score_threshold": -1},
+    "sinking": {"beta": 1, "learning_rate": -1},
     "memorised": {"epochs": -1},
-    "not learning": {"learning_rate": 1},
+    "not learning": {"score_threshold": 1, "learning_rate": -1},
     "plateau": {"score_threshold": 1},
 }
 
-CALM = replace(TELEMETRY, controls=TuningControls(epochs=2))
+CALM = replace(
+    TELEMETRY, controls=TuningControls(epochs=2), kl=0.22, target_kl=0.2, max_kl=0.5, accuracies=(0.5, 0.7, 0.8, 0.8),
+    chosen_shift=0.5,
+)  # fmt: skip
+
+RECORDED = json.loads((Path(__file__).parent / "telemetry.json").read_text(encoding="utf-8"))
+"""What phases of real runs reported, and what a strategist should make of it."""
 
 
 def test_every_rule_has_its_case():
@@ -129,12 +135,26 @@ def test_rule_fires_alone_and_moves_what_it_says(name):
     assert name in answer.call.outcome
 
 
+@pytest.mark.parametrize("name", RECORDED)
+def test_phases_of_real_runs_get_the_advice_they_needed(name):
+    case = RECORDED[name]
+    told = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in case["telemetry"].items()
+    }
+    telemetry = replace(CALM, **told)
+    assert [rule.name for rule in RULES if rule.applies(telemetry)] == case["rules"]
+
+
+def test_half_invalid_output_of_an_untrained_policy_is_not_repetition():
+    assert "repetition" not in propose(replace(CALM, distinct_share=0.3, kl=0.04)).reason
+
+
 def test_low_entropy_counts_as_repetition():
     assert "repetition" in propose(replace(CALM, entropy=0.1)).reason
 
 
 def test_rules_add_up_within_the_bounds():
-    telemetry = replace(CALM, gate=REFUSED_FAR, distinct_share=0.1, losses=(0.6, 0.3, 0.2, 0.1))
+    telemetry = replace(CALM, kl=0.6, distinct_share=0.1)
     after = RuleFineTuningStrategist().consult(telemetry).advice.controls
     assert_within(telemetry.controls, after, ControlBounds())
     assert after.beta == pytest.approx(telemetry.controls.beta * 1.5)  # 1.25 · 1.4, bounded

@@ -4,11 +4,13 @@ from dataclasses import replace
 import pytest
 
 from atlas_gym.envs.cascade import Cascade, evaluate_in_stages
-from atlas_gym.evaluation import Evaluation, Status
+from atlas_gym.evaluation import Evaluation, Pool, PoolStatistics, Status
 
 
-class FakePool:
+class FakePool(Pool):
     """Scores programs from a table by task; None stands for a failure."""
+
+    statistics = PoolStatistics()
 
     def __init__(self, table):
         self.table, self.calls = table, []
@@ -19,6 +21,9 @@ class FakePool:
         future = Future()
         future.set_result(Evaluation(Status.ERROR if score is None else Status.OK, score))
         return future
+
+    def close(self):
+        """Nothing to close."""
 
 
 def run(short, full, keep=0.5):

@@ -7,7 +7,7 @@ import atlas_gym
 from atlas_gym.envs.episode import Episode, EpisodeSettings
 from atlas_gym.envs.feedback import feedback_text
 from atlas_gym.evaluation import Evaluation, InfrastructureError, Limits, Status
-from atlas_gym.evaluation.shared import Lease
+from atlas_gym.evaluation.shared import SharedEvaluator
 from atlas_gym.tasks.bandit.problem import BanditProblem
 
 SPEC = atlas_gym.task_spec("ATLAS-Bandit-v0")
@@ -212,7 +212,7 @@ def test_a_machine_that_fails_costs_no_turn_and_gives_no_reward(env, monkeypatch
 
     env.reset(seed=0)
     with monkeypatch.context() as patch:
-        patch.setattr(Lease, "evaluate", fail)
+        patch.setattr(SharedEvaluator, "evaluate", fail)
         with pytest.raises(InfrastructureError, match="out of memory"):
             env.step(GOOD)
     assert env.step(GOOD)[4]["turn"] == 1

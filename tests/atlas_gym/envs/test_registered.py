@@ -29,7 +29,7 @@ from markdown_it import MarkdownIt
 import atlas_gym
 from atlas_gym.envs.spaces import Source
 from atlas_gym.evaluation import Limits
-from atlas_gym.evaluation.shared import Lease
+from atlas_gym.evaluation.shared import SharedEvaluator
 from atlas_gym.tasks.problem import SPLITS
 from atlas_gym.tasks.registration import REGISTERED, load_problem
 
@@ -53,7 +53,7 @@ def env_id(request):
 @pytest.fixture(scope="module", autouse=True)
 def keep_evaluators():
     """Hold a share in the evaluator, so that its processes start once and not once per test."""
-    lease = Lease("default")
+    lease = SharedEvaluator("default")
     yield
     lease.close()
 

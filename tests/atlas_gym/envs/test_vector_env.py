@@ -201,7 +201,7 @@ def test_a_machine_that_fails_costs_no_turn(monkeypatch):
     env = make(1, turns=2)
     env.reset(seed=0)
     with monkeypatch.context() as patch:
-        patch.setattr("atlas_gym.envs.vector_env.evaluate_all", fail)
+        patch.setattr("atlas_gym.evaluation.EvaluatorPool.evaluate_all", fail)
         with pytest.raises(InfrastructureError, match="out of memory"):
             env.step((GOOD,))
     assert env.step((GOOD,))[4]["turn"].tolist() == [1]

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_gym.evaluation import CandidateError, Channel, ChannelClosed, Status
-from atlas_gym.evaluation.channel import sanitise
 from atlas_gym.sandbox.wire import ERROR_HEAD
 from atlas_gym.sandbox.worker import WorkerPipe
+from atlas_gym.text import sanitise
 
 
 class Line:

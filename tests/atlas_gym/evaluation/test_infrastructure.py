@@ -21,7 +21,7 @@ from atlas_gym.evaluation import (
     handles,
 )
 from atlas_gym.evaluation.exit_status import failure_from_exit
-from atlas_gym.evaluation.handles import Exit, ForkServer
+from atlas_gym.evaluation.handles import Exit, ForkServerHandle
 from atlas_gym.evaluation.safe_start import (
     safe_children,
     safe_command,
@@ -92,7 +92,7 @@ def test_no_process_to_be_had_is_no_fault_of_the_program(confined, monkeypatch):
 
 
 def test_a_worker_that_never_says_ready_is_no_fault_of_the_program(confined, monkeypatch):
-    take = ForkServer.take
+    take = ForkServerHandle.take
 
     def take_dead(self):
         worker = take(self)
@@ -102,7 +102,7 @@ def test_a_worker_that_never_says_ready_is_no_fault_of_the_program(confined, mon
             os.kill(pid, signal.SIGKILL)
         return worker
 
-    monkeypatch.setattr(ForkServer, "take", take_dead)
+    monkeypatch.setattr(ForkServerHandle, "take", take_dead)
     with pytest.raises(InfrastructureError, match="a worker ended early"):
         confined.evaluate(HONEST, TASK)
 
@@ -219,7 +219,7 @@ def run_among(shadows, *command):
     )  # fmt: skip
 
 
-def test_referees_fork_servers_and_workers_are_shadowed_by_nothing(shadows):
+def test_evaluators_fork_servers_and_workers_are_shadowed_by_nothing(shadows):
     done = run_among(shadows, POOL)
     assert (done.stdout, done.stderr) == ("ok\n", "")
 

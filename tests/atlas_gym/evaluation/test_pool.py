@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from atlas_gym.evaluation import EvaluatorError, EvaluatorPool, InfrastructureError, Limits
-from atlas_gym.evaluation.evaluator import ATTEMPTS
+from atlas_gym.evaluation.protocols import ATTEMPTS
 from tests.atlas_gym.evaluation.processes import alive, descendants, die_out, open_descriptors
 from tests.atlas_gym.evaluation.toy import HONEST, LAZY, ToyTask, play_bare
 
@@ -76,7 +76,7 @@ def test_many_threads_may_submit(shared_pool):
     assert scores == [play_bare(HONEST, TASK)] * 8
 
 
-def test_an_endless_program_holds_one_lane_only(shared_pool):
+def test_an_endless_program_holds_one_evaluator_only(shared_pool):
     endless = shared_pool.submit(ENDLESS, replace(TASK, limits=Limits(wall_s=30.0, cpu_s=30.0)))
     assert all(evaluation.ok for evaluation in shared_pool.map([HONEST] * 10, TASK))
     assert not endless.done()
@@ -91,20 +91,21 @@ def test_an_endless_program_holds_one_lane_only(shared_pool):
 def kill_workers(pool):
     """Kill every worker of the pool's fork servers, as a machine without memory would."""
     killed = [
-        worker for referee in referees(pool) for server in children(referee) for worker in children(server)
+        worker for process in processes(pool) for server in children(process) for worker in children(server)
     ]
     for worker in killed:
         os.kill(worker, signal.SIGKILL)
     return killed
 
 
-def referees(pool):
+def processes(pool):
+    """Process ids of the evaluators."""
     _, _, args, _ = pool._close.peek()
-    return [lane._process.pid for lane in args[1]]
+    return [keeper._remote.pid for keeper in args[1] if keeper._remote is not None]
 
 
 def everything_of(pool):
-    direct = set(referees(pool))
+    direct = set(processes(pool))
     return direct.union(*map(descendants, direct))
 
 
@@ -113,21 +114,21 @@ def children(pid):
     return {p for p in below if not any(p in descendants(q) for q in below)}
 
 
-def test_a_dead_referee_is_replaced_and_its_job_done_once():
+def test_a_dead_evaluator_is_replaced_and_its_work_done_once():
     with EvaluatorPool(1) as pool:
         assert pool.evaluate(HONEST, TASK).ok
-        (before,) = referees(pool)
+        (before,) = processes(pool)
         futures = [pool.submit(program, TASK) for program in (HONEST, LAZY, HONEST)]
         os.kill(before, signal.SIGKILL)
         scores = [future.result().score for future in futures]
         assert scores == [play_bare(program, TASK) for program in (HONEST, LAZY, HONEST)]
-        assert referees(pool) != [before]
+        assert processes(pool) != [before]
         assert pool.statistics.retried <= 1  # none if it died between two jobs
 
 
 @dataclass(frozen=True)
 class LethalTask(ToyTask):
-    """Kills its referee whenever it is judged."""
+    """Kills its evaluator whenever it is judged."""
 
     def judge(self, channel):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -141,10 +142,10 @@ class MistakenTask(ToyTask):
         return 1 / 0
 
 
-def test_a_job_that_loses_every_referee_has_no_evaluation(shared_pool):
+def test_work_that_loses_every_evaluator_has_no_evaluation(shared_pool):
     before = shared_pool.statistics
     with pytest.raises(
-        InfrastructureError, match=r"3 referees were lost, .* exit code -9.*The machine is to blame"
+        InfrastructureError, match=r"3 evaluators were lost, .* exit code -9.*The machine is to blame"
     ):
         shared_pool.evaluate(HONEST, LethalTask(limits=TASK.limits))
     assert shared_pool.evaluate(HONEST, TASK).ok
@@ -173,11 +174,11 @@ def test_close_leaves_no_process_no_descriptor_and_no_thread():
     descriptors, threads = open_descriptors(), threading.active_count()
     pool = EvaluatorPool(2)
     pool.map([HONEST, "1 / 0", "import os\nos._exit(1)", HONEST], TASK)
-    processes = everything_of(pool)
-    assert len(processes) >= 4  # per lane a referee and a fork server
+    everything = everything_of(pool)
+    assert len(everything) >= 4  # two evaluators, each with a fork server
     pool.close()
     pool.close()
-    assert alive(processes) == set()
+    assert alive(everything) == set()
     assert open_descriptors() == descriptors
     assert threading.active_count() == threads
     with pytest.raises(RuntimeError, match="closed"):
@@ -191,22 +192,22 @@ def test_close_breaks_off_what_runs_and_cancels_what_waits():
     running, waiting = pool.submit(ENDLESS, endless), pool.submit(HONEST, TASK)
     while not running.running():
         time.sleep(0.01)
-    processes = everything_of(pool)
+    everything = everything_of(pool)
     pool.close()
     with pytest.raises(EvaluatorError, match="closed"):
         running.result()
     with pytest.raises(CancelledError):
         waiting.result()
-    assert alive(processes) == set()
+    assert alive(everything) == set()
 
 
 def test_a_forgotten_pool_closes_itself():
     pool = EvaluatorPool(1)
     pool.evaluate(HONEST, TASK)
-    processes = everything_of(pool)
+    everything = everything_of(pool)
     del pool
     gc.collect()
-    assert alive(processes) == set()
+    assert alive(everything) == set()
 
 
 SCRIPT = """
@@ -239,7 +240,7 @@ def test_nothing_survives_a_killed_owner():
         copy = {pid for pid, text in command.items() if b"evaluation.server" not in text}
         owner.kill()
         assert len(copy) == 1
-        assert len(below - copy) >= 3  # two referees, at least one fork server
+        assert len(below - copy) >= 3  # two evaluators, at least one fork server
         assert die_out(below - copy)
         for pid in copy:
             os.kill(pid, signal.SIGKILL)

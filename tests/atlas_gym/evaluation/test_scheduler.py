@@ -7,8 +7,9 @@ from concurrent.futures import CancelledError, Future
 import pytest
 
 from atlas_gym.evaluation import Evaluation, EvaluatorError, InfrastructureError, Status, scheduler
-from atlas_gym.evaluation.local import longest_s
-from atlas_gym.evaluation.scheduler import ATTEMPTS, Backlog, Lost, Silent, Slot, Work
+from atlas_gym.evaluation.protocols import ATTEMPTS, Lost, Silent
+from atlas_gym.evaluation.scheduler import Keeper, longest_s
+from atlas_gym.evaluation.work_queue import Work, WorkQueue
 from tests.atlas_gym.evaluation.toy import ToyTask
 
 TASK = ToyTask()
@@ -32,8 +33,10 @@ class FakeRemote:
         self.cluster.act(program, self)
         return Evaluation(Status.OK, float(len(self.cluster.calls)), detail=program)
 
-    def kill(self):
+    def stop(self):
         self.killed.set()
+
+    kill = stop
 
 
 class FakeCluster:
@@ -67,27 +70,27 @@ def no_pauses(monkeypatch):
 
 @pytest.fixture
 def start():
-    """Starts slots on a cluster; ends them afterwards."""
+    """Starts keepers on a cluster; ends them afterwards."""
     running = []
 
     def start(cluster, count=1):
-        backlog = Backlog(count)
-        running.append((backlog, [Slot(i, backlog, cluster.launch, 7.0, 9.0) for i in range(count)]))
-        return backlog
+        work_queue = WorkQueue(count)
+        running.append((work_queue, [Keeper(i, work_queue, cluster.launch, 7.0, 9.0) for i in range(count)]))
+        return work_queue
 
     yield start
-    for backlog, started in running:
-        backlog.close()
-        for slot in started:
-            slot.stop()
-        for slot in started:
-            slot.join()
+    for work_queue, started in running:
+        work_queue.close()
+        for keeper in started:
+            keeper.stop()
+        for keeper in started:
+            keeper.join()
 
 
-def submit(backlog, *programs):
+def submit(work_queue, *programs):
     futures = [Future() for _ in programs]
     for program, future in zip(programs, futures, strict=True):
-        assert backlog.put(Work(program, TASK, future))
+        assert work_queue.put(Work(program, TASK, future))
     return futures
 
 
@@ -97,8 +100,8 @@ def outcomes(futures):
 
 def test_work_of_a_lost_evaluator_is_done_once_by_its_successor(start):
     cluster = FakeCluster(b=[Lost("node gone")])
-    backlog = start(cluster)
-    results = outcomes(submit(backlog, "a", "b", "c"))
+    work_queue = start(cluster)
+    results = outcomes(submit(work_queue, "a", "b", "c"))
     assert [r.detail for r in results] == ["a", "b", "c"]
     assert cluster.calls == ["a", "b", "b", "c"]  # what was lost goes first
     assert [remote.killed.is_set() for remote in cluster.remotes] == [True, False]
@@ -112,7 +115,7 @@ def test_silence_counts_as_loss_after_limit_and_patience(start):
     assert result.retries == 1
 
 
-def test_another_slot_takes_over_before_the_replacement_is_up(start):
+def test_another_keeper_takes_over_before_the_replacement_is_up(start):
     lost, replaced = threading.Event(), threading.Event()
 
     def lose(remote):
@@ -159,34 +162,50 @@ def test_an_error_of_the_evaluator_reaches_the_caller_and_costs_no_evaluator(sta
     assert len(cluster.remotes) == 1
 
 
-def test_work_fails_with_the_reason_when_no_slot_can_start():
-    backlog = Backlog(2)
-    (future,) = submit(backlog, "a")
-    backlog.down(0, Lost("no node"))
-    assert not future.done()  # the other slot may still come up
-    backlog.down(1, Lost("no node either"))
+def test_work_fails_with_the_reason_when_no_keeper_can_start():
+    work_queue = WorkQueue(2)
+    (future,) = submit(work_queue, "a")
+    work_queue.down(0, Lost("no node"))
+    assert not future.done()  # the other keeper may still come up
+    work_queue.down(1, Lost("no node either"))
     with pytest.raises(InfrastructureError, match="no node either"):
         future.result(timeout=0)
 
 
 def test_a_cluster_that_can_never_serve_is_no_failure_of_a_moment():
-    backlog = Backlog(1)
-    (future,) = submit(backlog, "a")
-    backlog.down(0, EvaluatorError("the node has atlas-gym 9"))
+    work_queue = WorkQueue(1)
+    (future,) = submit(work_queue, "a")
+    work_queue.down(0, EvaluatorError("the node has atlas-gym 9"))
     with pytest.raises(EvaluatorError, match="no evaluator could be started: the node has atlas-gym 9"):
         future.result(timeout=0)
 
 
-def test_a_slot_tries_again_until_there_is_an_evaluator():
+def test_a_keeper_tries_again_until_there_is_an_evaluator():
     cluster = FakeCluster(ready=[Lost("no node"), Lost("no node")])
-    backlog = Backlog(2)  # as if a second slot were still hopeful
-    slot = Slot(0, backlog, cluster.launch, 7.0, 9.0)
-    (future,) = submit(backlog, "a")
+    work_queue = WorkQueue(2)  # as if a second keeper were still hopeful
+    keeper = Keeper(0, work_queue, cluster.launch, 7.0, 9.0)
+    (future,) = submit(work_queue, "a")
     assert future.result(timeout=30).ok
     assert [remote.killed.is_set() for remote in cluster.remotes] == [True, True, False]
-    backlog.close()
-    slot.stop()
-    slot.join()
+    work_queue.close()
+    keeper.stop()
+    keeper.join()
+
+
+def test_a_system_that_refuses_a_process_for_a_moment_fails_nothing(start):
+    cluster = FakeCluster(ready=[OSError("no process")] * (ATTEMPTS - 1))
+    (result,) = outcomes(submit(start(cluster), "a"))
+    assert (result.ok, result.retries) == (True, 0)
+
+
+def test_a_system_that_refuses_every_process_is_to_blame(start):
+    class Refusing(FakeCluster):
+        def launch(self):
+            raise OSError("no process")
+
+    (future,) = submit(start(Refusing()), "a")
+    with pytest.raises(InfrastructureError, match=r"no evaluator could be started: no process\. The machine"):
+        future.result(timeout=30)
 
 
 def test_closing_cancels_what_waits_and_breaks_off_what_runs():
@@ -198,29 +217,29 @@ def test_closing_cancels_what_waits_and_breaks_off_what_runs():
         raise Lost("killed")
 
     cluster = FakeCluster(a=[hang])
-    backlog = Backlog(1)
-    slot = Slot(0, backlog, cluster.launch, 7.0, 9.0)
-    running, waiting = submit(backlog, "a", "b")
+    work_queue = WorkQueue(1)
+    keeper = Keeper(0, work_queue, cluster.launch, 7.0, 9.0)
+    running, waiting = submit(work_queue, "a", "b")
     assert began.wait(30)
-    backlog.close()
-    slot.stop()
-    slot.join()
+    work_queue.close()
+    keeper.stop()
+    keeper.join()
     with pytest.raises(EvaluatorError, match="closed"):
         running.result(timeout=0)
     with pytest.raises(CancelledError):
         waiting.result(timeout=0)
-    assert not backlog.put(Work("c", TASK, Future()))
+    assert not work_queue.put(Work("c", TASK, Future()))
     assert cluster.calls == ["a"]
 
 
 def test_a_cancelled_program_is_not_evaluated():
     cluster = FakeCluster()
-    backlog = Backlog(1)
-    cancelled, kept = submit(backlog, "a", "b")
+    work_queue = WorkQueue(1)
+    cancelled, kept = submit(work_queue, "a", "b")
     cancelled.cancel()
-    slot = Slot(0, backlog, cluster.launch, 7.0, 9.0)
+    keeper = Keeper(0, work_queue, cluster.launch, 7.0, 9.0)
     assert kept.result(timeout=30).ok
     assert cluster.calls == ["b"]
-    backlog.close()
-    slot.stop()
-    slot.join()
+    work_queue.close()
+    keeper.stop()
+    keeper.join()

@@ -3,29 +3,33 @@ import gc
 import pytest
 
 import atlas_gym
-from atlas_gym.evaluation.shared import Lease
+from atlas_gym.evaluation.shared import SharedEvaluator
 
 TASK = atlas_gym.make_task("ATLAS-Bandit-v0", seed=0, horizon=20, replicas=1)
 PROGRAM = atlas_gym.task_spec("ATLAS-Bandit-v0").starts["named"]
 
 
-def evaluator_of(lease):
-    return lease._evaluator
+def evaluator_of(share):
+    return share._evaluator
 
 
-def servers_of(lease):
-    return evaluator_of(lease)._servers
+def servers_of(share):
+    return evaluator_of(share)._servers
 
 
-def test_leases_of_the_same_confinement_share_an_evaluator():
-    first, second, other = Lease("default"), Lease("default"), Lease("unconfined")
+def test_shares_of_the_same_confinement_share_an_evaluator():
+    first, second, other = (
+        SharedEvaluator("default"),
+        SharedEvaluator("default"),
+        SharedEvaluator("unconfined"),
+    )
     assert evaluator_of(first) is evaluator_of(second) is not evaluator_of(other)
-    for lease in (first, second, other):
-        lease.close()
+    for share in (first, second, other):
+        share.close()
 
 
-def test_the_last_lease_to_close_ends_the_processes():
-    first, second = Lease("default"), Lease("default")
+def test_the_last_share_to_close_ends_the_processes():
+    first, second = SharedEvaluator("default"), SharedEvaluator("default")
     assert first.evaluate(PROGRAM, TASK).ok
     servers = servers_of(first)
     first.close()
@@ -36,27 +40,27 @@ def test_the_last_lease_to_close_ends_the_processes():
     assert not servers
 
 
-def test_a_dropped_lease_counts_as_closed():
-    lease = Lease("default")
-    assert lease.evaluate(PROGRAM, TASK).ok
-    servers = servers_of(lease)
-    del lease
+def test_a_dropped_share_counts_as_closed():
+    share = SharedEvaluator("default")
+    assert share.evaluate(PROGRAM, TASK).ok
+    servers = servers_of(share)
+    del share
     gc.collect()
     assert not servers
 
 
-def test_a_closed_lease_evaluates_nothing():
-    lease = Lease("default")
-    lease.close()
+def test_a_closed_share_evaluates_nothing():
+    share = SharedEvaluator("default")
+    share.close()
     with pytest.raises(RuntimeError, match="closed"):
-        lease.evaluate(PROGRAM, TASK)
+        share.evaluate(PROGRAM, TASK)
 
 
-def test_a_new_lease_after_the_last_was_closed_gets_a_new_evaluator():
-    old = Lease("default")
+def test_a_new_share_after_the_last_was_closed_gets_a_new_evaluator():
+    old = SharedEvaluator("default")
     evaluator = evaluator_of(old)
     old.close()
-    new = Lease("default")
+    new = SharedEvaluator("default")
     assert evaluator_of(new) is not evaluator
     assert new.evaluate(PROGRAM, TASK).ok
     new.close()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
-from atlas_gym.evaluation.shared import Lease
+from atlas_gym.evaluation.shared import SharedEvaluator
 from atlas_gym.tasks.registration import REGISTERED, load_problem
 from atlas_gym.wrappers import ProgramChoice, TemplateAction, default_template, template_names
 from tests.atlas_gym.envs.test_registered import QUICK
@@ -26,7 +26,7 @@ IDS = [entry.env_id for entry in REGISTERED]
 @pytest.fixture(scope="module", autouse=True)
 def keep_evaluators():
     """Hold a share in the evaluator, so that its processes start once and not once per test."""
-    lease = Lease("default")
+    lease = SharedEvaluator("default")
     yield
     lease.close()
 

@@ -1,12 +1,15 @@
 """The benchmarks' own arithmetic; what they measure is for `make bench`."""
 
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from agents.models.adapters import WEIGHTS
-from experiments.benchmarks import gpu
+from experiments.benchmarks import gpu, scaling
 from experiments.benchmarks.dpo import make_pairs, print_differences
+from tests.experiments.report.synthetic import Layout, make_run
+from trainers.store.store import RunStore
 
 
 def test_without_a_gpu_the_reason_and_the_way_out_are_said(monkeypatch, capsys):
@@ -46,3 +49,25 @@ def test_the_gpu_benchmark_runs_on_a_cpu_in_small(capsys):
     said = capsys.readouterr().out
     assert "3 networks stacked" in said
     assert "compiled kernel" in said
+
+
+def test_pools_are_compared_turn_by_turn():
+    found = scaling.throughput(pd.DataFrame({"1 workers": [2.0, 4.0, 3.0], "2 workers": [3.0, 8.0, 3.0]}))
+    assert found.loc["2 workers"].tolist() == ["3.0 (3.0 to 8.0)", "1.50 (1.00 to 2.00)"]
+    assert found.loc["1 workers", "relative to the first"] == "1.00 (1.00 to 1.00)"
+
+
+def test_where_the_time_went_is_the_runs_own_sums(tmp_path):
+    folders = [make_run(tmp_path / f"run{seed}", Layout(seed=seed, rounds=4)) for seed in (1, 2)]
+    found = scaling.spent(folders)
+    assert list(found.index) == ["run1", "run2", "together"]
+    with RunStore.open_readonly(folders[0]) as store:
+        samples = sum(unit.get("samples", 0) for unit in store.unit_summaries())
+    assert found.loc["run1", "candidates"] == f"{samples:,}"
+    shares = [float(found.loc["run1", name].rstrip("%")) for name in ("generating", "waiting", "tuning")]
+    assert sum(shares) == pytest.approx(100, abs=1.5)
+
+
+def test_one_pool_is_measured(capsys):
+    assert scaling.main(["workers", "--most", "1", "--batch", "1", "--repeats", "1"]) == 0
+    assert "1 workers" in capsys.readouterr().out

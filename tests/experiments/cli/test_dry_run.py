@@ -41,20 +41,28 @@ def test_the_starting_program_is_timed():
     assert cpu > 0
 
 
+GATED = {
+    "rounds": 24, "phase_every": 8, "pairs": {"count": 64}, "gate_samples": 8, "held_out_seeds": 16,
+    "exploration": {"islands": 6, "samples": 8},
+    "phase": {"epochs": 2, "batch_size": 10, "reference": "gated", "checkpoints": 1, "gate_prompts": 4},
+    "probe": {"prompts": 100, "samples": 16},
+}  # fmt: skip
+
+
 def test_what_is_counted_is_what_the_configuration_decides():
-    work = planned("default")
+    work = planned("default", **GATED)
     assert work.candidates == 24 * 6 * 8
-    assert (work.pairs, work.steps) == (2 * 64, 2 * 16)
-    # Three policies answer 4 prompts 8 times; the probe asks every place 10 times, before and after.
-    assert (work.measured // 2 - 3 * 4 * 8) % 20 == 0
+    assert (work.pairs, work.steps) == (2 * 64, 2 * 13)
+    # Three policies answer 4 prompts 8 times; the probe asks 100 prompts 16 times, before and after.
+    assert work.measured == 2 * (3 * 4 * 8 + 2 * 100 * 16)
     assert work.evaluations == work.candidates + work.patches + work.measured + 2 * 16
 
 
 def test_work_grows_with_what_asks_for_it():
-    assert planned("default", rounds=48).candidates == 2 * planned("default").candidates
-    assert planned("default", probe={"prompts": 100, "samples": 16}).measured == 2 * (
-        3 * 4 * 8 + 2 * 100 * 16
-    )
+    assert planned("default", rounds=48).candidates == 2 * planned("default", rounds=24).candidates
+    once = planned("default", **GATED)
+    fixed = planned("default", **GATED | {"phase": GATED["phase"] | {"reference": "fixed", "checkpoints": 0}})
+    assert once.measured - fixed.measured == 2 * 3 * 4 * 8
     search = planned("default", method="search")
     assert (search.pairs, search.steps, search.measured) == (0, 0, 0)
 

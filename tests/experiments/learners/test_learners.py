@@ -13,9 +13,8 @@ import numpy as np
 from atlas_gym.tasks.registration import load_problem
 from atlas_gym.wrappers.numeric import NumericProgram
 from experiments.learners import leaderboard
-from experiments.learners.confirm import relative_gap
 from experiments.learners.entries import LEARNERS, TEMPLATE_LEARNERS, learners_of, read_atlas
-from experiments.learners.objective import Objective, Setting
+from experiments.learners.objective import Objective, Setting, relative_gap
 from tests.experiments.report.synthetic import Layout, make_run
 
 SETTING = Setting("ATLAS-Bandit-v0", "sw_linucb", {"horizon": 60, "replicas": 1}, tasks=2)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from atlas_gym.wrappers import load_template
-from experiments.learners.confirm import confirm, confirm_expert, relative_gap
-from experiments.learners.sb3 import main
+from experiments.learners.objective import confirm, confirm_expert, relative_gap
+from experiments.learners.ppo_template import main
 
 RECORD = Path(__file__).parents[3] / "docs" / "learners" / "ppo_bandit"
 GOAL = 0.15

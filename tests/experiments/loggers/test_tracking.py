@@ -7,8 +7,7 @@ import time
 import pytest
 
 from atlas_gym.evaluation import Status
-from experiments.loggers.tracking import Tracker, resolve_mode
-from experiments.loggers.wandb import WandbObserver
+from experiments.loggers.wandb import Tracker, WandbObserver, resolve_mode
 from tests.experiments.report.synthetic import Layout, make_run
 from tests.experiments.wandb_file import read_offline
 from trainers.loop.config import load_config

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.report.comparison import Group, band, flatten, group_runs
+from experiments.report.comparison import Group, band, group_runs
 from experiments.report.data import best_curve, read_run
 
 
@@ -51,7 +51,3 @@ def test_one_run_has_no_band_and_two_have_their_range(runs):
     assert all(low <= mean <= high for low, mean, high in zip(two.low, two.mean, two.high, strict=True))
     assert "range" in two.meaning
     assert band(Group("x", (replace(runs[0], candidates=()),))) is None
-
-
-def test_settings_are_flattened_by_dotted_name():
-    assert flatten({"a": {"b": 1, "c": {}}, "d": None}) == {"a.b": 1, "a.c": {}, "d": None}

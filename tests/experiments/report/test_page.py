@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.report.page import embed, render_page
+from experiments.report.write import embed, render_page
 
 PAYLOAD = {"made": "now", "runs": [], "bands": [], "tables": []}
 

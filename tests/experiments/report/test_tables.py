@@ -5,11 +5,12 @@ import io
 from dataclasses import replace
 
 import pytest
+from scipy.stats import sem
 
 from experiments.report.comparison import group_runs
 from experiments.report.data import read_run
 from experiments.report.table_formats import as_csv, as_latex, as_markdown, write_tables
-from experiments.report.tables import Table, all_tables, final_scores
+from experiments.report.tables import Table, all_tables
 
 
 @pytest.fixture(scope="module")
@@ -22,31 +23,31 @@ def table(name, runs):
 
 
 def test_final_scores_are_means_over_held_out_seeds(runs):
-    rows = {row[0]: row for row in final_scores(group_runs(runs)).rows}
+    rows = {row[0]: row for row in table("final_scores", runs).rows}
     assert set(rows) == {"atlas", "evotune"}
     finals = [sum(r.held_out_scores(r.best)) / 4 for r in runs if r.setting("method") == "atlas"]
-    assert rows["atlas"][4].startswith(f"{sum(finals) / 3:.4f} ±")
-    assert rows["atlas"][2] == "3"
-    assert rows["atlas"][6] == "held-out"
+    assert rows["atlas"][1:3] == (runs[0].setting("env"), "3")
+    assert rows["atlas"][4] == f"{sum(finals) / 3:.4f} ± {sem(finals):.4f}"
 
 
 def test_an_unconfirmed_run_shows_training_scores_and_says_so(runs):
-    groups = group_runs([replace(runs[0], held_out={})])
-    (row,) = final_scores(groups).rows
+    found = table("final_scores", [replace(runs[0], held_out={})])
+    (row,) = found.rows
     assert row[4] == f"{runs[0].best.score:.4f}"
-    assert row[6] == "training"
+    assert row[1].endswith("training seeds")
+    assert found.note.startswith("Training seeds")
 
 
 def test_interventions_count_phases_in_which_a_control_changed(runs):
-    row = table("interventions_by_trial", runs[:1]).rows[0]
+    row = table("interventions_by_run", runs[:1]).rows[0]
     phases = len(runs[0].tuned_phases)
-    assert row[2:5] == (f"0/{phases} (0%)", f"{phases}/{phases} (100%)", f"{phases}/{phases} (100%)")
+    assert row[3:6] == (f"0/{phases}", f"{phases}/{phases}", f"{phases}/{phases}")
     rates = table("interventions", runs[:1]).rows[0]
-    assert rates[3] == "100.0%"
+    assert rates[2:5] == (str(phases), "0%", "100%")
 
 
 def test_the_ablation_needs_methods_that_differ_in_nothing_else(runs):
-    assert [row[0] for row in table("ablation", runs).rows] == ["Baseline (EvoTune)", "+ Supporters (ATLAS)"]
+    assert [row[0] for row in table("ablation", runs).rows] == ["atlas", "evotune"]
     other = replace(runs[0], config={**runs[0].config, "phase": {"beta": 0.2}})
     assert "ablation" not in {t.name for t in all_tables(group_runs([*runs, other]))}
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from experiments.report.table_formats import as_csv
 from experiments.studies.plan import DONE, Arm, Plan, do_runs
-from experiments.studies.write import write_study
+from experiments.studies.write import all_tables, read_data, write_study
 from tests.experiments.report.synthetic import Layout, make_run
 
 
@@ -30,7 +31,7 @@ def study(tmp_path):
         "ATLAS-Bandit-v0",
         {"atlas": Arm(), "evotune": Arm("evotune")},
         seeds=(1, 2),
-        about="What came out.",
+        about="What is asked.",
     )
     for run in plan.runs()[:3]:
         folder = make_run(tmp_path / run.name, Layout(method=run.arm, seed=run.seed, rounds=6))
@@ -45,9 +46,41 @@ def test_finished_runs_become_data_tables_and_a_figure(study, tmp_path):
         rows = list(csv.DictReader(file))
     assert [(row["arm"], row["seed"]) for row in rows] == [("atlas", "1"), ("evotune", "1"), ("atlas", "2")]
     page = (tmp_path / "out" / "README.md").read_text()
-    assert "\n\nWhat came out.\n\n3 of 4 runs finished" in page
+    assert "\n\nWhat is asked.\n\n3 of 4 runs finished" in page
     assert "**Best program on held-out seeds**" in page
     assert {Path(path).suffix for path in paths} == {".csv", ".md", ".tex", ".png", ".pdf"}
+
+
+def test_conclusions_are_linked_and_never_printed(study, tmp_path):
+    plan, folder = study
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "conclusions.md").write_text("Everything is better.")
+    write_study(plan, folder, tmp_path / "out")
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert "(conclusions.md)" in page
+    assert "Everything" not in page
+
+
+def test_the_page_can_be_made_again_from_the_data(study, tmp_path):
+    plan, folder = study
+    write_study(plan, folder, tmp_path / "out")
+    first = {
+        p.name: p.read_text() for p in (tmp_path / "out").rglob("*") if p.suffix in (".md", ".csv", ".tex")
+    }
+    write_study(plan, tmp_path / "nowhere", tmp_path / "out")
+    again = {
+        p.name: p.read_text() for p in (tmp_path / "out").rglob("*") if p.suffix in (".md", ".csv", ".tex")
+    }
+    assert again == first
+
+
+STUDIES = sorted((Path(__file__).parents[3] / "docs" / "study").iterdir())
+
+
+@pytest.mark.parametrize("folder", STUDIES, ids=lambda folder: folder.name)
+def test_the_committed_tables_are_those_of_the_committed_data(folder):
+    tables = {f"{table.name}.csv": as_csv(table) for table in all_tables(read_data(folder))}
+    assert tables == {path.name: path.read_text() for path in (folder / "tables").glob("*.csv")}
 
 
 def test_without_finished_runs_nothing_is_written(tmp_path):

@@ -26,7 +26,9 @@ TINY = {
 
 def shrunk(path: Path) -> Path:
     """The committed file for small machines, with runs that take seconds."""
-    values = yaml.safe_load(Path("experiments/sweeps/small.yaml").read_text(encoding="utf-8"))
+    values = yaml.safe_load(
+        (Path(__file__).parents[3] / "experiments" / "sweeps" / "small.yaml").read_text(encoding="utf-8")
+    )
     values["parameters"] |= {name: {"value": value} for name, value in TINY.items()}
     path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
     return path

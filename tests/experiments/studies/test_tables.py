@@ -1,32 +1,36 @@
 """Tables from hand-made rows: means, standard errors, rates."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from experiments.report import tables as paper
+from experiments.report.rows import CONTROLS
 from experiments.studies import tables
-from experiments.studies.rows import CONTROLS
 
 
 def run(arm, start, seed, best, **more):
     base = {
         "arm": arm, "start": start, "seed": seed, "evaluations": 10 * seed, "distinct": 3, "initial_held_out": -0.2,
-        "best_held_out": best, "improvement": 1 - best / -0.2, "phases": 2, "promoted": 1,
+        "best_held_out": best, "best_training": best, "improvement": 1 - best / -0.2, "phases": 2, "promoted": 1,
         **{f"changed_{name}": 0 for name in CONTROLS},
     }  # fmt: skip
     return base | more
 
 
-RUNS = [
-    run("search", "named", 1, -0.1, phases=0, promoted=0),
-    run("atlas", "named", 1, -0.08, changed_beta=2),
-    run("search", "inlined", 1, -0.2, phases=0, promoted=0),
-    run("search", "named", 2, -0.12, phases=0, promoted=0),
-    run("atlas", "named", 2, -0.1, promoted=2),
-]
+RUNS = pd.DataFrame(
+    [
+        run("search", "named", 1, -0.1, phases=0, promoted=0),
+        run("atlas", "named", 1, -0.08, changed_beta=2),
+        run("search", "inlined", 1, -0.2, phases=0, promoted=0),
+        run("search", "named", 2, -0.12, phases=0, promoted=0),
+        run("atlas", "named", 2, -0.1, promoted=2),
+    ]
+)
 
 
 def test_final_scores_are_means_with_standard_errors_by_start():
-    table = tables.final_scores(RUNS)
+    table = paper.final_scores(RUNS)
     assert [row[:3] for row in table.rows] == [
         ("search", "named", "2"), ("atlas", "named", "2"), ("search", "inlined", "1"),
     ]  # fmt: skip
@@ -36,13 +40,13 @@ def test_final_scores_are_means_with_standard_errors_by_start():
 
 
 def test_a_missing_cell_is_a_dash():
-    assert tables.ablation(RUNS).rows == (("search", "45.0 ± 5.0 %", "0.0 %"), ("atlas", "55.0 ± 5.0 %", "–"))
+    assert paper.ablation(RUNS).rows == (("search", "45.0 ± 5.0 %", "0.0 %"), ("atlas", "55.0 ± 5.0 %", "–"))
 
 
 def test_rates_are_over_all_phases():
-    (row,) = tables.interventions(RUNS).rows
+    (row,) = paper.interventions(RUNS).rows
     assert row == ("atlas", "named", "4", "0%", "50%", "0%", "0%", "75%")
-    assert [row[3:] for row in tables.interventions_by_run(RUNS).rows] == [
+    assert [row[3:] for row in paper.interventions_by_run(RUNS[RUNS.phases > 0]).rows] == [
         ("0/2", "2/2", "0/2", "0/2", "1/2"), ("0/2", "0/2", "0/2", "0/2", "2/2"),
     ]  # fmt: skip
 
@@ -52,7 +56,7 @@ def test_the_standard_error_is_scipys(n):
     from scipy.stats import sem
 
     values = np.random.default_rng(n).normal(size=n).tolist()
-    assert tables.mean_error(values) == f"{np.mean(values):.4f} ± {sem(values):.4f}"
+    assert paper.mean_error(values) == f"{np.mean(values):.4f} ± {sem(values):.4f}"
 
 
 def test_probes_set_before_beside_after_by_kind_of_hole():
@@ -62,7 +66,7 @@ def test_probes_set_before_beside_after_by_kind_of_hole():
         "distinct_improving": 2,
     }  # fmt: skip
     rows = [row | {"moment": "before"}, row | {"moment": "after", "improving_value": 0.25}]
-    (cells,) = tables.probes([*rows, row | {"moment": "before", "phase": 2}]).rows
+    (cells,) = tables.probes(pd.DataFrame([*rows, row | {"moment": "before", "phase": 2}])).rows
     assert cells[4:6] == ("number", "4 × 16")
     assert cells[8] == "0.100 ± 0.100 → 0.250 ± 0.100"
 
@@ -73,6 +77,27 @@ def test_a_task_that_no_phase_saw_sets_the_base_beside_the_tuned_policy():
         **{f"{name}_{part}": 0.1 for name in ("valid", "new", "improving") for part in ("value", "error")},
         "distinct_improving": 2,
     }  # fmt: skip
-    (cells,) = tables.probes([row | {"moment": "base"}, row | {"moment": "tuned", "new_value": 0.5}]).rows
+    (cells,) = tables.probes(
+        pd.DataFrame([row | {"moment": "base"}, row | {"moment": "tuned", "new_value": 0.5}])
+    ).rows
     assert cells[3] == "unseen task"
     assert cells[7] == "0.100 ± 0.100 → 0.500 ± 0.100"
+
+
+def test_methods_are_compared_seed_by_seed_in_words():
+    def runs(arm, *improvements):
+        return [
+            {"arm": arm, "start": "named", "seed": s, "improvement": v} for s, v in enumerate(improvements)
+        ]
+
+    rows = [
+        *runs("search", 0.1, 0.2, 0.3),
+        *runs("a", 0.21, 0.31, 0.4),
+        *runs("b", 0.3, 0.1, 0.4),
+        *runs("c", 0.5),
+    ]
+    found = tables.comparisons(pd.DataFrame(rows)).rows
+    assert [(row[0], row[2], row[-1]) for row in found] == [
+        ("a", "search", "better"), ("b", "search", "not told apart"),
+    ]  # fmt: skip
+    assert found[0][4] == "+10.7 [+9.2, +12.1]"

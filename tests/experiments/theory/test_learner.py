@@ -66,7 +66,7 @@ def test_the_gate_grades_by_the_score_it_is_given():
 
 
 def test_a_checkpoint_can_pass_where_the_final_policy_cannot():
-    final = Learner(rule=Gated(), gate=GateSettings(0.0, 0.05, kl_penalty=20.0), beta=0.3)
+    final = Learner(rule=Gated(), gate=GateSettings(0.0, max_kl=0.05, kl_penalty=20.0), beta=0.3)
     assert (move(final).weight == 0).all()
     step = move(replace(final, checkpoints=40))
     assert (step.weight == 1).all()

@@ -6,8 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from agents.engines.engine import Sampling
+from tests.tiny_model import byte_tokenizer
 from tests.trainers.samples import PROPOSAL, RECORD
-from trainers.data.pair_pool import pair_pool, scored
+from trainers.data.pair_pool import pair_pool, scored, writable
 from trainers.store.store import RunStore
 
 ROUNDS, ISLANDS, SAMPLES = 6, 2, 3
@@ -35,7 +37,7 @@ def pool(store, limit, seed=0, last=ROUNDS):
 
 
 def test_a_small_run_is_taken_whole_and_in_order(store):
-    everything = [scored(record) for record in store.candidates()]
+    everything = [scored(record, 0, PROPOSAL.avoid) for record in store.candidates()]
     assert pool(store, 100) == everything
     assert pool(store, ROUNDS * ISLANDS) == everything
     assert pool(store, 100, last=2) == everything[: 2 * ISLANDS * SAMPLES]
@@ -54,3 +56,10 @@ def test_every_prompt_is_as_likely(store):
     assert len(drawn) == ROUNDS * ISLANDS
     expected = 300 * 3 * SAMPLES / (ROUNDS * ISLANDS)
     assert all(abs(count - expected) < 6 * expected**0.5 * SAMPLES**0.5 for count in drawn.values())
+
+
+def test_what_the_policy_may_not_write_is_left_out():
+    texts = [" 10\n", " 1234567\n", "\n    a\n    b\n", "\n    a = 1\n    return a\n"]
+    completions = [replace(scored(RECORD), completion=text) for text in texts]
+    kept = writable(completions, byte_tokenizer(), Sampling(max_new_tokens=5, max_function_tokens=14))
+    assert [completion.completion for completion in kept] == [texts[0], texts[2]]

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainers.data.pairs import PairSettings, ScoredCompletion, build_pairs, group_by_prompt
+from trainers.data.pair_builder import build_pairs
+from trainers.data.pairs import PairSettings, ScoredCompletion, group_by_prompt
 
-BUILDERS = ("plain", "margin", "improving", "mixed", "balanced")
+BUILDERS = ("teach", "plain", "margin", "improving", "mixed", "balanced")
 
 
 def completion(i, text, score, prompt="window =", parent=-0.16, hole="window", **changes):
@@ -33,7 +34,13 @@ def buffers(draw):
         copy = draw(st.booleans()) if score == -0.16 else False
         key = draw(st.sampled_from([None, "a", "b", "c", "d"])) if score is not None else None
         parent = draw(st.sampled_from([None, -0.16]))
-        made.append(completion(i, text, score, prompt, parent, hole, is_copy=copy, program_key=key))
+        task = draw(st.integers(0, 1))
+        made.append(
+            completion(
+                i, text, score, prompt, parent, hole, is_copy=copy, program_key=key, task=task, parent_id=100 + i % 3,
+                parent_text=draw(st.sampled_from([None, " 50"])),
+            )
+        )  # fmt: skip
     return made
 
 
@@ -47,48 +54,71 @@ settings_strategy = st.builds(
     prompts=st.integers(1, 8),
     per_hole=st.integers(1, 20),
     per_text=st.integers(1, 8),
+    repairs=st.sampled_from([0.0, 0.25, 0.6]),
+    numbers=st.sampled_from([0.1, 0.5, 1.0]),
+    length_ratio=st.sampled_from([0.0, 1.0, 2.0]),
+    reuse=st.integers(0, 2),
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=200)
 @given(buffers(), settings_strategy, st.integers(0, 5))
 def test_every_pair_keeps_the_rules(buffer, pair_settings, seed):
     pairs = build_pairs(buffer, pair_settings, np.random.default_rng(seed))
     by_id = {member.candidate_id: member for member in buffer}
-    threshold = (
-        np.quantile([m.score for m in buffer if m.passed], pair_settings.chosen_quantile) if pairs else 0
-    )
     for pair in pairs:
-        good, bad = by_id[pair.chosen_id], by_id[pair.rejected_id]
-        assert good.prompt == bad.prompt == pair.prompt
-        assert (good.completion, bad.completion) == (pair.chosen, pair.rejected)
+        good = by_id[pair.chosen_id]
+        passed = [m.score for m in buffer if m.passed and m.task == good.task]
         assert good.passed
         assert not good.is_copy
-        assert good.score >= threshold
-        assert good.score > bad.score if bad.passed else math.isinf(pair.margin)
+        assert (pair.prompt, pair.chosen) == (good.prompt, good.completion)
+        assert good.score >= np.quantile(passed, pair_settings.chosen_quantile)
         assert pair.chosen.strip() != pair.rejected.strip()
-        assert good.program_key is None or good.program_key != bad.program_key
-        assert (pair.kind in ("failed", "improving_failed")) == (not bad.passed)
         if pair.kind.startswith("improving"):
             assert good.score > good.parent_score + pair_settings.margin
+        if pair.kind == "improving_parent":
+            assert (pair.rejected_id, pair.rejected.rstrip()) == (good.parent_id, good.parent_text)
+            assert pair.margin == good.score - good.parent_score
+            continue
+        bad = by_id[pair.rejected_id]
+        assert (bad.prompt, bad.completion, bad.task) == (pair.prompt, pair.rejected, good.task)
+        assert good.score > bad.score if bad.passed else math.isinf(pair.margin)
+        assert good.program_key is None or good.program_key != bad.program_key
+        assert (pair.kind in ("failed", "improving_failed", "repair")) == (not bad.passed)
+        if pair.kind == "repair" or bad.passed:
+            assert good.score != good.parent_score  # a copy in other words
         if pair.kind == "improving" or pair_settings.builder == "margin":
             assert pair.margin > pair_settings.margin
+        if pair_settings.length_ratio:
+            short, long = sorted([len(pair.chosen.strip()), len(pair.rejected.strip())])
+            assert long <= pair_settings.length_ratio * short + 12
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=200)
 @given(buffers(), settings_strategy, st.integers(0, 5))
 def test_counts_and_caps_hold_and_no_pair_comes_twice(buffer, pair_settings, seed):
     pairs = build_pairs(buffer, pair_settings, np.random.default_rng(seed))
     assert len(pairs) <= pair_settings.count
     assert len({pair.prompt for pair in pairs}) <= pair_settings.prompts
+    assert sum(p.kind == "repair" for p in pairs) <= pair_settings.repairs * len(pairs) + 1e-9
+    numbers = [p for p in pairs if p.chosen.strip() in ("10", "12")]
+    assert len(numbers) <= pair_settings.numbers * pair_settings.count
     for key, cap in (
         (lambda p: p.prompt, pair_settings.per_prompt),
-        (lambda p: p.hole, pair_settings.per_hole),
+        (lambda p: p.hole, max(pair_settings.per_hole, pair_settings.count)),
         (lambda p: p.chosen.strip(), pair_settings.per_text),
         (lambda p: p.rejected.strip(), pair_settings.per_text),
         (lambda p: (p.prompt, p.chosen, p.rejected), 1),
     ):
         assert max(Counter(map(key, pairs)).values(), default=0) <= cap
+
+
+@settings(deadline=None, max_examples=50)
+@given(buffers(), settings_strategy, st.sets(st.integers(0, 60)), st.integers(0, 4))
+def test_what_was_rejected_often_enough_is_not_rejected_again(buffer, pair_settings, ids, phases):
+    pairs = build_pairs(buffer, pair_settings, rng(), dict.fromkeys(ids, phases))
+    again = {p.rejected_id for p in pairs if p.kind != "improving_parent"} & ids
+    assert not again or pair_settings.reuse == 0 or phases < pair_settings.reuse
 
 
 @settings(deadline=None, max_examples=50)
@@ -115,6 +145,7 @@ def kinds(builder, **changes):
         "per_hole": 100,
         "per_text": 100,
         "chosen_quantile": 0.0,
+        "numbers": 1.0,
     }
     pair_settings = PairSettings(builder=builder, **{**options, **changes})
     return {(p.kind, p.chosen_id, p.rejected_id) for p in build_pairs(BUFFER, pair_settings, rng())}
@@ -134,6 +165,7 @@ def test_margin_pairs_differ_by_the_margin():
 
 def test_improving_pairs_choose_what_beats_the_parent():
     against_valid = {("improving", good, bad) for good in (1, 2) for bad in (3, 4, 5)}
+    against_valid |= {("improving", 1, 2)}
     assert kinds("improving") == against_valid
     assert kinds("mixed") == against_valid | {("improving_failed", good, 6) for good in (1, 2)}
     assert kinds("improving", margin=0.03) == {("improving", 1, bad) for bad in (2, 3, 4, 5)}
@@ -143,6 +175,81 @@ def test_a_threshold_keeps_poor_programs_from_being_chosen():
     assert ("failed", 5, 6) in kinds("plain")
     chosen = {chosen for _, chosen, _ in kinds("plain", chosen_quantile=0.5)}
     assert chosen == {1, 2}
+
+
+def test_teaching_pairs_beat_the_parent_or_repair():
+    against_valid = {("improving", 1, bad) for bad in (2, 3, 4, 5)} | {
+        ("improving", 2, bad) for bad in (3, 4, 5)
+    }
+    against_failed = {("improving_failed", good, 6) for good in (1, 2)}
+    assert kinds("teach", repairs=0.0) == against_valid | against_failed
+    assert kinds("teach", repairs=0.5) == against_valid | against_failed | {
+        ("repair", good, 6) for good in (4, 5)
+    }
+
+
+def test_an_improving_edit_is_preferred_to_the_parents_own_text():
+    edit = completion(1, " 10\n", -0.10, parent_id=7, parent_text=" 50")
+    (pair,) = build_pairs([edit], PairSettings(numbers=1.0), rng())
+    assert (pair.kind, pair.rejected, pair.rejected_id) == ("improving_parent", " 50\n", 7)
+    assert pair.margin == pytest.approx(0.06)
+
+
+def test_the_parent_in_other_words_is_never_chosen_over_what_runs():
+    still = completion(1, " 50 + 0\n", -0.16)
+    worse, broken = completion(2, " 60\n", -0.18), completion(3, " (\n", None)
+    options = {"chosen_quantile": 0.0, "repairs": 0.9}
+    assert build_pairs([still, worse, broken], PairSettings(**options), rng()) == []
+    plain = build_pairs([still, worse], PairSettings(builder="plain", **options), rng())
+    assert plain == []
+
+
+def test_without_a_gain_nothing_is_repaired_either():
+    buffer = [completion(1, " 60\n", -0.18), completion(2, " (\n", None)]
+    assert build_pairs(buffer, PairSettings(chosen_quantile=0.0), rng()) == []
+
+
+def test_large_gains_come_before_small_ones():
+    gains = [0.003, 0.02, 0.05, 0.008]
+    buffer = []
+    for i, gain in enumerate(gains):
+        buffer += [
+            completion(2 * i, f" y * {i}\n", -0.16 + gain, prompt=f"p{i} ="),
+            completion(2 * i + 1, f" z * {i}\n", -0.17, prompt=f"p{i} ="),
+        ]
+    chosen = [
+        p.chosen_id // 2 for p in build_pairs(buffer, PairSettings(count=2, chosen_quantile=0.0), rng())
+    ]
+    assert chosen == [2, 1]
+
+
+def test_scales_of_different_tasks_are_not_compared():
+    fine = [completion(i, f" f{i}\n", -0.10 - 0.01 * i, prompt="a =", parent=-0.2) for i in range(4)]
+    coarse = [completion(10 + i, f" c{i}\n", 900.0 - i, prompt="b =", parent=890.0, task=1) for i in range(4)]
+    pairs = build_pairs(fine + coarse, PairSettings(chosen_quantile=0.5, count=100), rng())
+    assert {p.prompt for p in pairs} == {"a =", "b ="}
+
+
+def test_a_style_with_one_site_may_fill_the_phase():
+    buffer = []
+    for i in range(40):
+        buffer += [
+            completion(3 * i, f" body {i} a\n", -0.1, prompt=f"p{i}", hole="whole function"),
+            completion(3 * i + 1, f" body {i} b\n", -0.2, prompt=f"p{i}", hole="whole function"),
+            completion(3 * i + 2, f" body {i} c(\n", None, prompt=f"p{i}", hole="whole function"),
+        ]
+    pairs = build_pairs(buffer, PairSettings(count=60, per_hole=4, chosen_quantile=0.0), rng())
+    assert len(pairs) == 60
+
+
+def test_numbers_have_no_more_than_their_share():
+    buffer = []
+    for i in range(30):
+        buffer += [
+            completion(2 * i, f" {i}\n", -0.1, prompt=f"p{i}"),
+            completion(2 * i + 1, f" {i}.5\n", -0.2, prompt=f"p{i}"),
+        ]
+    assert len(build_pairs(buffer, PairSettings(count=20, chosen_quantile=0.0), rng())) == 5
 
 
 def many(holes=4, prompts=8):
@@ -160,7 +267,9 @@ def many(holes=4, prompts=8):
 
 
 def test_a_balanced_set_has_all_kinds_and_is_full():
-    counts = Counter(pair.kind for pair in build_pairs(many(), PairSettings(per_hole=64), rng()))
+    counts = Counter(
+        pair.kind for pair in build_pairs(many(), PairSettings(builder="balanced", count=64), rng())
+    )
     assert counts == {"score": 16, "failed": 16, "improving": 16, "improving_failed": 16}
 
 
@@ -168,14 +277,14 @@ def test_what_one_kind_lacks_the_others_fill():
     no_parent = [
         ScoredCompletion(**{**vars(member), "parent_score": None}) for member in many(holes=8, prompts=8)
     ]
-    pairs = build_pairs(no_parent, PairSettings(), rng())
+    pairs = build_pairs(no_parent, PairSettings(builder="balanced", count=64), rng())
     assert len(pairs) == 64
     assert {pair.kind for pair in pairs} == {"score", "failed"}
 
 
 def test_selection_spreads_over_holes_before_it_repeats_one():
     pairs = build_pairs(many(holes=5), PairSettings(builder="plain", count=10), rng())
-    assert set(Counter(pair.hole for pair in pairs).values()) == {2}
+    assert len({pair.hole for pair in pairs}) == 5
 
 
 def test_seeds_select_different_pairs():
@@ -193,7 +302,15 @@ def test_nothing_to_compare_gives_no_pairs():
 
 @pytest.mark.parametrize(
     "bad",
-    [{"builder": "best"}, {"count": 0}, {"per_text": 0}, {"margin": -1.0}, {"chosen_quantile": 1.5}],
+    [
+        {"builder": "best"},
+        {"count": 0},
+        {"per_text": 0},
+        {"margin": -1.0},
+        {"chosen_quantile": 1.5},
+        {"repairs": 1.0},
+        {"length_ratio": 0.5},
+    ],
 )
 def test_impossible_settings_are_errors(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):

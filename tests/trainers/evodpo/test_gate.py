@@ -90,3 +90,35 @@ def test_refusals_in_a_row_are_counted_from_the_last_promotion():
 def test_impossible_settings_are_errors(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         GateSettings(**bad)
+
+
+@pytest.mark.parametrize(
+    ("gain", "error", "promote"),
+    [
+        (0.02, 0.01, True),  # two standard errors
+        (0.02, 0.011, False),
+        (0.0, 0.0, False),  # nothing was found by either policy
+        (0.02, 0.0, True),
+        (0.02, math.nan, False),  # a single prompt has no standard error
+        (math.nan, 0.01, False),
+    ],
+)
+def test_a_promotion_asks_for_its_standard_errors(gain, error, promote):
+    decision = gate_decision(gain, 0.1, GateSettings(standard_errors=2.0), gain_error=error)
+    assert decision.promote is promote
+    assert decision.reason.startswith("promoted" if promote else "kept: gain")
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 1000))
+def test_a_phase_that_changes_nothing_is_seldom_promoted(seed):
+    """Gains of a null phase: their mean passes two standard errors in a few per cent of cases, not in half of them."""
+    draws = np.random.default_rng(seed).normal(size=(400, 8))
+    errors = draws.std(axis=1, ddof=1) / math.sqrt(8)
+    passed = passes_gate(draws.mean(axis=1), np.zeros(400), GateSettings(standard_errors=2.0), errors)
+    assert passed.mean() < 0.1
+
+
+def test_impossible_tolerances_are_errors():
+    with pytest.raises(ValueError, match="standard_errors"):
+        GateSettings(standard_errors=-1.0)

@@ -9,12 +9,11 @@ from tests.tiny_model import save_tiny_model
 from trainers.evodpo.packing import (
     batch_order,
     pack_tree,
+    pair_branches,
     plant,
     token_log_probs,
     tree_logits,
 )
-
-tokens = st.lists(st.integers(1, 250), min_size=1, max_size=6)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +32,7 @@ def alone(model, prompt, completion):
 
 
 def test_a_tree_is_the_prompt_once_and_positions_restart():
-    tree = pack_tree([1, 2, 3], [[4, 5], [6, 7, 8]])
+    tree = pack_tree([([1, 2, 3], [4, 5]), ([1, 2, 3], [6, 7, 8])])
     assert tree["input_ids"].tolist() == [[1, 2, 3, 4, 5, 6, 7, 8]]
     assert tree["position_ids"].tolist() == [[0, 1, 2, 3, 4, 3, 4, 5]]
     assert tree["positions"].tolist() == [2, 3, 5, 6]
@@ -45,27 +44,59 @@ def test_a_tree_is_the_prompt_once_and_positions_restart():
     assert sees[7] == [1, 1, 1, 0, 0, 1, 1, 1]
 
 
-@settings(deadline=None, max_examples=40)
-@given(prompt=tokens, completions=st.lists(tokens, min_size=1, max_size=5))
-def test_packed_log_probabilities_equal_those_of_separate_sequences(model, prompt, completions):
-    tree = pack_tree(prompt, completions)
-    with torch.no_grad():
-        packed = token_log_probs(tree_logits(model, tree), tree)
-        separate = torch.cat([alone(model, prompt, completion) for completion in completions])
+def test_the_prompt_of_a_later_site_goes_on_where_that_of_an_earlier_one_ends():
+    tree = pack_tree([([1, 2, 3, 4], [8]), ([1, 2], [9, 7]), ([1, 2], [3, 5])])
+    assert tree["input_ids"].tolist() == [[1, 2, 3, 4, 8, 5, 9, 7]]
+    assert tree["position_ids"].tolist() == [[0, 1, 2, 3, 4, 3, 2, 3]]
+    assert tree["positions"].tolist() == [1, 2, 3, 6]
+    assert tree["rows"].tolist() == [2, 0, 3, 0, 1]
+    assert tree["attention_mask"][0, 0, 5].int().tolist() == [1, 1, 1, 0, 0, 1, 0, 0]
+
+
+# A small alphabet, so that prompts are often beginnings of each other and of completions.
+letters = st.lists(st.integers(1, 3), min_size=1, max_size=6)
+branches = st.lists(st.tuples(letters, letters), min_size=1, max_size=7)
+
+
+@settings(deadline=None, max_examples=60)
+@given(branches=branches, limit=st.integers(1, 40))
+def test_packed_log_probabilities_and_gradients_equal_those_of_separate_sequences(model, branches, limit):
+    weights = model.get_input_embeddings().weight
+    separate = torch.cat([alone(model, prompt, completion) for prompt, completion in branches])
+    (gradient,) = torch.autograd.grad(separate.square().sum(), weights)
+    forest = plant(branches, limit)
+    found = [token_log_probs(tree_logits(model, tree), tree) for tree in forest.trees]
+    packed = torch.cat([found[i][forest.trees[i]["owners"] == branch] for i, branch in forest.places])
     torch.testing.assert_close(packed, separate, atol=1e-5, rtol=1e-5)
+    (packed_gradient,) = torch.autograd.grad(packed.square().sum(), weights)
+    torch.testing.assert_close(packed_gradient, gradient, atol=1e-5 * float(gradient.abs().max()), rtol=1e-4)
 
 
-@pytest.mark.parametrize(("prompt", "completions"), [([], [[1]]), ([1], []), ([1], [[2], []])])
-def test_nothing_to_predict_from_or_to_predict_is_an_error(prompt, completions):
+@given(branches=branches, limit=st.integers(1, 40))
+def test_no_tree_is_larger_than_allowed_and_each_branch_is_packed_once(branches, limit):
+    forest = plant(branches, limit)
+    sizes = [tree["input_ids"].numel() for tree in forest.trees]
+    longest = max(len(prompt) + len(completion) for prompt, completion in branches)
+    assert max(sizes) <= max(limit, longest)
+    distinct = {(tuple(prompt), tuple(completion)) for prompt, completion in branches}
+    assert sum(int(tree["owners"][-1]) + 1 for tree in forest.trees) == len(distinct)
+    assert len(forest.places) == len(branches)
+
+
+@pytest.mark.parametrize("branches", [[([], [1])], [], [([1], [2]), ([1], [])]])
+def test_nothing_to_predict_from_or_to_predict_is_an_error(branches):
     with pytest.raises(ValueError, match="at least one token"):
-        pack_tree(prompt, completions)
+        pack_tree(branches)
 
 
 def test_pairs_share_trees_and_completions():
     pairs = [([1], [2], [3]), ([9], [2], [3]), ([1], [2], [4, 4])]
-    forest = plant([{"prompt_ids": p, "chosen_ids": c, "rejected_ids": r} for p, c, r in pairs])
-    assert [tree["input_ids"].tolist() for tree in forest.trees] == [[[1, 2, 3, 4, 4]], [[9, 2, 3]]]
-    assert forest.rows == [(0, 0), (1, 0), (0, 0), (0, 1), (1, 1), (0, 2)]
+    forest = plant(
+        pair_branches([{"prompt_ids": p, "chosen_ids": c, "rejected_ids": r} for p, c, r in pairs])
+    )
+    trees = [tree["input_ids"].tolist()[0] for tree in forest.trees]
+    assert trees == [[1, 2, 3, 4, 4], [9, 2, 3]]
+    assert forest.places == [(0, 0), (1, 0), (0, 0), (0, 1), (1, 1), (0, 2)]
 
 
 @settings(deadline=None)

@@ -12,6 +12,7 @@ from trainers.data.pairs import PreferencePair
 from trainers.evodpo.gate import GateSettings
 from trainers.evodpo.kl import token_kl
 from trainers.evodpo.phase import PhaseSettings, gate_subset, run_phase
+from trainers.evodpo.phase_result import late_mean, sinking_warnings
 
 PROMPTS = ["window =", "lam =", "def f(x):\n    y =", "scores = base +", "alpha ="]
 PAIRS = [
@@ -20,8 +21,10 @@ PAIRS = [
         (prompt, f" {k}\n", f" x{k}(\n") for prompt in PROMPTS for k in range(4)
     )
 ]
-SETTINGS = PhaseSettings(learning_rate=5e-3, checkpoints=2, gate_prompts=3)
-OPEN = GateSettings(min_gain=0.0, max_kl=100.0)
+SETTINGS = PhaseSettings(
+    learning_rate=5e-3, epochs=1, batch_size=4, target_kl=0.0, checks=3, checkpoints=2, gate_prompts=3
+)
+OPEN = GateSettings(min_gain=0.0, max_kl=100.0, standard_errors=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -245,6 +248,77 @@ def test_pairs_that_are_too_long_are_left_out_and_counted(policy):
         run(policy, settings=dataclasses.replace(SETTINGS, max_tokens=3))
 
 
+def test_training_ends_at_the_target_and_keeps_the_last_checkpoints(policy):
+    settings = dataclasses.replace(SETTINGS, epochs=8, checks=10, rollback=True)
+    free = run(policy, WORSE, settings)
+    assert free.kls == ()
+    target = (free.candidates[0].kl + free.candidates[-1].kl) / 3
+    result = run(
+        policy, WORSE, dataclasses.replace(settings, target_kl=target), gate=GateSettings(max_kl=100.0)
+    )
+    steps, kls = zip(*result.kls, strict=True)
+    assert steps == tuple(range(4, 4 * len(steps) + 1, 4))
+    assert kls[-1] >= target > max(kls[:-1])
+    assert len(result.steps) == steps[-1] < len(free.steps)
+    assert [c.step for c in result.candidates] == list(steps[-3:])
+    # What was measured on the way is Eq. 3 of the candidates.
+    assert [c.kl for c in result.candidates] == pytest.approx(kls[-3:], abs=1e-6)
+    assert [s.loss for s in result.steps] == [s.loss for s in free.steps[: len(result.steps)]]
+
+
+def test_candidates_over_the_budget_are_not_proposed(policy):
+    score = scores(**{POLICY: 0.9, "candidate-1": 0.5})
+    closed = GateSettings(min_gain=9.0, max_kl=100.0)
+    free = run(policy, score, dataclasses.replace(SETTINGS, rollback=True), gate=closed)
+    kls = [c.kl for c in free.candidates]
+    between = GateSettings(max_kl=(kls[0] + min(kls[1:])) / 2, standard_errors=0.0)
+    result = run(policy, score, gate=between)
+    assert (free.chosen, result.chosen) == (2, 0)
+    assert result.promoted
+
+
+def test_the_gate_subset_may_come_from_elsewhere(policy):
+    items = [("other =", " 1\n"), ("yet another =", " 2\n")]
+    result = run(policy, gate_items=items)
+    assert result.gate_prompts == ("other =", "yet another =")
+
+
+def test_a_gain_that_is_not_a_number_is_refused(policy):
+    result = run(policy, lambda adapter, prompts: [math.nan] * len(prompts))
+    assert not result.promoted
+    assert "not a number" in result.decision.reason
+
+
+def test_a_supervised_term_keeps_the_chosen_side_up(policy):
+    start = {name: tensor.detach().clone() for name, tensor in policy.tensors(POLICY).items()}
+    rewards = []
+    for weight in (0.0, 1.0):
+        for name, tensor in policy.tensors(POLICY).items():
+            tensor.data.copy_(start[name])
+        settings = dataclasses.replace(SETTINGS, reference="fixed", epochs=4, supervised=weight)
+        rewards.append(run(policy, never, settings).steps[-1].chosen_reward)
+    assert rewards[1] > rewards[0]
+
+
+def test_the_forward_divergence_is_another_loss(policy):
+    start = {name: tensor.detach().clone() for name, tensor in policy.tensors(POLICY).items()}
+    losses = []
+    for divergence in ("reverse_kl", "forward_kl"):
+        for name, tensor in policy.tensors(POLICY).items():
+            tensor.data.copy_(start[name])
+        settings = dataclasses.replace(SETTINGS, reference="fixed", divergence=divergence)
+        losses.append(run(policy, never, settings).steps[-1].loss)
+    assert losses[0] != losses[1]
+
+
+def test_a_chosen_side_that_loses_likelihood_is_reported(policy):
+    steps = run(policy).steps
+    assert sinking_warnings(steps, 0.1) == []
+    sunk = [dataclasses.replace(step, chosen_reward=-1.2) for step in steps]
+    assert "12.0 nats" in sinking_warnings(sunk, 0.1)[0]
+    assert late_mean(sunk[:3] + list(steps[3:]), "chosen_reward") == steps[-1].chosen_reward
+
+
 def test_a_result_is_plain_data(policy):
     record = json.loads(json.dumps(dataclasses.asdict(run(policy))))
     assert record["decision"]["promote"] is True
@@ -253,13 +327,14 @@ def test_a_result_is_plain_data(policy):
 
 def test_the_gate_subset_is_drawn_by_prompt_and_not_by_score():
     rng = np.random.default_rng(0)
-    subset = gate_subset(PAIRS, 2, rng)
+    items = [(pair.prompt, pair.chosen) for pair in PAIRS]
+    subset = gate_subset(items, 2, rng)
     prompts = {prompt for prompt, _ in subset}
     assert len(prompts) == 2
     assert subset == [(p.prompt, p.chosen) for p in PAIRS if p.prompt in prompts]
-    everything = gate_subset(PAIRS, 99, rng)
+    everything = gate_subset(items, 99, rng)
     assert len(everything) == len(PAIRS)
-    draws = [frozenset(prompt for prompt, _ in gate_subset(PAIRS, 2, rng)) for _ in range(200)]
+    draws = [frozenset(prompt for prompt, _ in gate_subset(items, 2, rng)) for _ in range(200)]
     counts = [sum(prompt in draw for draw in draws) for prompt in PROMPTS]
     assert min(counts) > 40  # each prompt is drawn with probability 0.4
 
@@ -274,6 +349,9 @@ def test_the_gate_subset_is_drawn_by_prompt_and_not_by_score():
         {"reference": "timed", "reference_period": 0},
         {"beta": 0.0},
         {"epochs": 0},
+        {"target_kl": -0.1},
+        {"checks": 0},
+        {"supervised": -1.0},
     ],
 )
 def test_impossible_settings_are_errors(bad):

@@ -40,24 +40,25 @@ def test_a_phase_of_the_embedded_model(policy):
 
 
 def learned(policy, learning_rate):
-    """Loss and margin of a phase's first and last step, on pairs that are seen four times."""
+    """Loss and margin of a phase's first and last step, on pairs that are seen twice."""
     settings = PhaseSettings(
-        reference="fixed", learning_rate=learning_rate, epochs=4, gate_prompts=1, batch_size=4
+        reference="fixed", learning_rate=learning_rate, epochs=2, gate_prompts=1, batch_size=4
     )
     pairs = make_pairs(prompts=2, pairs=4)
     result = run_phase(policy, pairs, settings, GateSettings(), None, phase=1, seed=0)
     first, last = result.steps[0], result.steps[-1]
-    assert last.step == 4
+    assert last.step > first.step
     return last.loss - first.loss, last.margin - first.margin, last.accuracy
 
 
 def test_a_phase_learns_its_pairs(policy):
     loss, margin, accuracy = learned(policy, learning_rate=1e-3)
     assert loss < -0.1
-    assert margin > 0.2
+    assert margin > 0.3  # 0.76 when it was measured
     assert accuracy == 1.0
 
 
+@pytest.mark.slow
 def test_without_a_learning_rate_it_does_not(policy):
     loss, margin, _ = learned(policy, learning_rate=1e-30)
     assert loss == pytest.approx(0.0, abs=0.03)

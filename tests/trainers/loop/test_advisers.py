@@ -77,12 +77,15 @@ def test_a_strategist_hears_how_the_last_phase_went(store):
     strategist = Strategist(TuningControls(0.2, 0.4, 1, 1e-4))
     advisers = PhaseAdvisers(CONFIG, Supporters(strategist=strategist), store)
     advisers.controls(1, 1, 1, [])
-    steps = [{"loss": 0.69, "entropy": 1.5}, {"loss": 0.61, "entropy": 0.5}]
-    store.add_phase(1, 1, False, {"round": 1, "decision": None, "steps": steps}, [])
+    steps = [{"loss": 0.69, "entropy": 1.5, "accuracy": 0.5}, {"loss": 0.61, "entropy": 0.5, "accuracy": 0.9}]
+    row = {"round": 1, "decision": None, "steps": steps, "kl": 0.1, "chosen_reward": -0.4}
+    store.add_phase(1, 1, False, row | {"controls": {"beta": 0.2}}, [])
     advisers.controls(2, 1, 1, [])
     before, after = strategist.told
     assert (before.losses, before.entropy) == ((), None)
     assert (after.losses, after.entropy) == ((0.69, 0.61), 1.0)
+    assert (before.kl, before.chosen_shift, before.accuracies) == (None, None, ())
+    assert (after.kl, after.chosen_shift, after.accuracies) == (0.1, -2.0, (0.5, 0.9))
 
 
 def test_controls_carry_over_through_the_store(store):

@@ -18,7 +18,6 @@ from tests.trainers.evodpo.test_phase import (
     run,
 )
 from trainers.evodpo.candidate_set import tune_here
-from trainers.evodpo.phase import PhaseSettings
 from trainers.loop.redo import redo_phase
 from trainers.store.plain import plain
 
@@ -28,13 +27,13 @@ SETTINGS_OF = {
     "promoted": (BETTER, SETTINGS),
     "refused": (WORSE, SETTINGS),
     "rolled back": (WORSE, dataclasses.replace(SETTINGS, rollback=True)),
-    "without a gate": (BETTER, PhaseSettings(reference="every_phase", learning_rate=5e-3)),
+    "without a gate": (BETTER, dataclasses.replace(SETTINGS, reference="every_phase")),
     "from the base": (BETTER, dataclasses.replace(SETTINGS, initialisation="base")),
 }
 
 
 def again(policy, row, settings, pairs=PAIRS):
-    redo_phase(policy, pairs, settings, OPEN, row, seed=0, tune=tune_here)
+    redo_phase(policy, pairs, settings, OPEN, row, gate_items=(), seed=0, tune=tune_here)
 
 
 @pytest.mark.parametrize("name", SETTINGS_OF)

@@ -5,7 +5,7 @@ import torch
 from atlas_gym.tasks.burgers.network import draw_parameters, layer_sizes, values
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.points import draw_points
-from experiments.benchmarks.nested_autograd import build_network
+from experiments.benchmarks.burgers import build_network
 
 
 def test_values_are_those_of_the_torch_network():

@@ -17,7 +17,7 @@ from atlas_gym.tasks.burgers.in_process import train_in_process
 from atlas_gym.tasks.burgers.network import draw_parameters
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.points import draw_points
-from experiments.benchmarks.nested_autograd import build_network, train_nested
+from experiments.benchmarks.burgers import build_network, train_nested
 from tests.atlas_gym.tasks.burgers.strategies import plain, uneven
 
 needs_compiler = pytest.mark.skipif(not kernel_available(), reason="no C++ compiler on this machine")

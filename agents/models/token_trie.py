@@ -1,0 +1,95 @@
+"""Token sequences that begin alike, as one sequence in which every common beginning stands once.
+
+The prompts for all edit sites of a program are beginnings of one text, and the completions of a prompt share it.
+In a *trie* each distinct beginning is one node, so a language model that lets a node see its ancestors only, at
+positions that count from the root, computes for every node what it would compute in a sequence of its own:
+
+    tokens     p1 p2 p3 | a1 a2 | p4 p5 | b1 b2        the prompt p1 p2 p3 goes on as p4 p5 for another site
+    positions   0  1  2 |  3  4 |  3  4 |  5  6
+
+Sequences are compared by their tokens, never by their text: where the tokenizer splits a beginning otherwise than
+the longer text, the branch is simply one token earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+import numpy as np
+import torch
+
+
+@dataclass(frozen=True)
+class TokenTrie:
+    """A trie of N nodes, ancestors before descendants."""
+
+    tokens: list[int]
+    """(N,) token of each node."""
+    depths: list[int]
+    """(N,) its position in the sequences through it."""
+    paths: list[list[int]]
+    """For each sequence, in the order given, the nodes from the root to its end."""
+
+    def visible(self) -> torch.Tensor:
+        """(N, N) bool, True where a node (row) sees another: itself and its ancestors."""
+        sees = np.zeros((len(self.tokens), len(self.tokens)), dtype=bool)
+        done = np.zeros(len(self.tokens), dtype=bool)
+        for path in self.paths:
+            nodes = np.array(path, dtype=int)
+            for place in np.flatnonzero(~done[nodes]):
+                sees[nodes[place], nodes[: place + 1]] = True
+            done[nodes] = True
+        return torch.from_numpy(sees)
+
+
+def token_trie(sequences: Sequence[Sequence[int]]) -> TokenTrie:
+    """The trie of these sequences, one or more."""
+    tokens: list[int] = []
+    depths: list[int] = []
+    paths: list[list[int]] = [[] for _ in sequences]
+    before: Sequence[int] = ()
+    path: list[int] = []
+    for index in _sorted(sequences):
+        sequence = sequences[index]
+        # In sorted order no earlier sequence shares more with this one than the one just before it.
+        common = common_prefix(before, sequence)
+        path = path[:common] + list(range(len(tokens), len(tokens) + len(sequence) - common))
+        tokens += sequence[common:]
+        depths += range(common, len(sequence))
+        before, paths[index] = sequence, path
+    return TokenTrie(tokens, depths, paths)
+
+
+def families(
+    sequences: Sequence[Sequence[int]], *, share: float = 0.5, limit: int | None = None
+) -> list[list[int]]:
+    """Indices of the sequences that are worth one trie, in sorted order of their tokens.
+
+    Args:
+        sequences: non-empty token sequences.
+        share: how much of a sequence at least must be common with the one before it in the same trie, in [0, 1].
+        limit: nodes of one trie at most (a single longer sequence is a trie of its own); None: no limit.
+    """
+    groups: list[list[int]] = []
+    nodes = 0
+    for index in _sorted(sequences):
+        sequence = sequences[index]
+        common = common_prefix(sequences[groups[-1][-1]], sequence) if groups else 0
+        fresh = len(sequence) - common
+        if not groups or common < share * len(sequence) or (limit is not None and nodes + fresh > limit):
+            groups.append([])
+            nodes, fresh = 0, len(sequence)
+        groups[-1].append(index)
+        nodes += fresh
+    return groups
+
+
+def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
+    """Number of tokens with which both begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def _sorted(sequences: Sequence[Sequence[int]]) -> list[int]:
+    return sorted(range(len(sequences)), key=lambda index: list(sequences[index]))

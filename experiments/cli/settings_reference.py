@@ -1,0 +1,157 @@
+"""All settings of a run and of its environments, read off the dataclasses that define them.
+
+The page of settings on the documentation's site is made of this when the site is built. A setting's meaning is the
+docstring under its field, so there is one place where it is written.
+"""
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import json
+import textwrap
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting."""
+
+    key: str
+    """Its name as configurations and the command line write it, for example `phase.beta`."""
+    kind: str
+    """Its type; for a choice, the choices."""
+    default: str
+    """Its default as JSON, which YAML reads as well."""
+    meaning: str
+    """The docstring of its field: meaning, unit and range."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """The settings of one dataclass."""
+
+    key: str
+    """Where it stands in the configuration, for example `phase`; empty for the outermost."""
+    about: str
+    """First paragraph of its docstring."""
+    settings: tuple[Setting, ...]
+    """In the order in which they are defined."""
+
+
+def sections(defaults: Any, key: str = "") -> Iterator[Section]:
+    """The settings of a dataclass, then those of every dataclass among its fields.
+
+    Args:
+        defaults: An instance that holds the defaults.
+        key: Where it stands in a configuration; empty for the outermost.
+
+    Raises:
+        ValueError: a field has no docstring.
+    """
+    cls = type(defaults)
+    hints, meanings = typing.get_type_hints(cls), _field_docstrings(cls)
+    own, inner = [], []
+    for field in dataclasses.fields(cls):
+        if not field.init:
+            continue
+        if field.name not in meanings:
+            raise ValueError(f"{cls.__qualname__}.{field.name} has no docstring under it")
+        where, value = f"{key}.{field.name}".lstrip("."), getattr(defaults, field.name)
+        if is_dataclass(value):
+            inner.append((value, where))
+        else:
+            shown = json.dumps(value, ensure_ascii=False, default=str)
+            own.append(Setting(where, _kind(hints[field.name]), shown, meanings[field.name]))
+    yield Section(key, _first_paragraph(cls), tuple(own))
+    for value, where in inner:
+        yield from sections(value, where)
+
+
+def _field_docstrings(cls: type) -> dict[str, str]:
+    """The text that stands under each field, those of base classes included."""
+    texts: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if not is_dataclass(base):
+            continue
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        body = typing.cast(ast.ClassDef, tree).body
+        for field, text in itertools.pairwise(body):
+            match field, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
+                    texts[name] = " ".join(said.split())
+    return texts
+
+
+def _first_paragraph(cls: type) -> str:
+    return " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
+
+
+def _kind(hint: Any) -> str:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return ", ".join(f"`{choice}`" for choice in arguments)
+    if origin is tuple:
+        return f"list of {_kind(arguments[0])}"
+    if origin is not None and issubclass(origin if isinstance(origin, type) else object, Mapping):
+        return "mapping"
+    if arguments:  # a union
+        return " or ".join(_kind(argument) for argument in arguments)
+    names = {int: "whole number", float: "number", bool: "true or false", str: "text", type(None): "nothing"}
+    return names.get(hint, getattr(hint, "__name__", str(hint)))
+
+
+def as_markdown(section: Section, heading: str) -> str:
+    """A section as a heading, what it is about, and a table."""
+    lines = [heading, "", section.about, ""]
+    if section.settings:
+        # The site's style sheet shows each row of such a table as a card where the screen is narrow.
+        lines += [
+            '<div class="settings" markdown>',
+            "",
+            "| setting | type | default | meaning |",
+            "|---|---|---|---|",
+        ]
+        lines += [_row(setting) for setting in section.settings]
+        lines += ["", "</div>", ""]
+    return "\n".join(lines)
+
+
+def _row(setting: Setting) -> str:
+    cells = (f"`{setting.key}`", setting.kind, f"`{setting.default}`", setting.meaning)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+PAGE = """# All settings
+
+Every setting of a run, with its type, its default and what it means, its range included where it has one. The page is
+made from the program's own definitions when the site is built, so it cannot be out of date. A key that does not exist,
+or a value that cannot be used, is refused with a message that names the setting.
+
+A configuration file nests what the dots separate; on the command line the dots stay:
+`phase.beta=0.2`. How files and the command line are laid on each other: [Running ATLAS](running.md).
+"""
+
+
+def page() -> str:
+    """The page of all settings, as Markdown."""
+    from agents.engines.settings import IslandModel
+    from atlas_gym.evaluation import Limits
+    from atlas_gym.tasks.bandit.params import BanditParams
+    from atlas_gym.tasks.burgers.params import BurgersParams
+    from trainers.loop.config import RunConfig
+
+    parts = [PAGE]
+    for section in sections(RunConfig()):
+        parts.append(as_markdown(section, f"## `{section.key}`" if section.key else "## The run"))
+    parts += [
+        as_markdown(section, "## One entry of `island_models`") for section in sections(IslandModel((0,)))
+    ][:1]
+    parts.append("## Environments\n\nKeywords of `gym.make`, and of a run's `env_args`.\n")
+    for name, constants in (("ATLAS-Bandit-v0", BanditParams()), ("ATLAS-Burgers-v0", BurgersParams())):
+        parts += [as_markdown(section, f"### `{name}`") for section in sections(constants)]
+    parts += [as_markdown(section, "### `limits`, of every environment") for section in sections(Limits())]
+    return "\n".join(parts)

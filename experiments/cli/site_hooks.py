@@ -1,0 +1,49 @@
+"""What MkDocs calls while the documentation's site is built (`make docs`): settings and doctests are made readable."""
+
+from collections.abc import Sequence
+
+from markdown import Extension, Markdown
+from markdown.preprocessors import Preprocessor
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from experiments.cli.settings_reference import page
+
+_BEFORE_FENCES = 30
+"""Priority of a preprocessor; Markdown's own for fenced blocks has 25."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Docstrings show doctests as code; Markdown alone takes `>>>` for a quotation."""
+    config.markdown_extensions.append(DoctestExtension())
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated page to the written ones."""
+    files.append(File.generated(config, "settings.md", content=page()))
+    return files
+
+
+class DoctestExtension(Extension):
+    """Doctests become fenced blocks."""
+
+    def extendMarkdown(self, md: Markdown) -> None:
+        """Put the preprocessor in its place."""
+        md.preprocessors.register(_Doctests(md), "doctests", _BEFORE_FENCES)
+
+
+class _Doctests(Preprocessor):
+    def run(self, lines: Sequence[str]) -> list[str]:
+        """A doctest goes from `>>>` at the margin to the next empty line."""
+        result: list[str] = []
+        inside = False
+        for line in [*lines, ""]:
+            if not inside and line.startswith(">>> "):
+                inside = True
+                result.append("```pycon")
+            elif inside and not line.strip():
+                inside = False
+                result.append("```")
+            result.append(line)
+        return result

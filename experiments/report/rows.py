@@ -1,0 +1,56 @@
+"""Runs as rows of plain numbers: what the paper's tables are made of, for a report and for a study alike."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.report.data import RunData
+
+Row = dict[str, Any]
+
+CONTROLS = {"score_threshold": "Threshold", "beta": "β", "epochs": "Epochs", "learning_rate": "Learning rate"}
+"""What the strategist may change, and how tables call it."""
+
+
+def run_row(run: RunData, held_out: bool = True) -> Row:
+    """One run: scores, shares, phases, and what was done by whom.
+
+    Args:
+        run: the run.
+        held_out: whether its scores are those of the held-out seeds; else those of the training seeds, which stand in
+            while a run is unconfirmed.
+    """
+    initial, best = (_score(run, record, held_out) for record in (run.initial, run.best))
+    fresh = [c for c in run.candidates if c.round > 0]
+    phases = run.tuned_phases
+    return {
+        "candidates": len(fresh),
+        "evaluations": sum(c.duplicate_of is None for c in fresh),
+        "valid_share": share(sum(c.passed for c in fresh), len(fresh)),
+        "distinct": len({c.program_key for c in fresh if c.passed and not c.is_copy}),
+        "improving": sum(unit["improving"] for unit in run.units if "improving" in unit),
+        "initial_held_out": initial,
+        "best_held_out": best,
+        "improvement": 1 - best / initial if initial else math.nan,
+        "best_training": run.best.score if run.best else None,
+        "best_origin": run.best.origin if run.best else "",
+        "held_out_seeds": len(run.held_out_scores(run.best)),
+        "phases": len(phases),
+        "promoted": sum(bool(phase["promoted"]) for phase in phases),
+        **{f"changed_{name}": _times(phases, name) for name in CONTROLS},
+    }
+
+
+def share(part: int, whole: int) -> float:
+    """A share; 0 of nothing."""
+    return part / whole if whole else 0.0
+
+
+def _score(run: RunData, record: Any, held_out: bool) -> float:
+    scores = run.held_out_scores(record) if held_out else [getattr(record, "score", None)]
+    found = [score for score in scores if score is not None]
+    return sum(found) / len(found) if found else math.nan
+
+
+def _times(phases: Sequence[Mapping[str, Any]], control: str) -> int:
+    return sum(control in phase.get("changed_controls", ()) for phase in phases)

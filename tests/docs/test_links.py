@@ -1,0 +1,36 @@
+"""Links inside the repository lead somewhere."""
+
+import re
+from importlib.util import find_spec
+
+import pytest
+
+from tests.docs.pages import GENERATED, PAGES, ROOT, anchors, links
+
+ALL = [*PAGES, *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page not in PAGES)]
+
+
+@pytest.mark.parametrize("page", ALL, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page):
+    for target in links(page):
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists() or file in GENERATED, f"{target} leads nowhere"
+        if anchor and file not in GENERATED:
+            assert anchor in anchors(file), f"{target}: {file.name} has no such heading"
+
+
+def test_every_written_page_is_in_the_sites_menu():
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in (page for page in PAGES if page.parent == ROOT / "docs"):
+        assert f": {page.name}\n" in navigation, f"add {page.name} to the menu, nav in mkdocs.yml"
+
+
+def test_the_reference_names_modules_that_exist():
+    for page in (ROOT / "docs" / "reference").glob("*.md"):
+        for name in re.findall(r"^::: (\S+)", page.read_text(encoding="utf-8"), re.M):
+            assert find_spec(name) is not None, f"{page.name}: there is no module {name}"
+
+
+def test_a_front_page_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 90

@@ -1,0 +1,35 @@
+"""The documentation's site can be built without a warning, and every page of it is there."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+
+@pytest.mark.slow
+def test_the_strict_build_is_green(tmp_path):
+    pytest.importorskip("mkdocs", reason="needs the extra `docs`")
+    pytest.importorskip("mkdocstrings", reason="needs the extra `docs`")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run(
+        build,
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    settings = (tmp_path / "settings" / "index.html").read_text(encoding="utf-8")
+    assert "phase.beta" in settings
+    for reference in (tmp_path / "reference").glob("*/index.html"):
+        assert "<blockquote>" not in reference.read_text(encoding="utf-8"), (
+            f"{reference}: a doctest as a quotation"
+        )
+    for page in (ROOT / "docs").rglob("*.md"):
+        name = page.relative_to(ROOT / "docs")
+        folder = name.parent if name.name in ("index.md", "README.md") else name.with_suffix("")
+        assert (tmp_path / folder / "index.html").exists(), name

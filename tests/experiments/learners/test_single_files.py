@@ -1,0 +1,117 @@
+"""The single files run as they are copied: a tiny model, few steps."""
+
+import numpy as np
+import pytest
+import torch
+
+from atlas_gym import task_spec
+from experiments.learners import best_of_n, evodpo, grpo, ppo_template
+from experiments.learners.objective import Setting
+from tests.tiny_model import save_tiny_model
+
+SMALL = {"horizon": 60, "replicas": 1}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return str(save_tiny_model(tmp_path_factory.mktemp("tiny")))
+
+
+@pytest.fixture
+def digits(monkeypatch):
+    """A model that writes numbers where numbers stand, good and bad ones, instead of noise."""
+
+    def complete(*arguments):
+        return [f" {float(torch.rand(())):.3f}" for _ in range(7)] + [" nobody"]
+
+    def numbers(program):
+        return [site for site in found(program) if site[0].endswith(("alpha =", "lam ="))]
+
+    found = evodpo.sites
+    for file in (best_of_n, evodpo):
+        monkeypatch.setattr(file, "sites", numbers)
+    monkeypatch.setattr(best_of_n, "complete", complete)
+    monkeypatch.setattr(evodpo.EvoDPO, "complete", complete)
+
+
+@pytest.mark.parametrize("file", [best_of_n, evodpo], ids=["best_of_n", "evodpo"])
+def test_sites_are_the_right_sides_of_assignments(file):
+    found = file.sites("a = 1\ndef f(x=2):\n    b = x\n    return b == 3")
+    assert found == [
+        ("a =", "\ndef f(x=2):\n    b = x\n    return b == 3"),
+        ("a = 1\ndef f(x=2):\n    b =", "\n    return b == 3"),
+    ]
+
+
+def test_best_of_n_keeps_the_best(model, digits, capsys):
+    program, score = best_of_n.best_of_n(best_of_n.Settings(env_args=SMALL, model=model, rounds=3, samples=8))
+    start = task_spec("ATLAS-Bandit-v0").starts["named"]
+    assert program != start
+    reward = best_of_n.ProgramReward("ATLAS-Bandit-v0", **SMALL)
+    assert reward([program]) == [score]
+    assert score > reward([start])[0]
+    reward.close()
+    assert "round 3" in capsys.readouterr().out
+
+
+def test_a_model_completes_the_last_line(model):
+    settings = best_of_n.Settings(model=model, samples=3, tokens=5)
+    folder = best_of_n.resolve_model(model)
+    tokenizer = best_of_n.AutoTokenizer.from_pretrained(folder)
+    texts = best_of_n.complete(
+        best_of_n.AutoModelForCausalLM.from_pretrained(folder), tokenizer, "a =", settings
+    )
+    assert len(texts) == 3
+    assert not any("\n" in text for text in texts)
+
+
+def settings(model, **changes):
+    return evodpo.Settings(env_args=SMALL, model=model, phases=1, rounds=2, samples=8, pairs=4, **changes)
+
+
+def test_evodpo_learns_its_pairs_and_moves_the_reference(model, digits):
+    run = evodpo.EvoDPO(settings(model, min_gain=-10.0, max_kl=100.0, epochs=3, learning_rate=1e-2))
+    before = run.weights()
+    (phase,) = run.run()
+    assert phase.pairs == 4
+    assert phase.losses[0] > phase.losses[-1]
+    assert phase.kl > 0
+    assert phase.promoted
+    assert any((run.reference[name] != tensor).any() for name, tensor in before.items())
+
+
+def test_evodpo_keeps_the_reference_where_the_trust_region_is_left(model, digits):
+    run = evodpo.EvoDPO(settings(model, min_gain=-10.0, max_kl=0.0, learning_rate=1e-2))
+    before = run.weights()
+    (phase,) = run.run()
+    assert not phase.promoted
+    assert all((run.reference[name] == tensor).all() for name, tensor in before.items())
+
+
+def test_the_divergence_is_torchs_own(model, digits):
+    run = evodpo.EvoDPO(settings(model))
+    pair = evodpo.Pair("a =", "", " 1", " 2")
+    moved = {name: tensor + 0.1 for name, tensor in run.weights().items()}
+    found = run.kl([pair], moved)
+    logs = []
+    for weights in (run.reference, moved):
+        run.load(weights)
+        with torch.no_grad():
+            logs.append(run.log_probabilities(pair.prompt, pair.chosen)[0])
+    run.reward.close()
+    expected = torch.nn.functional.kl_div(logs[0], logs[1], log_target=True, reduction="batchmean").item()
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert run.kl([pair], run.reference) == pytest.approx(0.0, abs=1e-7)
+
+
+def test_grpo_takes_a_step(model):
+    (entry,) = grpo.train(model, steps=1, group=2, tokens=4, **SMALL)
+    assert task_spec("ATLAS-Bandit-v0").worst_score <= entry["reward"] <= 0
+
+
+def test_ppo_submits_a_point_of_the_template():
+    pytest.importorskip("stable_baselines3")
+    setting = Setting("ATLAS-Bandit-v0", "sw_linucb", SMALL, tasks=2)
+    found = ppo_template.learn_sb3(setting, 16, 0, "PPO")
+    assert found.evaluations == 16
+    assert np.abs(found.coordinates).max() <= 1

@@ -1,0 +1,81 @@
+"""What is distributed: wheel and sdist hold what they should, and work where a user's own folders bear our names."""
+
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import blocks
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("atlas_gym", "agents", "trainers", "experiments")
+COMPILED = (".so", ".pyd", ".o", ".pyc", ".part")
+
+
+def in_wheel(distribution: Path) -> list[str]:
+    (wheel,) = distribution.glob("*.whl")
+    return zipfile.ZipFile(wheel).namelist()
+
+
+@pytest.mark.slow
+def test_a_pure_wheel_holds_nothing_compiled(distribution):
+    (wheel,) = distribution.glob("*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert [name for name in in_wheel(distribution) if name.endswith(COMPILED)] == []
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_every_module_and_file_that_is_needed(distribution):
+    names = set(in_wheel(distribution))
+    for package in PACKAGES:
+        assert f"{package}/py.typed" in names
+        for path in (ROOT / package).rglob("*"):
+            if path.suffix in (".py", ".yaml", ".cpp", ".hpp", ".html", ".js", ".css", ".j2"):
+                assert str(path.relative_to(ROOT)) in names
+    assert not any(name.startswith(("tests/", "docs/")) for name in names)
+
+
+@pytest.mark.slow
+def test_the_sdist_can_be_built_from(distribution):
+    (archive,) = distribution.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    assert {"pyproject.toml", "README.md", "LICENSE", "atlas_gym/tasks/burgers/kernel.cpp"} <= names
+    assert not [name for name in names if name.endswith(COMPILED)]
+
+
+@pytest.fixture
+def users_folder(tmp_path):
+    """An empty folder but for packages of the user's that bear names of ours."""
+    for name in ("experiments", "agents"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the user\\'s own')\n")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_the_readmes_block_works_beside_a_users_own_folders(installed_python, users_folder):
+    (block,) = (block for block in blocks(ROOT / "README.md") if block.language == "python")
+    (users_folder / "first.py").write_text(block.text)
+    done = subprocess.run(
+        [str(installed_python), "first.py"], cwd=users_folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("ok -0.0")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("evaluate ATLAS-Bandit-v0 mine.py --seeds 1", "ok 1"), ("run --config default --dry-run", "rounds")],
+)
+def test_the_command_works_beside_a_users_own_folders(command, said, installed_python, users_folder):
+    if command.startswith("run"):
+        pytest.importorskip("transformers", reason="needs the extra `learn`")
+    (users_folder / "mine.py").write_text("def policy(context, history, t):\n    return 0\n")
+    atlas = [str(installed_python.parent / "atlas"), *command.split()]
+    done = subprocess.run(atlas, cwd=users_folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert said in done.stdout

@@ -1,0 +1,45 @@
+"""A candidate's way from prompt to preference pair: how many files it crosses, and in how many forms."""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FORMS = {"Proposal", "Completion", "CandidateRecord", "Evaluation", "ScoredCompletion", "PreferencePair"}
+"""Proposal, completion, candidate, evaluation, what pairs are built of, pair."""
+WAY = (
+    "trainers/loop/exploration.py", "agents/research_agent.py", "agents/population/island.py",
+    "agents/population/candidate.py", "agents/proposals/style.py", "agents/proposals/edit_line.py",
+    "agents/proposals/source.py", "trainers/data/rollouts.py", "agents/engines/hf_transformers.py",
+    "agents/engines/batch_decoding.py", "trainers/data/evaluations.py", "atlas_gym/evaluation/pool.py",
+    "trainers/store/store.py", "trainers/store/queries.py", "trainers/data/pair_pool.py",
+    "trainers/data/pair_builder.py", "trainers/data/pairs.py",
+)  # fmt: skip
+"""From the loop down to the engine, up through evaluation and store, to the pair; with one style and one engine."""
+ASIDE = {
+    "trainers/store/rows.py", "trainers/data/comparison.py", "trainers/data/gate_buffer.py",
+    "trainers/data/measures.py", "agents/proposals/complete.py", "agents/proposals/rewrite.py",
+    "agents/proposals/numeric.py", "agents/proposals/messages.py",
+}  # fmt: skip
+"""Other styles and engines, columns, and what looks at finished candidates."""
+ROOMS = ("agents/population", "agents/proposals", "trainers/data", "trainers/store")
+
+
+def names(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def test_a_candidate_crosses_few_files_in_few_forms():
+    assert len(WAY) <= 17
+    assert len(FORMS) <= 6
+    assert all((ROOT / file).is_file() for file in WAY)
+
+
+def test_no_other_file_of_these_rooms_handles_one():
+    found = {
+        str(path.relative_to(ROOT))
+        for room in ROOMS
+        for path in (ROOT / room).glob("*.py")
+        if names(path) & FORMS
+    }
+    assert found <= {*WAY, *ASIDE}, found - {*WAY, *ASIDE}

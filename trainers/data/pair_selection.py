@@ -1,0 +1,91 @@
+"""Choosing among many pairs: the strongest first, what has been used often later, and nothing over its cap.
+
+Every taken pair wears out what it is made of (its site, its texts): the strength of what is left is divided by
+one more than the uses of its parts so far. As strengths only fall, the best pair is found without looking at all
+of them again (lazy greedy): the top of a heap is taken if its strength is still what it was.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Cap(Generic[T]):
+    """How often the same thing may be used."""
+
+    part: Callable[[T], Hashable | None]
+    """The thing in question, None if there is none."""
+    limit: int
+    """Uses at most."""
+    wear: float = 1.0
+    """How much each use counts in dividing the strength, at least 0."""
+
+
+class Selection(Generic[T]):
+    """A selection under way.
+
+    Args:
+        caps: limits that hold over everything that is taken.
+        strength: of a member, at least 0; more is taken earlier.
+        group: what a member belongs to.
+        groups: how many different groups may be taken from.
+    """
+
+    def __init__(
+        self,
+        caps: Sequence[Cap[T]],
+        strength: Callable[[T], float],
+        group: Callable[[T], Hashable],
+        groups: int,
+    ):
+        self._caps, self._strength = caps, strength
+        self._group, self._groups = group, groups
+        self._uses: list[Counter[Hashable]] = [Counter() for _ in caps]
+        self._open: set[Hashable] = set()
+
+    def take(self, pool: Sequence[T], count: int, rng: np.random.Generator) -> list[T]:
+        """Up to `count` members of the pool, the strongest of each moment; ties by lot."""
+        lots = rng.permutation(len(pool)).tolist()
+        heap = [(-self._worn(member), lot, member) for member, lot in zip(pool, lots, strict=True)]
+        heapq.heapify(heap)
+        taken: list[T] = []
+        while heap and len(taken) < count:
+            strength, lot, member = heapq.heappop(heap)
+            if not self._allows(member):
+                continue  # what is over a cap stays over it
+            if -strength > (now := self._worn(member)):
+                heapq.heappush(heap, (-now, lot, member))
+                continue
+            self._use(member)
+            taken.append(member)
+        return taken
+
+    def _worn(self, member: T) -> float:
+        uses = sum(
+            cap.wear * used[cap.part(member)] for cap, used in zip(self._caps, self._uses, strict=True)
+        )
+        return self._strength(member) / (1.0 + uses)
+
+    def _allows(self, member: T) -> bool:
+        group = self._group(member)
+        if group not in self._open and len(self._open) >= self._groups:
+            return False
+        parts = [
+            (cap.part(member), cap.limit, used) for cap, used in zip(self._caps, self._uses, strict=True)
+        ]
+        return all(part is None or used[part] < limit for part, limit, used in parts)
+
+    def _use(self, member: T) -> None:
+        self._open.add(self._group(member))
+        for cap, used in zip(self._caps, self._uses, strict=True):
+            if (part := cap.part(member)) is not None:
+                used[part] += 1
