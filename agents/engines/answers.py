@@ -111,11 +111,11 @@ def _listed_edits(text: str) -> list[Edit]:
     edits = _object(text).get("edits")
     if not isinstance(edits, list):
         return []
-    return [(_text(edit, "search"), _text(edit, "replace")) for edit in edits]
+    return [(_edit_text(edit, "search"), _edit_text(edit, "replace")) for edit in edits]
 
 
-def _text(edit: object, name: str) -> str:
-    text = edit.get(name) if isinstance(edit, dict) else None
+def _edit_text(edit: Any, part: str) -> str:
+    text = edit.get(part) if isinstance(edit, dict) else None
     if not isinstance(text, str):
         raise _Unusable("an edit needs the texts search and replace")
     return text.strip("\n")

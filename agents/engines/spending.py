@@ -94,8 +94,8 @@ def total(path: Path) -> dict[str, dict[str, Any]]:
 
 def _read(path: Path) -> dict[str, Spending]:
     found: dict[str, Spending] = {}
-    for model, prompt, completion, money in _lines(path) if path.exists() else ():
-        found[model] = found.get(model, Spending()).plus(prompt, completion, money)
+    for model, prompt_tokens, completion_tokens, money in _lines(path) if path.exists() else ():
+        found[model] = found.get(model, Spending()).plus(prompt_tokens, completion_tokens, money)
     return found
 
 
