@@ -28,7 +28,7 @@ from agents.population.island import Island, IslandSettings
 from agents.proposals import Complete, EditLine, Hole, MessageStyle, Numeric, Rewrite, Showing, Style
 from agents.proposals.rewrite import Chat
 from atlas_gym.seeding import stream, torch_seed
-from atlas_gym.tasks.spec import TaskSpec
+from atlas_gym.tasks.program_task import ProgramTask
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class ResearchAgent:
 
     def __init__(
         self,
-        spec: TaskSpec,
+        spec: ProgramTask,
         settings: AgentSettings | None = None,
         *,
         seed: int,
@@ -252,7 +252,7 @@ class ResearchAgent:
         return [(index, island.best) for index, island in self.islands.items() if island.best is not None]
 
 
-def _styles(spec: TaskSpec, chat: Chat | None, settings: AgentSettings) -> list[Style]:
+def _styles(spec: ProgramTask, chat: Chat | None, settings: AgentSettings) -> list[Style]:
     known: list[Style] = [
         EditLine(spec.function, settings.edit_numbers),
         Complete(spec.function),

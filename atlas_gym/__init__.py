@@ -5,13 +5,33 @@
 
     env = gym.make("ATLAS-Bandit-v0")
 
-`task_spec` and `make_task` give learners that write text the same tasks without Gymnasium in between.
+`make_task` gives learners that write text the same tasks without Gymnasium in between; subclasses of `ProgramTask`
+are tasks of your own.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from atlas_gym._version import __version__
-from atlas_gym.tasks.registration import register_environments
-from atlas_gym.tasks.spec import TaskSpec, make_task, observe_task, task_spec
+from atlas_gym.tasks.registry import make_all_known, make_task
 
-__all__ = ["TaskSpec", "__version__", "make_task", "observe_task", "task_spec"]
+if TYPE_CHECKING:
+    from atlas_gym.evaluation.result import Judgement, Limits
+    from atlas_gym.tasks.program_task import ProgramTask
 
-register_environments()
+__all__ = ["Judgement", "Limits", "ProgramTask", "__version__", "make_task"]
+
+_LAZY = {
+    "Judgement": "atlas_gym.evaluation.result",
+    "Limits": "atlas_gym.evaluation.result",
+    "ProgramTask": "atlas_gym.tasks.program_task",
+}
+
+make_all_known()
+
+
+def __getattr__(name: str) -> Any:
+    """Import what defines and scores tasks when it is first asked for."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)

@@ -16,7 +16,7 @@ from agents.engines.engine import Stop
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.rewrite import WHOLE, task_message
 from agents.proposals.style import Hole, Showing
-from atlas_gym.tasks.spec import TaskSpec
+from atlas_gym.tasks.program_task import ProgramTask
 
 _BLOCKS = """Improve this last program by a few changes. Reply with one or several blocks of this form:
 
@@ -33,7 +33,7 @@ _ASKED: dict[str, tuple[Stop, str]] = {"rewrite": ("program", WHOLE), "diff": ("
 class MessageStyle:
     """Asks an instruct model in one message."""
 
-    spec: TaskSpec
+    spec: ProgramTask
     """The task."""
     name: Literal["rewrite", "diff"]
     """What is asked for."""

@@ -18,7 +18,7 @@ from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
 from agents.proposals.style import Hole, Showing, versions
 from atlas_gym.envs.feedback import code_block
-from atlas_gym.tasks.spec import TaskSpec
+from atlas_gym.tasks.program_task import ProgramTask
 
 WHOLE = "Write a better program. Reply with only the new program in a ```python block."
 
@@ -42,7 +42,7 @@ def chat_of(tokenizer: Any) -> Chat | None:
 class Rewrite:
     """Asks for a whole new function."""
 
-    spec: TaskSpec
+    spec: ProgramTask
     """The task."""
     chat: Chat | None = None
     """Chat template; None for a base model."""
@@ -81,7 +81,7 @@ class Rewrite:
         """Needs a model."""
 
 
-def task_message(spec: TaskSpec, parent: CandidateRecord, showing: Showing, request: str) -> str:
+def task_message(spec: ProgramTask, parent: CandidateRecord, showing: Showing, request: str) -> str:
     """A chat message: the task, what is known, a worse program, the parent, and what is asked for."""
     parts = [spec.description]
     if showing.notes:

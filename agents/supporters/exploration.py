@@ -54,6 +54,10 @@ class ExplorationRequest:
     """Its score, higher is better; None if it failed."""
     description: str = ""
     """Task statement."""
+    traits: Set[str] = frozenset()
+    """What the task declares of its programs, some of `atlas_gym.tasks.program_task.TRAITS`."""
+    hints: tuple[str, ...] = ()
+    """What usually limits a program of the task, in its author's words."""
     diagnosis: str = ""
     """What the environment says about where the score was lost."""
     metrics: Mapping[str, float] = field(default_factory=dict)

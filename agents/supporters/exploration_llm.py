@@ -69,6 +69,7 @@ def prompt_values(request: ExplorationRequest, bound: EditBound) -> dict[str, st
     return {
         "function": request.function,
         "description": Data(request.description, 3_000),
+        "hints": "".join(f"- {hint}\n" for hint in request.hints) or "(its author says nothing of it)\n",
         "program": Data(request.program, 12_000),
         "score": "none: it failed" if request.score is None else f"{request.score:.6g}",
         "diagnosis": Data(request.diagnosis, 1_000),

@@ -28,22 +28,24 @@ from agents.supporters.findings import Case, Finding, Fix
 from atlas_gym.seeding import stream
 from atlas_gym.text import one_line
 
-CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
-    code_rules.check_constants,
-    code_rules.check_forgetting,
-    code_rules.check_products,
-    code_rules.check_history,
-    code_rules.check_singular,
-    code_rules.check_ridge,
-    code_rules.check_roots,
-    code_rules.check_quotients,
-    code_rules.check_memory,
-    code_rules.check_exploration,
-    loss_rules.check_terms,
-    loss_rules.check_unused,
-    loss_rules.check_squares,
-    loss_rules.check_schedule,
-)
+Check = Callable[[Case], Iterator[Finding]]
+
+GENERAL: tuple[Check, ...] = (code_rules.check_constants, code_rules.check_roots, code_rules.check_quotients)
+"""Rules for any program."""
+
+BY_TRAIT: dict[str, tuple[Check, ...]] = {
+    "drift": (code_rules.check_forgetting, code_rules.check_products),
+    "memory": (code_rules.check_history, code_rules.check_memory),
+    "regression": (code_rules.check_singular, code_rules.check_ridge),
+    "choice": (code_rules.check_exploration,),
+    "loss": (
+        loss_rules.check_terms,
+        loss_rules.check_unused,
+        loss_rules.check_squares,
+        loss_rules.check_schedule,
+    ),
+}
+"""Rules for programs of tasks that declare a trait."""
 
 LONGEST_PROGRAM = 20_000
 """Programs above this many characters are left alone."""
@@ -85,7 +87,8 @@ class RuleExplorationSupporter:
 
     def _advise(self, code: Code, request: ExplorationRequest) -> ExplorationAdvice:
         case = Case(code, request, stream(self._seed, "supporter", "exploration", *request.key))
-        findings = list(chain.from_iterable(check(case) for check in CHECKS))
+        checks = (*GENERAL, *chain.from_iterable(BY_TRAIT[t] for t in BY_TRAIT if t in request.traits))
+        findings = list(chain.from_iterable(check(case) for check in checks))
         order = _draw_order(case, [(finding, fix) for finding in findings for fix in finding.fixes])
         patches = admit_patches(request, _drafts(case, order), self._bound)
         return ExplorationAdvice(_critique(request, findings), patches)

@@ -1,4 +1,4 @@
-"""Prompt templates: readable files, one per role and task, with the data put in where a ``$name`` stands.
+"""Prompt templates: readable files, one per role, with the data put in where a ``$name`` stands.
 
 A template is a Markdown file of two parts, the system message and the user message, each under its own marker
 line. Programs, error texts and everything else that a candidate could have written is *data*: it is cleaned,
@@ -22,8 +22,6 @@ from agents.engines.endpoint import Message
 from atlas_gym.text import clean
 
 _SYSTEM, _USER = "--- system ---", "--- user ---"
-
-_BY_TASK = {"ATLAS-Bandit-v0": "exploration_bandit", "ATLAS-Burgers-v0": "exploration_burgers"}
 
 
 @dataclass(frozen=True)
@@ -78,11 +76,6 @@ def load_template(name: str) -> PromptTemplate:
     if name.endswith(".md"):
         return PromptTemplate.parse(Path(name).read_text(encoding="utf-8"))
     return _shipped(name)
-
-
-def exploration_template(env_id: str) -> str:
-    """Name of the exploration supporter's template for an environment."""
-    return _BY_TASK.get(env_id, "exploration_default")
 
 
 @cache

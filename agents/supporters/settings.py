@@ -21,7 +21,7 @@ from agents.supporters.exploration_rules import RuleExplorationSupporter
 from agents.supporters.inspector import PolicyInspector
 from agents.supporters.inspector_llm import LLMPolicyInspector
 from agents.supporters.inspector_rules import InspectorSettings, RulePolicyInspector
-from agents.supporters.prompts import PromptTemplate, exploration_template, load_template
+from agents.supporters.prompts import PromptTemplate, load_template
 from agents.supporters.strategist import ControlBounds, FineTuningStrategist
 from agents.supporters.strategist_llm import LLMFineTuningStrategist
 from agents.supporters.strategist_rules import RuleFineTuningStrategist
@@ -82,23 +82,23 @@ class Supporters:
                 supporter.resume(stored)
 
 
-def build_supporters(settings: SupporterSettings, env_id: str, seed: int) -> Supporters:
-    """The supporters of a run on ``env_id`` under the run's seed. Nothing is contacted yet."""
+def build_supporters(settings: SupporterSettings, seed: int) -> Supporters:
+    """The supporters of a run under its seed. Nothing is contacted yet."""
     return Supporters(
-        exploration=_exploration(settings, env_id, seed),
+        exploration=_exploration(settings, seed),
         strategist=_strategist(settings, seed),
         inspector=_inspector(settings, seed),
     )
 
 
-def _exploration(settings: SupporterSettings, env_id: str, seed: int) -> ExplorationSupporter | None:
+def _exploration(settings: SupporterSettings, seed: int) -> ExplorationSupporter | None:
     role, bound = settings.exploration, settings.patch_bound
     if role.form == "off":
         return None
     if role.form == "rules":
         return RuleExplorationSupporter(seed, bound)
     conversation = _conversation("exploration", role, seed)
-    return LLMExplorationSupporter(conversation, _template(role, exploration_template(env_id)), bound)
+    return LLMExplorationSupporter(conversation, _template(role, "exploration"), bound)
 
 
 def _strategist(settings: SupporterSettings, seed: int) -> FineTuningStrategist | None:

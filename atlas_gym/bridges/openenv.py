@@ -16,8 +16,8 @@ from atlas_gym.bridges.guard import App, Guard
 from atlas_gym.envs.episode import Episode, EpisodeSettings
 from atlas_gym.evaluation import EvaluatorPool
 from atlas_gym.optional import require
-from atlas_gym.tasks.problem import Problem
-from atlas_gym.tasks.registration import load_problem
+from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.tasks.registry import make_task
 
 server: Any = require("openenv.core.env_server", "serve")
 
@@ -66,9 +66,9 @@ class ServedEnvironment(server.Environment):
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
-    def __init__(self, problem: Problem, settings: EpisodeSettings, pool: EvaluatorPool):
+    def __init__(self, task: ProgramTask, settings: EpisodeSettings, pool: EvaluatorPool):
         super().__init__()
-        self._problem = problem
+        self._task = task
         self._settings = settings
         self._pool = pool
         self._episode: Episode | None = None
@@ -77,7 +77,7 @@ class ServedEnvironment(server.Environment):
     def reset(self, seed: int | None = None, episode_id: str | None = None, **options: Any) -> Any:
         """Pose the task of a seed, or a random one."""
         task_seed = secrets.randbelow(2**48) if seed is None else seed
-        self._episode = Episode(self._problem, self._settings, task_seed)
+        self._episode = Episode(self._task, self._settings, task_seed)
         self._state = server.State(episode_id=episode_id, step_count=0)
         return _observation(self._episode, reward=None)
 
@@ -104,11 +104,11 @@ def _observation(episode: Episode, reward: float | None) -> ProgramObservation:
 
 def build_app(settings: ServerSettings, pool: EvaluatorPool) -> App:
     """The guarded ASGI application; `pool` is the caller's to close."""
-    problem = load_problem(settings.env_id, **settings.constants)
+    task = make_task(settings.env_id, **settings.constants)
     episodes = EpisodeSettings(settings.turns, settings.split)
-    Episode(problem, episodes, 0)  # a wrong setting is an error now, not at the first session
+    Episode(task, episodes, 0)  # a wrong setting is an error now, not at the first session
     app = server.create_fastapi_app(
-        partial(ServedEnvironment, problem, episodes, pool),
+        partial(ServedEnvironment, task, episodes, pool),
         ProgramAction,
         ProgramObservation,
         max_concurrent_envs=settings.sessions,

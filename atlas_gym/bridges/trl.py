@@ -12,8 +12,7 @@ import gymnasium as gym
 
 from atlas_gym.bridges.answer import program_in
 from atlas_gym.evaluation import EvaluatorPool, InfrastructureError
-from atlas_gym.tasks.registration import load_problem
-from atlas_gym.tasks.spec import task_spec
+from atlas_gym.tasks.registry import make_task
 
 
 class ProgramReward:
@@ -34,7 +33,7 @@ class ProgramReward:
         self, env_id: str, *, split: str = "train", prefix: str = "", workers: int = 1, **constants: Any
     ):
         self.__name__ = f"score_{env_id}"  # GRPOTrainer names its metrics by this
-        self.problem = load_problem(env_id, **constants)
+        self.task = make_task(env_id, **constants)
         self.split = split
         self.prefix = prefix
         self._pool = EvaluatorPool(workers)
@@ -47,10 +46,10 @@ class ProgramReward:
     ) -> list[float]:
         """One score per completion, the worst score for a program that fails."""
         seeds = [0] * len(completions) if seed is None else seed
-        tasks = [self.problem.task(int(number), self.split) for number in seeds]
+        tasks = [self.task.at(int(number), self.split) for number in seeds]
         programs = [self.prefix + program_in(completion) for completion in completions]
         evaluations = self._pool.evaluate_all(programs, tasks)
-        return [self.problem.spec.worst_score if e.score is None else e.score for e in evaluations]
+        return [self.task.worst_score if e.score is None else e.score for e in evaluations]
 
     def close(self) -> None:
         """End the pool's processes."""
@@ -74,7 +73,7 @@ class ProgramEnvironment:
 
     def __init__(self) -> None:
         self._env = gym.make(self.env_id, turns=self.turns, **self.constants)
-        self._best = self._worst = task_spec(self.env_id, **self.constants).worst_score
+        self._best = self._worst = make_task(self.env_id, **self.constants).worst_score
         self._over = False
         self._spoiled: InfrastructureError | None = None
 

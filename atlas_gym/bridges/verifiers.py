@@ -13,7 +13,7 @@ from atlas_gym.bridges.answer import program_in
 from atlas_gym.envs.episode import Episode, EpisodeSettings
 from atlas_gym.evaluation import EvaluatorPool
 from atlas_gym.optional import require
-from atlas_gym.tasks.registration import load_problem
+from atlas_gym.tasks.registry import find_task, make_task
 
 vf: Any = require("verifiers.v1", "verifiers")
 
@@ -42,7 +42,8 @@ class AtlasTask(vf.Task[AtlasData]):
     async def normalized_score(self, trace: vf.Trace) -> float:
         """Run the reply's program without holding up the other rollouts."""
         data = self.data
-        task = load_problem(data.env_id, **data.constants).task(data.seed, data.split)
+        kind = find_task(data.env_id, importing=False)  # a row of a data set imports nothing
+        task = kind.from_keywords(**data.constants).at(data.seed, data.split)
         evaluation = await asyncio.wrap_future(_pool().submit(program_in(trace.last_reply or ""), task))
         return max(_WORST, evaluation.metrics["normalized_score"]) if evaluation.ok else _WORST
 
@@ -63,9 +64,9 @@ class AtlasTaskset(vf.Taskset[AtlasTask, AtlasConfig]):
     def load(self) -> Iterable[AtlasTask]:
         """The tasks, cheap to list: nothing is evaluated."""
         config = self.config
-        problem = load_problem(config.env_id, **config.constants)
+        posed = make_task(config.env_id, **config.constants)
         for seed in range(config.first_seed, config.first_seed + config.tasks):
-            prompt = Episode(problem, EpisodeSettings(split=config.split), seed).observation()
+            prompt = Episode(posed, EpisodeSettings(split=config.split), seed).observation()
             data = AtlasData(
                 prompt=prompt, env_id=config.env_id, seed=seed, split=config.split, constants=config.constants
             )

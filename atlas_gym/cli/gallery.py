@@ -11,8 +11,9 @@ from pathlib import Path
 from atlas_gym.evaluation.pool import EvaluatorPool
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.intervals import improvement_interval, mean_interval
-from atlas_gym.tasks.problem import Expert, Problem
-from atlas_gym.tasks.registration import REGISTERED, load_problem
+from atlas_gym.tasks.experts import Expert
+from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.tasks.registry import find_task, make_task, registered_ids
 
 SPLIT = "held_out"
 
@@ -41,7 +42,7 @@ def write_gallery(
     sections = _read_sections(path)
     with EvaluatorPool(workers) as pool:
         for env_id in env_ids:
-            for preset in presets or load_problem(env_id).presets:
+            for preset in presets or find_task(env_id).presets:
                 sections[_title(env_id, preset)] = _section(env_id, preset, seeds, pool)
                 path.write_text(_page(sections), encoding="utf-8")
 
@@ -52,7 +53,7 @@ def _title(env_id: str, preset: str) -> str:
 
 def _page(sections: Mapping[str, str]) -> str:
     """The page, its sections in the order of registration, whatever the order in which they were made."""
-    known = [_title(entry.env_id, p) for entry in REGISTERED for p in load_problem(entry.env_id).presets]
+    known = [_title(env_id, preset) for env_id in registered_ids() for preset in find_task(env_id).presets]
     return "\n".join([_HEADER, *(f"{title}\n\n{sections[title]}" for title in known if title in sections)])
 
 
@@ -67,45 +68,45 @@ def _read_sections(path: Path) -> dict[str, str]:
 
 def _section(env_id: str, preset: str, seeds: int, pool: EvaluatorPool) -> str:
     """One table: an environment under one preset."""
-    problem = load_problem(env_id, preset=preset)
+    task = make_task(env_id, preset=preset)
     futures: dict[str, list[Future[Evaluation]]] = {
-        name: [pool.submit(expert.program, problem.task(seed, SPLIT)) for seed in range(seeds)]
-        for name, expert in _programs(problem).items()
+        name: [pool.submit(expert.program, task.at(seed, SPLIT)) for seed in range(seeds)]
+        for name, expert in _programs(task).items()
     }
     results = {name: [future.result() for future in row] for name, row in futures.items()}
-    columns = ["score", *problem.gallery_metrics]
+    columns = ["score", *task.gallery_metrics]
     lines = [
         f"{seeds} seeds.\n",
         f"| program | what it is | {' | '.join(columns)} | better |",
         f"|---|---|{'---|' * len(columns)}---|",
-        *(_row(problem, name, results) for name in results),
-        *_reference_rows(problem, seeds),
+        *(_row(task, name, results) for name in results),
+        *_reference_rows(task, seeds),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _programs(problem: Problem) -> dict[str, Expert]:
+def _programs(task: ProgramTask) -> dict[str, Expert]:
     """Everything that has a row: the experts, then the controls."""
-    return {**problem.experts(), **problem.controls()}
+    return {**task.programs, **task.controls}
 
 
-def _row(problem: Problem, name: str, results: Mapping[str, Sequence[Evaluation]]) -> str:
-    words = _programs(problem)[name].title.replace("|", "\\|")  # a bare one would begin a new cell
+def _row(task: ProgramTask, name: str, results: Mapping[str, Sequence[Evaluation]]) -> str:
+    words = _programs(task)[name].title.replace("|", "\\|")  # a bare one would begin a new cell
     title = f"| `{name}` | {words} |"
     scores = _scores(results[name])
     if len(scores) < len(results[name]):
         failed = next(e for e in results[name] if not e.ok)
-        return f"{title} failed: {failed.status} |{' |' * (len(problem.gallery_metrics) + 1)}"
+        return f"{title} failed: {failed.status} |{' |' * (len(task.gallery_metrics) + 1)}"
     cells = [_plus_minus(scores)]
-    cells += [_plus_minus([e.metrics[metric] for e in results[name]]) for metric in problem.gallery_metrics]
-    cells.append(_better(scores, _scores(results[problem.initial])) if name != problem.initial else "–")
+    cells += [_plus_minus([e.metrics[metric] for e in results[name]]) for metric in task.gallery_metrics]
+    cells.append(_better(scores, _scores(results[task.initial])) if name != task.initial else "–")
     return f"{title} {' | '.join(cells)} |"
 
 
-def _reference_rows(problem: Problem, seeds: int) -> list[str]:
+def _reference_rows(task: ProgramTask, seeds: int) -> list[str]:
     """Scores that are no program's: the ends of the scale."""
-    per_seed = [problem.reference_scores(seed, SPLIT) for seed in range(seeds)]
-    blank = " |" * len(problem.gallery_metrics)
+    per_seed = [task.at(seed, SPLIT).reference_scores() for seed in range(seeds)]
+    blank = " |" * len(task.gallery_metrics)
     return [f"| *{name}* | | {_plus_minus([s[name] for s in per_seed])} |{blank} |" for name in per_seed[0]]
 
 

@@ -10,14 +10,17 @@ from typing import Any
 
 from gymnasium.error import DependencyNotInstalled
 
+from atlas_gym.cli.check import add_check
 from atlas_gym.cli.gallery import write_gallery
+from atlas_gym.cli.new_task import add_new_task
 from atlas_gym.cli.serve import add_serve
 from atlas_gym.envs.feedback import feedback_text
 from atlas_gym.evaluation import ConfinementError, Evaluation, EvaluatorPool, Limits
 from atlas_gym.evaluation.pool import core_count
 from atlas_gym.intervals import Interval, mean_interval
-from atlas_gym.tasks.problem import SPLITS, Problem
-from atlas_gym.tasks.registration import REGISTERED, constants_from, load_problem
+from atlas_gym.tasks.constants import constants_from
+from atlas_gym.tasks.program_task import SPLITS, ProgramTask
+from atlas_gym.tasks.registry import make_task, registered_ids
 
 _EXPECTED_ERRORS = (
     ValueError,
@@ -52,13 +55,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="atlas", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_evaluate(commands)
+    add_check(commands)
+    add_new_task(commands)
     listing = commands.add_parser("list", help="list the environments")
     listing.set_defaults(command=_list)
     examination = commands.add_parser("doctor", help="say which confinement layers this machine gives")
     examination.set_defaults(command=_doctor)
     add_serve(commands)
     page = commands.add_parser("gallery", help="score all expert programs and write the page")
-    ids = [entry.env_id for entry in REGISTERED]
+    ids = registered_ids()
     page.add_argument("env_ids", nargs="*", default=ids, metavar="ENV_ID", help="default: all environments")
     page.add_argument("--seeds", type=int, default=16, help="held-out tasks per preset (default 16)")
     page.add_argument(
@@ -72,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_evaluate(commands: Any) -> None:
     evaluate = commands.add_parser("evaluate", help="score a program file")
-    evaluate.add_argument("env_id", help="an id that `list` shows")
+    evaluate.add_argument("env_id", help="an id that `list` shows, module:Class or ./file.py:Class")
     evaluate.add_argument(
         "program", type=Path, help="file with the program, or the name of an expert program"
     )
@@ -90,9 +95,9 @@ def _add_evaluate(commands: Any) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
-    problem = load_problem(options.env_id, **constants_from(options.set))
-    program = _program(options.program, problem)
-    tasks = [problem.task(options.first_seed + i, options.split) for i in range(options.seeds)]
+    task = make_task(options.env_id, **constants_from(options.set))
+    program = _program(options.program, task)
+    tasks = [task.at(options.first_seed + i, options.split) for i in range(options.seeds)]
     if not tasks:
         raise ValueError("--seeds is at least 1")
     confinement = "unconfined" if options.unconfined else "default"
@@ -104,9 +109,9 @@ def _evaluate(options: argparse.Namespace) -> int:
     return 0 if all(evaluation.ok for evaluation in evaluations) else 1
 
 
-def _program(path: Path, problem: Problem) -> str:
+def _program(path: Path, task: ProgramTask) -> str:
     """The text of a file, or of the expert program of that name."""
-    experts = problem.experts()
+    experts = task.programs
     if path.is_file():
         try:
             with path.open(encoding="utf-8") as file:
@@ -147,16 +152,16 @@ def _shown(values: Sequence[float]) -> str:
 
 
 def _list(options: argparse.Namespace) -> int:
-    for entry in REGISTERED:
-        print(entry.env_id)
+    for env_id in registered_ids():
+        print(env_id)
         try:
-            problem = load_problem(entry.env_id)
+            task = make_task(env_id)
         except (DependencyNotInstalled, ModuleNotFoundError) as error:
             print(f"  not usable here: {error}")
             continue
-        print(f"  a program defines   {problem.spec.signature}")
-        print(f"  presets             {', '.join(problem.presets)}")
-        print(f"  expert programs     {', '.join(problem.experts())}")
+        print(f"  a program defines   {task.signature}")
+        print(f"  presets             {', '.join(task.presets)}")
+        print(f"  expert programs     {', '.join(task.programs)}")
     return 0
 
 

@@ -38,7 +38,7 @@ def token(file: Path | None) -> tuple[str, bool]:
 
 def _serve(options: argparse.Namespace) -> int:
     from atlas_gym.bridges.openenv import ServerSettings, serve
-    from atlas_gym.tasks.registration import constants_from
+    from atlas_gym.tasks.constants import constants_from
 
     secret, new = token(options.token_file)
     settings = ServerSettings(

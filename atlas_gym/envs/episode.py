@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex
 
 from atlas_gym.envs.feedback import code_block, feedback_text, limits_text
 from atlas_gym.evaluation.result import Evaluation
-from atlas_gym.tasks.problem import Problem
+from atlas_gym.tasks.program_task import ProgramTask
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class EpisodeSettings:
     split: str = "train"
     """Family of seeds: `train` or `held_out`."""
     start: str = "named"
-    """Key of `TaskSpec.starts`: the program shown before any has been scored."""
+    """Key of `ProgramTask.starts`: the program shown before any has been scored."""
     task_seed: int | None = None
     """The task of every episode; by default each episode poses another."""
 
@@ -49,13 +49,12 @@ def plain_seed(seed: SupportsIndex | None) -> int | None:
 class Episode:
     """The course of one episode: `record` every evaluation, read `observation` and `info` after each."""
 
-    def __init__(self, problem: Problem, settings: EpisodeSettings, task_seed: int):
-        if settings.start not in problem.spec.starts:
-            raise ValueError(f"start is {settings.start!r}; there are {', '.join(problem.spec.starts)}")
-        self.problem = problem
+    def __init__(self, task: ProgramTask, settings: EpisodeSettings, task_seed: int):
+        if settings.start not in task.starts:
+            raise ValueError(f"start is {settings.start!r}; there are {', '.join(task.starts)}")
         self.settings = settings
         self.task_seed = task_seed
-        self.task = problem.task(task_seed, settings.split)
+        self.task = task.at(task_seed, settings.split)
         self.turn = 0
         self.last: Evaluation | None = None
         self.incumbent: str | None = None
@@ -71,7 +70,7 @@ class Episode:
         self.turn += 1
         self.last = evaluation
         self.offer(program, evaluation)
-        return self.problem.spec.worst_score if evaluation.score is None else evaluation.score
+        return self.task.worst_score if evaluation.score is None else evaluation.score
 
     def offer(self, program: str, evaluation: Evaluation) -> None:
         """Make a program the incumbent if it scored higher than all before it."""
@@ -88,13 +87,13 @@ class Episode:
 
     def observation(self) -> str:
         """The task, the incumbent or a program to start from, and the feedback on the last program."""
-        parts = [self.problem.spec.description.rstrip(), f"Limits: {limits_text(self.task.limits)}"]
+        parts = [self.task.description.rstrip(), f"Limits: {limits_text(self.task.limits)}"]
         if self.incumbent is not None:
             parts.append(
                 f"Best program so far, score {self.incumbent_score:.4f}:\n{code_block(self.incumbent)}"
             )
         else:
-            start = self.problem.spec.starts[self.settings.start]
+            start = self.task.starts[self.settings.start]
             parts.append(f"No program has been scored yet. A valid one to start from:\n{code_block(start)}")
         if self.last is not None:
             parts.append(f"Feedback on the last program:\n{self.feedback()}")
@@ -111,7 +110,7 @@ class Episode:
             "status": str(self.last.status) if self.last is not None else None,
             "score": self.last.score if self.last is not None else None,
             "normalized_score": metrics.get("normalized_score"),
-            "metrics": {name: metrics.get(name) for name in self.problem.metric_names},
+            "metrics": {name: metrics.get(name) for name in self.task.metric_names},
             "feedback": self.feedback(),
             "incumbent": self.incumbent,
             "incumbent_score": self.incumbent_score,

@@ -1,6 +1,6 @@
 """The environment that all of this package's environments are: a program in, its score out.
 
-A subclass only documents itself and names the `Problem` that it poses. The evaluator (a fork server with
+`gymnasium.make` comes here for every id; what differs is the task. The evaluator (a fork server with
 confined workers) is started at the first step; environments of one process share it, and the last one to be
 closed ends it. Copies and pickles of an environment work and take their own share.
 """
@@ -16,15 +16,16 @@ from atlas_gym.envs.spaces import Source
 from atlas_gym.evaluation.evaluator import check_confinement
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.evaluation.shared import SharedEvaluator
-from atlas_gym.tasks.problem import Problem
+from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.tasks.registry import find_task
 
 #: Room for the description, the incumbent (as long as an action) and the feedback.
 _TEXT_BESIDE_INCUMBENT = 32768
 
 
-def program_space(problem: Problem, limits_chars: int) -> Source:
-    """The action space of a problem: texts up to the evaluator's limit, samples from its starting programs."""
-    return Source(limits_chars, pool=problem.spec.starts.values())
+def program_space(task: ProgramTask) -> Source:
+    """The action space of a task: texts up to the evaluator's limit, samples from its starting programs."""
+    return Source(task.limits.source_chars, pool=task.starts.values())
 
 
 def prompt_space(action_space: Source) -> Source:
@@ -40,9 +41,10 @@ def task_seed_for(settings: EpisodeSettings, seed: int | None, rng: np.random.Ge
 
 
 class ProgramEnv(gym.Env[str, str]):
-    """Base of the environments whose action is a program; see the registered ones for what programs do.
+    """The environment of a task: the action is a program. What programs do is in the documentation of the task's class.
 
     Args:
+        task: What `find_task` finds the task by; `gymnasium.make` fills it in.
         turns: Programs per episode.
         split: `train` or `held_out`.
         start: The program shown before any has been scored: `named`, `inlined` or `scratch`.
@@ -50,16 +52,15 @@ class ProgramEnv(gym.Env[str, str]):
         confinement: `default` for the layers that Linux gives without root, `unconfined` for none, or the
             names of the layers that must be achieved (`python -m atlas_gym doctor` lists them).
         render_mode: `ansi`, `rgb_array` or None.
-        constants: The problem's own keywords: a `preset` and what differs from it.
+        constants: The task's own keywords: a `preset` and what differs from it.
     """
 
-    problem_type: type[Problem]
-    """The problem that a subclass poses."""
     metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 1}  # noqa: RUF012 - as Gymnasium has it
 
     def __init__(
         self,
         *,
+        task: str,
         turns: int = 1,
         split: str = "train",
         start: str = "named",
@@ -68,7 +69,7 @@ class ProgramEnv(gym.Env[str, str]):
         render_mode: str | None = None,
         **constants: Any,
     ):
-        self.problem = self.problem_type.from_keywords(**constants)
+        self.task = find_task(task).from_keywords(**constants)
         self.settings = EpisodeSettings(turns, split, start, task_seed)
         check_confinement(confinement)
         self.confinement = confinement
@@ -76,8 +77,8 @@ class ProgramEnv(gym.Env[str, str]):
         self._evaluator: SharedEvaluator | None = None
         self._needs_reset = True
         # Building an episode checks split and start now rather than at the first reset.
-        self._episode = Episode(self.problem, self.settings, task_seed=0)
-        self.action_space = program_space(self.problem, self._episode.task.limits.source_chars)
+        self._episode = Episode(self.task, self.settings, task_seed=0)
+        self.action_space = program_space(self.task)
         self.observation_space = prompt_space(self.action_space)
 
     @property
@@ -103,7 +104,7 @@ class ProgramEnv(gym.Env[str, str]):
         seed = plain_seed(seed)
         super().reset(seed=seed)
         task_seed = task_seed_for(self.settings, seed, self.np_random)
-        self._episode = Episode(self.problem, self.settings, task_seed)
+        self._episode = Episode(self.task, self.settings, task_seed)
         if known.get("incumbent") is not None:
             self._episode.install(known["incumbent"], self._evaluate(known["incumbent"]))
         self._needs_reset = False
@@ -124,9 +125,9 @@ class ProgramEnv(gym.Env[str, str]):
     def render(self) -> Any:
         """Draw the last evaluation, as `render_mode` says."""
         if self.render_mode == "ansi":
-            return self.problem.text(self.last_evaluation)
+            return self.task.text(self.last_evaluation)
         if self.render_mode == "rgb_array":
-            return self.problem.image(self.last_evaluation)
+            return self.task.image(self.last_evaluation)
         gym.logger.warn('render() was called without a render mode; pass render_mode="ansi" or "rgb_array"')
         return None
 

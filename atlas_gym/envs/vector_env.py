@@ -21,7 +21,7 @@ from atlas_gym.envs.episode import Episode, EpisodeSettings, known_options, plai
 from atlas_gym.envs.program_env import program_space, prompt_space, task_seed_for
 from atlas_gym.evaluation.pool import EvaluatorPool, core_count
 from atlas_gym.evaluation.result import Evaluation
-from atlas_gym.tasks.problem import Problem
+from atlas_gym.tasks.registry import find_task
 
 Texts = tuple[str, ...]
 
@@ -30,7 +30,7 @@ _SCORES = ("score", "normalized_score", "incumbent_score")
 
 
 class ProgramVectorEnv(VectorEnv):
-    """A batch of episodes of one problem, evaluated together. Arguments that are not described: see `ProgramEnv`.
+    """A batch of episodes of one task, evaluated together. Arguments that are not described: see `ProgramEnv`.
 
     Args:
         num_envs: Programs per step.
@@ -40,13 +40,11 @@ class ProgramVectorEnv(VectorEnv):
             that of their failure, and the worst score as reward.
     """
 
-    problem_type: type[Problem]
-    """The problem that a subclass poses."""
-
     def __init__(
         self,
         num_envs: int = 1,
         *,
+        task: str,
         workers: int | None = None,
         cascade: Cascade | None = None,
         turns: int = 1,
@@ -58,7 +56,7 @@ class ProgramVectorEnv(VectorEnv):
         **constants: Any,
     ):
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["ansi", "rgb_array"]}
-        self.problem = self.problem_type.from_keywords(**constants)
+        self.task = find_task(task).from_keywords(**constants)
         self.num_envs = num_envs
         self.workers = workers or min(num_envs, core_count())
         self.cascade = cascade
@@ -67,9 +65,9 @@ class ProgramVectorEnv(VectorEnv):
         self.render_mode = render_mode
         self._pool: EvaluatorPool | None = None
         self._generators: list[np.random.Generator] = []
-        self._episodes = [Episode(self.problem, self.settings, task_seed=0) for _ in range(num_envs)]
+        self._episodes = [Episode(self.task, self.settings, task_seed=0) for _ in range(num_envs)]
         self._ended = list(self._episodes)
-        self.single_action_space = program_space(self.problem, self._episodes[0].task.limits.source_chars)
+        self.single_action_space = program_space(self.task)
         self.single_observation_space = prompt_space(self.single_action_space)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -142,9 +140,9 @@ class ProgramVectorEnv(VectorEnv):
     def render(self) -> tuple[Any, ...] | None:
         """Draw the last evaluation of every episode, as `render_mode` says."""
         if self.render_mode == "ansi":
-            return tuple(self.problem.text(evaluation) for evaluation in self.last_evaluations)
+            return tuple(self.task.text(evaluation) for evaluation in self.last_evaluations)
         if self.render_mode == "rgb_array":
-            return tuple(self.problem.image(evaluation) for evaluation in self.last_evaluations)
+            return tuple(self.task.image(evaluation) for evaluation in self.last_evaluations)
         return None
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -189,7 +187,7 @@ class ProgramVectorEnv(VectorEnv):
 
     def _begin(self, index: int, seed: int | None) -> None:
         task_seed = task_seed_for(self.settings, seed, self._generators[index])
-        self._episodes[index] = Episode(self.problem, self.settings, task_seed)
+        self._episodes[index] = Episode(self.task, self.settings, task_seed)
 
     def _observations(self) -> Texts:
         return tuple(episode.observation() for episode in self._episodes)
@@ -198,7 +196,7 @@ class ProgramVectorEnv(VectorEnv):
         self, vector_infos: dict[str, Any], env_info: dict[str, Any], env_num: int
     ) -> dict[str, Any]:
         """As Gymnasium's, but numbers stay numbers: NaN where there is none, so that the type never changes."""
-        numbers = (*_SCORES, *self.problem.metric_names)
+        numbers = (*_SCORES, *self.task.metric_names)
         numeric = {k: np.nan if k in numbers and v is None else v for k, v in env_info.items()}
         return super()._add_info(vector_infos, numeric, env_num)
 
@@ -212,7 +210,7 @@ class ProgramVectorEnv(VectorEnv):
         tasks = [episode.task for episode in self._episodes]
         if self.cascade is None:
             return pool.evaluate_all(programs, tasks), [True] * self.num_envs
-        short = [self.problem.short_task(e.task_seed, self.settings.split) for e in self._episodes]
+        short = [episode.task.shortened() for episode in self._episodes]
         return evaluate_in_stages(pool, programs, short, tasks, self.cascade)
 
     def __getstate__(self) -> dict[str, Any]:

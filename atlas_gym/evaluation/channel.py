@@ -7,6 +7,7 @@ the pipe and with it every blocked call. The hot path is one `os.write` and one 
 
 import os
 import select
+from struct import Struct
 from typing import TYPE_CHECKING, TypeAlias
 
 from atlas_gym.evaluation.result import Status
@@ -14,6 +15,9 @@ from atlas_gym.sandbox.wire import DATA, ERROR, ERROR_HEAD, ERROR_KINDS, write_a
 
 if TYPE_CHECKING:
     import numpy as np
+
+_CHUNK = 65536
+"""As much is read at a time."""
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview | np.ndarray"
 
@@ -72,6 +76,35 @@ class Channel:
             return message[1:]
         return self._receive_slowly(message, n)
 
+    def converse(self, request: Buffer, head: Struct, most_bytes: int) -> bytes:
+        """Send a request and return the whole reply, head included, whose head says how long the rest is.
+
+        Memory is taken for bytes that have arrived, whatever the head claims.
+
+        Args:
+            request: What to send.
+            head: Layout of a reply's head: the tag of a message and the length of what follows.
+            most_bytes: Longest rest that is read.
+
+        Raises:
+            CandidateError: If the worker reports a failure, breaks the format, or says more than it was asked for.
+            ChannelClosed: At the end of the pipe.
+        """
+        self.send(request)
+        reply = os.read(self._read_fd, _CHUNK)
+        if not reply or reply[0] != DATA:
+            raise self._what_came_instead(reply)
+        if len(reply) < head.size:
+            reply = self._complete(reply, head.size)
+        missing = head.size + head.unpack_from(reply)[1] - len(reply)
+        if missing == 0:
+            return reply
+        if missing < 0:
+            raise CandidateError("the program answered more than once", Status.VIOLATION)
+        if missing > most_bytes:
+            raise CandidateError(f"an answer of more than {most_bytes >> 20} MiB")
+        return self._complete(reply, len(reply) + missing)
+
     def unread(self) -> bool:
         """Whether the worker has said more than it was asked for."""
         os.set_blocking(self._read_fd, False)
@@ -105,7 +138,7 @@ class Channel:
     def _complete(self, head: bytes, n: int) -> bytes:
         parts, missing = [head], n - len(head)
         while missing > 0:
-            part = os.read(self._read_fd, missing)
+            part = os.read(self._read_fd, min(missing, _CHUNK))
             if not part:
                 raise ChannelClosed
             parts.append(part)
@@ -113,13 +146,17 @@ class Channel:
         return b"".join(parts)
 
     def _receive_slowly(self, head: bytes, n: int) -> bytes:
-        if not head:
-            raise ChannelClosed
-        if head[0] == DATA:
+        if head and head[0] == DATA:
             return self._complete(head, n + 1)[1:]
+        raise self._what_came_instead(head)
+
+    def _what_came_instead(self, head: bytes) -> CandidateError | ChannelClosed:
+        """The exception for something that does not begin as an answer does."""
+        if not head:
+            return ChannelClosed()
         if head[0] == ERROR:
-            raise self._reported_failure(head[1:])
-        raise CandidateError("the channel was written to by the program", Status.VIOLATION)
+            return self._reported_failure(head[1:])
+        return CandidateError("the channel was written to by the program", Status.VIOLATION)
 
     def _reported_failure(self, head: bytes) -> CandidateError:
         head = self._complete(head, max(len(head), ERROR_HEAD.size))

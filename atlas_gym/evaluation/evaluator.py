@@ -74,6 +74,7 @@ class _ForkingEvaluator:
         source, unfit = _encode(program, task.limits)
         if unfit:
             return Evaluation(Status.INVALID, None, unfit)
+        task.prepare()
         with self._lock:
             reasons: list[str] = []
             while len(reasons) < ATTEMPTS:

@@ -79,6 +79,9 @@ class Task(Protocol):
     def limits(self) -> Limits:
         """What one evaluation may use."""
 
+    def prepare(self) -> None:
+        """Draw what is hidden, or see that it is there; called before the program's clock starts."""
+
     def judge(self, channel: Channel) -> Judgement:
         """Play the trusted side and score the program.
 

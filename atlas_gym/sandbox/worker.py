@@ -12,6 +12,7 @@ import signal
 import sys
 import types
 from collections.abc import Callable
+from struct import Struct
 from typing import Any, NoReturn
 
 import numpy as np
@@ -23,6 +24,8 @@ from atlas_gym.sandbox.wire import DATA, READY, READY_TAG, START, write_all
 
 DESCRIPTORS = 256
 """No descriptor of the fork server is as high."""
+_USUAL_REQUEST = 8192
+"""Requests up to this long arrive in one read."""
 _DATA_TAG = bytes([DATA])
 
 
@@ -38,10 +41,7 @@ class WorkerPipe:
         buffer = bytearray(n)
         got = os.readv(self._read_fd, (buffer,))
         while got < n:
-            more = os.readv(self._read_fd, (memoryview(buffer)[got:],))
-            if more == 0:
-                os._exit(0)  # the trusted side has hung up: the evaluation is over
-            got += more
+            got += self._more(buffer, got)
         return buffer
 
     def send(self, payload: bytes | bytearray | memoryview) -> None:
@@ -51,9 +51,33 @@ class WorkerPipe:
         if written != len(message):
             write_all(self._write_fd, memoryview(message)[written:])
 
-    def send_raw(self, data: bytes) -> None:
+    def receive_request(self, head: Struct) -> bytearray:
+        """A head and what follows it, in a new buffer; the head's last field is the length of the rest."""
+        buffer = bytearray(_USUAL_REQUEST)
+        got = os.readv(self._read_fd, (buffer,))
+        while got < head.size:
+            got += self._more(buffer, got)
+        size = head.size + head.unpack_from(buffer)[-1]
+        if got == size:
+            del buffer[got:]
+            return buffer
+        whole = bytearray(size)
+        whole[:got] = buffer[:got]
+        while got < size:
+            got += self._more(whole, got)
+        return whole
+
+    def send_raw(self, data: bytes | bytearray) -> None:
         """Send bytes without a tag."""
-        write_all(self._write_fd, data)
+        written = os.write(self._write_fd, data)
+        if written != len(data):
+            write_all(self._write_fd, memoryview(data)[written:])
+
+    def _more(self, buffer: bytearray, got: int) -> int:
+        more = os.readv(self._read_fd, (memoryview(buffer)[got:],))
+        if more == 0:
+            os._exit(0)  # the trusted side has hung up: the evaluation is over
+        return more
 
 
 class Program:

@@ -2,11 +2,22 @@
 
 import ast
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
-from atlas_gym.tasks.problem import Expert
+
+@dataclass(frozen=True)
+class Expert:
+    """A program written by hand, itself a candidate."""
+
+    name: str
+    """What it is called in tables; of one in a file, the file's name without its ending."""
+    title: str
+    """First line of its docstring."""
+    program: str
+    """The whole text."""
 
 
 @cache

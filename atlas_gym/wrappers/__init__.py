@@ -9,14 +9,5 @@ from atlas_gym.tasks.parameter import Parameter
 from atlas_gym.tasks.template import Template
 from atlas_gym.wrappers.program_choice import ProgramChoice
 from atlas_gym.wrappers.template_action import TemplateAction
-from atlas_gym.wrappers.templates import default_template, load_template, template_names
 
-__all__ = [
-    "Parameter",
-    "ProgramChoice",
-    "Template",
-    "TemplateAction",
-    "default_template",
-    "load_template",
-    "template_names",
-]
+__all__ = ["Parameter", "ProgramChoice", "Template", "TemplateAction"]

@@ -8,17 +8,17 @@ import numpy as np
 from gymnasium import spaces
 
 from atlas_gym.envs.program_env import ProgramEnv
-from atlas_gym.tasks.problem import Problem
+from atlas_gym.tasks.program_task import ProgramTask
 
 #: turn, whether the last program ran, its normalized score, the best normalized score.
 _PROGRESS = 4
 
 
-def problem_of(env: gym.Env[Any, Any]) -> Problem:
-    """The problem that an environment of programs poses; TypeError for any other environment."""
+def task_of(env: gym.Env[Any, Any]) -> ProgramTask:
+    """The task that an environment of programs poses; TypeError for any other environment."""
     if not isinstance(env.unwrapped, ProgramEnv):
         raise TypeError(f"{type(env.unwrapped).__name__} does not take programs")
-    return env.unwrapped.problem
+    return env.unwrapped.task
 
 
 class NumericProgram(gym.Wrapper[np.ndarray, Any, str, str], ABC):

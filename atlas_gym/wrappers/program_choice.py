@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from atlas_gym.wrappers.numeric import NumericProgram, problem_of
+from atlas_gym.wrappers.numeric import NumericProgram, task_of
 
 
 class ProgramChoice(NumericProgram, gym.utils.RecordConstructorArgs):
@@ -21,7 +21,7 @@ class ProgramChoice(NumericProgram, gym.utils.RecordConstructorArgs):
 
     def __init__(self, env: gym.Env[str, str], experts: Sequence[str] | None = None):
         gym.utils.RecordConstructorArgs.__init__(self, experts=experts)
-        known = problem_of(env).experts()
+        known = task_of(env).programs
         self.names = tuple(known) if experts is None else tuple(experts)
         if unknown := set(self.names) - set(known):
             raise ValueError(f"no expert {', '.join(sorted(unknown))}; there are {', '.join(known)}")

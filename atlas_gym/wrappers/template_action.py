@@ -7,8 +7,7 @@ import numpy as np
 from gymnasium import spaces
 
 from atlas_gym.tasks.template import Template
-from atlas_gym.wrappers.numeric import NumericProgram, problem_of
-from atlas_gym.wrappers.templates import default_template, load_template
+from atlas_gym.wrappers.numeric import NumericProgram, task_of
 
 
 class TemplateAction(NumericProgram, gym.utils.RecordConstructorArgs):
@@ -58,10 +57,8 @@ class TemplateAction(NumericProgram, gym.utils.RecordConstructorArgs):
 
 
 def _resolve(env: gym.Env[str, str], template: Template | str | None) -> Template:
-    env_id = problem_of(env).spec.env_id
-    if isinstance(template, Template):
-        return template
-    return default_template(env_id) if template is None else load_template(env_id, template)
+    task = task_of(env)
+    return template if isinstance(template, Template) else task.template(template or "")
 
 
 def _action_space(template: Template, levels: int | None) -> spaces.Space[Any]:

@@ -7,7 +7,7 @@ import argparse
 import subprocess
 import sys
 
-BENCHMARKS = ("evaluation", "burgers", "dpo")
+BENCHMARKS = ("evaluation", "calls", "burgers", "dpo")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -34,8 +34,7 @@ from atlas_gym.tasks.burgers.in_process import train_in_process
 from atlas_gym.tasks.burgers.network import draw_parameters, matrices
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.points import Points, draw_points
-from atlas_gym.tasks.burgers.problem import STARTS, BurgersProblem
-from atlas_gym.tasks.burgers.task import BurgersTask
+from atlas_gym.tasks.burgers.task import STARTS, BurgersTask
 from experiments.benchmarks.installing import install_into
 
 DEEPXDE = ("deepxde==1.15.0", "scikit-optimize==0.10.2", "pyaml==26.7.0")
@@ -103,9 +102,9 @@ def contenders(
 
 def cpu_confined(params: BurgersParams, evaluator: ConfinedEvaluator) -> float:
     """CPU seconds per training of a whole evaluation: this process and the worker."""
-    program = BurgersProblem().experts()[STARTS["inlined"]].program
+    program = BurgersTask().programs[STARTS["inlined"]].program
     began = time.process_time()
-    evaluation = evaluator.evaluate(program, BurgersTask(params, seed=0))
+    evaluation = evaluator.evaluate(program, BurgersTask(**vars(params)))
     if not evaluation.ok:
         raise RuntimeError(f"the benchmark's program failed: {evaluation.detail}")
     return (time.process_time() - began + evaluation.cpu_s) / params.replicas

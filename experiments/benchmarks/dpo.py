@@ -43,7 +43,7 @@ from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.population.candidate import CandidateRecord
 from agents.proposals.edit_line import EditLine
 from agents.proposals.style import Showing
-from atlas_gym import task_spec
+from atlas_gym import make_task
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo.kl import candidate_kls
 from trainers.evodpo.phase import gate_subset
@@ -185,7 +185,7 @@ def print_differences(figures: dict[str, dict[str, Any]], name: str, folder: Pat
 def make_pairs(prompts: int, pairs: int, sites: int = 1) -> list[PreferencePair]:
     """`pairs` pairs (at most 4, of eight completions) of each of `prompts` line-edit prompts, `sites` of them of
     one parent; always the same."""
-    spec = task_spec("ATLAS-Bandit-v0")
+    spec = make_task("ATLAS-Bandit-v0")
     rng = np.random.default_rng(0)
     style = EditLine(spec.function)
     made: list[PreferencePair] = []

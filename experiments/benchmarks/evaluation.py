@@ -24,7 +24,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from atlas_gym import make_task, task_spec
+from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.evaluation.doctor import cold_start_seconds
 from atlas_gym.tasks.bandit.bare import play_bare
@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--without-openevolve", action="store_true", help="leave OpenEvolve out")
     options = parser.parse_args(arguments)
     _keep_to_one_core()
-    program, task = task_spec("ATLAS-Bandit-v0").starts["named"], make_task("ATLAS-Bandit-v0", seed=0)
+    program, task = make_task("ATLAS-Bandit-v0").starts["named"], make_task("ATLAS-Bandit-v0", seed=0)
     with tempfile.TemporaryDirectory() as folder, ConfinedEvaluator() as evaluator:
         contenders: dict[str, Contender] = {
             "bare call": lambda: play_bare(program, task),

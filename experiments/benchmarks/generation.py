@@ -36,7 +36,7 @@ from agents.models.policy import POLICY, Policy
 from agents.population.candidate import Proposal
 from agents.proposals.edit_line import EditLine
 from agents.proposals.style import Showing
-from atlas_gym import task_spec
+from atlas_gym import make_task
 from experiments.benchmarks.dpo import variant
 
 CONTENDERS = ("transformers base", "transformers merged", "transformers unmerged")
@@ -167,7 +167,7 @@ def timed(generator: Generator, goes: Sequence[Sequence[Proposal]]) -> tuple[flo
 def make_lines(go: int, copies: bool = False) -> list[Proposal]:
     """Four line-edit prompts on variants of the bandit's initial program, eight samples each; other ones for
     each go, always the same."""
-    spec = task_spec("ATLAS-Bandit-v0")
+    spec = make_task("ATLAS-Bandit-v0")
     style = EditLine(spec.function)
     requests = []
     for index in range(4):

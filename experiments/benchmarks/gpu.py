@@ -31,7 +31,7 @@ from agents.engines.hf_transformers import TransformersGenerator
 from agents.models.loading import resolve_model
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.population.candidate import Proposal
-from atlas_gym import make_task, task_spec
+from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.burgers.in_process import LocalLosses
 from atlas_gym.tasks.burgers.params import BurgersParams
@@ -185,7 +185,7 @@ def burgers_figures(options: argparse.Namespace) -> Figures:
     torch.set_default_dtype(torch.float64)
     try:
         for count in options.networks:
-            tasks = [BurgersTask(params, seed=seed) for seed in range(count)]
+            tasks = [BurgersTask(**vars(params), seed=seed) for seed in range(count)]
             points, thetas = zip(*(task.beginning(0) for task in tasks), strict=True)
             training = StackedTraining(stacked, points, thetas)
             losses = [LocalLosses([plain], params) for _ in tasks]
@@ -231,7 +231,7 @@ def _evaluation_cpu(evaluator: ConfinedEvaluator, env: str) -> float:
     began = time.process_time()
     task = make_task(env, seed=0)
     limits = replace(task.limits, wall_s=600.0)  # a busy machine is not the program's fault
-    evaluation = evaluator.evaluate(task_spec(env).starts["named"], replace(task, limits=limits))
+    evaluation = evaluator.evaluate(make_task(env).starts["named"], replace(task, limits=limits))
     if not evaluation.ok:
         raise RuntimeError(f"{env}: {evaluation.status}: {evaluation.detail}")
     return time.process_time() - began + evaluation.cpu_s

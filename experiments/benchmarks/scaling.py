@@ -21,7 +21,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from atlas_gym import make_task, task_spec
+from atlas_gym import make_task
 from atlas_gym.evaluation import EvaluatorPool, Pool
 from trainers.store.store import RunStore, StoreError
 
@@ -70,7 +70,7 @@ def pools(most: int, ray: bool) -> dict[str, Callable[[], Pool]]:
 
 def measure(made: dict[str, Callable[[], Pool]], batch: int, repeats: int) -> pd.DataFrame:
     """Evaluations per second of the paper's program, a column a pool and a row a turn."""
-    program, task = task_spec("ATLAS-Bandit-v0").starts["named"], make_task("ATLAS-Bandit-v0", seed=0)
+    program, task = make_task("ATLAS-Bandit-v0").starts["named"], make_task("ATLAS-Bandit-v0", seed=0)
     # A different comment makes a different text, so that no layer could serve one result twice.
     programs = [f"{program}\n# {i}" for i in range(batch)]
     with ExitStack() as stack:

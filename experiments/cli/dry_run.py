@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from agents.proposals import EditLine
-from atlas_gym import make_task, task_spec
+from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator
 from trainers.loop.config import RunConfig
 
@@ -53,7 +53,7 @@ def count(config: RunConfig) -> Counts:
         limit = settings.limits.calls if settings.form == "llm" else asked[role]
         asked[role] = 0 if settings.form == "off" else min(asked[role], limit)
     patches = asked["exploration"] * layout.patches
-    spec = task_spec(config.env, **config.env_args)
+    spec = make_task(config.env, **config.env_args)
     probed = config.probe.prompts or len(EditLine(spec.function).holes(spec.starts[config.start]))
     measured = 2 * probed * config.probe.samples
     if config.phase.reference == "gated":  # the reference, the checkpoints, the final policy
@@ -75,8 +75,8 @@ def time_start(config: RunConfig) -> tuple[float, float]:
     Raises:
         EvaluatorError: this machine cannot evaluate.
     """
-    program = task_spec(config.env, **config.env_args).starts[config.start]
     task = make_task(config.env, seed=config.seed, **config.env_args)
+    program = task.starts[config.start]
     with ConfinedEvaluator() as evaluator:
         evaluator.evaluate(program, task)  # imports, compiles
         began, cpu = time.perf_counter(), time.process_time()

@@ -15,7 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agents.models.loading import resolve_model
-from atlas_gym import task_spec
+from atlas_gym import make_task
 from atlas_gym.bridges.trl import ProgramReward
 
 
@@ -59,7 +59,7 @@ def best_of_n(settings: Settings) -> tuple[str, float]:
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     rng = random.Random(settings.seed)
     torch.manual_seed(settings.seed)
-    best = task_spec(settings.env_id, **settings.env_args).starts["named"]
+    best = make_task(settings.env_id, **settings.env_args).starts["named"]
     reward = ProgramReward(settings.env_id, **settings.env_args)
     try:
         (score,) = reward([best])

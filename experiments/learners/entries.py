@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from atlas_gym.tasks.registration import load_problem
+from atlas_gym import make_task
 from experiments.learners.grpo import ENV_ID as GRPO_ENV_ID
 from experiments.learners.grpo import learn_grpo
 from experiments.learners.objective import Found, Setting
@@ -48,7 +48,7 @@ def start(setting: Setting) -> Submission:
 def expert(setting: Setting) -> Submission:
     """The hand-written program that the learners are compared with."""
     name = REFERENCES[setting.env_id]
-    return Submission(load_problem(setting.env_id).experts()[name].program, 0, f"`{name}`")
+    return Submission(make_task(setting.env_id).programs[name].program, 0, f"`{name}`")
 
 
 def _of_template(setting: Setting, found: Found) -> Submission:
@@ -64,7 +64,7 @@ def _search(learn: TemplateLearner, setting: Setting, budget: int, seed: int) ->
 
 def _choice(setting: Setting, budget: int, seed: int) -> Submission:
     name, evaluations = choose_expert(setting, budget, seed)
-    return Submission(load_problem(setting.env_id).experts()[name].program, evaluations, f"`{name}`")
+    return Submission(make_task(setting.env_id).programs[name].program, evaluations, f"`{name}`")
 
 
 def _grpo(setting: Setting, budget: int, seed: int) -> Submission:

@@ -26,7 +26,7 @@ from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agents.models.loading import resolve_model
-from atlas_gym import task_spec
+from atlas_gym import make_task
 from atlas_gym.bridges.trl import ProgramReward
 
 
@@ -111,7 +111,7 @@ class EvoDPO:
         self.model = get_peft_model(base, LoraConfig(r=16, lora_alpha=32, target_modules="all-linear"))
         self.reference = self.weights()
         self.reward = ProgramReward(settings.env_id, **settings.env_args)
-        start = task_spec(settings.env_id, **settings.env_args).starts["named"]
+        start = make_task(settings.env_id, **settings.env_args).starts["named"]
         self.population = {start: self.reward([start])[0]}
 
     def run(self) -> list[Phase]:

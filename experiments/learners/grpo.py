@@ -24,7 +24,7 @@ HOLE = "    scores ="
 
 def prompt() -> str:
     """The initial program up to the line that scores the arms."""
-    program = atlas_gym.task_spec(ENV_ID).starts["named"]
+    program = atlas_gym.make_task(ENV_ID).starts["named"]
     return program[: program.index(HOLE)] + HOLE
 
 

@@ -15,9 +15,10 @@ import gymnasium as gym
 import numpy as np
 
 import atlas_gym  # noqa: F401 - registers the ids
+from atlas_gym import make_task
 from atlas_gym.evaluation import EvaluatorPool, Limits
-from atlas_gym.tasks.registration import load_problem
-from atlas_gym.wrappers import Template, TemplateAction, load_template
+from atlas_gym.tasks.registry import find_task
+from atlas_gym.wrappers import Template, TemplateAction
 
 
 def patient(limits: Limits) -> Limits:
@@ -44,7 +45,7 @@ class Setting:
     @property
     def constants(self) -> dict[str, Any]:
         """The environment's keywords during the search."""
-        limits = load_problem(self.env_id, **self.search).task(0, "train").limits
+        limits = make_task(self.env_id, **self.search).at(0, "train").limits
         return {**self.search, "limits": patient(limits)}
 
     def make(self) -> TemplateAction:
@@ -53,7 +54,7 @@ class Setting:
 
     def load_template(self) -> Template:
         """The template."""
-        return load_template(self.env_id, self.template)
+        return find_task(self.env_id).template(self.template)
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Objective:
 
 def confirm(env_id: str, program: str, seeds: int, workers: int = 2) -> list[float]:
     """Scores of a program on the first held-out tasks; a failure counts as the worst score."""
-    problem = load_problem(env_id)
+    problem = make_task(env_id)
     tasks: list[Any] = [problem.task(seed, "held_out") for seed in range(seeds)]
     tasks = [replace(task, limits=patient(task.limits)) for task in tasks]
     with EvaluatorPool(workers) as pool:
@@ -104,7 +105,7 @@ def confirm(env_id: str, program: str, seeds: int, workers: int = 2) -> list[flo
 
 def confirm_expert(env_id: str, name: str, seeds: int, workers: int = 2) -> list[float]:
     """The same for an expert program."""
-    return confirm(env_id, load_problem(env_id).experts()[name].program, seeds, workers)
+    return confirm(env_id, make_task(env_id).programs[name].program, seeds, workers)
 
 
 def relative_gap(scores: Sequence[float], reference: Sequence[float]) -> float:

@@ -16,13 +16,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import cloudpickle
 import numpy as np
 from matplotlib.image import imsave
 
-from atlas_gym import make_task
-from atlas_gym.evaluation import ConfinedEvaluator, ConfinementError, EvaluatorError, Task
+from atlas_gym.evaluation import ConfinedEvaluator, ConfinementError, EvaluatorError
 from atlas_gym.evaluation.safe_start import safe_command, safe_environment
-from atlas_gym.tasks.registration import load_problem
+from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.tasks.registry import find_task
 from experiments.report.data import RunData
 
 _DEADLINE_S = 900.0
@@ -49,8 +50,12 @@ def draw_pictures(run: RunData) -> list[Picture]:
     named = [("Initial program", run.initial)]
     if run.best.program_key != run.initial.program_key:
         named.append((f"Best program (candidate {run.best.id})", run.best))
+    try:  # a stranger's run may name any module: nothing is imported for its sake
+        kind = find_task(str(run.setting("env", "")), importing=False)
+    except ValueError as error:
+        return _none(error)
     job = {
-        "env": str(run.setting("env", "")),
+        "kind": base64.b64encode(cloudpickle.dumps(kind)).decode("ascii"),
         "seed": run.setting("seed", 0),
         "env_args": run.setting("env_args") or {},
         "programs": {title: record.program for title, record in named},
@@ -83,9 +88,9 @@ def main() -> None:
     print(json.dumps([asdict(picture) for picture in pictures]))
 
 
-def _draw(env: str, seed: Any, env_args: Mapping[str, Any], programs: Mapping[str, str]) -> list[Picture]:
-    task = _patient(make_task(env, seed=int(seed), **env_args))
-    problem = load_problem(env, **env_args)
+def _draw(kind: str, seed: Any, env_args: Mapping[str, Any], programs: Mapping[str, str]) -> list[Picture]:
+    posed: ProgramTask = cloudpickle.loads(base64.b64decode(kind)).from_keywords(**env_args)
+    task = _patient(posed.at(int(seed)))
     evaluator = ConfinedEvaluator()
     try:
         evaluations = [(title, evaluator.evaluate(program, task)) for title, program in programs.items()]
@@ -94,7 +99,7 @@ def _draw(env: str, seed: Any, env_args: Mapping[str, Any], programs: Mapping[st
     return [
         Picture(
             title,
-            encode_png(problem.image(evaluation)) if evaluation.ok else "",
+            encode_png(posed.image(evaluation)) if evaluation.ok else "",
             evaluation.diagnosis
             if evaluation.ok
             else f"Not drawn: evaluated again it ended in {evaluation.status}.",
@@ -103,10 +108,10 @@ def _draw(env: str, seed: Any, env_args: Mapping[str, Any], programs: Mapping[st
     ]
 
 
-def _patient(task: Task) -> Task:
+def _patient(task: ProgramTask) -> ProgramTask:
     # The programs have passed already: on a machine that is busy with a run they may take longer to be looked at.
     limits = task.limits
-    return replace(task, limits=replace(limits, wall_s=6 * limits.wall_s, cpu_s=3 * limits.cpu_s))  # type: ignore
+    return replace(task, limits=replace(limits, wall_s=6 * limits.wall_s, cpu_s=3 * limits.cpu_s))
 
 
 def encode_png(image: np.ndarray) -> str:

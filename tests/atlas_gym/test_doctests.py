@@ -5,9 +5,13 @@ from importlib import import_module
 
 import pytest
 
-from atlas_gym.tasks.registration import REGISTERED
+from atlas_gym.tasks.registry import BUILT_IN
 
-MODULES = ["atlas_gym.envs.spaces", *(entry.environment.split(":")[0] for entry in REGISTERED)]
+MODULES = [
+    "atlas_gym.envs.spaces",
+    "atlas_gym.tasks.answer",
+    *(place.partition(":")[0] for place in BUILT_IN.values()),
+]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -29,7 +29,7 @@ def test_using_the_bandit_loads_no_torch():
 
 
 def test_lower_layers_do_not_import_upper_ones():
-    loaded = modules_after("import atlas_gym.cli.main, atlas_gym.tasks.bandit.env")
+    loaded = modules_after("import atlas_gym.cli.main, atlas_gym.tasks.bandit.task")
     assert not loaded & {"agents", "trainers", "experiments"}
 
 

@@ -51,7 +51,7 @@ TOY = Seat(
 
 def bandit() -> Seat:
     """ATLAS-Bandit-v0, five replicas of 60 rounds."""
-    spec = atlas_gym.task_spec("ATLAS-Bandit-v0")
+    spec = atlas_gym.make_task("ATLAS-Bandit-v0")
     task = replace(atlas_gym.make_task("ATLAS-Bandit-v0", seed=3, horizon=60, replicas=5), limits=LIMITS)
     return Seat(
         env_id="ATLAS-Bandit-v0",
@@ -79,7 +79,7 @@ def bandit() -> Seat:
 
 def burgers() -> Seat:
     """ATLAS-Burgers-v0, two replicas of a few steps with a small network."""
-    spec = atlas_gym.task_spec("ATLAS-Burgers-v0")
+    spec = atlas_gym.make_task("ATLAS-Burgers-v0")
     small = {"steps": 5, "n_residual": 50, "n_initial": 10, "n_boundary": 10, "hidden_width": 8}
     task = atlas_gym.make_task("ATLAS-Burgers-v0", seed=3, replicas=2, hidden_layers=2, **small)
     return Seat(

@@ -15,7 +15,7 @@ package = Path(atlas_gym.__file__).parent
 assert package.is_relative_to(sys.prefix), package
 expert = package / "tasks" / "bandit" / "experts" / "kalman.py"
 assert expert.exists()
-honest = atlas_gym.task_spec("ATLAS-Bandit-v0").starts["named"]
+honest = atlas_gym.make_task("ATLAS-Bandit-v0").starts["named"]
 task = atlas_gym.make_task("ATLAS-Bandit-v0", seed=0, horizon=20, replicas=1)
 reading = f"exec(open({str(expert)!r}).read())"
 importing = "import atlas_gym.tasks.bandit.experts.kalman as k; policy = k.policy"

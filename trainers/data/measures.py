@@ -73,7 +73,7 @@ def measurements(records: Sequence[CandidateRecord], errors: Sequence[str]) -> d
 
     Args:
         records: fresh samples of one policy, at least one.
-        errors: names of metrics that are errors (`TaskSpec.errors`); those that no sample has are left out.
+        errors: names of metrics that are errors (`ProgramTask.errors`); those that no sample has are left out.
     """
     found = {
         VALID_SHARE: sum(r.passed for r in records) / len(records),

@@ -21,7 +21,7 @@ from agents.models.policy import POLICY, Policy
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
 from agents.supporters import SupporterCall, build_supporters
-from atlas_gym import task_spec
+from atlas_gym import make_task
 from trainers.data.evaluations import ProgramCache
 from trainers.loop.advisers import PhaseAdvisers
 from trainers.loop.config import RunConfig, save_config
@@ -55,7 +55,7 @@ class AtlasRun:
         folder = resolve_model(config.model) if config.needs_policy else None
         torch.set_num_threads(config.torch_threads)
         self.tasks = TaskSchedule(config)
-        self.spec = task_spec(config.env, **config.env_args)
+        self.spec = make_task(config.env, **config.env_args)
         self._resources = ExitStack()
         self.pool = self._resources.enter_context(make_pool(config))
         self.policy = (
@@ -74,7 +74,7 @@ class AtlasRun:
         )  # fmt: skip
         self._resources.callback(self.backend.close)
         self.cache = ProgramCache(self.pool, self.tasks.task(1), store)
-        supporters = build_supporters(config.supporters, config.env, config.seed)
+        supporters = build_supporters(config.supporters, config.seed)
         supporters.resume(SupporterCall.from_dict(call) for call in store.supporter_calls())
         self.explorer = Explorer(
             config.exploration, self.agent, self._current_generator, self.cache, store, supporters.exploration

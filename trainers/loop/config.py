@@ -1,5 +1,6 @@
 """A run's whole configuration: a method's settings (`trainers.loop.methods`), and whatever is set on top of them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -144,7 +145,9 @@ class RunConfig:
     @property
     def name(self) -> str:
         """A folder name that tells runs apart."""
-        return f"{self.env.removeprefix('ATLAS-').lower()}-{self.method}-{self.start}-s{self.seed}"
+        # A task may be named by a file or a module.
+        task = re.sub(r"[^a-z0-9_]+", "-", self.env.removeprefix("ATLAS-").lower()).strip("-")
+        return f"{task}-{self.method}-{self.start}-s{self.seed}"
 
 
 def without_budgets(config: RunConfig) -> RunConfig:

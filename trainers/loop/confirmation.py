@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agents.population.candidate import CandidateRecord
-from atlas_gym import task_spec
+from atlas_gym import make_task
 from atlas_gym.evaluation import Pool
 from trainers.loop.config import RunConfig
 from trainers.loop.memorising import held_out_gap
@@ -57,7 +57,7 @@ def _confirmed(record: CandidateRecord, config: RunConfig, store: RunStore, pool
     key = record.program_key or ""
     stored = store.held_out(key)
     if stored is None:
-        tasks, worst = TaskSchedule(config), task_spec(config.env, **config.env_args).worst_score
+        tasks, worst = TaskSchedule(config), make_task(config.env, **config.env_args).worst_score
         futures = [
             pool.submit(record.program, tasks.held_out(len(config.blocks), seed))
             for seed in range(config.held_out_seeds)

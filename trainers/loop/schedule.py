@@ -9,8 +9,7 @@ changes each island's best programs are scored again and everything else of it i
 from collections.abc import Mapping
 from typing import Any
 
-from atlas_gym import make_task, observe_task, task_spec
-from atlas_gym.evaluation import Task
+from atlas_gym import ProgramTask, make_task
 from trainers.loop.config import RunConfig
 from trainers.store.plain import SettingsError
 
@@ -30,12 +29,12 @@ class TaskSchedule:
         for block in range(1, max(1, len(config.drift)) + 1):
             try:
                 self.task(block)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, ImportError, OSError) as error:
                 where = f"drift[{block - 1}] on env_args" if config.drift else "env_args"
                 raise SettingsError(
                     f"{config.env} with {where} {dict(self.arguments(block))}: {error}"
                 ) from error
-        starts = task_spec(config.env, **config.env_args).starts
+        starts = make_task(config.env, **config.env_args).starts
         if config.start not in starts:
             raise SettingsError(f"start must be one of {', '.join(starts)}, not {config.start!r}")
 
@@ -44,11 +43,11 @@ class TaskSchedule:
         drift = self._config.drift
         return {**self._config.env_args, **(drift[(block - 1) % len(drift)] if drift else {})}
 
-    def task(self, block: int) -> Task:
+    def task(self, block: int) -> ProgramTask:
         """What programs are scored on in a block."""
         return make_task(self._config.env, seed=self._config.seed, **self.arguments(block))
 
-    def held_out(self, block: int, seed: int) -> Task:
+    def held_out(self, block: int, seed: int) -> ProgramTask:
         """A task for confirming what a block came to."""
         return make_task(self._config.env, seed=seed, split="held_out", **self.arguments(block))
 
@@ -56,7 +55,7 @@ class TaskSchedule:
         """What prompts say of the task: observed statistics, if the run shows them."""
         if not self._config.observe:
             return ()
-        return observe_task(self._config.env, seed=self._config.seed, **self.arguments(block))
+        return self.task(block).observations()
 
     def changes(self, block: int) -> bool:
         """Whether a block's task is another than the block's before."""

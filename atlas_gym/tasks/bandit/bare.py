@@ -16,11 +16,12 @@ from atlas_gym.tasks.bandit.task import BanditTask
 
 def play_bare(program: str, task: BanditTask) -> float:
     """Score a trusted program on a task in this process; errors of the program pass through."""
-    params = task.params
     state = random.getstate(), np.random.get_state()
     seed_globals(task.program_seed)
     try:
-        return task.score(_play([_load(program, task.function) for _ in range(params.replicas)], task))
+        return task.score_of_choices(
+            _play([_load(program, task.function) for _ in range(task.replicas)], task)
+        )
     finally:
         random.setstate(state[0])
         np.random.set_state(state[1])
@@ -28,7 +29,7 @@ def play_bare(program: str, task: BanditTask) -> float:
 
 def _play(policies: list[Policy], task: BanditTask) -> np.ndarray:
     """The arms that the policies choose, (T, R)."""
-    params, instances = task.params, task.instances()
+    params, instances = task, task.drawn()
     book = HistoryBook(params.replicas, params.horizon, params.dimension)
     replicas = np.arange(params.replicas)
     choices = np.empty((params.horizon, params.replicas), dtype=np.intp)

@@ -1,6 +1,7 @@
 """The constants of the bandit environment."""
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal, get_args
 
@@ -53,36 +54,20 @@ class BanditParams:
         """V/T, the mean length of θ's movement in one step; 0 without drift."""
         return 0.0 if self.drift == "none" else self.variation_budget / self.horizon
 
-    @classmethod
-    def from_keywords(cls, preset: str = "default", **constants: Any) -> "BanditParams":
-        """Take a preset and change some of its constants; ValueError or TypeError for unknown names.
-
-        Another horizon without another budget keeps the speed of the drift, V/T.
-        """
-        if preset not in PRESETS:
-            raise ValueError(f"no preset {preset!r}; there are {', '.join(PRESETS)}")
-        base = PRESETS[preset]
-        known = [field.name for field in fields(cls)]
-        if unknown := constants.keys() - set(known):
-            raise TypeError(f"no constant {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-        if "horizon" in constants and "variation_budget" not in constants:
-            constants["variation_budget"] = base.variation_budget * constants["horizon"] / base.horizon
-        return replace(base, **constants)
-
 
 def _check(name: str, value: object, holds: bool, allowed: str) -> None:
     if not holds:
         raise ValueError(f"{name} is {value!r}; it must be {allowed}")
 
 
-PRESETS = {
-    "default": BanditParams(),
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "default": {},
     # The paper gives neither σ nor V nor the law of the contexts. Its initial program scores −0.621, which
     # contexts of length 1 cannot give (uniform play: −0.52); these constants do. See docs/environments.md.
-    "paper": BanditParams(contexts="gaussian", variation_budget=600.0, noise=0.7),
-    "noisy": BanditParams(noise=0.5),
-    "rotation": BanditParams(drift="rotation", variation_budget=100.0),
-    "jumps": BanditParams(drift="jumps", variation_budget=40.0),
-    "stationary": BanditParams(drift="none", variation_budget=0.0),
+    "paper": {"contexts": "gaussian", "variation_budget": 600.0, "noise": 0.7},
+    "noisy": {"noise": 0.5},
+    "rotation": {"drift": "rotation", "variation_budget": 100.0},
+    "jumps": {"drift": "jumps", "variation_budget": 40.0},
+    "stationary": {"drift": "none", "variation_budget": 0.0},
 }
 """Named sets of constants."""

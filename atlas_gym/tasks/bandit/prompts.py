@@ -2,8 +2,7 @@
 
 from atlas_gym.tasks.bandit.params import BanditParams
 
-PREAMBLE = "import numpy as np\n"
-SIGNATURE = "def policy(context, history, t):"
+_SIGNATURE = "def policy(context, history, t):"
 
 _TEMPLATE = """\
 Write a Python function `policy` that plays a drifting linear contextual bandit with low regret.
@@ -42,5 +41,16 @@ def description(params: BanditParams) -> str:
         replicas=params.replicas,
         drift=_DRIFT[params.drift],
         contexts=_CONTEXTS[params.contexts],
-        signature=SIGNATURE,
+        signature=_SIGNATURE,
     )
+
+
+HINTS = (
+    "its memory: a window that is too long keeps stale data, one that is too short is noise; fading old samples is an "
+    "alternative to cutting them off",
+    "its regularisation: with little data in memory, a large ridge pulls the estimate to zero and a tiny one makes it "
+    "wild",
+    "its exploration: a bonus that is too large keeps paying for information that drift makes worthless",
+    "its cost: walking through the whole history at every step runs into the time limit",
+)
+"""What usually limits a program."""

@@ -1,61 +1,189 @@
-"""The trusted side of a bandit evaluation: deals contexts and rewards, counts the regret.
+"""ATLAS-Bandit-v0: the task, and the trusted side of its evaluation, which deals contexts and rewards.
 
 The score is the negative mean regret (NMR), −(1/RT) Σ [max_a ⟨θ_t, x_a⟩ − ⟨θ_t, x_chosen⟩], in expected
 rewards: the noise that a program was dealt does not count. Replicas advance together, so a step costs one
-exchange.
+exchange; the driver is the bandit's own, as calls would cost a quarter more.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 
 from atlas_gym.evaluation.channel import CandidateError, Channel
-from atlas_gym.evaluation.result import Judgement, Limits
+from atlas_gym.evaluation.result import Evaluation, Judgement
+from atlas_gym.tasks.bandit import experts, templates
 from atlas_gym.tasks.bandit.diagnosis import diagnose
 from atlas_gym.tasks.bandit.driver import HEADER, LOADED
 from atlas_gym.tasks.bandit.instances import Instances, draw_instances
-from atlas_gym.tasks.bandit.params import BanditParams
+from atlas_gym.tasks.bandit.observations import observe
+from atlas_gym.tasks.bandit.params import PRESETS, BanditParams
+from atlas_gym.tasks.bandit.prompts import HINTS, description
+from atlas_gym.tasks.bandit.rendering import draw_image, draw_text
+from atlas_gym.tasks.experts import without_docstring
+from atlas_gym.tasks.program_task import ProgramTask
+
+STARTS = {"named": "sw_linucb", "inlined": "sw_linucb_inlined", "scratch": "from_scratch"}
+"""Programs to start a search from: the paper's initial one twice, and one that plays without learning."""
+WORST_GAUSSIAN = -10.0
+"""Where scores under Gaussian contexts, whose regret has no bound, are cut off."""
+
+#: The short task of a cascade: a tenth of the horizon, at the same drift per step, and one replica.
+_SHORTER = 10
 
 
-@dataclass(frozen=True)
-class BanditTask:
-    """One bandit problem to score programs on: plain data, the hidden state is drawn where it is judged."""
+class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
+    """
+    ## Description
+    A program plays a linear contextual bandit whose hidden parameter drifts. In each of T steps it sees K
+    context vectors x and chooses one; the reward is ⟨θ_t, x⟩ plus Gaussian noise, and the unit vector θ_t
+    moves by V/T per step (Eq. 17 of the ATLAS paper). The environment runs the program in a confined process
+    and scores its regret.
 
-    params: BanditParams
-    """The constants."""
-    seed: int
-    """Which of the split's tasks."""
-    split: str = "train"
-    """Family of seeds: `train` or `held_out`."""
-    limits: Limits = field(default_factory=Limits)
-    """Of one evaluation, all replicas together."""
+    >>> import gymnasium as gym
+    >>> import atlas_gym
+    >>> env = gym.make("ATLAS-Bandit-v0")
+    >>> observation, info = env.reset(seed=0)
+    >>> program = "def policy(context, history, t):\\n    return 0\\n"
+    >>> observation, reward, terminated, truncated, info = env.step(program)
+    >>> info["status"], terminated
+    ('ok', True)
+    >>> -0.6 < reward == info["score"] < -0.4
+    True
+    >>> env.step("def policy(context, history, t):\\n    return 7\\n") # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    gymnasium.error.ResetNeeded: ...
+    >>> env.close()
+
+    ## Action Space
+    `Source(65536)`: the text of a Python module that defines `policy(context, history, t)`.
+
+    | Argument  | Content                                                                             |
+    |-----------|-------------------------------------------------------------------------------------|
+    | `context` | float64 array (K, d): the context vectors of this step                              |
+    | `history` | the past: (x, arm, reward) per step; arrays `.contexts` (n, d), `.arms`, `.rewards` |
+    | `t`       | the step, from 0; equal to `len(history)`                                           |
+    | returns   | the arm, an integer in 0 … K − 1                                                    |
+
+    ## Observation Space
+    `Source`: the task in words, the limits, the best program so far (or one to start from) and, after a
+    step, the feedback on the last program: where it lost regret, or the error it raised.
+
+    ## Rewards
+    The score: minus the mean expected regret per step, averaged over the replicas; at most 0. A program that
+    fails gets the worst score, −3 (−11 with Gaussian contexts), below any that a program can reach.
+
+    `info` has the same keys at every reset and step: `status` (ok, invalid, error, timeout, memory,
+    violation, crashed, screened), `score` (None unless ok), `normalized_score` (0 is uniformly random play, 1 full
+    information: being told θ_{t−1} in every step), `metrics`, `feedback`, `incumbent`, `incumbent_score`,
+    `task_seed` and `turn`.
+
+    ## Starting State
+    `reset(seed=s)` poses the task of seed `s`: contexts, θ and noise of every replica. The same seed gives
+    the same task on one machine; on another only with the same `ATLAS_GYM_SECRET`, so that programs cannot
+    recompute the hidden state from the seed. A reset without seed poses the next task of the stream.
+
+    ## Episode End
+    After `turns` programs, by default one, the episode is terminated. It is never truncated.
+
+    ## Arguments
+
+    | Keyword             | Default         | Meaning                                                        |
+    |---------------------|-----------------|----------------------------------------------------------------|
+    | `preset`            | `"default"`     | `default`, `paper`, `noisy`, `rotation`, `jumps`, `stationary` |
+    | `arms`, `dimension` | 5, 5            | K and d                                                        |
+    | `horizon`           | 2000            | T                                                              |
+    | `noise`             | 0.2             | σ, standard deviation of the reward's noise                    |
+    | `variation_budget`  | 400.0           | V, length of θ's path                                          |
+    | `drift`             | `"random_walk"` | or `rotation`, `jumps`, `none`                                 |
+    | `jump_length`       | 1.0             | length of a jump, for drift `jumps`                            |
+    | `contexts`          | `"unit"`        | or `gaussian`: not normalised                                  |
+    | `replicas`          | 5               | independent bandits per evaluation                             |
+    | `limits`            | `Limits()`      | wall-clock and CPU time, memory, source and error length       |
+    | `turns`             | 1               | programs per episode                                           |
+    | `split`             | `"train"`       | or `held_out`, for confirmation: other tasks than in training  |
+    | `start`             | `"named"`       | program shown first; or `inlined`, `scratch`                   |
+    | `task_seed`         | None            | pose this task in every episode                                |
+    | `confinement`       | `"default"`     | or `unconfined`, or the layers that must be achieved           |
+    | `render_mode`       | None            | `ansi`, `rgb_array`                                            |
+
+    `reset(options={"incumbent": program})` evaluates a program and shows it as the best so far.
+
+    ## Version History
+    * v0: initial version
+    """
 
     function = "policy"
+    start = {name: without_docstring(experts.__name__, expert) for name, expert in STARTS.items()}  # noqa: RUF012
+    experts = experts.experts()
+    initial = STARTS["named"]
+    templates = (templates.SW_LINUCB, templates.DISCOUNTED_LINUCB)
+    metrics = ("best_arm_share", "worst_replica", "best_replica")
+    presets = PRESETS
+    traits = frozenset({"drift", "memory", "regression", "choice"})
+    hints = HINTS
     driver = "atlas_gym.tasks.bandit.driver"
-    torch = False
+
+    @classmethod
+    def from_keywords(cls, *, preset: str = "", **constants: Any) -> Self:
+        """See `ProgramTask`. Another horizon without another budget keeps the speed of the drift, V/T."""
+        if "horizon" in constants and "variation_budget" not in constants:
+            usual = super().from_keywords(preset=preset)
+            constants["variation_budget"] = usual.variation_budget * constants["horizon"] / usual.horizon
+        return super().from_keywords(preset=preset, **constants)
 
     @property
-    def program_seed(self) -> int:
-        """Seed of the global random generators in the worker; public, unlike the bandit's own streams."""
-        return self.seed % 2**32
+    def description(self) -> str:
+        return description(self)
 
-    def instances(self) -> Instances:
+    @property
+    def worst_score(self) -> float:
+        # Below every score: regret per step is at most 2 between contexts of length 1, or cut off.
+        return -3.0 if self.contexts == "unit" else WORST_GAUSSIAN - 1.0
+
+    def shortened(self) -> Self:
+        shorter = max(self.horizon // _SHORTER, min(self.horizon, 100))
+        budget = self.variation_budget * shorter / self.horizon
+        return replace(self, horizon=shorter, variation_budget=budget, replicas=1)
+
+    def reference_scores(self) -> Mapping[str, float]:
+        drawn = self.drawn()
+        return {
+            "uniform play, expected": -float(drawn.uniform_regret.mean()),
+            "full information (told θ of the last step)": -float(drawn.informed_regret.mean()),
+        }
+
+    def observations(self) -> tuple[str, ...]:
+        return observe(self, self.seed, self.split)
+
+    def text(self, evaluation: Evaluation | None) -> str:
+        return draw_text(evaluation)
+
+    def image(self, evaluation: Evaluation | None) -> np.ndarray:
+        return draw_image(evaluation)
+
+    def drawn(self) -> Instances:
         """The hidden state, drawn once per process."""
-        return draw_instances(self.params, self.seed, self.split)
+        return draw_instances(self, self.seed, self.split)
+
+    def prepare(self) -> None:
+        """Draw the hidden state, before the program's clock starts."""
+        self.drawn()
 
     def judge(self, channel: Channel) -> Judgement:
         """Play a program to the end and score its choices."""
-        instances = self.instances()
+        instances = self.drawn()
         return self.judgement(self._play(channel, instances), instances)
 
-    def score(self, choices: np.ndarray) -> float:
+    def score_of_choices(self, choices: np.ndarray) -> float:
         """NMR of the arms chosen, (T, R) integers."""
-        return score_of(_chosen(self.instances().regret, choices), self.params)
+        return score_of(_chosen(self.drawn().regret, choices), self)
 
     def judgement(self, choices: np.ndarray, instances: Instances) -> Judgement:
         """Score the arms chosen, (T, R) integers, and say where regret was lost."""
         regret = _chosen(instances.regret, choices)
-        score = score_of(regret, self.params)
+        score = score_of(regret, self)
         uniform, informed = -float(instances.uniform_regret.mean()), -float(instances.informed_regret.mean())
         metrics = {
             "normalized_score": (score - uniform) / (informed - uniform),
@@ -70,11 +198,11 @@ class BanditTask:
             "displacement": instances.displacement,
             "replica_scores": -regret.mean(axis=0),
         }
-        return Judgement(score, metrics, diagnose(regret, instances, self.params), traces)
+        return Judgement(score, metrics, diagnose(regret, instances, self), traces)
 
     def _play(self, channel: Channel, instances: Instances) -> np.ndarray:
         """Deal every step to the worker and return the arms it chose, (T, R)."""
-        p = self.params
+        p = self
         channel.send(HEADER.pack(p.replicas, p.arms, p.dimension, p.horizon, self.program_seed))
         if channel.receive(len(LOADED)) != LOADED:
             raise CandidateError("the program answered before it was asked")
@@ -90,10 +218,6 @@ class BanditTask:
             choices[t] = chosen = np.frombuffer(answer, dtype=np.uint8)
             message[: p.replicas] = instances.rewards[t, replicas, chosen]
         return choices
-
-
-WORST_GAUSSIAN = -10.0
-"""Where scores under Gaussian contexts, whose regret has no bound, are cut off."""
 
 
 def score_of(regret: np.ndarray, params: BanditParams) -> float:

@@ -41,8 +41,8 @@ class LocalLosses:
 def judge_in_process(program: str, task: BurgersTask) -> Judgement:
     """Score a trusted program on a task in this process; errors of the program pass through."""
     with _as_in_a_worker(task.program_seed):
-        strategies = [_load(program, task.function) for _ in range(task.params.replicas)]
-        return task.judgement(LocalLosses(strategies, task.params))
+        strategies = [_load(program, task.function) for _ in range(task.replicas)]
+        return task.judgement(LocalLosses(strategies, task))
 
 
 def train_in_process(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 
 from atlas_gym.tasks.burgers.viscosity import SCHEDULES, Viscosity
 
@@ -84,12 +84,6 @@ class BurgersParams:
         for name in ("nu0", "nu1", "learning_rate"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be positive and finite")
-
-    @classmethod
-    def from_keywords(cls, preset: str = "default", **constants: Any) -> Self:
-        """A preset with some constants replaced; TypeError for an unknown constant."""
-        _check_choice("preset", preset, tuple(PRESETS))
-        return cls(**{**PRESETS[preset], **constants})
 
     @property
     def viscosity(self) -> Viscosity:

@@ -2,8 +2,7 @@
 
 from atlas_gym.tasks.burgers.params import BurgersParams
 
-PREAMBLE = "import torch\n"
-SIGNATURE = "def pinn_loss_strategy(residuals, ic_err, bc_err, extras):"
+_SIGNATURE = "def pinn_loss_strategy(residuals, ic_err, bc_err, extras):"
 
 _TEMPLATE = """\
 Write a Python function `pinn_loss_strategy` that computes the training loss of a physics-informed network.
@@ -52,8 +51,19 @@ def description(params: BurgersParams) -> str:
         steps=params.steps,
         last=params.steps - 1,
         goal=_GOAL[params.metric].format(replicas=params.replicas),
-        signature=SIGNATURE,
+        signature=_SIGNATURE,
         n_residual=params.n_residual,
         n_initial=params.n_initial,
         n_boundary=params.n_boundary,
     )
+
+
+HINTS = (
+    "scale: the terms for residual, initial condition and boundary differ by orders of magnitude, and the largest "
+    "hides the others; weights, or a division by a running scale, balance them",
+    "the shock: a few points in steep regions dominate a squared residual; a Huber loss, clipping per component or "
+    'less weight where `extras["u_x"]` is large calms them',
+    'the schedule: `extras["epoch"]` and `extras["n_epochs"]` allow the initial and boundary terms to lead early',
+    "a dropped term: without the initial condition the zero function is a perfect solution",
+)
+"""What usually limits a program."""

@@ -1,58 +1,187 @@
-"""The trusted side of a Burgers evaluation: trains networks with the program's loss and compares them with
-the truth.
+"""ATLAS-Burgers-v0: the task, and the trusted side of its evaluation, which trains networks with the program's loss.
 
 Each replica has its own initial network, collocation and test points, drawn from hidden streams that depend
-on the task's seed only, so that programs are compared on common random numbers.
+on the task's seed only, so that programs are compared on common random numbers. The driver is of its own: it
+answers with gradients, for all replicas in lockstep.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Self
 
 import numpy as np
+from gymnasium.error import DependencyNotInstalled
 
 from atlas_gym.evaluation.channel import Channel
 from atlas_gym.evaluation.hidden_streams import hidden_stream
-from atlas_gym.evaluation.result import Judgement, Limits
+from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
+from atlas_gym.tasks.burgers import experts, templates
 from atlas_gym.tasks.burgers.backend import make_step, stacks
 from atlas_gym.tasks.burgers.conversation import Conversation, Losses
 from atlas_gym.tasks.burgers.network import draw_parameters, values
-from atlas_gym.tasks.burgers.params import BurgersParams
+from atlas_gym.tasks.burgers.params import METRICS, PRESETS, BurgersParams
 from atlas_gym.tasks.burgers.points import Points, draw_points
+from atlas_gym.tasks.burgers.prompts import HINTS, description
 from atlas_gym.tasks.burgers.reference import GRID_T, GRID_X, reference
-from atlas_gym.tasks.burgers.scoring import Outcome, judgement
+from atlas_gym.tasks.burgers.rendering import draw_image, draw_text
+from atlas_gym.tasks.burgers.scoring import METRIC_NAMES, WORST_METRIC, Outcome, judgement
 from atlas_gym.tasks.burgers.training import Training, ask, train
+from atlas_gym.tasks.experts import without_docstring
+from atlas_gym.tasks.program_task import ProgramTask
 
 DEFAULT_LIMITS = Limits(wall_s=60.0, cpu_s=30.0, memory_mb=1024)
 """Some 2 s with the compiled kernel and 15 s without, on an idle core of 2024; the rest is for busy
 machines."""
+STARTS = {"named": "weighted", "inlined": "weighted_inlined", "scratch": "from_scratch"}
+"""Programs to start a search from: the plain loss twice, and one that learns nothing of the solution."""
+
+#: The short task of a cascade: half the training of one replica.
+_SHORTER = 2
 
 
-@dataclass(frozen=True)
-class BurgersTask:
-    """One PINN problem to score loss functions on: plain data, the hidden state is drawn where it is
-    judged."""
+class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
+    """
+    ## Description
+    A program computes the training loss of a physics-informed neural network (PINN) for the viscous Burgers
+    equation u_t + u u_x = ν(t) u_xx on [−1, 1] × [0, 1], with u(x, 0) = −sin πx and u(±1, t) = 0 (Eq. 18 of
+    the ATLAS paper). The viscosity falls from ν₀ to ν₁, so that the smooth initial wave sharpens into a
+    shock. The environment trains fresh networks with the program's loss, the program itself in a confined
+    process, and scores the solution.
 
-    params: BurgersParams
-    """The constants."""
-    seed: int
-    """Which of the split's tasks."""
-    split: str = "train"
-    """Family of seeds: `train` or `held_out`."""
-    limits: Limits = field(default=DEFAULT_LIMITS)
-    """Of one evaluation, all replicas together."""
+    >>> import gymnasium as gym
+    >>> import atlas_gym
+    >>> env = gym.make("ATLAS-Burgers-v0", steps=20, replicas=1)
+    >>> observation, info = env.reset(seed=0)
+    >>> program = '''
+    ... def pinn_loss_strategy(residuals, ic_err, bc_err, extras):
+    ...     return torch.mean(residuals**2) + torch.mean(ic_err**2) + torch.mean(bc_err**2)
+    ... '''
+    >>> observation, reward, terminated, truncated, info = env.step(program)
+    >>> info["status"], terminated
+    ('ok', True)
+    >>> reward == info["score"] == -info["metrics"]["relative_l2"]
+    True
+    >>> env.close()
+
+    ## Action Space
+    `Source(65536)`: the text of a Python module that defines
+    `pinn_loss_strategy(residuals, ic_err, bc_err, extras)`.
+
+    | Argument    | Content                                                                                        |
+    |-------------|------------------------------------------------------------------------------------------------|
+    | `residuals` | float64 tensor (n_residual,): u_t + u u_x − ν u_xx at the collocation points                   |
+    | `ic_err`    | float64 tensor (n_initial,): u(x, 0) + sin πx                                                  |
+    | `bc_err`    | float64 tensor (n_boundary,): u(±1, t)                                                         |
+    | `extras`    | dict: `epoch`, `n_epochs`, and at the collocation points, detached, `x`, `t`, `nu`, `u`, `u_x` |
+    | returns     | scalar tensor, the loss                                                                        |
+
+    The function is called once per epoch and replica, and at the end once more, with the last epoch's number, at
+    held-out points. Module-level variables keep their values within a training, so that running averages and
+    attention weights work; each replica runs the program in a namespace of its own. The default type of new
+    tensors is float64.
+
+    ## Observation Space
+    `Source`: the task in words, the limits, the best program so far (or one to start from) and, after a step,
+    the feedback on the last program: which error stayed large and where the solution is wrong, or what the
+    program raised.
+
+    ## Rewards
+    The score: minus the relative L2 error of u against a reference solution on a 101 × 201 grid, averaged
+    over the replicas and cut off at −10. A program that fails, or whose loss or gradient is not finite at
+    some epoch, gets the worst score, −11. `metric="residual"` scores the mean squares of the three errors at
+    held-out points, and `metric="nvl"` the paper's own measure, the program's own loss at held-out points.
+    The last one **can be gamed**, e.g. by `0 * residuals.mean()`: it is there to reproduce the paper, not to
+    trust.
+
+    `info` has the same keys at every reset and step: `status` (ok, invalid, error, timeout, memory,
+    violation, crashed, screened), `score` (None unless ok), `normalized_score` (1 − relative L2 error: 0 is u = 0, 1
+    the exact solution), `metrics` (all three metrics, the three mean squares, the best and the worst
+    replica's relative L2 error), `feedback`, `incumbent`, `incumbent_score`, `task_seed` and `turn`.
+
+    ## Starting State
+    `reset(seed=s)` poses the task of seed `s`: every replica's initial network, collocation and held-out
+    points. The same seed gives the same task on one machine; on another only with the same
+    `ATLAS_GYM_SECRET`.
+
+    ## Episode End
+    After `turns` programs, by default one, the episode is terminated. It is never truncated.
+
+    ## Arguments
+
+    | Keyword                         | Default                | Meaning                                              |
+    |---------------------------------|------------------------|------------------------------------------------------|
+    | `preset`                        | `"default"`            | or `paper` (`metric="nvl"`), `constant`, `linear`    |
+    | `schedule`                      | `"geometric"`          | ν(t) = ν₀ (ν₁/ν₀)^t; or `linear`, `constant` (ν₁)    |
+    | `nu0`, `nu1`                    | 0.1, 0.01/π            | viscosity at t = 0 and t = 1                         |
+    | `n_residual`                    | 1000                   | collocation points                                   |
+    | `n_initial`, `n_boundary`       | 100, 100               | initial and boundary points                          |
+    | `hidden_width`, `hidden_layers` | 32, 4                  | the network                                          |
+    | `steps`, `learning_rate`        | 500, 1e-3              | Adam                                                 |
+    | `replicas`                      | 3                      | trainings per evaluation                             |
+    | `metric`                        | `"relative_l2"`        | or `residual`, `nvl`                                 |
+    | `backend`                       | `"auto"`               | `compiled` kernel, `torch`, or whichever can be had  |
+    | `device`                        | `"cpu"`                | where torch trains all replicas at once, e.g. `cuda` |
+    | `limits`                        | `Limits(60, 30, 1024)` | seconds of wall clock and CPU, MB of memory, …       |
+    | `turns`                         | 1                      | programs per episode                                 |
+    | `split`                         | `"train"`              | or `held_out`: tasks for confirmation                |
+    | `start`                         | `"named"`              | program shown first; or `inlined`, `scratch`         |
+    | `task_seed`                     | None                   | pose this task in every episode                      |
+    | `confinement`                   | `"default"`            | or `unconfined`, or the layers that must be achieved |
+    | `render_mode`                   | None                   | `ansi`, `rgb_array`                                  |
+
+    `reset(options={"incumbent": program})` evaluates a program and shows it as the best so far.
+
+    ## Version History
+    * v0: initial version
+    """
 
     function = "pinn_loss_strategy"
-    driver = "atlas_gym.tasks.burgers.driver"
+    start = {name: without_docstring(experts.__name__, expert) for name, expert in STARTS.items()}  # noqa: RUF012
+    controls = experts.controls()
+    experts = experts.experts()
+    initial = STARTS["named"]
+    templates = (templates.LOSS_WEIGHTS,)
+    metrics = METRIC_NAMES[1:]
+    gallery_metrics = METRICS
+    errors = ("relative_l2", "residual", "residual_term", "initial_term", "boundary_term")
+    presets = PRESETS
+    traits = frozenset({"loss"})
+    hints = HINTS
+    floor = -WORST_METRIC
     torch = True
+    driver = "atlas_gym.tasks.burgers.driver"
+    limits = DEFAULT_LIMITS
+
+    def at(self, seed: int, split: str = "train") -> Self:
+        """See `ProgramTask`; DependencyNotInstalled without torch, in which every program is run."""
+        if find_spec("torch") is None:
+            raise DependencyNotInstalled('ATLAS-Burgers-v0 needs torch: pip install "atlas-gym[burgers]"')
+        return super().at(seed, split)
 
     @property
-    def program_seed(self) -> int:
-        """Seed of the program's own random generators; public, unlike the streams of networks and points."""
-        return self.seed % 2**32
+    def description(self) -> str:
+        return description(self)
+
+    def shortened(self) -> Self:
+        return replace(self, replicas=1, steps=max(1, self.steps // _SHORTER))
+
+    def reference_scores(self) -> Mapping[str, float]:
+        """The ends of the scale of the default metric; the others have no such fixed points."""
+        return {"u = 0": -1.0, "exact solution": 0.0} if self.metric == "relative_l2" else {}
+
+    def text(self, evaluation: Evaluation | None) -> str:
+        return draw_text(evaluation)
+
+    def image(self, evaluation: Evaluation | None) -> np.ndarray:
+        return draw_image(evaluation)
+
+    def prepare(self) -> None:
+        """Nothing: what is hidden takes no time to draw beside the training."""
 
     def judge(self, channel: Channel) -> Judgement:
         """Train with the program's loss and score the networks."""
-        return self.judgement(Conversation(channel, self.params, self.program_seed))
+        return self.judgement(Conversation(channel, self, self.program_seed))
 
     def judgement(self, losses: Losses) -> Judgement:
         """Train with these losses and score the networks.
@@ -61,45 +190,45 @@ class BurgersTask:
             CandidateError: If a loss, its gradient or a network is no longer finite.
         """
         history, thetas = self._train(losses)
-        held_out = [self.held_out_points(replica) for replica in range(self.params.replicas)]
+        held_out = [self.held_out_points(replica) for replica in range(self.replicas)]
         losses.begin(held_out)
         outcomes = [
             self._outcome(replica, theta, points, losses)
             for replica, (theta, points) in enumerate(zip(thetas, held_out, strict=True))
         ]
-        return judgement(outcomes, history, reference(self.params.viscosity), self.params.metric)
+        return judgement(outcomes, history, reference(self.viscosity), self.metric)
 
     def training(self, replica: int) -> Training:
         """A replica at its beginning: its initial network and its points."""
-        return Training(self.params, *self.beginning(replica))
+        return Training(self, *self.beginning(replica))
 
     def beginning(self, replica: int) -> tuple[Points, np.ndarray]:
         """The points and the initial network of a replica."""
-        p = self.params
-        theta = draw_parameters(p.hidden_width, p.hidden_layers, self._stream(replica, "network"))
-        return draw_points(p, self._stream(replica, "points")), theta
+        p = self
+        theta = draw_parameters(p.hidden_width, p.hidden_layers, self._replica_stream(replica, "network"))
+        return draw_points(p, self._replica_stream(replica, "points")), theta
 
     def _train(self, losses: Losses) -> tuple[np.ndarray, Sequence[np.ndarray]]:
         """Losses of every step and replica, and the trained networks."""
-        replicas = range(self.params.replicas)
-        if not stacks(self.params):
+        replicas = range(self.replicas)
+        if not stacks(self):
             trainings = [self.training(replica) for replica in replicas]
-            return train(self.params, trainings, losses), [training.theta for training in trainings]
+            return train(self, trainings, losses), [training.theta for training in trainings]
         from atlas_gym.tasks.burgers.stacked import StackedTraining, train_stacked
 
         points, thetas = zip(*(self.beginning(replica) for replica in replicas), strict=True)
-        stack = StackedTraining(self.params, points, thetas)
-        history, (failure,) = train_stacked(self.params, stack, [losses])
+        stack = StackedTraining(self, points, thetas)
+        history, (failure,) = train_stacked(self, stack, [losses])
         if failure is not None:
             raise failure
         return history, list(stack.thetas)
 
     def held_out_points(self, replica: int) -> Points:
         """A replica's test points, as many as it is trained on."""
-        return draw_points(self.params, self._stream(replica, "held-out points"))
+        return draw_points(self, self._replica_stream(replica, "held-out points"))
 
     def _outcome(self, replica: int, theta: np.ndarray, points: Points, losses: Losses) -> Outcome:
-        p = self.params
+        p = self
         vectors = make_step(p, points).forward(theta)
         own_loss, _ = ask(losses, replica, p.steps - 1, vectors)
         residuals, edge = np.split(vectors[: p.n_residual + points.n_edge], [p.n_residual])
@@ -107,5 +236,5 @@ class BurgersTask:
         u = values(theta, p.hidden_width, p.hidden_layers, GRID_X, GRID_T)
         return Outcome(u, np.array(terms), own_loss)
 
-    def _stream(self, replica: int, purpose: str) -> np.random.Generator:
+    def _replica_stream(self, replica: int, purpose: str) -> np.random.Generator:
         return hidden_stream("burgers", self.split, self.seed, replica, purpose)

@@ -9,9 +9,9 @@ from agents.population.candidate import Proposal
 from agents.proposals.edit_line import EditLine
 from agents.proposals.rewrite import chat_of
 from agents.proposals.style import Showing
+from atlas_gym import make_task
 from atlas_gym.evaluation import UnconfinedEvaluator
 from atlas_gym.program_text import program_key
-from atlas_gym.tasks.spec import make_task, task_spec
 from tests.agents.records import record
 
 SMALL = {"horizon": 40, "replicas": 1}
@@ -25,7 +25,7 @@ def embedded(embedded_weights):
 def test_the_embedded_model_writes_programs_that_are_valid_and_new(embedded):
     model, tokenizer = embedded
     assert chat_of(tokenizer) is not None
-    spec = task_spec("ATLAS-Bandit-v0", **SMALL)
+    spec = make_task("ATLAS-Bandit-v0", **SMALL)
     start = record(spec.starts["named"], -0.2)
     style = EditLine(spec.function)
     # Every line once: processors round bfloat16 differently, and with few lines one of them may draw no valid edit.

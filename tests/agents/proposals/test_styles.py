@@ -10,18 +10,17 @@ from agents.proposals import Complete, EditLine, Numeric, Rewrite, Showing
 from agents.proposals.source import Source
 from atlas_gym.program_text import program_key
 from atlas_gym.seeding import stream
-from atlas_gym.tasks.spec import TaskSpec
+from atlas_gym.tasks.program_task import ProgramTask
 from tests.agents.proposals.programs import BROKEN, ODD, ORDINARY, any_program, candidate, damaged
 
-SPEC = TaskSpec(
-    env_id="X-v0",
-    function="policy",
-    signature="def policy(context, history, t):",
-    preamble="import numpy as np\n",
-    description="Choose arms.",
-    starts={},
-    worst_score=-2.0,
-)
+
+class Arms(ProgramTask):
+    """Choose arms."""
+
+    start = "import numpy as np\n\n\ndef policy(context, history, t):\n    return 0\n"
+
+
+SPEC = Arms()
 EDITING = [EditLine("policy"), Complete("policy"), Numeric("policy")]
 STYLES = [*EDITING, Rewrite(SPEC)]
 

@@ -20,6 +20,6 @@ def supporter() -> Callable[..., Any]:
     def make(role: str, base_url: str, limits: CallLimits = QUICK, seed: int = 0, **endpoint: Any) -> Any:
         settings = RoleSettings("llm", Endpoint(base_url, "test-model", **endpoint), limits)
         everything = replace(SupporterSettings(), **{role: settings})
-        return getattr(build_supporters(everything, "ATLAS-Bandit-v0", seed), role)
+        return getattr(build_supporters(everything, seed), role)
 
     return make

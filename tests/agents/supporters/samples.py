@@ -59,6 +59,7 @@ EXPLORATION = ExplorationRequest(
     program=BANDIT,
     score=-0.16,
     description="A drifting linear contextual bandit.",
+    traits=frozenset({"drift", "memory", "regression", "choice"}),
     diagnosis="Regret grows late.",
     metrics={"best_arm_share": 0.5},
     failures=(Failure("error", "name 'thta' is not defined", "theta = thta"),),

@@ -11,8 +11,8 @@ from agents.supporters.edits import EditBound
 from agents.supporters.exploration import SUGGESTION_FACTOR, bounded_value
 from agents.supporters.exploration_llm import interpret
 from agents.supporters.replies import ReplyError
+from atlas_gym import make_task
 from atlas_gym.program_text import program_key, syntax_error
-from atlas_gym.tasks.spec import task_spec
 from tests.agents.supporters.samples import BANDIT, EXPLORATION
 
 
@@ -61,7 +61,7 @@ def test_a_whole_expert_program_is_no_patch():
     expert = "    return _kalman(context, history, t)\n"
     assert (
         programs(
-            patches=[patch((body, expert)), patch((BANDIT, task_spec("ATLAS-Bandit-v0").starts["scratch"]))]
+            patches=[patch((body, expert)), patch((BANDIT, make_task("ATLAS-Bandit-v0").starts["scratch"]))]
         )
         == []
     )

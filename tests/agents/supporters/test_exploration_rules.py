@@ -11,19 +11,24 @@ from hypothesis import strategies as st
 from agents.supporters import ExplorationAdvice, ExplorationRequest, Failure
 from agents.supporters.edits import EditBound, line_distance, new_characters
 from agents.supporters.exploration import SUGGESTION_FACTOR
-from agents.supporters.exploration_rules import LONGEST_PROGRAM, RuleExplorationSupporter
+from agents.supporters.exploration_rules import BY_TRAIT, LONGEST_PROGRAM, RuleExplorationSupporter
+from atlas_gym import make_task
 from atlas_gym.program_text import program_key, syntax_error
-from atlas_gym.tasks.spec import task_spec
+from atlas_gym.tasks.program_task import TRAITS
+from atlas_gym.tasks.registry import find_task
 from tests.agents.supporters.samples import BANDIT, BANDIT_LOOP, BURGERS, EXPLORATION
+
+TASKS = {"policy": "ATLAS-Bandit-v0", "pinn_loss_strategy": "ATLAS-Burgers-v0"}
 
 
 def ask(program: str, *, function: str = "policy", seed: int = 0, **fields) -> ExplorationAdvice:
+    fields = {"traits": find_task(TASKS[function]).traits, **fields}
     request = ExplorationRequest(("round", 1, "island", 0), function, program, -0.2, **fields)
     return RuleExplorationSupporter(seed).consult(request).advice
 
 
 PROGRAMS = [("policy", BANDIT), ("policy", BANDIT_LOOP), ("pinn_loss_strategy", BURGERS)]
-PROGRAMS += [("policy", text) for text in task_spec("ATLAS-Bandit-v0").starts.values()]
+PROGRAMS += [("policy", text) for text in make_task("ATLAS-Bandit-v0").starts.values()]
 
 
 @pytest.mark.parametrize(("function", "program"), PROGRAMS)
@@ -170,3 +175,29 @@ def test_any_program_is_answered_within_the_bounds(lines, seed):
     for patch in ask(program, seed=seed).patches:
         assert syntax_error(patch.program, "policy") is None
         assert EditBound().allows(program, patch.program)
+
+
+@pytest.mark.parametrize(
+    ("trait", "kind", "program"),
+    [
+        (
+            "regression",
+            "regularisation",
+            "def policy(x):\n    return np.linalg.inv(np.diag(x))\n",
+        ),
+        (
+            "memory",
+            "history",
+            "def policy(x):\n    best = 0\n    for y in x:\n        best = y\n    return best\n",
+        ),
+        ("drift", "forgetting", "def policy(x):\n    s = 1\n    for y in x:\n        s += y\n    return s\n"),
+    ],
+)
+def test_rules_of_a_trait_apply_where_it_is_declared(trait, kind, program):
+    for traits, expected in ((frozenset({trait}), True), (frozenset(), False)):
+        kinds = {patch.kind for seed in range(4) for patch in ask(program, seed=seed, traits=traits).patches}
+        assert any(kind in found for found in kinds) == expected
+
+
+def test_every_trait_has_rules():
+    assert BY_TRAIT.keys() == TRAITS.keys()

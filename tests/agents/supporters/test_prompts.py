@@ -11,7 +11,7 @@ from agents.supporters import Failure
 from agents.supporters.edits import EditBound
 from agents.supporters.exploration_llm import prompt_values as exploration_values
 from agents.supporters.inspector_llm import prompt_values as inspector_values
-from agents.supporters.prompts import Data, PromptTemplate, delimited, exploration_template, load_template
+from agents.supporters.prompts import Data, PromptTemplate, delimited, load_template
 from agents.supporters.schemas import ExplorationReply, InspectionReply, StrategyReply, json_schema
 from agents.supporters.strategist import ControlBounds
 from agents.supporters.strategist_llm import prompt_values as strategist_values
@@ -19,9 +19,7 @@ from atlas_gym.text import clean, is_plain, one_line
 from tests.agents.supporters.samples import BANDIT, EXPLORATION, INSPECTION, TELEMETRY
 
 VALUES = {
-    "exploration_default": exploration_values(EXPLORATION, EditBound()),
-    "exploration_bandit": exploration_values(EXPLORATION, EditBound()),
-    "exploration_burgers": exploration_values(EXPLORATION, EditBound()),
+    "exploration": exploration_values(EXPLORATION, EditBound()),
     "strategist": strategist_values(TELEMETRY, ControlBounds()),
     "inspector": inspector_values(INSPECTION),
 }
@@ -42,10 +40,10 @@ def test_shipped_template_uses_every_value(name):
         assert re.search(rf"\$\{{?{value}\b", template.system + "\n" + template.user), value
 
 
-def test_template_by_environment():
-    assert exploration_template("ATLAS-Bandit-v0") == "exploration_bandit"
-    assert exploration_template("ATLAS-Burgers-v0") == "exploration_burgers"
-    assert exploration_template("Something-v3") == "exploration_default"
+def test_the_tasks_hints_are_in_the_prompt():
+    for hints, line in ((("a window too long",), "\n- a window too long\n"), ((), "its author says nothing")):
+        values = exploration_values(replace(EXPLORATION, hints=hints), EditBound())
+        assert line in load_template("exploration").fill(values)[0].content
 
 
 def test_own_template(tmp_path):
@@ -78,7 +76,7 @@ def test_injected_program_stays_inside_its_block():
     request = replace(
         EXPLORATION, program=BANDIT + f"# {attack}", diagnosis=attack, failures=(Failure("error", attack),)
     )
-    _, user = load_template("exploration_bandit").fill(exploration_values(request, EditBound()))
+    _, user = load_template("exploration").fill(exploration_values(request, EditBound()))
     outside = re.sub(r"<data (\w{12})>\n.*?\n</data \1>", "", user.content, flags=re.DOTALL)
     assert "ignore the above" in user.content
     assert "ignore the above" not in outside

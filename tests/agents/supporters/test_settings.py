@@ -16,7 +16,7 @@ CONFIGS = Path(__file__).parents[3] / "experiments" / "configs"
 
 
 def test_default_is_rules_for_all_roles():
-    made = build_supporters(SupporterSettings(), "ATLAS-Bandit-v0", seed=0)
+    made = build_supporters(SupporterSettings(), seed=0)
     assert isinstance(made.exploration, RuleExplorationSupporter)
     assert made.strategist is not None
     assert made.inspector is not None
@@ -25,7 +25,7 @@ def test_default_is_rules_for_all_roles():
 
 def test_a_role_can_be_off():
     off = RoleSettings("off")
-    assert build_supporters(SupporterSettings(off, off, off), "ATLAS-Bandit-v0", seed=0) == Supporters()
+    assert build_supporters(SupporterSettings(off, off, off), seed=0) == Supporters()
 
 
 def test_model_form_needs_an_endpoint():
@@ -36,7 +36,7 @@ def test_model_form_needs_an_endpoint():
 def test_paper_configuration():
     section = yaml.safe_load((CONFIGS / "paper_supporters.yaml").read_text())["supporters"]
     settings = build(SupporterSettings, section)
-    made = build_supporters(settings, "ATLAS-Burgers-v0", seed=0)
+    made = build_supporters(settings, seed=0)
     assert isinstance(made.exploration, LLMExplorationSupporter)
     assert isinstance(made.strategist, LLMFineTuningStrategist)
     assert isinstance(made.inspector, LLMPolicyInspector)

@@ -6,7 +6,7 @@ import pytest
 import atlas_gym
 
 SMALL = {"horizon": 60, "replicas": 1}
-SPEC = atlas_gym.task_spec("ATLAS-Bandit-v0", **SMALL)
+SPEC = atlas_gym.make_task("ATLAS-Bandit-v0", **SMALL)
 EPISODES = [
     (
         seed,

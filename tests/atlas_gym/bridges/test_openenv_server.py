@@ -16,7 +16,7 @@ import atlas_gym
 
 pytestmark = pytest.mark.slow
 TOKEN = "a token of the test"
-GOOD = atlas_gym.task_spec("ATLAS-Bandit-v0").starts["named"]
+GOOD = atlas_gym.make_task("ATLAS-Bandit-v0").starts["named"]
 HANGING = "def policy(context, history, t):\n    while True:\n        pass\n"
 MAX_BYTES = 100_000
 

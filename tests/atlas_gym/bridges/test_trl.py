@@ -14,7 +14,7 @@ from atlas_gym.evaluation import ConfinedEvaluator, InfrastructureError
 from atlas_gym.optional import require
 
 SMALL = {"horizon": 60, "replicas": 1}
-SPEC = atlas_gym.task_spec("ATLAS-Bandit-v0", **SMALL)
+SPEC = atlas_gym.make_task("ATLAS-Bandit-v0", **SMALL)
 GOOD = SPEC.starts["named"]
 
 

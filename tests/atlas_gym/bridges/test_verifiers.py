@@ -28,7 +28,7 @@ def test_a_taskset_is_listed_and_scored():
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["seeds"] == [5, 6, 7]
-    program = atlas_gym.task_spec("ATLAS-Bandit-v0").starts["named"]
+    program = atlas_gym.make_task("ATLAS-Bandit-v0").starts["named"]
     env = gym.make("ATLAS-Bandit-v0", horizon=60, replicas=1)
     expected = []
     for seed in (5, 6):

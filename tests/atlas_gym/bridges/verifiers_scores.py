@@ -21,7 +21,7 @@ class Reply:
 def main():
     constants = {"horizon": 60, "replicas": 1}
     tasks = list(AtlasTaskset(AtlasConfig(id="atlas", tasks=3, first_seed=5, constants=constants)))
-    program = atlas_gym.task_spec("ATLAS-Bandit-v0").starts["named"]
+    program = atlas_gym.make_task("ATLAS-Bandit-v0").starts["named"]
     replies = [f"Here:\n```python\n{program}```", program, "I give up."]
     scores = []
     for task, text in zip(tasks, replies, strict=True):

@@ -1,11 +1,9 @@
-from dataclasses import replace
-
 import pytest
 
 from atlas_gym.cli.main import main
 from atlas_gym.evaluation import doctor
 from atlas_gym.tasks.bandit.experts import experts
-from atlas_gym.tasks.bandit.params import PRESETS, BanditParams
+from atlas_gym.tasks.bandit.params import PRESETS
 
 SMALL = ["--set", "horizon=60", "replicas=2"]
 
@@ -108,7 +106,7 @@ def gallery(*arguments):
 
 
 def test_the_gallery_has_a_row_per_program_and_the_ends_of_the_scale(tmp_path, monkeypatch):
-    monkeypatch.setitem(PRESETS, "stationary", replace(PRESETS["stationary"], horizon=400, replicas=2))
+    monkeypatch.setitem(PRESETS, "stationary", {**PRESETS["stationary"], "horizon": 400, "replicas": 2})
     path = tmp_path / "gallery.md"
     gallery("--presets", "stationary", "--output", path)
     page = path.read_text()
@@ -124,7 +122,8 @@ def test_the_gallery_has_a_row_per_program_and_the_ends_of_the_scale(tmp_path, m
 
 def test_the_gallery_keeps_the_sections_that_were_not_asked_for(tmp_path, monkeypatch):
     for preset in ("stationary", "jumps", "rotation"):
-        monkeypatch.setitem(PRESETS, preset, BanditParams.from_keywords(preset, horizon=20, replicas=1))
+        small = {"horizon": 20, "variation_budget": 0.0, "replicas": 1}
+        monkeypatch.setitem(PRESETS, preset, {**PRESETS[preset], **small})
     path, pages = tmp_path / "gallery.md", []
     for presets in (["jumps"], ["stationary", "rotation"], ["rotation"]):
         gallery("--presets", *presets, "--output", path)

@@ -8,9 +8,9 @@ from atlas_gym.envs.episode import Episode, EpisodeSettings
 from atlas_gym.envs.feedback import feedback_text
 from atlas_gym.evaluation import Evaluation, InfrastructureError, Limits, Status
 from atlas_gym.evaluation.shared import SharedEvaluator
-from atlas_gym.tasks.bandit.problem import BanditProblem
+from atlas_gym.tasks.bandit.task import BanditTask
 
-SPEC = atlas_gym.task_spec("ATLAS-Bandit-v0")
+SPEC = atlas_gym.make_task("ATLAS-Bandit-v0")
 GOOD, BAD = SPEC.starts["named"], SPEC.starts["scratch"]
 BROKEN = "def policy(context, history, t):\n    return theta[t]\n"
 
@@ -43,7 +43,7 @@ def test_no_honest_score_is_as_low_as_that_of_a_failure():
     for contexts in ("unit", "gaussian"):
         env = make(contexts=contexts)
         env.reset(seed=0)
-        assert env.step(worst)[1] > atlas_gym.task_spec("ATLAS-Bandit-v0", contexts=contexts).worst_score
+        assert env.step(worst)[1] > atlas_gym.make_task("ATLAS-Bandit-v0", contexts=contexts).worst_score
         env.close()
 
 
@@ -221,6 +221,6 @@ def test_a_machine_that_fails_costs_no_turn_and_gives_no_reward(env, monkeypatch
 def test_a_judgement_without_a_normalized_score_is_shown_without_it():
     evaluation = Evaluation(Status.OK, -0.25, diagnosis="well guessed")
     assert feedback_text(evaluation, Limits()) == "Status: ok. Score -0.2500.\nwell guessed"
-    episode = Episode(BanditProblem(), EpisodeSettings(), 0)
+    episode = Episode(BanditTask(), EpisodeSettings(), 0)
     assert episode.record(GOOD, evaluation) == -0.25
     assert episode.info()["normalized_score"] is None

@@ -27,11 +27,12 @@ from gymnasium.wrappers import (
 from markdown_it import MarkdownIt
 
 import atlas_gym
+from atlas_gym import make_task
 from atlas_gym.envs.spaces import Source
 from atlas_gym.evaluation import Limits
 from atlas_gym.evaluation.shared import SharedEvaluator
-from atlas_gym.tasks.problem import SPLITS
-from atlas_gym.tasks.registration import REGISTERED, load_problem
+from atlas_gym.tasks.program_task import SPLITS
+from atlas_gym.tasks.registry import BUILT_IN, find_task
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -41,7 +42,7 @@ QUICK = {
 }
 """Constants that make one evaluation take milliseconds; an environment without an entry fails."""
 
-IDS = [entry.env_id for entry in REGISTERED]
+IDS = list(BUILT_IN)
 SAME_STEP = {"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}
 
 
@@ -66,7 +67,7 @@ def env(env_id):
 
 
 def starts(env_id):
-    return list(atlas_gym.task_spec(env_id, **QUICK[env_id]).starts.values())
+    return list(atlas_gym.make_task(env_id, **QUICK[env_id]).starts.values())
 
 
 def outcome(env, program):
@@ -79,7 +80,7 @@ def test_each_id_has_all_its_parts(env_id):
     assert spec.entry_point
     assert spec.vector_entry_point
     assert not spec.nondeterministic
-    assert load_problem(env_id).spec.env_id == env_id
+    assert make_task(env_id).env_id == env_id
 
 
 @pytest.mark.parametrize("render_mode", [None, "ansi", "rgb_array"])
@@ -145,12 +146,12 @@ def test_a_failure_is_worth_less_than_any_start(env_id, env):
     for program in (*starts(env_id), "syntax error"):
         env.reset(seed=0)
         rewards.append(env.step(program)[1])
-    assert rewards[-1] == atlas_gym.task_spec(env_id, **QUICK[env_id]).worst_score
+    assert rewards[-1] == atlas_gym.make_task(env_id, **QUICK[env_id]).worst_score
     assert rewards[-1] < min(rewards[:-1])
 
 
 def test_every_expert_is_accepted(env_id, env):
-    for expert in load_problem(env_id, **QUICK[env_id]).experts().values():
+    for expert in make_task(env_id, **QUICK[env_id]).programs.values():
         env.reset(seed=0)
         info = env.step(expert.program)[4]
         assert info["status"] == "ok", (expert.name, info["feedback"])
@@ -198,7 +199,7 @@ VECTORIZATIONS = {None: None, "sync": SAME_STEP, "async": {**SAME_STEP, "shared_
 
 def vectorization(env_id, mode):
     """Outside this process torch has to be imported again, for seconds."""
-    slow = [pytest.mark.slow] if mode != "sync" and load_problem(env_id).task(0, "train").torch else []
+    slow = [pytest.mark.slow] if mode != "sync" and make_task(env_id).at(0, "train").torch else []
     return pytest.param(env_id, mode, marks=slow, id=f"{env_id}-{mode or 'pool'}")
 
 
@@ -255,11 +256,11 @@ def test_shared_memory_is_refused_instead_of_returning_stale_texts(env_id):
 
 
 def test_registering_again_changes_nothing():
-    from atlas_gym.tasks.registration import register_environments
+    from atlas_gym.tasks.registry import make_all_known
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        register_environments()
+        make_all_known()
     assert all(env_id in gym.registry for env_id in IDS)
 
 
@@ -280,7 +281,7 @@ def tables(text):
 
 
 def test_the_tables_of_its_documentation_can_be_rendered(env_id):
-    documentation = inspect.getdoc(gym.make(env_id).unwrapped)
+    documentation = inspect.getdoc(find_task(env_id))
     found, stray = tables(documentation)
     assert not stray
     assert sum(len(table) + 1 for table in found) == len(re.findall(r"(?m)^\s*\|", documentation))
@@ -310,16 +311,16 @@ def test_every_argument_is_described_on_a_line_of_its_own(env_id):
 def test_limits_survive_the_way_through_json(env_id):
     env = gym.make(env_id, **QUICK[env_id], limits=Limits(wall_s=7.0, cpu_s=3.0, memory_mb=300))
     again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
-    assert again.unwrapped.problem == env.unwrapped.problem
+    assert again.unwrapped.task == env.unwrapped.task
 
 
 def test_limits_may_be_given_in_part(env_id):
-    default = load_problem(env_id).limits
-    assert load_problem(env_id, limits={"wall_s": 99.0}).limits == dataclasses.replace(default, wall_s=99.0)
+    default = make_task(env_id).limits
+    assert make_task(env_id, limits={"wall_s": 99.0}).limits == dataclasses.replace(default, wall_s=99.0)
     with pytest.raises(TypeError, match=r"limits has no wal_s; there are wall_s, cpu_s"):
-        load_problem(env_id, limits={"wal_s": 99.0})
+        make_task(env_id, limits={"wal_s": 99.0})
     with pytest.raises(TypeError, match=r"limits is 7; pass atlas_gym.evaluation.Limits"):
-        load_problem(env_id, limits=7)
+        make_task(env_id, limits=7)
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.uint8, np.array, int])
@@ -347,7 +348,7 @@ def test_counts_that_are_no_integers_are_refused_where_they_are_given(env_id):
 
 
 def test_numbers_in_a_batchs_info_have_one_type_whatever_fails(env_id):
-    broken, works = "def (", load_problem(env_id).spec.starts["named"]
+    broken, works = "def (", make_task(env_id).starts["named"]
     types = set()
     env = gym.make_vec(env_id, num_envs=2, **QUICK[env_id])
     for programs in ((broken, broken), (broken, works), (works, broken)):

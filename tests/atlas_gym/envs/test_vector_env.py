@@ -11,7 +11,7 @@ import atlas_gym
 from atlas_gym.envs.cascade import Cascade
 from atlas_gym.evaluation import InfrastructureError, Limits
 
-SPEC = atlas_gym.task_spec("ATLAS-Bandit-v0")
+SPEC = atlas_gym.make_task("ATLAS-Bandit-v0")
 GOOD, INLINED, BAD = (SPEC.starts[start] for start in ("named", "inlined", "scratch"))
 BROKEN = "def policy(context, history, t):\n    return theta\n"
 HANGING = "while True:\n    pass\n"
@@ -30,7 +30,7 @@ def batch():
 
 
 def test_it_is_the_default_vectorization_and_resets_in_the_same_step(batch):
-    assert type(batch).__name__ == "BanditVectorEnv"
+    assert type(batch).__name__ == "ProgramVectorEnv"
     assert batch.metadata["autoreset_mode"] is gym.vector.AutoresetMode.SAME_STEP
 
 
@@ -112,10 +112,10 @@ def test_the_cascade_evaluates_half_in_full():
 
 
 def test_short_tasks_are_cheap_and_drift_as_fast():
-    from atlas_gym.tasks.bandit.problem import BanditProblem
+    from atlas_gym.tasks.bandit.task import BanditTask
 
-    problem = BanditProblem()
-    full, short = problem.task(4, "train").params, problem.short_task(4, "train").params
+    full = BanditTask().at(4)
+    short = full.shortened()
     assert short.horizon * short.replicas * 40 <= full.horizon * full.replicas
     assert short.variation_per_step == pytest.approx(full.variation_per_step)
 

@@ -148,7 +148,7 @@ def one_busy_core():
 def test_honest_burgers_programs_survive_on_a_busy_machine(one_busy_core):
     pytest.importorskip("torch")
     task = atlas_gym.make_task("ATLAS-Burgers-v0", seed=0, steps=40, replicas=1)
-    program = atlas_gym.task_spec("ATLAS-Burgers-v0").starts["named"]
+    program = atlas_gym.make_task("ATLAS-Burgers-v0").starts["named"]
     with ConfinedEvaluator() as evaluator:
         evaluator.evaluate(program, task)  # warms up
         alone = evaluator.evaluate(program, task)

@@ -6,7 +6,7 @@ import atlas_gym
 from atlas_gym.evaluation.shared import SharedEvaluator
 
 TASK = atlas_gym.make_task("ATLAS-Bandit-v0", seed=0, horizon=20, replicas=1)
-PROGRAM = atlas_gym.task_spec("ATLAS-Bandit-v0").starts["named"]
+PROGRAM = atlas_gym.make_task("ATLAS-Bandit-v0").starts["named"]
 
 
 def evaluator_of(share):

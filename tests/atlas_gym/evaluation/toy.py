@@ -30,6 +30,9 @@ class ToyTask:
         hints = stream.random((self.steps, self.replicas))
         return hints, 3.0 * hints + 0.1 * stream.standard_normal(hints.shape)
 
+    def prepare(self) -> None:
+        pass
+
     def judge(self, channel: Channel) -> Judgement:
         hints, hidden = self.numbers()
         channel.send(struct.pack("<II", self.replicas, self.steps))

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
+from atlas_gym import make_task
 from atlas_gym.evaluation.shared import SharedEvaluator
-from atlas_gym.tasks.registration import REGISTERED, load_problem
-from atlas_gym.wrappers import ProgramChoice, TemplateAction, default_template, template_names
+from atlas_gym.tasks.registry import BUILT_IN, find_task
+from atlas_gym.wrappers import ProgramChoice, TemplateAction
 from tests.atlas_gym.envs.test_registered import QUICK
 
 pytestmark = [
@@ -20,7 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version"),
 ]
 
-IDS = [entry.env_id for entry in REGISTERED]
+IDS = list(BUILT_IN)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,8 +40,8 @@ def every_wrapper():
     """Each kind on each environment; what is left of those that import torch is slow."""
     found = []
     for env_id in IDS:
-        slow = [pytest.mark.slow] if load_problem(env_id).task(0, "train").torch else []
-        for index, name in enumerate(template_names(env_id)):
+        slow = [pytest.mark.slow] if make_task(env_id).at(0, "train").torch else []
+        for index, name in enumerate([t.name for t in find_task(env_id).templates]):
             marks = slow if index else []
             template = partial(TemplateAction, template=name)
             found.append(pytest.param(env_id, template, marks=marks, id=f"{env_id}-{name}"))
@@ -81,7 +82,7 @@ def test_actions_run_and_observations_say_how_it_went(env_id, wrap):
 
 @pytest.mark.parametrize("env_id", IDS)
 def test_reward_is_the_program_s_own(env_id):
-    template = default_template(env_id)
+    template = find_task(env_id).template()
     action = np.full(template.size, -0.25, np.float32)
     env, plain = make(env_id, TemplateAction), gym.make(env_id, **QUICK[env_id])
     env.reset(seed=5), plain.reset(seed=5)
@@ -92,13 +93,13 @@ def test_reward_is_the_program_s_own(env_id):
 
 
 def test_failures_are_seen_and_cost_the_worst_reward():
-    broken = default_template("ATLAS-Bandit-v0")
+    broken = find_task("ATLAS-Bandit-v0").template()
     broken = type(broken)("broken", broken.text.replace("def policy", "def police"), broken.parameters)
     env = make("ATLAS-Bandit-v0", lambda env: TemplateAction(env, broken), turns=2)
     env.reset(seed=0)
     observation, reward, _, _, info = env.step(np.zeros(3, np.float32))
     assert info["status"] == "invalid"
-    assert reward == env.unwrapped.problem.spec.worst_score
+    assert reward == env.unwrapped.task.worst_score
     assert list(observation[:4]) == [0.5, -1.0, -1.0, -1.0]
     env.close()
 
@@ -115,7 +116,7 @@ def test_a_grid_covers_all_corners_in_order():
 def test_a_choice_runs_the_named_experts():
     env = make("ATLAS-Bandit-v0", lambda env: ProgramChoice(env, ["kalman", "uniform"]))
     assert env.action_space.n == 2
-    assert env.program(1) == load_problem("ATLAS-Bandit-v0").experts()["uniform"].program
+    assert env.program(1) == make_task("ATLAS-Bandit-v0").programs["uniform"].program
 
 
 def test_wrong_arguments_are_named():
@@ -129,7 +130,7 @@ def test_wrong_arguments_are_named():
     with pytest.raises(ValueError, match="at least one"):
         ProgramChoice(env, [])
     with pytest.raises(TypeError, match="programs"):
-        TemplateAction(gym.make("CartPole-v1"), default_template("ATLAS-Bandit-v0"))
+        TemplateAction(gym.make("CartPole-v1"), find_task("ATLAS-Bandit-v0").template())
 
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import atlas_gym
+from atlas_gym import make_task
 from atlas_gym.program_text import program_key, syntax_error
-from atlas_gym.tasks.registration import REGISTERED, load_problem
-from atlas_gym.wrappers import Parameter, Template, default_template, load_template, template_names
+from atlas_gym.tasks.registry import BUILT_IN, find_task
+from atlas_gym.wrappers import Parameter, Template
 
-IDS = [entry.env_id for entry in REGISTERED]
-ALL = [(env_id, name) for env_id in IDS for name in template_names(env_id)]
+IDS = list(BUILT_IN)
+ALL = [(env_id, name) for env_id in IDS for name in [t.name for t in find_task(env_id).templates]]
 FINITE = {"allow_nan": False, "allow_infinity": False}
 
 
@@ -89,14 +90,14 @@ def test_two_parameters_of_one_name_are_refused():
 @pytest.mark.parametrize(("env_id", "name"), ALL)
 @pytest.mark.parametrize("end", [-1.0, 0.0, 1.0])
 def test_shipped_templates_give_programs_of_the_environment(env_id, name, end):
-    template = load_template(env_id, name)
+    template = find_task(env_id).template(name)
     program = template.program([end] * template.size)
-    assert syntax_error(program, atlas_gym.task_spec(env_id).function) is None
+    assert syntax_error(program, atlas_gym.make_task(env_id).function) is None
 
 
 @pytest.mark.parametrize(("env_id", "name"), ALL)
 def test_programs_differ_where_any_coordinate_differs(env_id, name):
-    template = load_template(env_id, name)
+    template = find_task(env_id).template(name)
     middle = [0.0] * template.size
     changed = {
         program_key(template.program([*middle[:i], 0.5, *middle[i + 1 :]])) for i in range(template.size)
@@ -105,8 +106,8 @@ def test_programs_differ_where_any_coordinate_differs(env_id, name):
 
 
 def test_the_middle_of_the_bandits_default_is_the_papers_initial_program():
-    template = default_template("ATLAS-Bandit-v0")
-    initial = load_problem("ATLAS-Bandit-v0").experts()["sw_linucb"].program
+    template = find_task("ATLAS-Bandit-v0").template()
+    initial = make_task("ATLAS-Bandit-v0").programs["sw_linucb"].program
     assert program_key(template.program([0.0] * template.size)) == program_key(initial)
 
 
@@ -118,18 +119,16 @@ def test_the_middle_of_the_bandits_default_is_the_papers_initial_program():
     ],
 )
 def test_the_tuned_experts_lie_within_the_templates(name, expert, values):
-    template = load_template("ATLAS-Bandit-v0", name)
+    template = find_task("ATLAS-Bandit-v0").template(name)
     assert template.values(template.coordinates(values)) == pytest.approx(values, rel=1e-4)
-    program = load_problem("ATLAS-Bandit-v0").experts()[expert].program
+    program = make_task("ATLAS-Bandit-v0").programs[expert].program
     filled = template.fill(**values).replace("1.0 - 0.2", "0.8")
     assert program_key(filled) == program_key(program)
 
 
-def test_unknown_environments_and_templates_are_named():
-    with pytest.raises(ValueError, match="ATLAS-Burgers-v0"):
-        template_names("ATLAS-Chess-v0")
+def test_unknown_templates_are_named():
     with pytest.raises(ValueError, match="sw_linucb"):
-        load_template("ATLAS-Bandit-v0", "greedy")
+        find_task("ATLAS-Bandit-v0").template("greedy")
 
 
 @pytest.mark.parametrize("module", ["tasks.parameter", "tasks.template", "wrappers.template_action"])

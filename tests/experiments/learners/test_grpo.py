@@ -7,7 +7,7 @@ from experiments.learners.grpo import ENV_ID, prompt, train
 
 
 def test_the_prompt_is_the_head_of_a_program():
-    assert atlas_gym.task_spec(ENV_ID).starts["named"].startswith(prompt())
+    assert atlas_gym.make_task(ENV_ID).starts["named"].startswith(prompt())
     assert prompt().endswith("scores =")
 
 
@@ -17,5 +17,5 @@ def test_two_steps_log_rewards_of_the_environment():
     log = train("embedded", steps=2, group=4, tokens=16, horizon=60, replicas=1)
     assert len(log) == 2
     for entry in log:
-        assert atlas_gym.task_spec(ENV_ID).worst_score <= entry["reward"] < 0
+        assert atlas_gym.make_task(ENV_ID).worst_score <= entry["reward"] < 0
         assert f"rewards/score_{ENV_ID}/mean" in entry

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from atlas_gym.tasks.registration import load_problem
+from atlas_gym import make_task
 from atlas_gym.wrappers.numeric import NumericProgram
 from experiments.learners import leaderboard
 from experiments.learners.entries import LEARNERS, TEMPLATE_LEARNERS, learners_of, read_atlas
@@ -49,7 +49,7 @@ def test_no_learner_spends_more_than_its_budget_and_each_says_what_it_spent(name
 
 def test_the_choice_among_experts_is_learned_and_submits_one_of_them():
     submission = LEARNERS["SB3 PPO, expert choice"](SETTING, 64, 0)
-    programs = {f"`{name}`": e.program for name, e in load_problem("ATLAS-Bandit-v0").experts().items()}
+    programs = {f"`{name}`": e.program for name, e in make_task("ATLAS-Bandit-v0").programs.items()}
     assert submission.program == programs[submission.what]
 
 

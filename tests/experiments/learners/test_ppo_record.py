@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from atlas_gym.wrappers import load_template
+from atlas_gym.tasks.registry import find_task
 from experiments.learners.objective import confirm, confirm_expert, relative_gap
 from experiments.learners.ppo_template import main
 
@@ -30,7 +30,7 @@ def test_the_recorded_run_reaches_the_goal_and_every_program_ran():
 
 def test_the_recorded_parameters_score_so_here_too():
     result, _ = read(RECORD)
-    template = load_template("ATLAS-Bandit-v0", "sw_linucb")
+    template = find_task("ATLAS-Bandit-v0").template("sw_linucb")
     program = template.program(template.coordinates(result["parameters"]))
     here = confirm("ATLAS-Bandit-v0", program, 4)
     assert relative_gap(here, confirm_expert("ATLAS-Bandit-v0", "tuned_sw_linucb", 4)) < GOAL

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from atlas_gym import task_spec
+from atlas_gym import make_task
 from experiments.learners import best_of_n, evodpo, grpo, ppo_template
 from experiments.learners.objective import Setting
 from tests.tiny_model import save_tiny_model
@@ -45,7 +45,7 @@ def test_sites_are_the_right_sides_of_assignments(file):
 
 def test_best_of_n_keeps_the_best(model, digits, capsys):
     program, score = best_of_n.best_of_n(best_of_n.Settings(env_args=SMALL, model=model, rounds=3, samples=8))
-    start = task_spec("ATLAS-Bandit-v0").starts["named"]
+    start = make_task("ATLAS-Bandit-v0").starts["named"]
     assert program != start
     reward = best_of_n.ProgramReward("ATLAS-Bandit-v0", **SMALL)
     assert reward([program]) == [score]
@@ -106,7 +106,7 @@ def test_the_divergence_is_torchs_own(model, digits):
 
 def test_grpo_takes_a_step(model):
     (entry,) = grpo.train(model, steps=1, group=2, tokens=4, **SMALL)
-    assert task_spec("ATLAS-Bandit-v0").worst_score <= entry["reward"] <= 0
+    assert make_task("ATLAS-Bandit-v0").worst_score <= entry["reward"] <= 0
 
 
 def test_ppo_submits_a_point_of_the_template():

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from agents.population.candidate import CandidateRecord, Proposal
-from atlas_gym import task_spec
+from atlas_gym import make_task
 from trainers.loop.exploration import ExplorationSettings
 from trainers.store.store import RunStore
 
@@ -42,7 +42,7 @@ class SyntheticRun:
     def __init__(self, candidates: int, seed: int = 0):
         self.rounds = math.ceil(candidates / PER_ROUND)
         self._rng = random.Random(seed)
-        self._start = task_spec("ATLAS-Bandit-v0").starts["named"]
+        self._start = make_task("ATLAS-Bandit-v0").starts["named"]
         self._parents: list[list[CandidateRecord]] = [[] for _ in range(LAYOUT.islands)]
         self._recent: list[CandidateRecord] = []
 

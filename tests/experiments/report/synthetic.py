@@ -15,7 +15,7 @@ import yaml
 
 from agents.population.candidate import CandidateRecord
 from agents.supporters.call import Role, SupporterCall
-from atlas_gym import task_spec
+from atlas_gym import make_task
 from atlas_gym.program_text import program_key
 from trainers.evodpo.gate import GateSettings, gate_decision
 from trainers.store.store import RunStore
@@ -52,7 +52,7 @@ class _Search:
 
 def make_run(folder: Path, layout: Layout = Layout(), finished: bool = True) -> Path:
     """Write a run folder; returns it."""
-    search = _Search(layout, random.Random(layout.seed), task_spec("ATLAS-Bandit-v0").starts["named"])
+    search = _Search(layout, random.Random(layout.seed), make_task("ATLAS-Bandit-v0").starts["named"])
     with RunStore(folder) as store:
         write_config(folder, layout)
         store.set_meta("run_id", f"synthetic-{layout.seed}")

@@ -11,14 +11,23 @@ from agents.research_agent import AgentSettings, ResearchAgent
 from agents.supporters import Consultation, ExplorationAdvice, SupporterCall
 from atlas_gym.evaluation import Evaluation, InfrastructureError, Status
 from atlas_gym.seeding import stream
-from atlas_gym.tasks.spec import TaskSpec
+from atlas_gym.tasks.program_task import ProgramTask
 from trainers.data.evaluations import ProgramCache
 from trainers.data.rollouts import again, fresh_samples
 from trainers.loop.exploration import ExplorationSettings, Explorer
 from trainers.store.store import RunStore
 
 START = "import math\n\n\ndef f(x):\n    a = 1\n    b = 2\n    return a * x + b\n"
-SPEC = TaskSpec("Toy-v0", "f", "def f(x):", "import math\n", "Make f large.", {"named": START}, -10.0)
+
+
+class Toy(ProgramTask):
+    """Make f large."""
+
+    start = START
+    floor = -9.0
+
+
+SPEC = Toy()
 SETTINGS = ExplorationSettings(islands=3, samples=4, groups=2)
 ROUNDS = 6
 

@@ -99,7 +99,7 @@ def test_a_table_of_a_thousand_arms_wins_its_task_and_no_other_and_is_seen(secre
 
 def test_a_program_cannot_choose_the_tasks_it_is_confirmed_on(tmp_path):
     """One that fails wherever it does not know the task has the worst score there, and is seen."""
-    known = make_task(ENV, seed=0, **SIZE).instances().contexts[0, :, 0, 0].tolist()
+    known = make_task(ENV, seed=0, **SIZE).drawn().contexts[0, :, 0, 0].tolist()
     picky = KALMAN.replace(
         "    d = context.shape[1]\n",
         f"    if t == 0 and context[0, 0] not in {known}:\n"
@@ -119,7 +119,7 @@ def test_an_error_text_carries_the_task_out_and_no_other_task():
             evaluator.evaluate(spy, make_task(ENV, seed=0, split=split, **SIZE)).detail
             for split in ("train", "held_out")
         ]
-    first = make_task(ENV, seed=0, **SIZE).instances().contexts[0, 0, 0, 0]
+    first = make_task(ENV, seed=0, **SIZE).drawn().contexts[0, 0, 0, 0]
     assert str(first) in texts[0]
     assert str(first) not in texts[1]
 

@@ -18,10 +18,10 @@ def test_without_drift_there_is_one_task():
 
 def test_drift_lays_its_keywords_on_the_environments_in_turn():
     schedule = TaskSchedule(RunConfig(env_args={"replicas": 2}, drift=DRIFT))
-    assert [schedule.task(block).params.dimension for block in (1, 2, 3, 4)] == [5, 8, 8, 5]
-    assert {schedule.task(block).params.replicas for block in (1, 2, 3)} == {2}
+    assert [schedule.task(block).dimension for block in (1, 2, 3, 4)] == [5, 8, 8, 5]
+    assert {schedule.task(block).replicas for block in (1, 2, 3)} == {2}
     assert [schedule.changes(block) for block in (1, 2, 3, 4)] == [False, True, True, True]
-    assert schedule.held_out(2, 7).params.dimension == 8
+    assert schedule.held_out(2, 7).dimension == 8
     assert schedule.held_out(2, 7).split == "held_out"
 
 

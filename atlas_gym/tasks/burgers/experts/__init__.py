@@ -6,8 +6,7 @@ the default parameters.
 
 from collections.abc import Mapping
 
-from atlas_gym.tasks.experts import load_experts
-from atlas_gym.tasks.problem import Expert
+from atlas_gym.tasks.experts import Expert, load_experts
 
 NAMES = (
     "from_scratch",

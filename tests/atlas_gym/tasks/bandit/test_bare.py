@@ -7,10 +7,9 @@ from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.intervals import improvement_interval
 from atlas_gym.tasks.bandit.bare import play_bare
 from atlas_gym.tasks.bandit.experts import NAMES, experts
-from atlas_gym.tasks.bandit.params import BanditParams
 from atlas_gym.tasks.bandit.task import BanditTask
 
-SHORT = BanditTask(BanditParams.from_keywords(horizon=150, replicas=3), seed=8)
+SHORT = BanditTask.from_keywords(horizon=150, replicas=3).at(8)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +49,7 @@ LEVELS = {
 
 @pytest.fixture(scope="module")
 def scores():
-    tasks = [BanditTask(BanditParams(), seed, "held_out") for seed in range(3)]
+    tasks = [BanditTask().at(seed, "held_out") for seed in range(3)]
     return {name: [play_bare(experts()[name].program, task) for task in tasks] for name in LEVELS}
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from atlas_gym.tasks.bandit.instances import DISPLACEMENT_LAG, draw_instances
-from atlas_gym.tasks.bandit.params import BanditParams
+from atlas_gym.tasks.bandit.task import BanditTask
 
-PARAMS = BanditParams.from_keywords(horizon=200, replicas=3, arms=4, dimension=6)
+PARAMS = BanditTask.from_keywords(horizon=200, replicas=3, arms=4, dimension=6)
 
 
 def test_the_same_seed_gives_the_same_hidden_state():
@@ -34,7 +34,7 @@ def test_the_constants_do_not_change_the_draws():
     louder = draw_instances(replace(PARAMS, noise=0.4), 5, "train")
     np.testing.assert_array_equal(base.theta, louder.theta)
     np.testing.assert_allclose(louder.rewards - louder.means, 2 * (base.rewards - base.means), atol=1e-12)
-    shorter = BanditParams.from_keywords(horizon=20, replicas=1, arms=4, dimension=6)
+    shorter = BanditTask.from_keywords(horizon=20, replicas=1, arms=4, dimension=6)
     np.testing.assert_array_equal(draw_instances(shorter, 5, "train").contexts[:, 0], base.contexts[:20, 0])
 
 

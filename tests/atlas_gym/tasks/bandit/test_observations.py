@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from atlas_gym import observe_task
+from atlas_gym import make_task
 from atlas_gym.tasks.bandit.observations import prediction_error
 
 
@@ -39,7 +39,7 @@ def test_a_prediction_is_ridge_regression():
 
 
 def test_the_lines_are_the_same_every_time_and_name_no_hidden_constant():
-    lines = observe_task("ATLAS-Bandit-v0", seed=3, horizon=300)
-    assert lines == observe_task("ATLAS-Bandit-v0", seed=3, horizon=300)
-    assert lines != observe_task("ATLAS-Bandit-v0", seed=4, horizon=300)
-    assert observe_task("ATLAS-Burgers-v0", seed=3) == ()
+    lines = make_task("ATLAS-Bandit-v0", seed=3, horizon=300).observations()
+    assert lines == make_task("ATLAS-Bandit-v0", seed=3, horizon=300).observations()
+    assert lines != make_task("ATLAS-Bandit-v0", seed=4, horizon=300).observations()
+    assert make_task("ATLAS-Burgers-v0", seed=3).observations() == ()

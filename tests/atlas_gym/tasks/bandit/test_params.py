@@ -2,7 +2,8 @@ import dataclasses
 
 import pytest
 
-from atlas_gym.tasks.bandit.params import PRESETS, BanditParams
+from atlas_gym.tasks.bandit.params import BanditParams
+from atlas_gym.tasks.bandit.task import BanditTask
 
 
 @pytest.mark.parametrize(
@@ -34,19 +35,19 @@ def test_defaults_move_theta_by_a_fifth_per_step():
 
 
 def test_another_horizon_alone_keeps_the_speed_of_the_drift():
-    shorter = BanditParams.from_keywords(horizon=100)
+    shorter = BanditTask.from_keywords(horizon=100)
     assert shorter.variation_budget == pytest.approx(20.0)
-    assert shorter.variation_per_step == pytest.approx(PRESETS["default"].variation_per_step)
-    assert BanditParams.from_keywords(horizon=100, variation_budget=7.0).variation_budget == 7.0
+    assert shorter.variation_per_step == pytest.approx(BanditParams().variation_per_step)
+    assert BanditTask.from_keywords(horizon=100, variation_budget=7.0).variation_budget == 7.0
 
 
 def test_constants_override_a_preset():
-    params = BanditParams.from_keywords("paper", arms=7)
-    assert params == dataclasses.replace(PRESETS["paper"], arms=7)
+    params = BanditTask.from_keywords(preset="paper", arms=7)
+    assert params == dataclasses.replace(BanditTask.from_keywords(preset="paper"), arms=7)
 
 
 def test_unknown_names_are_refused_with_the_known_ones():
     with pytest.raises(ValueError, match="no preset 'papr'; there are default, paper"):
-        BanditParams.from_keywords("papr")
+        BanditTask.from_keywords(preset="papr")
     with pytest.raises(TypeError, match="no constant horizn; there are arms"):
-        BanditParams.from_keywords(horizn=3)
+        BanditTask.from_keywords(horizn=3)

@@ -6,7 +6,7 @@ import pytest
 from atlas_gym.program_text import program_key, syntax_error
 from atlas_gym.tasks.bandit.experts import NAMES, experts
 from atlas_gym.tasks.bandit.history import HistoryBook
-from atlas_gym.tasks.bandit.problem import STARTS, BanditProblem
+from atlas_gym.tasks.bandit.task import STARTS, BanditTask
 
 K, D, ROUNDS = 4, 3, 90
 
@@ -186,7 +186,7 @@ def test_every_program_is_a_candidate_with_a_title():
 
 
 def test_starts_are_the_files_without_their_docstrings():
-    spec = BanditProblem().spec
+    spec = BanditTask()
     assert set(spec.starts) == {"named", "inlined", "scratch"}
     for start, program in spec.starts.items():
         assert program.startswith(spec.preamble)

@@ -9,7 +9,7 @@ from atlas_gym.evaluation import Evaluation
 from atlas_gym.evaluation.result import Status
 from atlas_gym.tasks.bandit.rendering import draw_text
 
-GOOD = atlas_gym.task_spec("ATLAS-Bandit-v0").starts["named"]
+GOOD = atlas_gym.make_task("ATLAS-Bandit-v0").starts["named"]
 BROKEN = "def policy(context, history, t):\n    return theta\n"
 
 
@@ -43,7 +43,7 @@ def test_a_block_is_regret_per_step_as_a_share_of_uniform_play(share, block):
 
 @pytest.mark.usefixtures("any_secret")
 def test_a_program_without_learning_has_higher_blocks_than_a_good_one():
-    starts = atlas_gym.task_spec("ATLAS-Bandit-v0").starts
+    starts = atlas_gym.make_task("ATLAS-Bandit-v0").starts
     rows = [drawn("ansi", starts[name]).split("|")[1] for name in ("scratch", "named")]
     heights = [np.mean([" ▁▂▃▄▅▆▇█".index(block) for block in row]) for row in rows]
     assert heights[0] > heights[1] + 1

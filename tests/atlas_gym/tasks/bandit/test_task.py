@@ -6,8 +6,7 @@ from atlas_gym.tasks.bandit.driver import HEADER, LOADED
 from atlas_gym.tasks.bandit.params import BanditParams
 from atlas_gym.tasks.bandit.task import WORST_GAUSSIAN, BanditTask, score_of
 
-PARAMS = BanditParams.from_keywords(horizon=40, replicas=3, arms=4, dimension=3)
-TASK = BanditTask(PARAMS, seed=2)
+TASK = BanditTask.from_keywords(horizon=40, replicas=3, arms=4, dimension=3).at(2)
 
 
 class FakeWorker:
@@ -32,7 +31,7 @@ def judge_constant(arm):
 
 
 def test_the_score_is_the_mean_expected_regret_of_what_was_chosen():
-    instances = TASK.instances()
+    instances = TASK.drawn()
     answers = np.random.default_rng(0).integers(4, size=(40, 3))
     judgement = TASK.judge(FakeWorker(lambda t: answers[t].tolist()))
     regrets = []
@@ -45,7 +44,7 @@ def test_the_score_is_the_mean_expected_regret_of_what_was_chosen():
 
 
 def test_the_worker_gets_this_step_and_the_rewards_of_its_last_choices_and_no_more():
-    instances = TASK.instances()
+    instances = TASK.drawn()
     worker = FakeWorker(lambda t: [t % 4, 0, 1])
     TASK.judge(worker)
     assert worker.header == (3, 4, 3, 40, TASK.program_seed)
@@ -63,7 +62,7 @@ def test_normalized_score_is_0_at_uniform_play():
 
 
 def test_normalized_score_is_1_under_full_information():
-    instances = TASK.instances()
+    instances = TASK.drawn()
     told = np.einsum("trkd,trd->trk", instances.contexts[1:], instances.theta[:-1]).argmax(-1)
     informed = np.concatenate([[[0, 0, 0]], told])
     scores = []
@@ -99,7 +98,7 @@ def test_unbounded_regret_is_cut_off():
 
 
 def test_the_diagnosis_tells_where_regret_was_lost():
-    instances = TASK.instances()
+    instances = TASK.drawn()
     best, worst = instances.means.argmax(-1), instances.means.argmin(-1)
     late = TASK.judge(FakeWorker(lambda t: (best if t < 30 else worst)[t].tolist())).diagnosis
     lost = instances.regret.max(-1)[30:].mean()
@@ -116,5 +115,5 @@ def test_the_diagnosis_tells_where_regret_was_lost():
     ],
 )
 def test_the_diagnosis_describes_the_drift(constants, sentence):
-    task = BanditTask(BanditParams.from_keywords(horizon=40, replicas=1, **constants), seed=0)
+    task = BanditTask.from_keywords(horizon=40, replicas=1, **constants)
     assert sentence in task.judge(FakeWorker(lambda t: [0])).diagnosis

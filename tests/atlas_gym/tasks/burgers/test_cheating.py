@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.task import BurgersTask
 from tests.atlas_gym.tasks.burgers.strategies import PLAIN, program
 
-TASK = BurgersTask(BurgersParams(steps=300, replicas=1, n_residual=300, n_initial=50, n_boundary=50), seed=0)
+TASK = BurgersTask(steps=300, replicas=1, n_residual=300, n_initial=50, n_boundary=50)
 SQUARES = "torch.mean(residuals**2) + torch.mean(ic_err**2) + torch.mean(bc_err**2)"
 IDLE = {
     "a constant": "return 0.0 * residuals.mean()",
@@ -50,7 +49,7 @@ def test_dressed_up_losses_gain_nothing_under_the_default(evaluator, honest, bod
 @pytest.mark.parametrize("value", ["float('nan')", "float('inf')", "-float('inf')"])
 @pytest.mark.parametrize("metric", ["relative_l2", "residual", "nvl"])
 def test_a_loss_that_is_not_finite_wins_under_no_metric(evaluator, value, metric):
-    task = replace(TASK, params=replace(TASK.params, metric=metric, steps=3))
+    task = replace(TASK, metric=metric, steps=3)
     evaluation = evaluator.evaluate(program(f"return residuals.mean() + {value}"), task)
     assert (evaluation.status, evaluation.score) == ("error", None)
 

@@ -7,21 +7,18 @@ import numpy as np
 import pytest
 
 import atlas_gym  # noqa: F401 - registers the environments
-from atlas_gym.cli.main import gallery
+from atlas_gym.cli import gallery
 from atlas_gym.evaluation import Evaluation, Limits, Status
 from atlas_gym.tasks.burgers import experts
 from atlas_gym.tasks.burgers.in_process import judge_in_process
 from atlas_gym.tasks.burgers.params import BurgersParams
-from atlas_gym.tasks.burgers.problem import BurgersProblem
 from atlas_gym.tasks.burgers.reference import GRID_T, GRID_X, reference
 from atlas_gym.tasks.burgers.task import BurgersTask
 from atlas_gym.wrappers.program_choice import ProgramChoice
 
 CONTROL = experts.controls()["knows_the_answer"].program
 PATIENT = Limits(wall_s=600.0, cpu_s=120.0, memory_mb=1024)
-SHORT = BurgersTask(
-    BurgersParams(steps=64, replicas=1, n_residual=100, n_initial=20, n_boundary=20), seed=1, limits=PATIENT
-)
+SHORT = BurgersTask(steps=64, replicas=1, n_residual=100, n_initial=20, n_boundary=20, seed=1, limits=PATIENT)
 
 
 @pytest.fixture
@@ -66,7 +63,7 @@ def test_its_loss_has_the_gradient_of_the_supervised_one(namespace):
 @pytest.mark.slow
 def test_it_beats_the_plain_loss(evaluator):
     """If this fails, the control has become worse or the door is closed: docs/burgers.md says it is open."""
-    task = replace(SHORT, params=BurgersParams())
+    task = replace(SHORT, **vars(BurgersParams()))
     expert = evaluator.evaluate(experts.experts()["weighted"].program, task)
     control = evaluator.evaluate(CONTROL, task)
     assert control.ok, control.detail
@@ -77,7 +74,7 @@ def test_learners_are_not_shown_it():
     env = gym.make("ATLAS-Burgers-v0", steps=2, replicas=1)
     assert CONTROL not in env.action_space.pool
     assert "knows_the_answer" not in ProgramChoice(env).names
-    assert CONTROL not in BurgersProblem().spec.starts.values()
+    assert CONTROL not in BurgersTask().starts.values()
     env.close()
 
 

@@ -7,12 +7,10 @@ import pytest
 import torch
 
 from atlas_gym.tasks.burgers import experts
-from atlas_gym.tasks.burgers.params import BurgersParams
-from atlas_gym.tasks.burgers.problem import BurgersProblem
 from atlas_gym.tasks.burgers.task import BurgersTask
 
 EXPERTS = experts.experts()
-SHORT = BurgersTask(BurgersParams(steps=30, replicas=2, n_residual=200), seed=1)
+SHORT = BurgersTask(steps=30, replicas=2, n_residual=200, seed=1)
 
 
 def load(name):
@@ -52,7 +50,7 @@ def test_every_program_is_a_candidate_that_runs(evaluator, name):
 
 
 def test_the_starts_are_the_plain_loss_and_one_that_learns_nothing(evaluator):
-    starts = BurgersProblem().spec.starts
+    starts = BurgersTask().starts
     named, inlined, scratch = (evaluator.evaluate(starts[k], SHORT) for k in ("named", "inlined", "scratch"))
     assert named.score == pytest.approx(inlined.score, rel=1e-9)
     assert scratch.score < named.score
@@ -127,7 +125,7 @@ def test_huber_does_not_depend_on_the_scale_of_the_residuals():
 @pytest.mark.slow
 def test_a_hand_written_strategy_beats_the_plain_loss_by_40_percent(evaluator):
     """Nine trainings each, with the margin beyond the 95 % interval of the paired difference."""
-    task = BurgersTask(BurgersParams(replicas=9), seed=0)
+    task = BurgersTask(replicas=9)
     plain, best = (
         -evaluator.evaluate(EXPERTS[name].program, task).traces["replica_scores"]
         for name in ("weighted", "growing_robust")

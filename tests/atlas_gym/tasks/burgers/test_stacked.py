@@ -16,7 +16,7 @@ from atlas_gym.tasks.burgers.torch_step import StackedStep
 from tests.atlas_gym.tasks.burgers.strategies import PLAIN, plain, program, uneven
 
 PARAMS = BurgersParams(steps=25, replicas=2, n_residual=60, n_initial=10, n_boundary=11, backend="torch")
-TASK = BurgersTask(PARAMS, seed=5)
+TASK = BurgersTask(**vars(PARAMS), seed=5)
 
 
 @pytest.fixture
@@ -73,8 +73,7 @@ def test_a_candidate_that_fails_leaves_the_others_alone(beginnings):
 
 def test_an_evaluation_is_the_same_on_either_backend(evaluator):
     judgements = [
-        judge_in_process(program(PLAIN), replace(TASK, params=replace(PARAMS, backend=backend)))
-        for backend in ("torch", "auto")
+        judge_in_process(program(PLAIN), replace(TASK, backend=backend)) for backend in ("torch", "auto")
     ]
     assert judgements[0].score == pytest.approx(judgements[1].score, rel=1e-8)
     confined = evaluator.evaluate(program(PLAIN), TASK)

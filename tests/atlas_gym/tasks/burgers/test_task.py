@@ -15,7 +15,7 @@ from atlas_gym.tasks.burgers.task import BurgersTask
 from tests.atlas_gym.tasks.burgers.strategies import PLAIN, program
 
 SHORT = BurgersParams(steps=25, replicas=2, n_residual=120, n_initial=20, n_boundary=21)
-TASK = BurgersTask(SHORT, seed=5)
+TASK = BurgersTask(**vars(SHORT), seed=5)
 STATEFUL = program(
     "calls.append(extras['epoch'])\n"
     "assert calls in (list(range(len(calls))), [*range(25), 24])\n"
@@ -58,7 +58,7 @@ def test_programs_are_compared_on_common_random_numbers():
 
 
 def test_training_lowers_the_error(evaluator):
-    longer = replace(TASK, params=replace(SHORT, steps=200))
+    longer = replace(TASK, steps=200)
     brief, trained = (evaluator.evaluate(program(PLAIN), task) for task in (TASK, longer))
     assert trained.metrics["relative_l2"] < brief.metrics["relative_l2"] < 1.2
     assert trained.metrics["residual"] < brief.metrics["residual"]
@@ -66,7 +66,7 @@ def test_training_lowers_the_error(evaluator):
 
 
 def test_the_torch_backend_gives_the_same_score(evaluator):
-    in_torch = replace(TASK, params=replace(SHORT, backend="torch"))
+    in_torch = replace(TASK, backend="torch")
     expected = evaluator.evaluate(program(PLAIN), TASK)
     found = evaluator.evaluate(program(PLAIN), in_torch)
     assert found.metrics == pytest.approx(expected.metrics, rel=1e-9)

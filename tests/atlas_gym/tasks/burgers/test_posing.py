@@ -7,12 +7,11 @@ from gymnasium.error import DependencyNotInstalled
 
 import atlas_gym
 from atlas_gym.evaluation import Limits
-from atlas_gym.tasks.burgers.problem import BurgersProblem
-from atlas_gym.tasks.burgers.task import DEFAULT_LIMITS
+from atlas_gym.tasks.burgers.task import DEFAULT_LIMITS, BurgersTask
 
 
 def test_description_and_signature_name_what_programs_get():
-    spec = atlas_gym.task_spec("ATLAS-Burgers-v0")
+    spec = atlas_gym.make_task("ATLAS-Burgers-v0")
     assert spec.signature in spec.description
     for name in ("epoch", "n_epochs", "x", "t", "nu", "u", "u_x"):
         assert f'"{name}"' in spec.description
@@ -21,27 +20,27 @@ def test_description_and_signature_name_what_programs_get():
 
 
 def test_the_description_follows_the_constants():
-    description = BurgersProblem.from_keywords(
+    description = BurgersTask.from_keywords(
         preset="constant", nu1=0.05, steps=77, metric="residual"
-    ).spec.description
+    ).description
     assert "The viscosity ν is 0.05." in description
     assert "77" in description
     assert "held-out points" in description
-    assert "geometrically, so that a shock forms" in BurgersProblem().spec.description
+    assert "geometrically, so that a shock forms" in BurgersTask().description
 
 
 def test_constants_reach_the_task():
     task = atlas_gym.make_task(
         "ATLAS-Burgers-v0", seed=3, split="held_out", steps=9, limits=Limits(wall_s=1.0)
     )
-    assert (task.seed, task.split, task.params.steps, task.limits.wall_s) == (3, "held_out", 9, 1.0)
-    assert BurgersProblem().task(0, "train").limits == DEFAULT_LIMITS
+    assert (task.seed, task.split, task.steps, task.limits.wall_s) == (3, "held_out", 9, 1.0)
+    assert BurgersTask().at(0).limits == DEFAULT_LIMITS
 
 
 def test_the_short_task_is_several_times_cheaper_on_the_same_seed():
-    problem = BurgersProblem()
-    full, short = problem.task(3, "train"), problem.short_task(3, "train")
-    work = [task.params.steps * task.params.replicas for task in (full, short)]
+    full = BurgersTask().at(3)
+    short = full.shortened()
+    work = [task.steps * task.replicas for task in (full, short)]
     assert work[0] >= 5 * work[1]
     assert (short.seed, short.split) == (full.seed, full.split)
     assert (short.training(0).theta == full.training(0).theta).all()
@@ -50,20 +49,20 @@ def test_the_short_task_is_several_times_cheaper_on_the_same_seed():
 @pytest.mark.parametrize(("seed", "split"), [(-1, "train"), (0, "test")])
 def test_other_seeds_and_splits_are_refused(seed, split):
     with pytest.raises(ValueError, match=r"seed|split"):
-        BurgersProblem().task(seed, split)
+        BurgersTask().at(seed, split)
 
 
 def test_without_torch_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("atlas_gym.tasks.burgers.problem.find_spec", lambda name: None)
+    monkeypatch.setattr("atlas_gym.tasks.burgers.task.find_spec", lambda name: None)
     with pytest.raises(DependencyNotInstalled, match=r'pip install "atlas-gym\[burgers\]"'):
         atlas_gym.make_task("ATLAS-Burgers-v0", seed=0)
-    assert "Burgers" in atlas_gym.task_spec("ATLAS-Burgers-v0").description
+    assert "Burgers" in BurgersTask().description
 
 
 def test_posing_the_task_does_not_import_torch():
     code = (
         "import atlas_gym, sys; atlas_gym.make_task('ATLAS-Burgers-v0', seed=0);"
-        "import atlas_gym.tasks.burgers.env, atlas_gym.tasks.burgers.compiled; print('torch' in sys.modules)"
+        "import atlas_gym.tasks.burgers.compiled; print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -1,0 +1,207 @@
+"""`python -m atlas_gym check TASK`: is a task fit for use? It needs no model.
+
+Do its programs score, are its seeds reproducible, does nonsense fail on it, how many evaluations a second does it
+give, is there room above the start, and what could be edited in it?
+"""
+
+import argparse
+import ast
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import mean
+from typing import Any, Literal
+
+from atlas_gym.cli.nonsense import nonsense
+from atlas_gym.evaluation import ConfinedEvaluator, Evaluation, Evaluator
+from atlas_gym.evaluation.hidden_streams import hidden_stream
+from atlas_gym.tasks.constants import constants_from
+from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.tasks.registry import make_task
+
+_NONSENSE_WALL_S = 2.0
+"""Nonsense that never ends is waited for this long."""
+_ROOM = 0.02
+"""Share of the way from start to perfect that an expert should have found."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found."""
+
+    check: str
+    """What was looked at."""
+    verdict: Literal["ok", "note", "wrong"]
+    """`wrong` is a mistake; a `note` may be meant so."""
+    text: str
+    """What was found, and what to do about it."""
+
+
+def add_check(commands: Any) -> None:
+    """Add the command to those of `python -m atlas_gym`."""
+    parser = commands.add_parser("check", help="say whether a task of your own is fit for use")
+    parser.add_argument("task", help="an id that `list` shows, module:Class or ./file.py")
+    parser.add_argument(
+        "--seeds", type=int, default=4, help="tasks that the programs are tried on (default 4)"
+    )
+    parser.add_argument("--set", nargs="*", default=(), metavar="NAME=VALUE", help="constants")
+    parser.set_defaults(command=_check)
+
+
+def _check(options: argparse.Namespace) -> int:
+    task = make_task(options.task, **constants_from(options.set))
+    print(f"{task.env_id}  {task.signature}")
+    wrong = 0
+    with ConfinedEvaluator() as evaluator:
+        for finding in findings(task, evaluator, options.seeds):
+            print(f"{finding.verdict:<6}{finding.check:<11}{finding.text}", flush=True)
+            wrong += finding.verdict == "wrong"
+    return 1 if wrong else 0
+
+
+def findings(task: ProgramTask, evaluator: Evaluator, seeds: int = 4) -> Iterator[Finding]:
+    """Check a task, one thing after the other.
+
+    Args:
+        task: With the constants that it is to be checked with.
+        evaluator: What its programs are run by.
+        seeds: How many training tasks programs are tried on (≥ 1).
+    """
+    yield _words(task)
+    yield from _seeds(task)
+    results = {}
+    for name, expert in task.programs.items():
+        results[name] = [evaluator.evaluate(expert.program, task.at(seed)) for seed in range(max(1, seeds))]
+        yield _program(name, results[name])
+    start = results[task.initial]
+    if all(evaluation.ok for evaluation in start):
+        yield _repeated(task, start[0], evaluator)
+        yield from _nonsense(task, _score(start), evaluator)
+        yield _speed(task, start)
+        yield _head_room(task, {name: _score(e) for name, e in results.items() if all(x.ok for x in e)})
+    yield _edit_sites(task)
+
+
+def _words(task: ProgramTask) -> Finding:
+    arguments = [
+        argument.arg
+        for argument in ast.walk(ast.parse(f"{task.signature} ..."))
+        if isinstance(argument, ast.arg)
+    ]
+    missing = [name for name in arguments if name not in task.description.replace(task.signature, "")]
+    if missing:
+        return Finding("words", "note", f"the docstring does not say what {', '.join(missing)} is")
+    return Finding("words", "ok", f"{len(task.description)} characters of description")
+
+
+def _seeds(task: ProgramTask) -> Iterator[Finding]:
+    if type(task).judge is not ProgramTask.judge:
+        return  # it draws what is hidden in a way of its own
+    draws = [_drawn(task, *where) for where in ((0, "train"), (0, "train"), (1, "train"), (0, "held_out"))]
+    if draws[0] != draws[1]:
+        yield Finding("seeds", "wrong", "a seed gives other instances every time: draw them from `rng` alone")
+    elif draws[0] in (draws[2], draws[3]):
+        yield Finding("seeds", "note", "all seeds give the same instances: a held-out score confirms nothing")
+    else:
+        yield Finding("seeds", "ok", "a seed gives the same instances again, another seed or split others")
+
+
+def _drawn(task: ProgramTask, seed: int, split: str) -> bytes:
+    rng = hidden_stream("check", task.env_id, split, seed)
+    return pickle.dumps(list(task.at(seed, split).instances(rng)))
+
+
+def _program(name: str, evaluations: Sequence[Evaluation]) -> Finding:
+    failed = next((e for e in evaluations if not e.ok), None)
+    if failed is not None:
+        return Finding(name, "wrong", f"{failed.status}: {failed.detail}")
+    score = _score(evaluations)
+    if score > _ROOM:
+        return Finding(name, "note", f"score {score:.4f}, above 0, which is to be perfect")
+    return Finding(name, "ok", f"score {score:.4f}, normalized {_mean(evaluations, 'normalized_score'):.3f}")
+
+
+def _repeated(task: ProgramTask, first: Evaluation, evaluator: Evaluator) -> Finding:
+    again = evaluator.evaluate(task.programs[task.initial].program, task.at(0))
+    if again.score != first.score:
+        return Finding(
+            "repeated", "wrong", f"the start scored {first.score}, then {again.score} on the same seed"
+        )
+    return Finding("repeated", "ok", "the start scores the same again")
+
+
+def _nonsense(task: ProgramTask, start: float, evaluator: Evaluator) -> Iterator[Finding]:
+    """Nonsense must fail, or at least not win."""
+    limits = replace(task.limits, wall_s=min(task.limits.wall_s, _NONSENSE_WALL_S))
+    quick, accepted, tried = replace(task.at(0), limits=limits), [], 0
+    for name, program in nonsense(task.function).items():
+        evaluation = evaluator.evaluate(program, quick)
+        tried += 1
+        if evaluation.score is not None and evaluation.score > start:
+            yield Finding("nonsense", "wrong", f"{name} scores {evaluation.score:.4f}, more than the start")
+        elif evaluation.ok:
+            accepted.append(name)
+    if accepted:
+        yield Finding(
+            "nonsense", "note", f"taken for answers: {', '.join(accepted)}; check answers before using them"
+        )
+    else:
+        yield Finding("nonsense", "ok", f"{tried} programs that answer nonsense or do harm fail")
+
+
+def _speed(task: ProgramTask, evaluations: Sequence[Evaluation]) -> Finding:
+    wall_s = mean(e.wall_s for e in evaluations)
+    text = f"{1 / wall_s:.1f} evaluations of the start a second on one core, {wall_s:.3f} s each"
+    if wall_s > task.limits.wall_s / 2:
+        return Finding("speed", "note", f"{text}: more than half of the limit of {task.limits.wall_s:g} s")
+    return Finding("speed", "ok", text)
+
+
+def _head_room(task: ProgramTask, scores: dict[str, float]) -> Finding:
+    start, (best, score) = scores[task.initial], max(scores.items(), key=lambda item: item[1])
+    text = f"floor {task.floor:g}, start {start:.4f}, best {score:.4f} ({best}), perfect 0"
+    if start <= task.floor:
+        return Finding(
+            "head-room", "note", f"{text}: the start is worth no more than nothing, so nothing shows the way"
+        )
+    if len(scores) == 1:
+        return Finding(
+            "head-room", "note", f"{text}: without an expert nobody knows whether better is possible"
+        )
+    if score - start < -_ROOM * start:
+        return Finding("head-room", "note", f"{text}: no expert is much better than the start")
+    return Finding("head-room", "ok", text)
+
+
+def _edit_sites(task: ProgramTask) -> Finding:
+    """Small models improve a program mostly by its constants, where each has a line of its own."""
+    tree = ast.parse(task.starts["named"])
+    found = {
+        node.targets[0].id: node.value.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Constant)
+        and type(node.value.value) in (int, float)
+    }
+    lines = sum(
+        isinstance(node, ast.stmt) and not isinstance(node, ast.FunctionDef) for node in ast.walk(tree)
+    )
+    text = f"{lines} lines, {len(found)} constants on lines of their own: {', '.join(found) or 'none'}"
+    if zero := [name for name, value in found.items() if value == 0]:
+        return Finding(
+            "edit sites", "note", f"{text}; {', '.join(zero)} at 0 switches something off: begin elsewhere"
+        )
+    if not found:
+        return Finding(
+            "edit sites", "note", f"{text}; give the start's constants names, for small models to edit"
+        )
+    return Finding("edit sites", "ok", text)
+
+
+def _score(evaluations: Sequence[Evaluation]) -> float:
+    return mean(e.score for e in evaluations if e.score is not None)
+
+
+def _mean(evaluations: Sequence[Evaluation], metric: str) -> float:
+    return mean(e.metrics[metric] for e in evaluations)

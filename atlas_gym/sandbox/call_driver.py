@@ -1,0 +1,76 @@
+"""The candidate's side of a task of calls: runs the program as often as asked, calls it as asked.
+
+A request is a head (what to do, with which run of the program, how many bytes follow) and a value; a reply is a
+head and a value. Nothing here is trusted: a program that replaces any of it can send other answers, which are just
+answers. What is checked here gives an honest mistake a useful message.
+"""
+
+import random
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from atlas_gym.sandbox.codec import decode, encode
+
+REQUEST = struct.Struct("<BxxxIQ")
+"""Trusted side → worker: operation, run of the program, length of the value that follows. As long as keeps the value
+aligned, as is `REPLY`."""
+REPLY = struct.Struct("<BxxxI")
+"""Worker → trusted side: the tag of an answer, length of the value that follows."""
+RESTART, LOAD, KEEP, CALL, CALL_MANY = range(5)
+"""Forget everything and run the program afresh; run it once more beside its other runs (for both, the value seeds
+its random generators); hold a value for later calls; call it with the value as arguments; make many calls, the value
+a list of runs and a list of their arguments."""
+
+_ANSWER = 0
+_UNCHANGING = (float, int, bool, str, type(None))
+
+
+class Served:
+    """The runs of one program, and what is kept for them."""
+
+    def __init__(self, load: Callable[[], Callable[..., Any]]) -> None:
+        self._load = load
+        self._runs: dict[int, Callable[..., Any]] = {}
+        self._kept: list[Any] = []
+
+    def reply(self, request: bytearray) -> bytearray:
+        """The reply to one request; whatever the program raises passes through."""
+        operation, run, _ = REQUEST.unpack_from(request)
+        answer: Any = None
+        if operation == CALL:
+            answer = self._runs[run](*decode(request, REQUEST.size, self._kept))
+        elif operation == CALL_MANY:
+            runs, many = decode(request, REQUEST.size, self._kept)
+            answer = [_as_of_now(self._runs[k](*arguments)) for k, arguments in zip(runs, many, strict=True)]
+        elif operation == KEEP:
+            self._kept.append(decode(bytes(request), REQUEST.size))  # arrays read from bytes are read-only
+        else:
+            self._start(operation, run, decode(request, REQUEST.size))
+        message = encode(answer, REPLY.size)
+        REPLY.pack_into(message, 0, _ANSWER, len(message) - REPLY.size)
+        return message
+
+    def _start(self, operation: int, run: int, seed: int) -> None:
+        if operation == RESTART:
+            self._runs.clear()
+            self._kept.clear()
+        random.seed(seed)
+        np.random.seed(seed)
+        self._runs[run] = self._load()
+
+
+def _as_of_now(answer: Any) -> Any:
+    """A copy, if the next call could change the answer."""
+    if type(answer) in _UNCHANGING:
+        return answer
+    return answer.copy() if type(answer) is np.ndarray else decode(encode(answer))
+
+
+def serve(load: Callable[[], Callable[..., Any]], pipe: Any) -> None:
+    """Answer requests until the trusted side hangs up, which ends the process."""
+    served = Served(load)
+    while True:
+        pipe.send_raw(served.reply(pipe.receive_request(REQUEST)))

@@ -1,0 +1,87 @@
+"""Programs as a task's author gives them, and the text, name and signature that are read off them."""
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from atlas_gym.tasks.experts import Expert
+
+GivenProgram: TypeAlias = str | Callable[..., Any] | Expert
+"""A program as a text, a function, or read already."""
+GivenStart: TypeAlias = GivenProgram | Mapping[str, GivenProgram]
+GivenExperts: TypeAlias = Mapping[str, GivenProgram] | Sequence[Callable[..., Any]]
+
+
+def starts_of(given: GivenStart, function: str) -> dict[str, Expert]:
+    """The programs to start from by name; `named` is the only or the usual one."""
+    starts = dict(given) if isinstance(given, Mapping) else {"named": given}
+    if not starts:
+        raise ValueError("start is empty; give at least one program to start from")
+    if "named" not in starts:
+        raise ValueError(f"start has {', '.join(starts)}; call the usual one `named`")
+    return {name: as_expert(program, name, function) for name, program in starts.items()}
+
+
+def experts_of(given: GivenExperts, function: str) -> dict[str, Expert]:
+    """The expert programs by name; a function's name is its own."""
+    experts = given if isinstance(given, Mapping) else {program.__name__: program for program in given}
+    return {name: as_expert(program, name, function) for name, program in experts.items()}
+
+
+def as_expert(program: GivenProgram, name: str, function: str = "") -> Expert:
+    """A program under its name, its title the first line of its docstring."""
+    if isinstance(program, Expert):
+        return replace(program, name=name)
+    text = program.lstrip("\n") if isinstance(program, str) else _source(program, function)
+    return Expert(name, _title(text) or name.replace("_", " "), text)
+
+
+def entry_of(program: str, function: str = "") -> tuple[str, str]:
+    """Name and first line of the function that a program is called by: this one, or the last one it defines.
+
+    Raises ValueError if the text does not parse or defines no such function.
+    """
+    try:
+        tree = ast.parse(program)
+    except SyntaxError as error:
+        raise ValueError(f"the start does not parse: line {error.lineno}: {error.msg}") from None
+    defined = [n for n in tree.body if isinstance(n, ast.FunctionDef) and function in ("", n.name)]
+    if not defined:
+        raise ValueError(f"the start does not define {function or 'a function'}")
+    entry = defined[-1]
+    returns = f" -> {ast.unparse(entry.returns)}" if entry.returns else ""
+    return entry.name, f"def {entry.name}({ast.unparse(entry.args)}){returns}:"
+
+
+def preamble_of(program: str) -> str:
+    """The import lines at a program's top level."""
+    imports = [n for n in ast.parse(program).body if isinstance(n, ast.Import | ast.ImportFrom)]
+    return "".join(f"{ast.unparse(node)}\n" for node in imports)
+
+
+def _source(program: Callable[..., Any], function: str) -> str:
+    """A function's source under the entry function's name, numpy imported before it."""
+    try:
+        source = textwrap.dedent(inspect.getsource(program))
+    except (OSError, TypeError):
+        raise ValueError(
+            f"the source of {program.__name__} cannot be read here; give the program as a text"
+        ) from None
+    if function:
+        source = re.sub(rf"\bdef {program.__name__}\b", f"def {function}", source, count=1)
+    return f"import numpy as np\n\n\n{source}"
+
+
+def _title(program: str) -> str:
+    """The first line of the module's docstring, or of the last function's that has one."""
+    try:
+        tree = ast.parse(program)
+    except SyntaxError:
+        return ""
+    functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
+    docstrings = [ast.get_docstring(tree), *(ast.get_docstring(f) for f in reversed(functions))]
+    return next((text.splitlines()[0].rstrip(".") for text in docstrings if text), "")

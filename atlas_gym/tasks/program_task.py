@@ -1,0 +1,305 @@
+"""A task in one class, from anywhere: what a program is, the hidden data of a seed, and what a program is worth.
+
+    class Halving(atlas_gym.ProgramTask, id="Halving-v0"):
+        "x: a number. Returns half of it. The score is minus the error: higher is better, 0 is perfect."
+
+        start = "def half(x):\\n    return x\\n"
+
+        def instances(self, rng):                              # hidden data of a seed, drawn on the trusted side
+            return rng.random(10)
+
+        def score(self, program, x):                           # `program(x)` runs in the confined worker
+            return -abs(program(x).number() - x / 2)
+
+With nothing else said, `gym.make("my_module:Halving-v0")`, `make_task("my_module:Halving", seed=0)` and
+`python -m atlas_gym evaluate my_module:Halving program.py` work. A task's instances are drawn from a stream that a
+program cannot recompute from the seed (`evaluation.streams`); a seed means the same instances to all programs, and
+the splits `train` and `held_out` share none.
+"""
+
+import copy
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from typing import Any, ClassVar, Self, dataclass_transform
+
+import cloudpickle
+import numpy as np
+
+from atlas_gym.evaluation.channel import Channel
+from atlas_gym.evaluation.hidden_streams import hidden_stream
+from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
+from atlas_gym.tasks.calls import Calls, Program
+from atlas_gym.tasks.constants import annotate_overrides, values_of
+from atlas_gym.tasks.drawing import blocks, figure, to_image
+from atlas_gym.tasks.experts import Expert
+from atlas_gym.tasks.given_programs import (
+    GivenExperts,
+    GivenStart,
+    entry_of,
+    experts_of,
+    preamble_of,
+    starts_of,
+)
+from atlas_gym.tasks.registry import register
+from atlas_gym.tasks.summary import summary
+from atlas_gym.tasks.template import Template
+
+SPLITS = ("train", "held_out")
+"""The families of seeds: to learn on, and to confirm on. They share no random numbers."""
+TRAITS = {
+    "drift": "what is right changes while a program runs, so that old data misleads",
+    "memory": "arguments other than the present situation hold past data, which grows",
+    "regression": "programs fit linear models, so that ridges and their strength matter",
+    "choice": "programs choose among alternatives whose worth they are uncertain of",
+    "loss": "programs return a sum of loss terms, one for each kind of error among the arguments",
+}
+"""Traits that rules for editing programs know of."""
+_SHORT = 0.25
+"""Share of the instances in a cascade's first stage."""
+_FOOTER = """\
+NumPy is available as np. Module-level variables keep their values between the calls on one instance and start
+afresh for each. No files, network or processes."""
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+@dataclass(frozen=True, kw_only=True)
+class ProgramTask:
+    """Base of tasks; see the module's docstring. The docstring of a subclass is the task in words, for prompts.
+
+    Annotated attributes of a subclass are its constants: keywords of `gym.make` and of the command line's `--set`.
+    Class statements take `id`, the name under which Gymnasium is to know the task.
+    """
+
+    env_id: ClassVar[str] = ""
+    """What it is found by: the id of the class statement, or the place of the class."""
+    function: ClassVar[str] = ""
+    """Name of the function that programs define; by default the last one that the start defines."""
+    start: ClassVar[GivenStart | None] = None
+    """A valid program to start from: a function, a text, or several by name, the usual one `named`."""
+    experts: ClassVar[GivenExperts] = ()
+    """Further programs to compare with: functions, or functions and texts by name."""
+    initial: ClassVar[str] = "start"
+    """The program that improvements are counted from: `start`, or an expert that is the same."""
+    controls: ClassVar[Mapping[str, Expert]] = {}
+    """Programs that win by other means than the task is about: rows of the gallery, and nowhere else."""
+    templates: ClassVar[tuple[Template, ...]] = ()
+    """Programs with numbers left open, for learners whose actions are numbers; the default first."""
+    floor: ClassVar[float] = -1.0
+    """What a useless program earns on an instance (< 0); scores below count as this, which is 0 when normalised. A
+    program that fails is worth one less."""
+    metrics: ClassVar[tuple[str, ...]] = ()
+    """Names of further figures that `score` returns in a `Judgement`."""
+    gallery_metrics: ClassVar[tuple[str, ...]] = ("normalized_score",)
+    """The figures that the gallery shows beside the score."""
+    errors: ClassVar[tuple[str, ...]] = ()
+    """Those of the metrics that are errors: never negative, lower is better."""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
+    """Named sets of constants, the default first."""
+    traits: ClassVar[frozenset[str]] = frozenset()
+    """What whoever edits programs may take for granted, some of `TRAITS`."""
+    hints: ClassVar[tuple[str, ...]] = ()
+    """What usually limits a program, a line each, for whoever is asked to improve one."""
+    torch: ClassVar[bool] = False
+    """Whether programs are given torch."""
+    driver: ClassVar[str] = "atlas_gym.sandbox.call_driver"
+    """Module that serves the program in the worker; with one of your own, override `judge`."""
+
+    starts: ClassVar[Mapping[str, str]] = {}
+    """The texts of `start` by name, read off it."""
+    programs: ClassVar[Mapping[str, Expert]] = {}
+    """Every program that comes with the task by name, in the order of the gallery: the experts, before them those of
+    `start` unless `initial` is an expert."""
+    signature: ClassVar[str] = ""
+    """First line of the function, read off the start."""
+    preamble: ClassVar[str] = ""
+    """The import lines that programs begin with, read off the start."""
+
+    seed: int = 0
+    """Which of the split's tasks."""
+    split: str = "train"
+    """Family of seeds: `train` or `held_out`."""
+    share: float = 1.0
+    """Share of the instances that are played, in (0, 1], at least one of them."""
+    limits: Limits = Limits()
+    """Of one evaluation, all instances together."""
+
+    def __init_subclass__(cls, *, id: str = "", **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        annotate_overrides(cls)
+        dataclass(frozen=True, kw_only=True)(cls)
+        cls.env_id = id or f"{cls.__module__}:{cls.__qualname__}"
+        if cls.start is not None:
+            _read_programs(cls, cls.start)
+            register(cls, id)
+
+    @classmethod
+    def from_keywords(cls, *, preset: str = "", **constants: Any) -> Self:
+        """The task with a preset and the constants that differ from it.
+
+        Raises:
+            ValueError: If there is no such preset, or a constant is of another type than its default.
+            TypeError: If there is no such constant.
+        """
+        preset = preset or next(iter(cls.presets))
+        if preset not in cls.presets:
+            raise ValueError(f"no preset {preset!r}; there are {', '.join(cls.presets)}")
+        return cls(**values_of(cls, cls.presets[preset], constants))
+
+    @classmethod
+    def template(cls, name: str = "") -> Template:
+        """The template of this name, or the default one. Raises ValueError if there is none."""
+        for template in cls.templates:
+            if name in ("", template.name):
+                return template
+        known = ", ".join(template.name for template in cls.templates) or "none"
+        raise ValueError(f"{cls.env_id} has no template {name!r}; there are {known}".replace(" ''", ""))
+
+    def instances(self, rng: np.random.Generator) -> Iterable[Any]:
+        """The hidden data of a seed: one item for each time that a program is tried. To be overridden."""
+        raise NotImplementedError(f"{type(self).__name__} does not define instances")
+
+    def score(self, program: Program, instance: Any) -> float | Judgement:
+        """What a program, freshly started, is worth on one instance: at most 0 or nearly. To be overridden."""
+        raise NotImplementedError(f"{type(self).__name__} does not define score")
+
+    def score_all(self, calls: Calls, instances: Sequence[Any]) -> Sequence[float | Judgement]:
+        """What the program is worth on every instance; by default `score` on one after the other.
+
+        Override it to play all in lockstep: start a run for each with `calls.start()` and ask them together with
+        `calls.ask_all`.
+        """
+        return [self.score(calls.restart(), instance) for instance in instances]
+
+    def observe(self, rng: np.random.Generator) -> Sequence[str]:
+        """Facts that anybody could observe without the hidden data, a line each, for prompts; by default none."""
+        return ()
+
+    def describe(self) -> str:
+        """The task in words; by default the class's docstring."""
+        return inspect.getdoc(type(self)) or ""
+
+    def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
+        """Draw an evaluation's traces on matplotlib's axes; by default the scores of the instances."""
+        axes.bar(np.arange(len(traces["scores"])), traces["scores"])
+        axes.set(xlabel="instance", ylabel="score")
+
+    def reference_scores(self) -> Mapping[str, float]:
+        """Scores on this seed's task that are no program's, such as the ends of the scale, by name; by default none."""
+        return {}
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """Names in every evaluation's `metrics`."""
+        return ("normalized_score", *self.metrics)
+
+    @property
+    def worst_score(self) -> float:
+        """Reward of a program that failed; below every score that a program can reach."""
+        return self.floor - 1.0
+
+    @property
+    def description(self) -> str:
+        """All that a prompt says of the task: its words, the signature and what programs may rely on."""
+        return f"Write a Python function `{self.function}`.\n\n{self.describe()}\n\n{self.signature}\n\n{_FOOTER}"
+
+    @property
+    def program_seed(self) -> int:
+        """Seed of the program's own random generators; public, unlike the stream of the instances."""
+        return self.seed % 2**32
+
+    def at(self, seed: int, split: str = "train") -> Self:
+        """The same task with the instances of another seed. Raises ValueError for what is no seed or no split."""
+        check_seed_and_split(seed, split)
+        return replace(self, seed=int(seed), split=split)
+
+    def shortened(self) -> Self:
+        """A cheaper task that predicts the score on this one."""
+        return replace(self, share=_SHORT * self.share)
+
+    def prepare(self) -> None:
+        """Draw what is hidden, before any program's clock runs."""
+        _drawn(self)
+
+    def judge(self, channel: Channel) -> Judgement:
+        """Play the trusted side of one evaluation and score the program."""
+        instances = copy.deepcopy(_drawn(self))  # one program's evaluation must not change the next one's
+        calls = Calls(channel, self.function, self.program_seed)
+        return summary(self.score_all(calls, instances), self.floor, self.metrics)
+
+    def observations(self) -> tuple[str, ...]:
+        """What `observe` says of this seed's task."""
+        return tuple(self.observe(self._stream("observations")))
+
+    def text(self, evaluation: Evaluation | None) -> str:
+        """Draw an evaluation as text; None before the first."""
+        if evaluation is None:
+            return f"{self.env_id}: no program evaluated yet\n"
+        if not evaluation.ok:
+            return f"{self.env_id}: {evaluation.status}\n{evaluation.detail}\n"
+        shares = 1.0 - evaluation.traces["scores"] / self.floor
+        return f"{self.env_id}: ok, score {evaluation.score:.4f}\ninstances |{blocks(shares)}| of perfect\n"
+
+    def image(self, evaluation: Evaluation | None) -> np.ndarray:
+        """Draw an evaluation as an image, uint8 (height, width, 3); None before the first."""
+        canvas, (axes,) = figure(self.env_id)
+        if evaluation is not None and evaluation.ok:
+            axes.set_title(f"score {evaluation.score:.4f}", fontsize=9)
+            self.draw(axes, evaluation.traces)
+        elif evaluation is not None:
+            axes.set_title(f"status: {evaluation.status}", fontsize=9)
+        return to_image(canvas)
+
+    def _stream(self, purpose: str) -> np.random.Generator:
+        # Not by its module, which is another when a file is imported by its path.
+        name = self.env_id.rpartition(":")[2]
+        return hidden_stream("task", name, self.split, self.seed, purpose)
+
+    def __reduce__(self) -> Any:
+        # By value where another process could not import the class: from `__main__`, a notebook, a file.
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return _restored, (cloudpickle.dumps(type(self)), values)
+
+
+def check_seed_and_split(seed: int, split: str) -> None:
+    """Raise ValueError unless `seed` is a non-negative integer and `split` is one of SPLITS."""
+    if split not in SPLITS:
+        raise ValueError(f"split is {split!r}; it must be one of {', '.join(SPLITS)}")
+    if seed != int(seed) or seed < 0:
+        raise ValueError(f"seed is {seed!r}; it must be a non-negative integer")
+
+
+def _read_programs(cls: type[ProgramTask], given: GivenStart) -> None:
+    """Check what the author gave, and read names, signature and texts off it."""
+    starts = starts_of(given, cls.function)
+    first = starts["named"].program
+    cls.function, cls.signature = entry_of(first, cls.function)
+    cls.preamble = preamble_of(first)
+    cls.starts = {name: start.program for name, start in starts.items()}
+    experts = experts_of(cls.experts, cls.function)
+    own = {"start": replace(starts.pop("named"), name="start"), **starts}
+    cls.programs = experts if cls.initial in experts else {**own, **experts}
+    if unknown := cls.traits - TRAITS.keys():
+        raise ValueError(f"no trait {', '.join(sorted(unknown))}; there are {', '.join(TRAITS)}")
+    if not cls.floor < 0:
+        raise ValueError(f"floor is {cls.floor}; it must be below 0, the perfect score")
+
+
+@lru_cache(maxsize=32)
+def _drawn(task: ProgramTask) -> Sequence[Any]:
+    """The instances of a task's seed, drawn once per process."""
+    drawn = list(task.instances(task._stream("instances")))
+    if not drawn:
+        raise ValueError(f"{type(task).__name__}.instances gives none")
+    return drawn[: max(1, round(len(drawn) * task.share))]
+
+
+def _restored(kind: bytes, values: dict[str, Any]) -> ProgramTask:
+    return _class_of(kind)(**values)
+
+
+@lru_cache(maxsize=32)
+def _class_of(kind: bytes) -> type[ProgramTask]:
+    """Once per class, so that its instances are drawn once per process too."""
+    return cloudpickle.loads(kind)

@@ -1,0 +1,201 @@
+"""Where tasks are found: by id, as `module:Class`, as `./file.py:Class`, or as `module:Id-v0`.
+
+A task is registered by its class statement, and known to Gymnasium from then on. Those of this package and of
+other distributions (entry points of the group `atlas_gym.tasks`, named as the ids) are imported at first use, so
+that `import atlas_gym` loads none of them.
+
+A reference can name code to import. Where references come from data that others wrote, look them up with
+`importing=False`.
+"""
+
+import importlib
+import importlib.util
+import sys
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+import cloudpickle
+import gymnasium
+
+if TYPE_CHECKING:
+    from atlas_gym.tasks.program_task import ProgramTask
+
+ENTRY_POINTS = "atlas_gym.tasks"
+"""Group of entry points under which other distributions name their tasks."""
+BUILT_IN = {
+    "ATLAS-Bandit-v0": "atlas_gym.tasks.bandit.task:BanditTask",
+    "ATLAS-Burgers-v0": "atlas_gym.tasks.burgers.task:BurgersTask",
+}
+"""The tasks of this package: `module:Class` by id."""
+_ENVIRONMENT = "atlas_gym.envs.program_env:ProgramEnv"
+_VECTOR_ENVIRONMENT = "atlas_gym.envs.vector_env:ProgramVectorEnv"
+
+_classes: "WeakSet[type[ProgramTask]]" = WeakSet()
+_by_id: "dict[str, type[ProgramTask]]" = {}
+
+
+def make_task(env_id: str, *, seed: int = 0, split: str = "train", **constants: Any) -> "ProgramTask":
+    """The task that `gym.make(env_id, split=split, **constants)` poses after `reset(seed=seed)`.
+
+    It says what programs look like, in words and in code, and is what evaluators score them on.
+
+    Args:
+        env_id: A registered id, or another reference that `find_task` takes.
+        seed: Any non-negative integer; a task is determined by its seed, its split and its constants.
+        split: `train`, or `held_out` for confirming a result; tasks of the two never share random numbers.
+        constants: The task's own keywords: a `preset`, and what differs from it.
+
+    Raises:
+        ValueError: If there is no such task, split, seed or preset.
+        TypeError: If the task has no such constant.
+    """
+    return find_task(env_id).from_keywords(**constants).at(seed, split)
+
+
+def register(kind: "type[ProgramTask]", task_id: str = "") -> None:
+    """Note a task, which class statements do; under an id, also for `gymnasium.make`.
+
+    A class that is defined again (a notebook's cell run twice, a module reloaded) takes its predecessor's place.
+
+    Raises:
+        ValueError: If another task has the id.
+    """
+    holder = _by_id.get(task_id)
+    if holder is not None and _origin(holder) != _origin(kind):
+        raise ValueError(f"the id {task_id} is taken by {holder.__module__}:{holder.__qualname__}")
+    _classes.add(kind)
+    if task_id:
+        _by_id[task_id] = kind
+        make_known(task_id)
+
+
+def make_known(task_id: str) -> None:
+    """Let `gymnasium.make` find an id; its task may be imported later."""
+    if task_id not in gymnasium.registry:
+        gymnasium.register(
+            id=task_id,
+            entry_point=_ENVIRONMENT,
+            vector_entry_point=_VECTOR_ENVIRONMENT,
+            kwargs={"task": task_id},
+        )
+
+
+def make_all_known() -> None:
+    """Let `gymnasium.make` find the tasks of this package and of entry points; a second call does nothing."""
+    for task_id in registered_ids():
+        make_known(task_id)
+
+
+def registered_ids() -> list[str]:
+    """The ids of this package's tasks, of those that class statements have registered, and of entry points."""
+    return list(dict.fromkeys([*BUILT_IN, *_by_id, *_offered()]))
+
+
+def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
+    """The task that a reference names.
+
+    Args:
+        reference: A registered id, `module:Class`, `module:Id-v0`, `./file.py:Class`, `./file.py:Id-v0`, or
+            `./file.py` for the only task of a file.
+        importing: Whether to import the module or file that the reference names. Without, as for references from data,
+            there are the ids of installed packages and what this process has imported already.
+
+    Raises:
+        ValueError: If there is no such task.
+        ImportError: If the module that it names cannot be imported.
+    """
+    if reference in _by_id:
+        return _by_id[reference]
+    if reference in BUILT_IN:
+        return find_task(BUILT_IN[reference])
+    if reference in _offered():
+        return _checked(_offered()[reference].load(), reference)
+    place, colon, name = reference.rpartition(":")
+    if reference.endswith(".py"):
+        place, colon, name = reference, ":", ""
+    module = _imported(place)
+    if module is None and (not importing or not colon):
+        hint = "name one as module:Class" if importing else "import the module that defines it first"
+        raise ValueError(f"no task {reference!r}; there are {', '.join(registered_ids())}; or {hint}")
+    if module is None:
+        module = load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    return _task_of(module, name)
+
+
+def _task_of(module: ModuleType, name: str) -> "type[ProgramTask]":
+    """The task of this name or id in a module, or its only one."""
+    tasks = tasks_in(module)
+    if not name and len(tasks) == 1:
+        return next(iter(tasks.values()))
+    found = _by_id.get(name) or getattr(module, name or " ", None)
+    if found is None:
+        raise ValueError(f"{module.__name__} has no task {name!r}; it has {', '.join(tasks) or 'none'}")
+    return _checked(found, f"{module.__name__}:{name}")
+
+
+def tasks_in(module: ModuleType) -> dict[str, "type[ProgramTask]"]:
+    """The tasks that a module defines, by the name of their class."""
+    own = {
+        name: value for name, value in vars(module).items() if isinstance(value, type) and value in _classes
+    }
+    return {name: value for name, value in own.items() if value.__module__ == module.__name__}
+
+
+def load_file(path: Path) -> ModuleType:
+    """Import a Python file that is no module, once; modules beside it can be imported by it.
+
+    Raises FileNotFoundError if there is none.
+    """
+    path = path.resolve()
+    if (loaded := _imported(str(path))) is not None:
+        return loaded
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    name = f"task_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None  # noqa: PT018
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    cloudpickle.register_pickle_by_value(module)  # other processes cannot import it by this name
+    return module
+
+
+def _imported(place: str) -> ModuleType | None:
+    """The module of this name or file, if this process has imported it."""
+    if not place.endswith(".py"):
+        return sys.modules.get(place)
+    path = Path(place).resolve()
+    return next((module for module in list(sys.modules.values()) if _file_of(module) == path), None)
+
+
+@cache
+def _offered() -> dict[str, Any]:
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+
+
+def _checked(found: Any, reference: str) -> "type[ProgramTask]":
+    if isinstance(found, type) and found in _classes:
+        return found
+    raise ValueError(f"{reference} is no task: a task is a subclass of atlas_gym.ProgramTask with a start")
+
+
+def _origin(kind: type) -> tuple[Any, str]:
+    """What stays the same when a class is defined again."""
+    module = sys.modules.get(kind.__module__)
+    return (_file_of(module) or kind.__module__), kind.__qualname__
+
+
+def _file_of(module: ModuleType | None) -> Path | None:
+    file = getattr(module, "__file__", None)
+    return Path(file).resolve() if isinstance(file, str) else None

@@ -1,0 +1,42 @@
+"""The results on all instances of a task as one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from atlas_gym.evaluation.channel import CandidateError
+from atlas_gym.evaluation.result import Judgement
+
+_SHOWN = 8
+"""As many instances' scores are told in the feedback."""
+
+
+def summary(results: Sequence[float | Judgement], floor: float, metrics: Sequence[str]) -> Judgement:
+    """The mean score of the instances, each at least the floor, with the means of these metrics.
+
+    Traces and diagnosis are those of the worst instance; the trace `scores` has all scores.
+
+    Raises:
+        CandidateError: If a score is not finite.
+        ValueError: If a result lacks one of the metrics.
+    """
+    judged = [r if isinstance(r, Judgement) else Judgement(float(r)) for r in results]
+    scores = np.array([judgement.score for judgement in judged])
+    if not np.isfinite(scores).all():
+        raise CandidateError("its score is not a finite number")
+    scores = np.maximum(scores, floor) + 0.0  # no minus zero
+    score, worst = float(scores.mean()), judged[int(scores.argmin())]
+    means = {"normalized_score": 1.0 - score / floor}
+    for name in metrics:
+        if any(name not in judgement.metrics for judgement in judged):
+            raise ValueError(f"score gives no {name}, which is among the task's metrics")
+        means[name] = float(np.mean([judgement.metrics[name] for judgement in judged]))
+    return Judgement(score, means, _diagnosis(scores, worst), {"scores": scores, **worst.traces})
+
+
+def _diagnosis(scores: np.ndarray, worst: Judgement) -> str:
+    if len(scores) == 1:
+        return worst.diagnosis
+    shown = ", ".join(f"{score:.4f}" for score in scores[:_SHOWN])
+    told = f" On the worst: {worst.diagnosis}" if worst.diagnosis else ""
+    return f"Scores by instance: {shown}{', …' if len(scores) > _SHOWN else ''}.{told}"

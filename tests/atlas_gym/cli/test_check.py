@@ -1,0 +1,139 @@
+"""`check` finds what is wrong with a task, and nothing with one that is right."""
+
+import numpy as np
+import pytest
+
+import atlas_gym
+from atlas_gym.cli.check import findings
+from atlas_gym.cli.main import main
+from atlas_gym.cli.nonsense import nonsense
+from atlas_gym.evaluation import ConfinedEvaluator
+
+
+class Sound(atlas_gym.ProgramTask):
+    """x: a number. Returns its half."""
+
+    start = "def half(x):\n    share = 0.9\n    return share * x\n"
+    experts = {"better": "def half(x):\n    return 0.6 * x\n"}  # noqa: RUF012 - as an author writes it
+    limits = atlas_gym.Limits(wall_s=2.0, cpu_s=2.0, memory_mb=256)
+
+    def instances(self, rng):
+        return rng.random(3)
+
+    def score(self, program, instance):
+        return -abs(program(float(instance)).number() - instance / 2)
+
+
+@pytest.fixture(scope="module")
+def evaluator():
+    with ConfinedEvaluator() as evaluator:
+        yield evaluator
+
+
+def verdicts(task, evaluator):
+    found = {}
+    for finding in findings(task, evaluator, seeds=1):
+        found.setdefault(finding.check, []).append((finding.verdict, finding.text))
+    return found
+
+
+def test_a_sound_task_is_ok_in_every_respect(evaluator):
+    found = verdicts(Sound(), evaluator)
+    assert {verdict for entries in found.values() for verdict, _ in entries} == {"ok"}
+    assert list(found) == [
+        "words", "seeds", "start", "better", "repeated", "nonsense", "speed", "head-room", "edit sites"
+    ]  # fmt: skip
+    assert "constants on lines of their own: share" in found["edit sites"][0][1]
+
+
+def test_words_that_leave_an_argument_out_are_noted(evaluator):
+    class Silent(Sound):
+        """Returns a number."""
+
+    assert verdicts(Silent(), evaluator)["words"] == [("note", "the docstring does not say what x is")]
+
+
+def test_instances_from_elsewhere_than_the_seed_are_wrong(evaluator):
+    class Restless(Sound):
+        """x: a number."""
+
+        def instances(self, rng):
+            return np.random.default_rng().random(3)
+
+    class Constant(Sound):
+        """x: a number."""
+
+        def instances(self, rng):
+            return [0.5]
+
+    assert verdicts(Restless(), evaluator)["seeds"][0][0] == "wrong"
+    assert verdicts(Constant(), evaluator)["seeds"][0][0] == "note"
+
+
+def test_a_start_that_fails_is_wrong_and_ends_the_comparison(evaluator):
+    class Failing(Sound):
+        """x: a number."""
+
+        start = "def half(x):\n    return x / 0\n"
+
+    found = verdicts(Failing(), evaluator)
+    assert found["start"][0][0] == "wrong"
+    assert "ZeroDivisionError" in found["start"][0][1]
+    assert "nonsense" not in found
+
+
+def test_a_score_that_changes_is_wrong(evaluator):
+    class Moody(Sound):
+        """x: a number."""
+
+        def score(self, program, instance):
+            return super().score(program, instance) - 0.01 * np.random.default_rng().random()
+
+    assert verdicts(Moody(), evaluator)["repeated"][0][0] == "wrong"
+
+
+def test_an_answer_that_is_not_checked_is_found_out(evaluator):
+    class Trusting(Sound):
+        """x: a number."""
+
+        def score(self, program, instance):
+            value = program(float(instance)).value
+            return (
+                0.0
+                if value is None
+                else -abs(float(value) - instance / 2)
+                if isinstance(value, float)
+                else -0.9
+            )
+
+    found = verdicts(Trusting(), evaluator)["nonsense"]
+    assert ("wrong", "nothing scores 0.0000, more than the start") in found
+    assert any(verdict == "note" and "a text" in text for verdict, text in found)
+
+
+def test_an_expert_no_better_and_constants_without_names_are_noted(evaluator):
+    class Flat(Sound):
+        """x: a number."""
+
+        start = "def half(x):\n    return 0.6 * x\n"
+        experts = ()
+
+    class Zero(Sound):
+        """x: a number."""
+
+        start = "def half(x):\n    share = 0\n    return share * x\n"
+
+    assert "without an expert" in verdicts(Flat(), evaluator)["head-room"][0][1]
+    assert "give the start's constants names" in verdicts(Flat(), evaluator)["edit sites"][0][1]
+    assert "share at 0" in verdicts(Zero(), evaluator)["edit sites"][0][1]
+
+
+def test_nonsense_parses_whatever_the_function():
+    for name, program in nonsense("rank").items():
+        assert compile(program, name, "exec")
+
+
+def test_the_command_says_it_in_lines_and_in_its_exit_code(capsys):
+    assert main(["check", "tests.atlas_gym.cli.test_check:Sound", "--seeds", "1"]) == 0
+    assert "ok    nonsense" in capsys.readouterr().out
+    assert main(["check", "tests.atlas_gym.cli.test_check:Nobody"]) == 2

@@ -1,0 +1,34 @@
+"""What `new-task` writes works as it stands."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from atlas_gym.cli.main import main
+from atlas_gym.cli.new_task import write_task
+
+
+def test_the_files_work_as_they_stand(tmp_path, capsys):
+    assert main(["new-task", "NextNumber", "--folder", str(tmp_path)]) == 0
+    assert "next: python -m atlas_gym check" in capsys.readouterr().out
+    assert "class NextNumber(atlas_gym.ProgramTask" in (tmp_path / "next_number.py").read_text()
+    assert main(["check", str(tmp_path / "next_number.py"), "--seeds", "1"]) == 0
+    said = capsys.readouterr().out
+    assert {line.split()[0] for line in said.splitlines()[1:]} == {"ok"}, said
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), str(tmp_path)])}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_next_number.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_nothing_is_overwritten(tmp_path):
+    write_task("my task", tmp_path)
+    with pytest.raises(FileExistsError, match=r"my_task\.py is there already"):
+        write_task("MyTask", tmp_path)
+
+
+def test_names_that_are_none_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="begin it with a letter"):
+        write_task("2048", tmp_path)

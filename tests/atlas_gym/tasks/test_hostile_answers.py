@@ -1,0 +1,110 @@
+"""Answers that are not what they should be: each ends the evaluation in its status, quickly, and the next one works."""
+
+import pytest
+
+from atlas_gym.evaluation import ConfinedEvaluator, Status
+from tests.atlas_gym.tasks.examples import Echo
+
+PIPE = """
+    import os, sys, time
+    frame = sys._getframe()
+    while 'pipe' not in frame.f_locals:
+        frame = frame.f_back
+    descriptor = frame.f_locals['pipe']._write_fd
+"""
+REPLY = PIPE + "    os.write(descriptor, {0!r})\n    time.sleep(60)"
+HEAD = bytes(4)
+
+ANSWERS = {
+    "nothing": ("pass", Status.ERROR, "None (is a return statement missing?); return a number"),
+    "a text": ("return 'seven'", Status.ERROR, "a str; return a number"),
+    "an object": ("return object()", Status.ERROR, "a object; use numbers"),
+    "a function": ("return echo", Status.ERROR, "a function; use numbers"),
+    "a class whose number raises": (
+        "class Evil(float):\n        def __float__(self): raise SystemExit(0)\n    return Evil(1.0)",
+        Status.ERROR,
+        "",
+    ),
+    "NaN": ("return float('nan')", Status.ERROR, "nan; return a finite number"),
+    "out of range": ("return 11", Status.ERROR, "from 0 to 10"),
+    "an array": ("return np.zeros(3)", Status.ERROR, "shape (3,); return a number"),
+    "an array of a gigabyte": ("return np.zeros(1 << 27)", Status.MEMORY, ""),
+    "an array of nine megabytes": ("return np.zeros(9 << 17)", Status.ERROR, "more than 8 MiB"),
+    "a million numbers": ("return [1.0] * 1_000_000", Status.ERROR, "use an array"),
+    "a text of ten megabytes": ("return 'x' * (10 << 20)", Status.ERROR, "more than 8 MiB"),
+    "a list within itself": ("x = []\n    x.append(x)\n    return x", Status.ERROR, "nested"),
+    "a mapping of objects": ("return {'a': object()}", Status.ERROR, "use numbers"),
+    "a lone surrogate": ("return '\\ud800'", Status.ERROR, "surrogates"),
+    "too late": ("import time\n    time.sleep(60)", Status.TIMEOUT, "no answer within"),
+    "never, at full speed": ("while True: pass", Status.TIMEOUT, ""),
+    "two replies at once": (
+        REPLY.format((HEAD + b"\x09\0\0\0\x04" + bytes(8)) * 2),
+        Status.VIOLATION,
+        "more than once",
+    ),
+    "a reply before the reply": (
+        PIPE + f"    os.write(descriptor, {HEAD + bytes([9, 0, 0, 0, 4]) + bytes(8)!r})\n    return 1.0",
+        Status.VIOLATION,
+        "",
+    ),
+    "a reply that claims four gigabytes": (
+        REPLY.format(HEAD + b"\xff\xff\xff\xff"),
+        Status.ERROR,
+        "more than 8 MiB",
+    ),
+    "a reply that does not end": (REPLY.format(HEAD + b"\0\x10\0\0" + bytes(4)), Status.TIMEOUT, ""),
+    "a reply of no kind": (REPLY.format(HEAD + b"\1\0\0\0\x63"), Status.ERROR, "cannot be read"),
+    "a reply of nothing": (REPLY.format(HEAD + bytes(4)), Status.ERROR, "cannot be read"),
+    "half a head": (REPLY.format(b"\0\0"), Status.TIMEOUT, ""),
+    "a reply with a tag of its own": (REPLY.format(b"\x42" * 64), Status.VIOLATION, "written to"),
+    "the channel closed": (PIPE + "    os.close(descriptor)\n    time.sleep(60)", Status.CRASHED, "closed"),
+    "an end": ("import os\n    os._exit(0)", Status.CRASHED, "exit code 0"),
+    "the encoder replaced": (
+        "import sys\n    sys.modules['atlas_gym.sandbox.call_driver'].encode = lambda *a: bytearray(b'\\7' * 99)",
+        Status.ERROR,
+        "cannot be read",
+    ),
+    "the runs replaced by many": (
+        "import sys\n    frame = sys._getframe(1)\n    frame.f_locals['self']._runs.clear()\n    return 1.0",
+        Status.ERROR,
+        "KeyError",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def evaluator():
+    with ConfinedEvaluator() as evaluator:
+        yield evaluator
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_it_ends_in_its_status_and_harms_nothing(name, evaluator):
+    body, status, detail = ANSWERS[name]
+    evaluation = evaluator.evaluate(f"def echo(x):\n    {body}\n", Echo())
+    assert (evaluation.status, evaluation.score) == (status, None), evaluation.detail
+    assert detail in evaluation.detail
+    assert len(evaluation.detail) <= Echo().limits.error_chars
+    assert evaluator.evaluate("def echo(x):\n    return x\n", Echo()).ok
+
+
+@pytest.mark.parametrize(
+    ("body", "check", "detail"),
+    [
+        ("return np.full(3, np.nan)", "array", "NaN or infinity"),
+        ("return np.zeros((3, 3))", "array", "shape (3, 3); return shape (3,)"),
+        ("return ['x' * 1_000_000] + [''] * 90_000", "array", "a list; return an array of numbers"),
+        ("return [np.zeros(500_000)] + [np.zeros(0)] * 50_000", "array", "unequal length"),
+        ("return np.ones(3) * 1j", "array", "complex128"),
+        ("return np.zeros((1,) * 40)", "array", "dimensions"),
+        ("return b'abc'", "text", "a bytes; return a text"),
+    ],
+)
+def test_arrays_and_texts_that_are_none(body, check, detail, evaluator):
+    evaluation = evaluator.evaluate(f"def echo(x):\n    {body}\n", Echo(check=check))
+    assert evaluation.status is Status.ERROR
+    assert detail in evaluation.detail
+
+
+def test_a_text_cannot_control_a_terminal(evaluator):
+    assert evaluator.evaluate("def echo(x):\n    return '\\x1b[2J' * 100\n", Echo(check="text")).ok

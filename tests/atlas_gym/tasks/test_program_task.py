@@ -1,0 +1,342 @@
+"""One class makes a task: what it says of itself, what it hides, how it scores."""
+
+import pickle
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import atlas_gym
+from atlas_gym.evaluation import ConfinedEvaluator, Status
+from atlas_gym.tasks.in_process import judge_in_process
+from tests.atlas_gym.tasks.examples import SUM, Remember, Threefold, triple
+
+PREAMBLE = "import numpy as np\n\n\n"
+START = PREAMBLE + 'def double(x):\n    """Twice as much."""\n    return 2 * x\n'
+
+
+@pytest.fixture(scope="module")
+def evaluator():
+    with ConfinedEvaluator() as evaluator:
+        yield evaluator
+
+
+def drawn(task):
+    return list(task.instances(task._stream("instances")))
+
+
+def test_names_and_texts_are_read_off_the_start():
+    task = Threefold()
+    assert (task.function, task.signature, task.preamble) == (
+        "double",
+        "def double(x):",
+        "import numpy as np\n",
+    )
+    assert task.starts["named"] == START
+    assert list(task.programs) == ["start", "triple"]
+    assert task.programs["start"].title == "Twice as much"
+    assert "def double(x):\n" in task.programs["triple"].program
+    assert task.programs["triple"].title == "Three times as much"
+    assert task.worst_score == -3.0
+
+
+def test_the_description_has_the_words_and_the_signature():
+    assert atlas_gym.make_task("tests.atlas_gym.tasks.examples:Threefold").description.startswith(
+        "Write a Python function `double`.\n\n"
+        "x: a number.\nReturns three times as much, give or take a little.\n\ndef double(x):\n"
+    )
+
+
+def test_constants_are_keywords_and_presets_sets_of_them():
+    assert Threefold.from_keywords() == Threefold()
+    assert Threefold.from_keywords(preset="many") == Threefold(count=40)
+    assert Threefold.from_keywords(preset="many", noise=0.0) == Threefold(count=40, noise=0.0)
+    assert Threefold.from_keywords(limits=atlas_gym.Limits()).limits == atlas_gym.Limits()
+    with pytest.raises(ValueError, match="no preset 'few'; there are default, many"):
+        Threefold.from_keywords(preset="few")
+    with pytest.raises(TypeError, match="no constant cuont; there are count, noise, limits"):
+        Threefold.from_keywords(cuont=3)
+    with pytest.raises(TypeError, match="no constant seed"):
+        Threefold.from_keywords(seed=3)
+
+
+def test_a_constant_of_a_base_can_be_set_without_an_annotation():
+    class Fewer(Threefold):
+        count = 3
+        limits = atlas_gym.Limits(wall_s=7.0)
+
+    assert Fewer().count == 3
+    assert Fewer().limits.wall_s == 7.0
+    assert len(drawn(Fewer())) == 3
+    assert Threefold().count == 10
+
+
+def test_a_seed_gives_the_same_instances_and_a_split_or_seed_others():
+    task = Threefold()
+    np.testing.assert_equal(drawn(task.at(3)), drawn(task.at(3)))
+    others = [task.at(3), task.at(4), task.at(3, "held_out"), task.at(4, "held_out")]
+    assert len({drawn(other)[0][0] for other in others}) == 4
+
+
+def test_presets_are_compared_on_common_random_numbers():
+    one, other = drawn(Threefold(noise=0.0)), drawn(Threefold(noise=0.5))
+    assert [x[0] for x in one] == [x[0] for x in other]
+
+
+def test_instances_depend_on_the_secret(monkeypatch):
+    monkeypatch.setenv("ATLAS_GYM_SECRET", "one")
+    one = drawn(Threefold())
+    monkeypatch.setenv("ATLAS_GYM_SECRET", "another")
+    assert drawn(Threefold())[0][0] != one[0][0]
+
+
+@pytest.mark.parametrize(("seed", "split"), [(-1, "train"), (0.5, "train"), (0, "test")])
+def test_what_is_no_seed_or_split_is_refused(seed, split):
+    with pytest.raises(ValueError, match="must be"):
+        Threefold().at(seed, split)
+
+
+def test_scores_are_means_metrics_are_averaged_and_the_worst_instance_is_told(evaluator):
+    task = Threefold(noise=0.0).at(5)
+    hints = np.array([x[0] for x in drawn(task)])
+    evaluation = evaluator.evaluate(START, task)
+    np.testing.assert_allclose(evaluation.traces["scores"], -hints)
+    assert evaluation.score == evaluation.traces["scores"].mean()
+    assert evaluation.metrics == {
+        "normalized_score": 1 + evaluation.score / 2,
+        "error": -evaluation.score,
+    }
+    assert evaluation.traces["hint"] == hints.max()
+    assert f"On the worst: It was {hints.max():.1f} off." in evaluation.diagnosis
+    assert evaluation.diagnosis.startswith(f"Scores by instance: {-hints[0]:.4f}, ")
+
+
+def test_scores_below_the_floor_count_as_the_floor(evaluator):
+    evaluation = evaluator.evaluate("def double(x):\n    return 99.0\n", Threefold())
+    assert evaluation.score == -2.0
+    assert evaluation.metrics["normalized_score"] == 0.0
+
+
+def test_confined_and_in_this_process_the_score_is_the_same(evaluator):
+    state = np.random.get_state()[1].copy()
+    for program in (START, Threefold.programs["triple"].program):
+        evaluation = evaluator.evaluate(program, Threefold().at(1))
+        assert evaluation.score == judge_in_process(program, Threefold().at(1)).score
+    assert (np.random.get_state()[1] == state).all()
+
+
+def test_a_short_task_plays_the_first_instances(evaluator):
+    task = Threefold(count=8).at(2)
+    full, short = (evaluator.evaluate(START, t).traces["scores"] for t in (task, task.shortened()))
+    np.testing.assert_array_equal(short, full[:2])
+    assert len(evaluator.evaluate(START, Threefold(count=1).shortened()).traces["scores"]) == 1
+
+
+@pytest.mark.parametrize("lockstep", [False, True])
+def test_each_instance_has_a_run_of_its_own(lockstep, evaluator):
+    evaluation = evaluator.evaluate(SUM, Remember(lockstep=lockstep))
+    assert (evaluation.status, evaluation.score) == (Status.OK, 0.0), evaluation.detail
+
+
+def test_what_is_kept_cannot_be_written_to(evaluator):
+    program = "def remember(step, weights):\n    weights[0] = 9.0\n    return 0, 4.0\n"
+    evaluation = evaluator.evaluate(program, Remember())
+    assert evaluation.status is Status.ERROR
+    assert "read-only" in evaluation.detail
+
+
+@pytest.mark.parametrize("lockstep", [False, True])
+def test_random_programs_score_the_same_every_time(lockstep, evaluator):
+    answer = "random.randrange(50) + np.random.randint(9), 4.0"
+    program = f"import random\n\ndef remember(step, weights):\n    return {answer}\n"
+    task = Remember(lockstep=lockstep)
+    first = evaluator.evaluate(program, task)
+    assert first.score is not None
+    assert evaluator.evaluate(program, task).score == first.score
+    assert evaluator.evaluate(program, task.at(1)).score != first.score
+
+
+class Batch(atlas_gym.ProgramTask):
+    """x: a number. Returns x and all before it."""
+
+    start = "seen = []\n\ndef collect(x):\n    seen.append(x)\n    return seen\n"
+
+    def instances(self, rng):
+        return [0]
+
+    def score(self, program, instance):
+        answers = [
+            answer.array(k) for k, answer in enumerate(program.batch([(1.0,), (2.0,), (3.0,)]), start=1)
+        ]
+        return 0.0 if np.array_equal(answers[1], [1.0, 2.0]) and len(answers) == 3 else -1.0
+
+
+def test_a_batch_has_each_answer_as_it_was_when_given(evaluator):
+    evaluation = evaluator.evaluate(Batch.programs["start"].program, Batch())
+    assert (evaluation.status, evaluation.score) == (Status.OK, 0.0), evaluation.detail
+
+
+class Careless(atlas_gym.ProgramTask):
+    """Returns a number."""
+
+    start = "def f(x):\n    return 0.0\n"
+
+    def instances(self, rng):
+        return [np.ones(1)]
+
+    def score(self, program, instance):
+        instance -= 0.25  # an author's mistake that must not reach the next program
+        program(instance)
+        return -float(instance[0])
+
+
+def test_one_program_cannot_change_the_instances_of_the_next(evaluator):
+    writes = "def f(x):\n    x[:] = 0.0\n    return 0.0\n"
+    assert [evaluator.evaluate(writes, Careless()).score for _ in range(3)] == [-0.75] * 3
+
+
+class Slow(atlas_gym.ProgramTask):
+    """Returns a number."""
+
+    start = "def f(x):\n    return 0.0\n"
+    limits = atlas_gym.Limits(wall_s=1.0)
+
+    def instances(self, rng):
+        import time
+
+        time.sleep(1.5)
+        return [0]
+
+    def score(self, program, instance):
+        return -program(0.0).number()
+
+
+def test_instances_are_drawn_before_the_programs_clock_starts(evaluator):
+    evaluation = evaluator.evaluate("def f(x):\n    return 0.0\n", Slow())
+    assert evaluation.ok
+    assert evaluation.wall_s < 1.0
+
+
+def test_an_authors_mistake_is_the_authors_and_no_status(evaluator):
+    class Wrong(Threefold):
+        def score(self, program, instance):
+            return 1 / 0
+
+    class Empty(Threefold):
+        def instances(self, rng):
+            return []
+
+    with pytest.raises(ZeroDivisionError):
+        evaluator.evaluate(START, Wrong())
+    with pytest.raises(ValueError, match="instances gives none"):
+        evaluator.evaluate(START, Empty())
+    assert evaluator.evaluate(START, Threefold()).ok
+
+
+def test_a_score_that_is_no_number_is_none(evaluator):
+    class NaN(Threefold):
+        def score(self, program, instance):
+            return float("nan")
+
+    assert evaluator.evaluate(START, NaN()).status is Status.ERROR
+
+
+def test_observations_come_from_a_stream_of_their_own():
+    class Seen(Threefold):
+        def observe(self, rng):
+            return [f"the first number is {rng.random():.9f}"]
+
+    assert Threefold().observations() == ()
+    assert Seen().at(1).observations() == Seen().at(1).observations() != Seen().at(2).observations()
+
+
+def test_drawings(evaluator):
+    task = Threefold()
+    evaluation = evaluator.evaluate(START, task)
+    failed = evaluator.evaluate("def double(x):\n    return None\n", task)
+    assert "no program evaluated yet" in task.text(None)
+    assert f"score {evaluation.score:.4f}" in task.text(evaluation)
+    assert "error" in task.text(failed)
+    for drawn_one in (None, evaluation, failed):
+        assert task.image(drawn_one).shape == (480, 640, 3)
+
+
+def definition(**attributes):
+    return type("Bad", (atlas_gym.ProgramTask,), {"__doc__": "Bad.", "__module__": __name__, **attributes})
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"start": "def f(:\n"}, "does not parse: line 1"),
+        ({"start": "x = 1\n"}, "does not define a function"),
+        ({"start": "def f(x):\n    return x\n", "function": "g"}, "does not define g"),
+        ({"start": {}}, "start is empty"),
+        ({"start": {"first": triple}}, "call the usual one `named`"),
+        ({"start": triple, "floor": 0.0}, "floor is 0.0; it must be below 0"),
+        ({"start": eval("lambda x: x")}, "give the program as a text"),
+    ],
+)
+def test_a_wrong_definition_is_refused_where_it_stands(attributes, message):
+    with pytest.raises(ValueError, match=message):
+        definition(**attributes)
+
+
+def test_starts_may_be_several():
+    task = definition(start={"named": triple, "scratch": "def triple(x):\n    return 0.0\n"})
+    assert list(task.starts) == ["named", "scratch"]
+    assert list(task.programs) == ["start", "scratch"]
+
+
+def test_a_base_without_a_start_is_no_task():
+    base = definition()
+    assert not base.programs
+    derived = type("Derived", (base,), {"__doc__": "Derived.", "__module__": __name__, "start": triple})
+    assert list(derived.programs) == ["start"]
+
+
+def test_constants_of_another_type_are_refused():
+    for wrong, called in (
+        ({"count": 2.0}, "a whole number"),
+        ({"noise": "much"}, "a number"),
+        ({"count": True}, "a whole"),
+    ):
+        with pytest.raises(ValueError, match=f"it must be {called}"):
+            Threefold.from_keywords(**wrong)
+    assert Threefold.from_keywords(noise=1).noise == 1
+
+
+class Sized(Threefold):
+    """A constant that has parts."""
+
+    sizes: tuple = (1, 2)
+
+
+def test_tasks_are_values():
+    task = Threefold(count=3).at(7)
+    assert pickle.loads(pickle.dumps(task)) == task
+    assert Sized.from_keywords(sizes=[3, 4]) == Sized(sizes=(3, 4))
+    with pytest.raises(AttributeError):
+        task.count = 4
+
+
+def test_an_environment_poses_it():
+    env = gym.make("atlas_gym:ATLAS-Bandit-v0")  # importing the package is enough for its own ids
+    env.close()
+
+    class Posed(Threefold, id="Posed-v0"):
+        """Posed."""
+
+    env = gym.make("Posed-v0", count=4, turns=2, render_mode="ansi")
+    observation, info = env.reset(seed=3)
+    assert START in observation
+    assert info["task_seed"] == 3
+    _, reward, terminated, _, info = env.step(START)
+    assert info["metrics"].keys() == {"normalized_score", "error"}
+    assert not terminated
+    assert env.step("def double(x):\n    return None\n")[1] == -3.0
+    assert "Posed-v0" in env.render()
+    env.close()
+    task = atlas_gym.make_task("Posed-v0", seed=3, count=4)
+    with ConfinedEvaluator() as evaluator:
+        assert evaluator.evaluate(START, task).score == reward

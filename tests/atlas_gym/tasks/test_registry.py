@@ -1,0 +1,223 @@
+"""Tasks are found wherever they are defined, and data imports nothing."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import gymnasium as gym
+import pytest
+
+import atlas_gym
+from atlas_gym.tasks.registry import find_task, registered_ids
+from tests.atlas_gym.tasks.examples import Threefold
+
+HERE = "tests.atlas_gym.tasks.examples"
+ONE = '''
+import atlas_gym
+from beside import right
+
+
+class Half(atlas_gym.ProgramTask, id="Half-v0"):
+    """x: a number. Returns half of it."""
+
+    start = "def half(x):\\n    return x\\n"
+
+    count: int = 3
+
+    def instances(self, rng):
+        return rng.random(self.count)
+
+    def score(self, program, x):
+        return -abs(program(float(x)).number() - right(x))
+'''
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Somewhere else, with a task and a module that it imports."""
+    (tmp_path / "my_task.py").write_text(ONE)
+    (tmp_path / "beside.py").write_text("def right(x):\n    return x / 2\n")
+    return tmp_path
+
+
+def run(folder, *arguments, script=None, **environment):
+    """An interpreter in that folder."""
+    path = os.pathsep.join([os.getcwd(), environment.pop("path", "")])
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        input=script,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "my_task:Half",
+        "my_task:Half-v0",
+        "./my_task.py:Half",
+        "./my_task.py:Half-v0",
+        "./my_task.py",
+        "my_task.py",
+    ],
+)
+def test_the_command_line_finds_it(reference, folder):
+    done = run(folder, "-m", "atlas_gym", "evaluate", reference, "start", "--seeds", "3", "--set", "count=2")
+    assert done.returncode == 0, done.stderr
+    assert "status     ok 3" in done.stdout
+
+
+def test_gymnasium_finds_it_by_module_and_id(folder):
+    script = """
+    import gymnasium as gym
+    env = gym.make("my_task:Half-v0", count=2)
+    env.reset(seed=0)
+    assert env.step("def half(x):\\n    return x / 2\\n")[1] == 0.0
+    env.close()
+    """
+    done = run(folder, "-c", textwrap.dedent(script))
+    assert done.returncode == 0, done.stderr
+
+
+MAIN = """
+import gymnasium as gym
+import numpy as np
+import atlas_gym
+
+SCALE = 2.0
+
+
+def right(x):
+    return x / SCALE
+
+{definition}
+
+env = gym.make_vec("Half-v0", num_envs=2)
+env.reset(seed=0)
+rewards = env.step(("def half(x):\\n    return x / 2\\n", "def half(x):\\n    return x\\n"))[1]
+assert rewards[0] == 0.0 > rewards[1], rewards
+env.close()
+print("done")
+"""
+DEFINITION = ONE[ONE.index("class Half") :]
+
+
+@pytest.mark.parametrize("how", ["a script", "standard input"])
+def test_a_task_of_main_is_evaluated_in_other_processes(how, folder):
+    """Its module cannot be imported there, and must not be run again."""
+    script = MAIN.format(definition=DEFINITION)
+    (folder / "script.py").write_text(script)
+    done = run(folder, "script.py") if how == "a script" else run(folder, "-", script=script)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "done\n"
+
+
+def test_a_cell_that_is_run_again_takes_the_place_of_its_predecessor(folder):
+    changed = DEFINITION.replace("x: a number", "x: any number").replace("count: int = 3", "count: int = 4")
+    script = f"""
+import warnings
+warnings.simplefilter("error")
+import atlas_gym
+right = float
+{DEFINITION}
+{changed}
+assert "any number" in atlas_gym.make_task("Half-v0").description
+assert atlas_gym.make_task("Half-v0", seed=0).count == 4
+"""
+    done = run(folder, "-", script=script)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_distribution_offers_its_tasks_by_entry_points(folder):
+    offered = folder / "offered-1.0.dist-info"
+    offered.mkdir()
+    (offered / "METADATA").write_text("Metadata-Version: 2.1\nName: offered\nVersion: 1.0\n")
+    (offered / "entry_points.txt").write_text("[atlas_gym.tasks]\nHalf-v0 = my_task:Half\n")
+    script = """
+    import sys, gymnasium as gym
+    import atlas_gym
+    from atlas_gym.tasks.registry import find_task, registered_ids
+    assert "Half-v0" in registered_ids() and "my_task" not in sys.modules
+    env = gym.make("Half-v0")
+    env.close()
+    assert find_task("Half-v0", importing=False) is sys.modules["my_task"].Half
+    """
+    done = run(folder, "-c", textwrap.dedent(script), path=str(folder))
+    assert done.returncode == 0, done.stderr
+
+
+def test_data_imports_nothing(folder, monkeypatch):
+    monkeypatch.syspath_prepend(str(folder))
+    for reference in ("my_task:Half", "my_task:Half-v0", str(folder / "my_task.py"), "Half-v0"):
+        with pytest.raises(ValueError, match="import the module that defines it first"):
+            find_task(reference, importing=False)
+    assert "my_task" not in sys.modules
+
+
+def test_data_may_name_what_is_imported_already():
+    assert find_task(f"{HERE}:Threefold", importing=False) is Threefold
+
+
+@pytest.mark.parametrize(
+    ("reference", "error", "message"),
+    [
+        ("Nowhere-v0", ValueError, "no task 'Nowhere-v0'; there are"),
+        (f"{HERE}:Nobody", ValueError, "has no task 'Nobody'; it has Threefold, Remember, Echo"),
+        (f"{HERE}:SUM", ValueError, "is no task: a task is a subclass of atlas_gym.ProgramTask"),
+        ("atlas_gym:ProgramTask", ValueError, "with a start"),
+        ("no_such_module:Task", ModuleNotFoundError, "no_such_module"),
+        ("./no_such_file.py:Task", FileNotFoundError, "no_such_file"),
+    ],
+)
+def test_what_is_not_there_is_said(reference, error, message):
+    with pytest.raises(error, match=message):
+        find_task(reference)
+
+
+def test_the_command_line_says_it_in_a_line(folder):
+    done = run(folder, "-m", "atlas_gym", "evaluate", "my_task:Nobody", "start")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "has no task 'Nobody'; it has Half" in done.stderr
+
+
+def test_a_reference_leads_back():
+    assert Threefold.env_id == f"{HERE}:Threefold"
+    assert find_task(Threefold.env_id) is Threefold
+
+
+def test_an_id_belongs_to_one_task():
+    class First(Threefold, id="Taken-v0"):
+        """First."""
+
+    with pytest.raises(ValueError, match="the id Taken-v0 is taken by"):
+
+        class Second(Threefold, id="Taken-v0"):
+            """Second."""
+
+    assert find_task("Taken-v0") is First
+    assert "Taken-v0" in registered_ids()
+    assert json.loads(gym.spec("Taken-v0").to_json())["kwargs"] == {"task": "Taken-v0"}
+
+
+def test_a_task_defined_in_a_function_reaches_a_pool():
+    class Local(Threefold):
+        """Local."""
+
+        metrics = ()
+
+        def score(self, program, instance):
+            return min(0.0, super().score(program, instance).score)
+
+    task = Local.from_keywords(noise=0.0)
+    with atlas_gym.evaluation.EvaluatorPool(1) as pool:
+        evaluations = pool.map([Local.programs["triple"].program, Local.programs["start"].program], task)
+    assert [e.ok for e in evaluations] == [True, True]
+    assert evaluations[0].score == pytest.approx(0.0, abs=1e-12)
+    assert evaluations[1].score < -0.1
