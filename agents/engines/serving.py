@@ -114,7 +114,6 @@ def open_backend(
     Raises:
         BackendError: an endpoint cannot be used; the message says what to check.
     """
-    ledger = ledger or folder / "spending.jsonl"
     backend = _open(settings, sampling, model, folder, policy, ledger)
     if not further:
         return backend
@@ -147,12 +146,12 @@ def _open(
     model: str,
     folder: Path,
     policy: Policy | None,
-    ledger: Path,
+    ledger: Path | None,
 ) -> Backend:
     if settings.name == "chat":
         from agents.engines.chat import ChatBackend
 
-        return ChatBackend(settings.chat, sampling, ledger)
+        return ChatBackend(settings.chat, sampling, ledger or folder / "spending.jsonl")
     if settings.name == "openai":
         from agents.engines.openai_serving import OpenAIBackend
 

@@ -15,7 +15,7 @@ from tests.agents.completions_server import write
 from tests.agents.supporters import server as s
 from tests.agents.tiny import character_model, character_tokenizer
 from tests.trainers.loop.test_exploration import SPEC
-from trainers.loop.config import RunConfig, load_config
+from trainers.loop.config import RunConfig, load_config, without_budgets
 from trainers.store.plain import SettingsError
 
 
@@ -103,6 +103,32 @@ def test_a_model_that_cannot_be_tuned_is_refused_where_a_phase_is_planned():
     served["backend"]["openai"]["lora_loading"] = "vllm"
     assert load_config(None, served).needs_policy
     assert RunConfig().needs_policy
+
+
+def test_an_island_whose_model_answers_messages_is_asked_in_messages():
+    from tests.agents.records import record
+
+    own = {"islands": [1], "backend": {"name": "chat", "chat": {"model": "m", "styles": {"diff": 1}}}}
+    config = load_config(None, {"island_models": [own], "method": "search"})
+    agent = ResearchAgent(SPEC, AgentSettings(), seed=0, messages=config.messages)
+    start = SPEC.starts["named"]
+    for island in range(2):
+        agent.record(record(id=island, island=island, origin="seed", program=start, score=1.0))
+    mine, its = agent.plan(1, range(2), 1)
+    assert (mine.style, mine.stop) == ("edit_line", "line")
+    assert (its.style, its.stop, its.head) == ("diff", "diff", start)
+    assert start.strip() in its.prompt
+    assert "<<<<<<< SEARCH" in its.prompt
+
+
+def test_budgets_may_change_when_a_run_is_resumed():
+    def config(**chat):
+        return load_config(
+            None, {"method": "search", "backend": {"name": "chat", "chat": {"model": "m"} | chat}}
+        )
+
+    assert without_budgets(config(budget_tokens=5)) == without_budgets(config())
+    assert without_budgets(config(max_tokens=5)) != without_budgets(config())
 
 
 @pytest.mark.parametrize("islands", [[], [6], [1, 1], [-1]])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from agents.engines.spending import total
 from tests.agents.supporters.llama import LlamaServer, fetch_gguf
 from trainers.store.store import RunStore, StoreError
 
@@ -124,6 +125,29 @@ def test_an_island_with_a_model_of_its_own(llama, tmp_path):
     with RunStore.open_readonly(tmp_path / "run") as store:
         written = [record for record in store.candidates() if record.origin == "agent"]
     assert {record.island for record in written} == {0, 1, 2}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_an_island_behind_a_chat_endpoint_within_a_budget(llama, tmp_path):
+    chat = {"base_url": llama.base_url, "model": "m", "max_tokens": 300, "budget_tokens": 10}
+    own = {"islands": [1], "backend": {"name": "chat", "chat": chat}}
+    config, folder = tmp_path / "own.yaml", tmp_path / "run"
+    config.write_text(yaml.safe_dump({"island_models": [own]}))
+    stopped = run(folder, "rounds=1", "method=search", config=config)
+    assert stopped.returncode == 1
+    assert "the budget of 10 tokens" in " ".join(stopped.stdout.split())
+    chat["budget_tokens"] = 0
+    config.write_text(yaml.safe_dump({"island_models": [own]}))
+    done = run(folder, "--resume", "rounds=1", "method=search", config=config)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    with RunStore.open_readonly(folder) as store:
+        written = [record for record in store.candidates() if record.origin == "agent"]
+    assert {record.style for record in written if record.island == 1} <= {"rewrite", "diff"}
+    assert any(record.completion for record in written if record.island == 1)
+    (spent,) = total(folder / "spending.jsonl").values()
+    assert spent["requests"] > 1
+    assert "tokens read" in " ".join(done.stdout.split())
 
 
 def _units(folder: Path) -> int:
