@@ -146,9 +146,13 @@ class OnlineBinPacking(ProgramTask, id="ATLAS-BinPacking-v0"):
     }
 
     law: Literal["weibull", "uniform"] = "weibull"
+    """Of the sizes: Weibull (shape 3, scale 45), or uniform from 20 to 100."""
     capacity: int = 100
+    """Of a bin, at least 1."""
     items: int = 1000
+    """In a sequence, at least 1."""
     count: int = 5
+    """Sequences per evaluation, at least 1."""
 
     def __post_init__(self) -> None:
         if self.law not in ("weibull", "uniform"):

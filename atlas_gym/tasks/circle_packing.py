@@ -193,7 +193,9 @@ class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
     presets = {"default": {}, "circles_32": {"n": 32, "best_known": 2.937}}
 
     n: int = 26
+    """Circles, at least 1."""
     best_known: float = 2.6359
+    """Sum of radii that scores are measured against, above 0."""
     limits: Limits = Limits(wall_s=30.0, cpu_s=30.0)
 
     def __post_init__(self) -> None:

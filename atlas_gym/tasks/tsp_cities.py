@@ -34,7 +34,9 @@ class Tours(ProgramTask):
     presets = {"default": {}, "guided": {}, "cities_100": {"cities": 100, "count": 10}}
 
     cities: int = 60
+    """In an instance, at least 5."""
     count: int = 20
+    """Instances per evaluation, at least 1."""
 
     def __post_init__(self) -> None:
         if self.cities < 5 or self.count < 1:

@@ -89,6 +89,7 @@ class GuidedSalesman(Tours):
     experts = {"no_guide": no_guide, "relative": relative, "alpha_nearness": alpha_nearness}
 
     punishments: int = 60
+    """Rounds of punishing edges and searching again, at least 0."""
 
     def score(self, program: Program, instance: Cities) -> Judgement:
         """One call; the search runs here."""

@@ -33,6 +33,8 @@ COMMANDS = {
     "export": Command("experiments.cli.export", "write a run's traces as data sets for training"),
     "sweep": Command("experiments.studies.sweep", "try many settings, as a W&B sweep file says"),
     "study": Command("experiments.studies.__main__", "compare methods over seeds, as a plan says"),
+    "new-task": Command(_BASE, "write a task of your own to begin with, and its test", ("new-task",)),
+    "check": Command(_BASE, "say whether a task is fit for use; needs no model", ("check",)),
     "evaluate": Command(_BASE, "score a program on held-out or training tasks", ("evaluate",)),
     "list": Command(_BASE, "list the environments", ("list",)),
     "gallery": Command(_BASE, "score all expert programs and write the page", ("gallery",)),

@@ -140,8 +140,8 @@ def page() -> str:
     """The page of all settings, as Markdown."""
     from agents.engines.settings import IslandModel
     from atlas_gym.evaluation import Limits
-    from atlas_gym.tasks.bandit.params import BanditParams
-    from atlas_gym.tasks.burgers.params import BurgersParams
+    from atlas_gym.tasks.program_task import ProgramTask
+    from atlas_gym.tasks.registry import BUILT_IN, find_task
     from trainers.loop.config import RunConfig
 
     parts = [PAGE]
@@ -151,7 +151,10 @@ def page() -> str:
         as_markdown(section, "## One entry of `island_models`") for section in sections(IslandModel((0,)))
     ][:1]
     parts.append("## Environments\n\nKeywords of `gym.make`, and of a run's `env_args`.\n")
-    for name, constants in (("ATLAS-Bandit-v0", BanditParams()), ("ATLAS-Burgers-v0", BurgersParams())):
-        parts += [as_markdown(section, f"### `{name}`") for section in sections(constants)]
+    of_every_task = {field.name for field in dataclasses.fields(ProgramTask)}
+    for name in BUILT_IN:
+        constants = next(sections(find_task(name)()))
+        own = tuple(setting for setting in constants.settings if setting.key not in of_every_task)
+        parts.append(as_markdown(dataclasses.replace(constants, about="", settings=own), f"### `{name}`"))
     parts += [as_markdown(section, "### `limits`, of every environment") for section in sections(Limits())]
     return "\n".join(parts)

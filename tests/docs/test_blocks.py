@@ -20,13 +20,19 @@ from experiments.cli.main import COMMANDS
 from tests.docs.pages import PAGES, ROOT, Block, blocks, inline_commands
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
-PYTHON = [page for page in PAGES if any(block.language == "python" for block in blocks(page))]
+OF_THEIR_OWN = {"own-task.md"}
+"""Pages whose blocks need the files of one another: their tests lie with what they are about."""
+PYTHON = [
+    page
+    for page in PAGES
+    if page.name not in OF_THEIR_OWN and any(block.language == "python" for block in blocks(page))
+]
 SHELL = [block for block in BLOCKS if block.language in ("sh", "console")]
 INLINE = [(page.name, command) for page in PAGES for command in inline_commands(page)]
 LANGUAGES = {"python", "output", "sh", "console", "yaml", "toml"}
 NEEDED = {"bring-your-own-learner.md": ("stable_baselines3", "cma", "minari")}
 """Packages without which a page's blocks cannot run."""
-FOREIGN = {"wandb", "ray", "docker", "podman", "git", "pre-commit", "twine"}
+FOREIGN = {"export", "wandb", "ray", "docker", "podman", "git", "pre-commit", "twine"}
 """Programs that are not ours."""
 NUMBER = re.compile(r"-?\d+\.\d+")
 
