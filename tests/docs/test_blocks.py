@@ -161,7 +161,7 @@ def check_names(arguments: list[str]) -> None:
 
     kinds = {"--config": "configs", "study": "studies", "sweep": "sweeps"}
     for before, name in itertools.pairwise(arguments):
-        if before in kinds and not name.startswith("-"):
+        if before in kinds and not name.startswith(("-", "./")):  # the reader's own files begin with ./
             assert find(kinds[before], name).exists()
 
 
