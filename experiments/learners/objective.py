@@ -95,12 +95,12 @@ class Objective:
 
 def confirm(env_id: str, program: str, seeds: int, workers: int = 2) -> list[float]:
     """Scores of a program on the first held-out tasks; a failure counts as the worst score."""
-    problem = make_task(env_id)
-    tasks: list[Any] = [problem.task(seed, "held_out") for seed in range(seeds)]
-    tasks = [replace(task, limits=patient(task.limits)) for task in tasks]
+    family = make_task(env_id)
+    family = replace(family, limits=patient(family.limits))
+    tasks = [family.at(seed, "held_out") for seed in range(seeds)]
     with EvaluatorPool(workers) as pool:
         evaluations = [future.result() for future in [pool.submit(program, task) for task in tasks]]
-    return [problem.spec.worst_score if e.score is None else e.score for e in evaluations]
+    return [family.worst_score if e.score is None else e.score for e in evaluations]
 
 
 def confirm_expert(env_id: str, name: str, seeds: int, workers: int = 2) -> list[float]:

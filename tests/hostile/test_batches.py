@@ -18,6 +18,9 @@ CONSTANTS = {
         "steps": 5, "n_residual": 50, "n_initial": 10, "n_boundary": 10, "hidden_width": 8, "hidden_layers": 2,
         "replicas": 2,
     },
+    "ATLAS-BinPacking-v0": {"items": 60, "count": 3},
+    "ATLAS-TSP-v0": {"cities": 12, "count": 3},
+    "ATLAS-CirclePacking-v0": {},
 }  # fmt: skip
 """The seats' own."""
 
