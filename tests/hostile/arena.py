@@ -40,10 +40,16 @@ class Record:
     """What the evaluator itself raised; should be empty."""
 
 
+def catalogue_of(seat: Seat) -> tuple[Attack, ...]:
+    """What of the general catalogue can do anything to this environment, and what is meant for it."""
+    general = [attack for attack in ATTACKS if attack.runs <= seat.runs]
+    expected = [replace(a, statuses=seat.otherwise.get(a.name, a.statuses)) for a in general]
+    return (*expected, *seat.attacks)
+
+
 def attacks_on(seat: Seat) -> tuple[Attack, ...]:
-    """What of the general catalogue can do anything here, and what is meant for this environment."""
-    general = (attack for attack in ATTACKS if attack.runs <= seat.runs)
-    return tuple(attack for attack in (*general, *seat.attacks) if attack.works_here)
+    """Those of an environment's catalogue that can do anything on this machine."""
+    return tuple(attack for attack in catalogue_of(seat) if attack.works_here)
 
 
 @contextlib.contextmanager

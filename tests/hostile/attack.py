@@ -94,6 +94,8 @@ class Seat:
     """Further imports."""
     runs: int = 2
     """Runs of the program in one evaluation, at least."""
+    otherwise: Mapping[str, frozenset[Status]] = field(default_factory=dict, repr=False)
+    """Attacks of the general catalogue that end otherwise here, by name: the statuses in which they may end."""
     margin: float = 0.0
     """By how much a score must exceed the honest one to count as forged."""
     attacks: tuple[Attack, ...] = field(default=(), repr=False)

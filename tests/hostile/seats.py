@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 import atlas_gym
-from atlas_gym.evaluation import Limits
+from atlas_gym.evaluation import Limits, Status
 from atlas_gym.tasks.bandit.bare import play_bare
 from atlas_gym.tasks.registry import BUILT_IN
 from tests.atlas_gym.evaluation import toy
@@ -107,8 +107,22 @@ def task_seat(env_id: str, answer: str, *, runs: int = 2, **constants: int) -> S
         answer=answer,
         honest=spec.starts["scratch"],
         runs=runs,
+        otherwise=BY_CALLS,
     )
 
+
+BY_CALLS: dict[str, frozenset[Status]] = {
+    "the driver's sending replaced": frozenset({Status.VIOLATION}),
+    "the driver's receiving replaced": frozenset({Status.VIOLATION, Status.ERROR}),
+    "the driver's pipe replaced, found in its frame": frozenset({Status.OK}),
+    "one replica replaces the others' functions": frozenset({Status.OK}),
+    "one forged byte": frozenset({Status.ERROR, Status.TIMEOUT}),
+    "rewrite its arguments": frozenset({Status.OK, Status.ERROR}),
+    # Where a program is called once, nothing comes after the attack.
+    "replace the code of the caller": frozenset({Status.ERROR, Status.OK}),
+    "answers for a while, then silence": frozenset({Status.TIMEOUT, Status.OK}),
+}
+"""How attacks end where programs are called from the trusted side; some aim at what only the other drivers do."""
 
 ROW = "(np.column_stack([(np.arange(n) + 0.5) / n, np.full(n, 0.5)]), np.full(n, 0.5 / n) * (1 - 1e-12))"
 

@@ -5,10 +5,9 @@ import functools
 import pytest
 
 from tests.hostile import arena, scene
-from tests.hostile.catalogue import ATTACKS
 from tests.hostile.seats import SEATS, registered_ids
 
-PAIRS = [(env_id, attack) for env_id in registered_ids() for attack in (*ATTACKS, *SEATS[env_id]().attacks)]
+PAIRS = [(env_id, attack) for env_id in registered_ids() for attack in arena.catalogue_of(SEATS[env_id]())]
 
 
 @functools.cache
