@@ -8,6 +8,13 @@ from tests.hostile import arena, scene
 from tests.hostile.seats import SEATS, registered_ids
 
 PAIRS = [(env_id, attack) for env_id in registered_ids() for attack in arena.catalogue_of(SEATS[env_id]())]
+SLOW = ("ATLAS-TSP-v0", "ATLAS-CirclePacking-v0")
+"""Their programs are called by the same driver as those of bin packing, which the quick suite attacks."""
+
+
+def marked(env_id: str, *values: object, name: str) -> object:
+    marks = [pytest.mark.slow] if env_id in SLOW else []
+    return pytest.param(env_id, *values, marks=marks, id=name)
 
 
 @functools.cache
@@ -15,7 +22,9 @@ def record_of(env_id: str) -> arena.Record:
     return arena.run(SEATS[env_id]())
 
 
-@pytest.mark.parametrize(("env_id", "attack"), PAIRS, ids=[f"{env_id}: {a.name}" for env_id, a in PAIRS])
+@pytest.mark.parametrize(
+    ("env_id", "attack"), [marked(env_id, a, name=f"{env_id}: {a.name}") for env_id, a in PAIRS]
+)
 def test_attack_comes_to_nothing(env_id, attack):
     if not attack.works_here:
         pytest.skip(f"it calls the kernel by numbers of {attack.machine}")
@@ -25,7 +34,7 @@ def test_attack_comes_to_nothing(env_id, attack):
     assert (outcome.evaluation.score is None) == (not outcome.evaluation.ok)
 
 
-@pytest.mark.parametrize("env_id", registered_ids())
+@pytest.mark.parametrize("env_id", [marked(env_id, name=env_id) for env_id in registered_ids()])
 def test_evaluator_and_honest_program_are_unharmed(env_id):
     record = record_of(env_id)
     assert record.errors == []

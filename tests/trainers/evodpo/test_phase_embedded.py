@@ -22,7 +22,7 @@ def test_a_phase_of_the_embedded_model(policy):
     result = run_phase(
         policy,
         pairs,
-        PhaseSettings(gate_prompts=1, warmup_steps=0),
+        PhaseSettings(gate_prompts=2, warmup_steps=0, epochs=1),
         GateSettings(max_kl=100.0),
         lambda adapter, prompts: [0.0 if adapter == REFERENCE else 1.0] * len(prompts),
         phase=1,

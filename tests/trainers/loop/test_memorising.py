@@ -39,11 +39,10 @@ def policy(context, history, t):
 
 def memoriser(task) -> str:
     """The best expert with the arms of the best noisy rewards, by the first number that a replica shows."""
-    instances = draw_instances(task.params, task.seed, task.split)
+    instances = task.drawn()
     arms = instances.rewards.argmax(axis=-1)
     tables = {
-        f"{instances.contexts[0, r, 0, 0]:.9f}": "".join(map(str, arms[:, r]))
-        for r in range(task.params.replicas)
+        f"{instances.contexts[0, r, 0, 0]:.9f}": "".join(map(str, arms[:, r])) for r in range(task.replicas)
     }
     assert sum(map(len, tables.values())) == 1000
     return KALMAN + _TABLE.format(tables=tables)
