@@ -113,7 +113,7 @@ class TravellingSalesman(Tours, id="ATLAS-TSP-v0"):
 
     ## Rewards
     The score of a tour is 1 − length / length of a very good tour; the reward is the mean over all sets of cities. The
-    very good tours come from an iterated local search: close to the shortest there are (none 1 % above in the tests), so that
+    very good tours come from an iterated local search, less than 1 % above the shortest in the tests, so that
     a reward may exceed 0 by a hair. −1 counts as useless, a program that fails gets −2.
 
     ## Starting State
