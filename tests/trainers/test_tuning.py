@@ -68,13 +68,18 @@ def store(tmp_path):
         yield store
 
 
+@pytest.fixture(autouse=True)
+def every_text_fits(monkeypatch):
+    monkeypatch.setattr("trainers.loop.fine_tuning.writable", lambda completions, *_: completions)
+
+
 def tuning(store, **settings):
     config = load_config(None, {"gate_samples": SAMPLES, "seed": 11, "probe": {"samples": 0}, **settings})
     backend = Backend()
     advisers = PhaseAdvisers(config, Supporters(), store)
     agent = SimpleNamespace(spec=SimpleNamespace(errors=()))
     cache = ProgramCache(Evaluator(), None, store)
-    return backend, Tuning(config, None, backend, agent, advisers, cache, store, lambda *event: None)
+    return backend, Tuning(config, SimpleNamespace(tokenizer=None), backend, agent, advisers, cache, store, lambda *event: None)
 
 
 def pair(record):

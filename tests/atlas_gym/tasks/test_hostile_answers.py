@@ -83,11 +83,11 @@ def test_it_ends_in_its_status_and_harms_nothing(name, evaluator):
     assert evaluator.evaluate("def echo(x):\n    return x\n", Echo()).ok
 
 
-def test_a_reply_before_the_reply_is_an_answer_or_a_violation(evaluator):
+def test_a_reply_before_the_reply_gains_nothing(evaluator):
     """Its last answer may have been read when the second one arrives: it was the program's own either way."""
     body = PIPE + f"    os.write(descriptor, {HEAD + bytes([9, 0, 0, 0, 4]) + bytes(8)!r})\n    return 1.0"
     evaluation = evaluator.evaluate(f"def echo(x):\n    {body}\n", Echo())
-    assert evaluation.status in (Status.OK, Status.VIOLATION), evaluation.detail
+    assert evaluation.status in (Status.OK, Status.VIOLATION, Status.ERROR), evaluation.detail
     assert evaluator.evaluate("def echo(x):\n    return x\n", Echo()).ok
 
 
