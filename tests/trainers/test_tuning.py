@@ -74,12 +74,16 @@ def every_text_fits(monkeypatch):
 
 
 def tuning(store, **settings):
-    config = load_config(None, {"gate_samples": SAMPLES, "seed": 11, "probe": {"samples": 0}, **settings})
+    config = load_config(
+        None,
+        {"gate_samples": SAMPLES, "gate_score": "quality", "seed": 11, "probe": {"samples": 0}, **settings},
+    )
     backend = Backend()
     advisers = PhaseAdvisers(config, Supporters(), store)
     agent = SimpleNamespace(spec=SimpleNamespace(errors=()))
     cache = ProgramCache(Evaluator(), None, store)
-    return backend, Tuning(config, SimpleNamespace(tokenizer=None), backend, agent, advisers, cache, store, lambda *event: None)
+    policy = SimpleNamespace(tokenizer=None)
+    return backend, Tuning(config, policy, backend, agent, advisers, cache, store, lambda *event: None)
 
 
 def pair(record):
@@ -124,7 +128,7 @@ def test_a_phase_is_skipped_unless_exploration_improved_since_the_last(
     phases.phase(1, 3, 3)
     (row,) = store.phases()
     assert ("no improvement in rounds 3 to 3" in row["skipped"]) == idle
-    assert idle or "differ enough" in row["skipped"]  # it went on to its pairs, of which there are none here
+    assert idle or "cannot train" in row["skipped"]  # it went on to its pairs, of which there are none here
 
 
 def _without_the_start(best_score):
@@ -135,4 +139,4 @@ def test_idle_phases_are_not_skipped_where_the_settings_say_so(store, monkeypatc
     monkeypatch.setattr(trainers.loop.fine_tuning, "build_pairs", lambda *_: [])
     _, phases = tuning(store, skip_idle_phases=False)
     phases.phase(1, 5, 5)
-    assert "differ enough" in store.phases()[0]["skipped"]
+    assert "cannot train" in store.phases()[0]["skipped"]
