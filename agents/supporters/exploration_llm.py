@@ -75,10 +75,28 @@ def prompt_values(request: ExplorationRequest, bound: EditBound) -> dict[str, st
         "diagnosis": Data(request.diagnosis, 1_000),
         "metrics": Data(metrics, 1_500),
         "failures": Data(failures, 2_500),
+        "site": _site(request),
         "max_patches": str(request.max_patches),
         "max_lines": str(bound.allowed_lines(request.program)),
         "schema": schema_text(ExplorationReply),
     }
+
+
+def _site(request: ExplorationRequest) -> str:
+    site = request.site
+    if site is None:
+        return "Any line of the program may be changed."
+    first = request.program.count("\n", 0, site.start) + 1
+    # Where the site begins at a line's end, it begins with the next line.
+    first += request.program.startswith("\n", site.start)
+    last = max(first, request.program.count("\n", 0, site.end) + 1)
+    where = f"line {first}" if site.one_line else f"lines {first} to {last}"
+    kept = request.program[: site.start].rpartition("\n")[2].strip() if site.one_line else ""
+    return (
+        f"You teach the agent: it was asked to rewrite {where} of the program and nothing else. Patches that change "
+        "anything else are discarded."
+        + (f" What stands left of the change, {kept!r}, stays, and the line stays one line." if kept else "")
+    )
 
 
 def interpret(request: ExplorationRequest, text: str, bound: EditBound) -> ExplorationAdvice:
