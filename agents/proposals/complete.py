@@ -31,7 +31,7 @@ class Complete:
 
     def holes(self, program: str) -> list[Hole]:
         """One hole after each statement in the middle of the body."""
-        source = Source.parse(program, self.function)
+        source = Source.by_lines(program, self.function)
         if source is None:
             return []
         body = source.function.body

@@ -30,10 +30,12 @@ class EditLine:
 
     def holes(self, program: str) -> list[Hole]:
         """One hole per simple statement with a right side, in the order of the lines."""
-        source = Source.parse(program, self.function)
+        source = Source.by_lines(program, self.function)
         if source is None:
             return []
-        found = [_hole(source, node) for node in source.statements() if self.numbers or not _is_number(node)]
+        found = [
+            _hole(source, node) for node in source.nodes(ast.stmt) if self.numbers or not _is_number(node)
+        ]
         return sorted((hole for hole in found if hole is not None), key=lambda hole: hole.line)
 
     def propose(self, parent: CandidateRecord, hole: Hole, showing: Showing) -> Proposal:

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from agents.population.candidate import CandidateRecord, Proposal
+from agents.proposals.constants import numbers
 from agents.proposals.source import Source
 from agents.proposals.style import Hole, Showing
-
-_LAYOUT_KEYWORDS = ("axis", "dim", "ndim", "keepdims", "dtype", "copy")
 
 
 @dataclass(frozen=True)
@@ -34,16 +32,16 @@ class Numeric:
 
     def holes(self, program: str) -> list[Hole]:
         """One hole per number that is not an index or an axis."""
-        source = Source.parse(program, self.function)
+        source = Source.by_lines(program, self.function)
         if source is None:
             return []
-        return [_hole(source, node) for node in sorted(_numbers(source), key=_place)]
+        return [_hole(source, node) for node in sorted(numbers(source), key=_place)]
 
     def propose(self, parent: CandidateRecord, hole: Hole, showing: Showing) -> Proposal:
         """No prompt; the completion is the new number."""
         source = Source.of(parent.program, self.function)
         line = source.lines[hole.line]
-        (old,) = [n for n in _numbers(source) if _hole(source, n) == hole]
+        (old,) = [n for n in numbers(source) if _hole(source, n) == hole]
         end = source.column(hole.line, old.end_col_offset or old.col_offset)
         return Proposal(
             style=self.name,
@@ -72,27 +70,6 @@ def _hole(source: Source, node: ast.Constant) -> Hole:
     line = node.lineno - 1
     column = source.column(line, node.col_offset)
     return Hole(" ".join(source.lines[line][:column].split()), line, column)
-
-
-def _numbers(source: Source) -> Iterator[ast.Constant]:
-    """Numbers in the function's body, except where one names a place (an index, an axis)."""
-    pending: list[ast.AST] = list(source.function.body)
-    while pending:  # not recursive: a long sum is a deep tree
-        node = pending.pop()
-        if isinstance(node, ast.Constant):
-            value = node.value
-            if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e12:
-                yield node
-        elif isinstance(node, ast.Subscript):
-            pending.append(node.value)
-            if isinstance(node.slice, ast.Slice):
-                pending.append(node.slice)
-        elif not isinstance(node, ast.JoinedStr) and not _names_a_layout(node):
-            pending += ast.iter_child_nodes(node)
-
-
-def _names_a_layout(node: ast.AST) -> bool:
-    return isinstance(node, ast.keyword) and node.arg in _LAYOUT_KEYWORDS
 
 
 def _perturbed(old: int | float, spread: float, rng: np.random.Generator) -> str:

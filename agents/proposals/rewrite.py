@@ -51,7 +51,7 @@ class Rewrite:
 
     def holes(self, program: str) -> list[Hole]:
         """The whole function."""
-        source = Source.parse(program, self.spec.function)
+        source = Source.by_lines(program, self.spec.function)
         return [] if source is None else [Hole("whole function", source.first, 0)]
 
     def propose(self, parent: CandidateRecord, hole: Hole, showing: Showing) -> Proposal:

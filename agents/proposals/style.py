@@ -72,7 +72,7 @@ def versions(source: Source, showing: Showing) -> str:
     parts = [source.before] if source.before else []
     if showing.notes:
         parts.append("\n".join(f"# {' '.join(note.split())}" for note in showing.notes))
-    worse = None if showing.worse is None else Source.parse(showing.worse.program, name)
+    worse = None if showing.worse is None else Source.by_lines(showing.worse.program, name)
     # Without a worse program the parent stands in: measured on the embedded model, a second version in sight
     # raises the share of valid and new edits from a quarter to a third.
     parts.append((worse or source).function_text(f"{name}_v0"))

@@ -50,7 +50,7 @@ def test_the_parents_own_text_reproduces_the_parent(style, program):
 
 @given(any_program)
 def test_line_holes_begin_right_after_the_sign_of_a_statement(program):
-    source = Source.parse(program, "policy")
+    source = Source.by_lines(program, "policy")
     assume(source is not None)
     text_lines = {
         line
