@@ -28,8 +28,8 @@ import cloudpickle
 import numpy as np
 
 from atlas_gym.evaluation.channel import Channel
-from atlas_gym.evaluation.hidden_streams import hidden_stream
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
+from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.calls import Calls, Program
 from atlas_gym.tasks.constants import annotate_overrides, values_of
 from atlas_gym.tasks.drawing import blocks, figure, to_image
