@@ -13,8 +13,8 @@
 
 With nothing else said, `gym.make("my_module:Halving-v0")`, `make_task("my_module:Halving", seed=0)` and
 `python -m atlas_gym evaluate my_module:Halving program.py` work. A task's instances are drawn from a stream that a
-program cannot recompute from the seed (`evaluation.streams`); a seed means the same instances to all programs, and
-the splits `train` and `held_out` share none.
+program cannot recompute from the seed (`atlas_gym.hidden_streams`); a seed means the same instances to all programs,
+and the splits `train` and `held_out` share none.
 """
 
 import copy
