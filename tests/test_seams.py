@@ -7,13 +7,15 @@ import pytest
 
 import atlas_gym
 from agents.engines.engine import Completion, Generator, OnCompletion, Request
-from agents.research_agent import AgentSettings, ResearchAgent
+from agents.research_agent import ResearchAgent
+from agents.settings import AgentSettings
 from agents.supporters import Consultation, ExplorationAdvice, Patch, SupporterCall
 from atlas_gym.evaluation import Evaluation, Status
 from atlas_gym.evaluation.scheduler import Scheduler
 from trainers.data.evaluations import ProgramCache
-from trainers.loop.exploration import ExplorationSettings, Explorer
+from trainers.loop.exploration import Explorer
 from trainers.loop.observer import Observer
+from trainers.loop.settings import ExplorationSettings
 
 
 class CountingEngine(Generator):

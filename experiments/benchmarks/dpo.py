@@ -47,7 +47,8 @@ from atlas_gym import make_task
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo.kl import candidate_kls
 from trainers.evodpo.phase import gate_subset
-from trainers.evodpo.training import TrainingSettings, train
+from trainers.evodpo.settings import TrainingSettings
+from trainers.evodpo.training import train
 
 CONTENDERS = ("packed", "stock", "stock-checkpointed")
 GOALS = {"seconds": 0.15, "memory": 0.35, "kl": 0.25}

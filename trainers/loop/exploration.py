@@ -31,7 +31,7 @@ from atlas_gym.program_text import program_key
 from trainers.data.evaluations import ProgramCache
 from trainers.data.measures import is_new
 from trainers.data.rollouts import Pending, outcome, write
-from trainers.loop.layout import ExplorationSettings
+from trainers.loop.settings import ExplorationSettings
 from trainers.store.protocol import Store
 
 

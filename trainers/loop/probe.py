@@ -9,7 +9,6 @@ nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Any
 
 from agents.engines.engine import Generator
@@ -20,24 +19,11 @@ from atlas_gym.seeding import torch_seed
 from trainers.data.evaluations import ProgramCache
 from trainers.data.measures import measure
 from trainers.data.rollouts import again, fresh_samples
+from trainers.loop.settings import ProbeSettings
 from trainers.store.plain import plain
 
 _DRAWS = 10
 """Draws per wanted prompt before the islands are taken to have no more."""
-
-
-@dataclass(frozen=True)
-class ProbeSettings:
-    """How much is sampled before and after each phase."""
-
-    samples: int = 10
-    """Samples per prompt. 0: no probe."""
-    prompts: int = 0
-    """Prompts drawn from the islands; 0: one for each hole of the starting program."""
-
-    def __post_init__(self) -> None:
-        if self.samples < 0 or self.prompts < 0:
-            raise ValueError("probe.samples and probe.prompts cannot be negative")
 
 
 def probe_proposals(style: Style, start: CandidateRecord) -> list[Proposal]:
