@@ -13,7 +13,7 @@ from atlas_gym.program_text import program_key
 
 
 @dataclass(frozen=True)
-class Site:
+class Opening:
     """The stretch of a program that a prompt leaves open."""
 
     start: int
@@ -31,7 +31,7 @@ class Site:
         return not self.one_line or "\n" not in child[self.start : len(child) - len(after)]
 
 
-def site_of(proposal: Proposal, program: str) -> Site | None:
+def opening_of(proposal: Proposal, program: str) -> Opening | None:
     """What a prompt leaves open in a program that has the rest of its text.
 
     None if the program has not, or if the prompt asks for neither a line nor a function.
@@ -45,17 +45,17 @@ def site_of(proposal: Proposal, program: str) -> Site | None:
         start = program.rfind(signature) + len(signature) if proposal.style == "rewrite" else -1
     if not 0 <= start <= end or not program.endswith(proposal.tail):
         return None
-    return Site(start, end, one_line=proposal.stop == "line")
+    return Opening(start, end, one_line=proposal.stop == "line")
 
 
 def completion_of(proposal: Proposal, program: str) -> str | None:
     """The completion of the proposal's prompt that makes this program up to comments and layout; None if none does."""
-    site, key = site_of(proposal, program), program_key(program)
-    if site is None or key is None:
+    opening, key = opening_of(proposal, program), program_key(program)
+    if opening is None or key is None:
         return None
-    text = program[site.start : site.end]
+    text = program[opening.start : opening.end]
     # A line is written without its comment; where a `#` stands in a string, a shorter text is another program.
-    ends = [i for i, character in enumerate(text) if character == "#"] if site.one_line else []
+    ends = [i for i, character in enumerate(text) if character == "#"] if opening.one_line else []
     for end in (*ends, len(text)):
         completion = text[:end].rstrip() + "\n"
         if program_key(proposal.assemble(completion)) == key:

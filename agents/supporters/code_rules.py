@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from agents.proposals.code import Constant, ConstantRole, constants
+from agents.proposals.constants import Constant, ConstantRole, constants
 from agents.supporters.exploration import bounded_value
 from agents.supporters.findings import Case, Finding, Fix, past, sampled, short
 
@@ -194,11 +194,6 @@ def _other_value(case: Case, constant: Constant) -> float | None:
     if constant.role in ("regularisation", "bonus", "weight"):
         value = float(value)  # `lam = 1` may become 0.4
     return bounded_value(value, proposed)
-
-
-def _past(case: Case) -> set[str]:
-    """Arguments that may hold past data: all but what describes the present step."""
-    return set(case.code.arguments) - {"context", "t", "extras"}
 
 
 def _guard(case: Case, kind: str, message: str, fix: Fix) -> Finding:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from agents.proposals.completing import Site
+from agents.proposals.completing import Opening
 from agents.supporters.call import Consultation, Key, SupporterCall
 from agents.supporters.edits import EditBound
 from atlas_gym.program_text import program_key, syntax_error
@@ -72,7 +72,7 @@ class ExplorationRequest:
     """Program keys that need not be proposed again; may be many, so only asked whether it has one."""
     max_patches: int = 3
     """Patches wanted at most."""
-    site: Site | None = None
+    opening: Opening | None = None
     """The only place that patches may change: what one of the agent's prompts leaves open, so that each patch is an
     answer to that prompt. None: any place."""
 
@@ -149,7 +149,7 @@ def bounded_value(current: float, proposed: float) -> float | None:
 
 
 def _admit(request: ExplorationRequest, draft: Patch, bound: EditBound) -> Patch | None:
-    if request.site is not None and not request.site.holds(request.program, draft.program):
+    if request.opening is not None and not request.opening.holds(request.program, draft.program):
         return None
     if not is_plain(draft.program) or not bound.allows(request.program, draft.program):
         return None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from agents.proposals.code import Code, Constant, constants
+from agents.proposals.constants import Constant, constants
+from agents.proposals.source import Source
 from agents.supporters.call import Consultation, SupporterCall
 from agents.supporters.conversation import Conversation
 from agents.supporters.edits import EditBound
@@ -75,23 +76,23 @@ def prompt_values(request: ExplorationRequest, bound: EditBound) -> dict[str, st
         "diagnosis": Data(request.diagnosis, 1_000),
         "metrics": Data(metrics, 1_500),
         "failures": Data(failures, 2_500),
-        "site": _site(request),
+        "opening": _opening(request),
         "max_patches": str(request.max_patches),
         "max_lines": str(bound.allowed_lines(request.program)),
         "schema": schema_text(ExplorationReply),
     }
 
 
-def _site(request: ExplorationRequest) -> str:
-    site = request.site
-    if site is None:
+def _opening(request: ExplorationRequest) -> str:
+    opening = request.opening
+    if opening is None:
         return "Any line of the program may be changed."
-    first = request.program.count("\n", 0, site.start) + 1
-    # Where the site begins at a line's end, it begins with the next line.
-    first += request.program.startswith("\n", site.start)
-    last = max(first, request.program.count("\n", 0, site.end) + 1)
-    where = f"line {first}" if site.one_line else f"lines {first} to {last}"
-    kept = request.program[: site.start].rpartition("\n")[2].strip() if site.one_line else ""
+    first = request.program.count("\n", 0, opening.start) + 1
+    # Where it begins at a line's end, it begins with the next line.
+    first += request.program.startswith("\n", opening.start)
+    last = max(first, request.program.count("\n", 0, opening.end) + 1)
+    where = f"line {first}" if opening.one_line else f"lines {first} to {last}"
+    kept = request.program[: opening.start].rpartition("\n")[2].strip() if opening.one_line else ""
     return (
         f"You teach the agent: it was asked to rewrite {where} of the program and nothing else. Patches that change "
         "anything else are discarded."
@@ -106,7 +107,7 @@ def interpret(request: ExplorationRequest, text: str, bound: EditBound) -> Explo
     left out.
     """
     reply = parse_reply(text, ExplorationReply)
-    code = Code.parse(request.program, request.function)
+    code = Source.parse(request.program, request.function)
     accepted = list(_suggestions(code, reply.suggestions[:_MOST_ITEMS]))
     drafts = [*_edited(request.program, reply.patches[:_MOST_ITEMS]), *_with_values(code, accepted)]
     return ExplorationAdvice(one_line(reply.critique, CRITIQUE_CHARS), admit_patches(request, drafts, bound))
@@ -126,7 +127,7 @@ def _edited(program: str, patches: list[PatchReply]) -> Iterator[Patch]:
             yield Patch(edited, "edit", patch.reason)
 
 
-def _suggestions(code: Code | None, replies: list[SuggestionReply]) -> Iterator[Suggested]:
+def _suggestions(code: Source | None, replies: list[SuggestionReply]) -> Iterator[Suggested]:
     named = {constant.name: constant for constant in constants(code) if constant.named} if code else {}
     for reply in replies:
         constant = named.get(reply.name)
@@ -135,7 +136,7 @@ def _suggestions(code: Code | None, replies: list[SuggestionReply]) -> Iterator[
             yield constant, value, one_line(reply.reason, REASON_CHARS)
 
 
-def _with_values(code: Code | None, accepted: list[Suggested]) -> Iterator[Patch]:
+def _with_values(code: Source | None, accepted: list[Suggested]) -> Iterator[Patch]:
     """The program with each suggested value, and with all of them."""
     if code is None:
         return

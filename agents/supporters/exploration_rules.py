@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
-from agents.proposals.code import Code
+from agents.proposals.source import Source
 from agents.supporters import code_rules, expression_rules, loss_rules
 from agents.supporters.call import Consultation, SupporterCall
 from agents.supporters.edits import EditBound
@@ -86,7 +86,9 @@ class RuleExplorationSupporter:
         """Advice on one program; neutral if it does not parse."""
         began = time.monotonic()
         code = (
-            Code.parse(request.program, request.function) if len(request.program) <= LONGEST_PROGRAM else None
+            Source.parse(request.program, request.function)
+            if len(request.program) <= LONGEST_PROGRAM
+            else None
         )
         advice = ExplorationAdvice() if code is None else self._advise(code, request)
         call = SupporterCall(
@@ -104,9 +106,9 @@ class RuleExplorationSupporter:
     def resume(self, calls: Iterable[SupporterCall]) -> None:
         """Nothing to take up: rules have no budget."""
 
-    def _advise(self, code: Code, request: ExplorationRequest) -> ExplorationAdvice:
+    def _advise(self, code: Source, request: ExplorationRequest) -> ExplorationAdvice:
         case = Case(code, request, stream(self._seed, "supporter", "exploration", *request.key))
-        if request.site is not None:
+        if request.opening is not None:
             return ExplorationAdvice(patches=admit_patches(request, _site_drafts(case), self._bound))
         findings = _findings(case, GENERAL, BY_TRAIT)
         order = _draw_order(case, [(finding, fix) for finding in findings for fix in finding.fixes])
@@ -121,7 +123,7 @@ def _findings(case: Case, checks: tuple[Check, ...], by_trait: dict[str, tuple[C
 
 
 def _site_drafts(case: Case) -> Iterator[Patch]:
-    """Changes within the request's site, pass after pass with other values."""
+    """Changes of what the request leaves open, pass after pass with other values."""
     by_trait = {
         trait: BY_TRAIT.get(trait, ()) + AT_A_SITE_BY_TRAIT.get(trait, ())
         for trait in {**BY_TRAIT, **AT_A_SITE_BY_TRAIT}
@@ -133,10 +135,10 @@ def _site_drafts(case: Case) -> Iterator[Patch]:
 
 
 def _within(case: Case, fix: Fix) -> bool:
-    """Whether a fix changes nothing outside the request's site."""
-    site, program = case.request.site, case.code.source
-    assert site is not None
-    start, end = len(program[: site.start].encode()), len(program[: site.end].encode())
+    """Whether a fix changes nothing but what the request leaves open."""
+    opening, program = case.request.opening, case.code.program
+    assert opening is not None
+    start, end = len(program[: opening.start].encode()), len(program[: opening.end].encode())
     return all(start <= splice.start and splice.end <= end for splice in fix.splices)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from agents.proposals.code import Code, Splice
+from agents.proposals.source import Source, Splice
 from agents.supporters.findings import Case, Finding, Fix, past, sampled, short
 
 _COUNTS = {"int", "len", "range", "list", "tuple", "dict", "bool", "str", "float", "enumerate", "zip"}
@@ -105,7 +105,7 @@ def _finding(kind: str, priority: float, fixes: list[Fix]) -> Iterator[Finding]:
         yield Finding(kind, "", priority, tuple(fixes))
 
 
-def _right_sides(code: Code) -> list[ast.expr]:
+def _right_sides(code: Source) -> list[ast.expr]:
     """What is assigned or returned, facts about shapes left out."""
     values = [
         statement.value
@@ -116,11 +116,11 @@ def _right_sides(code: Code) -> list[ast.expr]:
     return values + [node.value for node in code.nodes(ast.Return) if node.value is not None]
 
 
-def _sums(code: Code) -> list[ast.BinOp]:
+def _sums(code: Source) -> list[ast.BinOp]:
     return [node for node in code.nodes(ast.BinOp) if isinstance(node.op, ast.Add | ast.Sub)]
 
 
-def _summands(code: Code) -> list[ast.expr]:
+def _summands(code: Source) -> list[ast.expr]:
     """Sides of sums, and right sides that are none, which have no constant factor yet."""
     found = [side for node in _sums(code) for side in (node.left, node.right)] + _right_sides(code)
     distinct = {code.place(node): node for node in found}
@@ -136,7 +136,7 @@ def _is_scalable(node: ast.expr) -> bool:
     return isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
 
 
-def _is_quantity(code: Code, node: ast.Name | ast.Call) -> bool:
+def _is_quantity(code: Source, node: ast.Name | ast.Call) -> bool:
     """Whether a variable or a call is a value on its own: no module, no function's name, no index, no count."""
     parent = code.parents[node]
     if isinstance(parent, ast.Attribute | ast.Subscript | ast.keyword | ast.Slice | ast.UnaryOp):
@@ -150,7 +150,7 @@ def _is_count(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _COUNTS
 
 
-def _wrapped(code: Code, node: ast.expr, name: str) -> Splice:
+def _wrapped(code: Source, node: ast.expr, name: str) -> Splice:
     library = "torch" if "torch" in code.names(code.tree) else "np"
     if name == "square":
         return code.wrap(node, "", " ** 2")

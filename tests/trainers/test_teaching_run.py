@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from agents.supporters import SupporterSettings
 from agents.supporters.exploration_rules import RuleExplorationSupporter
+from agents.supporters.settings import SupporterSettings
 from tests.trainers.test_atlas_run import Watcher, config, contents, menu, run
 from trainers.data.pair_pool import pair_pool
 from trainers.loop.config import load_config

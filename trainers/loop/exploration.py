@@ -23,7 +23,7 @@ from typing import Any
 
 from agents.engines.engine import Completion, Generator
 from agents.population.candidate import CandidateRecord, Origin, Proposal
-from agents.proposals.completing import completion_of, site_of
+from agents.proposals.completing import completion_of, opening_of
 from agents.research_agent import ResearchAgent
 from agents.supporters import Consultation, ExplorationAdvice, SupporterCall
 from agents.supporters.exploration import ExplorationSupporter
@@ -32,9 +32,9 @@ from atlas_gym.program_text import program_key
 from trainers.data.evaluations import ProgramCache
 from trainers.data.measures import is_new
 from trainers.data.rollouts import Pending, outcome, write
-from trainers.loop.layout import ExplorationSettings
+from trainers.loop.settings import ExplorationSettings
 from trainers.loop.teaching import exploration_request
-from trainers.store.store import RunStore
+from trainers.store.protocol import Store
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Explorer:
         agent: ResearchAgent,
         generator: Callable[[], Generator],
         cache: ProgramCache,
-        store: RunStore,
+        store: Store,
         supporter: ExplorationSupporter | None = None,
         teaching: bool = False,
     ):
@@ -201,7 +201,7 @@ class Explorer:
         request = exploration_request(
             self.agent.spec, ("round", round_, "island", proposal.island), parent,
             list(self.agent.islands[proposal.island].failed), max_patches=self.settings.patches,
-            site=site_of(proposal, parent.program) if self.teaching else None, tried=self.cache.keys,
+            opening=opening_of(proposal, parent.program) if self.teaching else None, tried=self.cache.keys,
         )  # fmt: skip
         return supporter.consult(request)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agents.population.candidate import CandidateRecord, Proposal
-from agents.proposals.completing import Site, completion_of, site_of
+from agents.proposals.completing import Opening, completion_of, opening_of
 from agents.supporters import ExplorationRequest, Failure, SupporterCall
 from agents.supporters.call import Key
 from agents.supporters.exploration import ExplorationSupporter
@@ -95,12 +95,12 @@ class Teacher:
         pending: list[Pending] = []
         next_id = -2 - self._store.lesson_count()
         for number, one in enumerate(asked):
-            site = site_of(one.proposal, one.parent.program)
-            if site is None:
+            opening = opening_of(one.proposal, one.parent.program)
+            if opening is None:
                 continue
             request = exploration_request(
                 self._spec, ("phase", phase, "prompt", number), one.parent, self._failures(one),
-                max_patches=self._lessons, site=site,
+                max_patches=self._lessons, opening=opening,
             )  # fmt: skip
             consultation = self._supporter.consult(request)
             calls.append(consultation.call)
@@ -124,7 +124,7 @@ def exploration_request(
     failures: Sequence[CandidateRecord],
     *,
     max_patches: int,
-    site: Site | None = None,
+    opening: Opening | None = None,
     tried: Set[str] = frozenset(),
 ) -> ExplorationRequest:
     """What the exploration supporter is told of a program: everything that is known of it.
@@ -135,14 +135,14 @@ def exploration_request(
         parent: the program.
         failures: candidates that failed, newest last.
         max_patches: patches wanted at most.
-        site: the only place that patches may change, None for any.
+        opening: the only place that patches may change, None for any.
         tried: program keys that need not be proposed again.
     """
     return ExplorationRequest(
         key=key, function=spec.function, program=parent.program, score=parent.score, description=spec.description,
         traits=spec.traits, hints=spec.hints, diagnosis=parent.diagnosis, metrics=parent.metrics,
         failures=tuple(Failure(f.status, f.detail, f.completion.strip()) for f in failures[-_FAILURES:]),
-        tried=tried, max_patches=max_patches, site=site,
+        tried=tried, max_patches=max_patches, opening=opening,
     )  # fmt: skip
 
 

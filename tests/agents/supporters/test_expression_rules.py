@@ -3,7 +3,7 @@
 import pytest
 
 from agents.proposals import Complete, EditLine, Rewrite, Showing
-from agents.proposals.completing import completion_of, site_of
+from agents.proposals.completing import completion_of, opening_of
 from agents.supporters import ExplorationRequest
 from agents.supporters.edits import EditBound
 from agents.supporters.exploration_llm import interpret, prompt_values
@@ -22,7 +22,7 @@ def answers(task, program, style, hole, *, seed=0, n=6, traits=None):
     proposal = style.propose(candidate(program), hole, Showing())
     request = ExplorationRequest(
         ("phase", 1, "prompt", 0), task.function, program, -0.2, max_patches=n,
-        traits=task.traits if traits is None else traits, site=site_of(proposal, program),
+        traits=task.traits if traits is None else traits, opening=opening_of(proposal, program),
     )  # fmt: skip
     patches = RuleExplorationSupporter(seed).consult(request).advice.patches
     found = []
@@ -39,7 +39,7 @@ def answers(task, program, style, hole, *, seed=0, n=6, traits=None):
 def test_every_patch_at_a_site_is_an_answer_to_its_prompt(name, start, style):
     task, program = TASKS[name], TASKS[name].starts[start]
     style = style(task.function)
-    found = [answers(task, program, style, hole) for hole in style.holes(program)]
+    found = [answers(task, program, style, hole) for hole in style.sites(program)]
     assert sum(map(bool, found)) >= 0.8 * len(found)
     for own in found:
         assert len({completion for _, completion in own}) == len(own)
@@ -48,7 +48,7 @@ def test_every_patch_at_a_site_is_an_answer_to_its_prompt(name, start, style):
 def test_a_whole_function_can_be_answered():
     task, program = TASKS["ATLAS-Bandit-v0"], TASKS["ATLAS-Bandit-v0"].starts["inlined"]
     style = Rewrite(task)
-    found = answers(task, program, style, style.holes(program)[0], n=20)
+    found = answers(task, program, style, style.sites(program)[0], n=20)
     assert len(found) == 20
     assert any(text.count("-50:") == 0 for _, text in found)  # two lines that depend on each other
 
@@ -56,7 +56,7 @@ def test_a_whole_function_can_be_answered():
 def at(label, **options):
     task, program = TASKS["ATLAS-Bandit-v0"], TASKS["ATLAS-Bandit-v0"].starts["inlined"]
     style = EditLine(task.function)
-    (hole,) = [hole for hole in style.holes(program) if hole.label == label]
+    (hole,) = [hole for hole in style.sites(program) if hole.label == label]
     return [pair for seed in range(6) for pair in answers(task, program, style, hole, seed=seed, **options)]
 
 
@@ -99,9 +99,9 @@ def test_faded_arrays_keep_their_shape():
 
 def teaching_request():
     style = EditLine("policy")
-    (hole,) = [hole for hole in style.holes(BANDIT) if hole.label == "window ="]
+    (hole,) = [hole for hole in style.sites(BANDIT) if hole.label == "window ="]
     proposal = style.propose(candidate(BANDIT), hole, Showing())
-    return ExplorationRequest(**{**vars(EXPLORATION), "site": site_of(proposal, BANDIT)}), proposal
+    return ExplorationRequest(**{**vars(EXPLORATION), "opening": opening_of(proposal, BANDIT)}), proposal
 
 
 def test_a_models_patches_keep_to_the_site_or_are_left_out():
@@ -117,11 +117,14 @@ def test_a_models_patches_keep_to_the_site_or_are_left_out():
 def test_a_model_is_told_where_it_may_write():
     request, _ = teaching_request()
     line = BANDIT.split("\n").index("    window = 50") + 1
-    told = prompt_values(request, EditBound())["site"]
+    told = prompt_values(request, EditBound())["opening"]
     assert f"rewrite line {line} of" in told
     assert "'window ='" in told
     several = ExplorationRequest(
-        **{**vars(EXPLORATION), "site": type(request.site)(BANDIT.index("\n    lam"), len(BANDIT) - 1, False)}
+        **{
+            **vars(EXPLORATION),
+            "opening": type(request.opening)(BANDIT.index("\n    lam"), len(BANDIT) - 1, False),
+        }
     )
     last = BANDIT.count("\n")
-    assert f"rewrite lines {line + 1} to {last} of" in prompt_values(several, EditBound())["site"]
+    assert f"rewrite lines {line + 1} to {last} of" in prompt_values(several, EditBound())["opening"]

@@ -52,7 +52,7 @@ class Supporter:
 
     def consult(self, request):
         self.requests.append(request)
-        before, after = request.program[: request.site.start], request.program[request.site.end :]
+        before, after = request.program[: request.opening.start], request.program[request.opening.end :]
         texts = [before + f" {text}" + after for text in ("7", "None")]
         programs = [*texts, request.program.replace("def f(x)", "def f(y)").replace("* x", "* y")]
         patches = tuple(
@@ -76,7 +76,7 @@ def store(tmp_path):
     style = EditLine("f")
     with RunStore(tmp_path) as store:
         store.add_unit(0, 0, [start], {})
-        for round_, hole in enumerate(style.holes(PROGRAM), start=1):
+        for round_, hole in enumerate(style.sites(PROGRAM), start=1):
             proposal = replace(style.propose(start, hole, Showing()), island=0, parent_score=4.0)
             wrote = proposal.candidate(10 * round_, round_, " None\n")
             failed = wrote.judged(Evaluation(Status.ERROR, None, "TypeError"))
@@ -139,7 +139,7 @@ def test_what_is_stored_is_not_taught_again(store):
 def test_every_site_comes_before_any_comes_twice(store):
     style, start = EditLine("f"), store.candidate(0)
     for round_ in range(4, 12):  # one site again and again
-        first = style.holes(PROGRAM)[0]
+        first = style.sites(PROGRAM)[0]
         worse = replace(start, program=PROGRAM.replace("2", str(round_)))
         proposal = replace(style.propose(start, first, Showing(worse)), island=0, parent_score=4.0)
         store.add_unit(round_, 0, [], {}, {0: proposal})
