@@ -86,7 +86,7 @@ def test_a_run_killed_while_it_is_taught_and_after_ends_as_if_it_had_not_been(
 
 
 def test_in_exploration_patches_answer_the_islands_prompts(config, tmp_path):
-    run(replace(config, teaching="exploration", rounds=1), tmp_path)
+    run(replace(config, teaching="exploration", rounds=1, start="inlined"), tmp_path)
     candidates = contents(tmp_path)[0]
     patches = [c for c in candidates if c.origin == "supporter"]
     assert patches
@@ -101,7 +101,7 @@ def test_in_exploration_patches_answer_the_islands_prompts(config, tmp_path):
 
 
 def test_off_leaves_patches_without_a_prompt_and_no_lessons(config, tmp_path):
-    run(replace(config, rounds=1), tmp_path)
+    run(replace(config, rounds=1, start="inlined"), tmp_path)
     patches = [c for c in contents(tmp_path)[0] if c.origin == "supporter"]
     assert patches
     assert {(c.prompt, c.completion, c.hole) for c in patches} == {("", "", "")}
