@@ -36,7 +36,6 @@ from agents.engines.engine import (
     Request,
     Sampling,
 )
-from agents.engines.openai_serving import is_base, written_adapter
 from agents.engines.sequences import Draft, Drafting
 from agents.engines.settings import VLLMSettings
 from agents.engines.vllm_start import start_engine
@@ -240,8 +239,8 @@ class VLLMBackend:
 
     def _put(self, policy: Policy, adapter: str) -> Any:
         if self._settings.adapter == "lora":
-            return None if is_base(policy, adapter) else self._load(policy, adapter)
-        digest = "" if is_base(policy, adapter) else policy.digest(adapter)
+            return None if policy.is_base(adapter) else self._load(policy, adapter)
+        digest = "" if policy.is_base(adapter) else policy.digest(adapter)
         if digest != self._merged:
             with policy.merged(adapter) as model:
                 self._write(model)
@@ -252,7 +251,7 @@ class VLLMBackend:
         """vLLM's name for an adapter on disk; the engine reads it with the first request and keeps one."""
         from vllm.lora.request import LoRARequest
 
-        name, path = written_adapter(policy, adapter, self._folder)
+        name, path = policy.written(adapter, self._folder)
         number = self._adapters.setdefault(name, len(self._adapters) + 1)
         return LoRARequest(name, number, str(path))
 
