@@ -179,7 +179,6 @@ class Policy:
         """Write the adapter to `folder` in PEFT's layout, at once or not at all; returns its digest."""
         return write_adapter(Path(folder), self.tensors(name), _peft(self.lora))
 
-    @torch.no_grad()
     def is_base(self, name: str) -> bool:
         """Whether the adapter changes nothing."""
         return not any(torch.any(t) for key, t in self.tensors(name).items() if ".lora_B." in key)
@@ -193,6 +192,7 @@ class Policy:
             self.save(name, path)
         return written, path
 
+    @torch.no_grad()
     def restore(self, name: str, folder: str | Path) -> str:
         """Overwrite the adapter by one that `save` wrote; returns its digest. Raises `AdapterError`."""
         loaded = read_adapter(Path(folder), self.tensors(name))
