@@ -58,7 +58,7 @@ def count(config: RunConfig) -> Counts:
     probed = config.probe.prompts or len(EditLine(spec.function).sites(spec.starts[config.start]))
     measured = 2 * probed * config.probe.samples
     if config.phase.reference == "gated":  # the reference, the checkpoints, the final policy
-        measured += (2 + config.phase.checkpoints) * config.phase.gate_prompts * config.gate_samples
+        measured += (2 + config.phase.checkpoints) * config.gate.prompts * config.gate.samples
     return Counts(
         candidates=candidates,
         patches=patches,

@@ -80,9 +80,7 @@ class RunConfig:
     phase: PhaseSettings = PhaseSettings()
     """A fine-tuning phase."""
     gate: GateSettings = GateSettings()
-    """Eqs. 4 and 5."""
-    gate_samples: int = 8
-    """Fresh completions per gate prompt that Ŝ is the mean of."""
+    """Eqs. 4 and 5, and what Ŝ and K̂L are measured on."""
     gate_score: GateScore = "gain"
     """What Ŝ counts: the mean `gain` over the parent, the best gain of the samples (`best_of_n`), or the programs'
     `quality`, which mostly counts validity."""

@@ -13,7 +13,7 @@ from trainers.store.store import RunStore, StoreError
 
 SMALL = [
     "--rounds=2", "--phase_every=1", "--skip_idle_phases=false", "--pairs.count=4", "--probe.samples=1",
-    "--probe.prompts=2", "--gate_samples=1", "--held_out_seeds=2", "--tracking=off", "--torch_threads=1",
+    "--probe.prompts=2", "--gate.samples=1", "--held_out_seeds=2", "--tracking=off", "--torch_threads=1",
 ]  # fmt: skip
 ISLANDS = [
     "--exploration.islands=2",
