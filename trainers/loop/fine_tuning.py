@@ -197,7 +197,7 @@ class Tuning:
         # G_k is drawn before anybody teaches, so that it is the same when the phase is done again.
         pool = self._pool(number, last, self.store.lessons(number - 1))
         rng = stream(self.config.seed, "gate prompts", number)
-        return set_apart(pool, self.config.phase.gate_prompts, rng)
+        return set_apart(pool, self.config.gate.prompts, rng)
 
     def _pool(self, number: int, last: int, lessons: Sequence[CandidateRecord]) -> list[ScoredCompletion]:
         config = self.config
@@ -247,7 +247,7 @@ class Tuning:
             proposals = [self._asked(self.store.candidate(answered[prompt])) for prompt in prompts]
             seeds = [torch_seed(self.config.seed, "gate", number, i) for i in range(len(prompts))]
             with self.backend.serving(adapter) as generator:
-                groups = fresh_samples(generator, self.cache, proposals, self.config.gate_samples, seeds)
+                groups = fresh_samples(generator, self.cache, proposals, self.config.gate.samples, seeds)
             records = [record for group in groups for record in group]
             self._measured[adapter] = measurements(records, self.agent.spec.errors)
             return [worth(group, self.config.gate_score, self.config.gain_clip) for group in groups]
