@@ -39,7 +39,8 @@ class RunConfig:
     start: str = "named"
     """Starting program: `named` (constants on lines of their own), `inlined` or `scratch`."""
     method: str = "atlas"
-    """One of `METHODS`."""
+    """What learns, and how: `atlas`, `evodpo`, `evotune`, `search`, `best-of-n`, or ATLAS without one component, such
+    as `atlas-no-gate` (all in `trainers.loop.methods`)."""
     tuning: bool = True
     """Whether there are fine-tuning phases at all."""
     seed: int = 0
@@ -177,9 +178,13 @@ def _read(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
     return merge(_read(path.parent / str(base), (*above, path.resolve())), values)
 
 
+def as_yaml(config: RunConfig) -> str:
+    """The whole configuration, defaults included."""
+    return yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True)
+
+
 def save_config(config: RunConfig, path: Path) -> None:
     """Write the whole configuration, defaults included, so that a later default cannot change a run."""
-    text = yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True)
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(text, encoding="utf-8")
+    temporary.write_text(as_yaml(config), encoding="utf-8")
     temporary.replace(path)
