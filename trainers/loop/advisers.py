@@ -15,6 +15,7 @@ import numpy as np
 from agents.models.policy import REFERENCE
 from agents.supporters import GateOutcome, Inspection, MetricChange, SupporterCall, Telemetry, TuningControls
 from agents.supporters.build import Supporters
+from agents.supporters.strategist import nearby
 from trainers.data.measures import DISTINCT_SHARE, VALID_SHARE
 from trainers.data.pairs import PairSettings, PreferencePair
 from trainers.evodpo.gate import GateDecision
@@ -35,6 +36,13 @@ class PhaseControls:
     """What it may change, as it stands now."""
     changed: tuple[str, ...] = ()
     """What it changed for this phase."""
+    nearby: tuple[TuningControls, ...] = ()
+    """Further settings that the phase may train under."""
+
+    def alternatives(self, settings: PhaseSettings) -> list[PhaseSettings]:
+        """The other settings under which members of the candidate set are trained."""
+        others = self.nearby[: settings.alternatives]
+        return [PhaseControls(controls).phase(settings) for controls in others]
 
     def phase(self, settings: PhaseSettings) -> PhaseSettings:
         """A phase's settings under these controls."""
@@ -59,6 +67,7 @@ class PhaseAdvisers:
         self._config = config
         self._supporters = supporters
         self._store = store
+        self._bounds = config.supporters.control_bounds
         self.calls: list[SupporterCall] = []
 
     def begin(self) -> None:
@@ -70,10 +79,11 @@ class PhaseAdvisers:
         current = self.current_controls()
         strategist = self._supporters.strategist
         if strategist is None:
-            return PhaseControls(current)
+            return PhaseControls(current, nearby=nearby(current, current, self._bounds))
         consultation = strategist.consult(self._telemetry(number, first, last, current, len(pairs)))
         self.calls.append(consultation.call)
-        return PhaseControls(consultation.advice.controls, consultation.advice.changed)
+        advice = consultation.advice
+        return PhaseControls(advice.controls, advice.changed, nearby(current, advice.controls, self._bounds))
 
     def current_controls(self) -> TuningControls:
         """The controls of the latest tuned phase, or the configuration's."""
