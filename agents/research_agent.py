@@ -93,9 +93,9 @@ class ResearchAgent:
         return kept
 
     def improves(self, record: CandidateRecord) -> bool:
-        """Whether a record is a new program that beats its parent by the smallest gain that counts."""
-        new = not record.is_copy and record.duplicate_of is None
-        return new and record.gain is not None and record.gain > self.settings.min_gain
+        """Whether a record is a program not seen before that beats its parent by the smallest gain that counts."""
+        first = not record.is_copy and record.duplicate_of is None
+        return first and record.gain is not None and record.gain > self.settings.min_gain
 
     def plan(
         self,

@@ -16,7 +16,7 @@ from experiments.cli.settings_reference import Section, Setting, sections
 from trainers.loop.config import RunConfig
 from trainers.store.plain import SettingsError, nearest
 
-FLAGS = {
+FLAGS: dict[str, dict[str, Any]] = {
     "config": {
         "help": "a configuration file (YAML), or the name of one that comes with the package: default"
     },

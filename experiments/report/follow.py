@@ -12,7 +12,7 @@ import threading
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from experiments.loggers.metrics import ClusterFold
 from experiments.report.comparison import group_runs
@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         report: LiveReport = self.server.report  # type: ignore[attr-defined]
-        port = int(self.server.server_address[1])
+        port = cast(tuple[str, int], self.server.server_address)[1]
         if self.headers.get("Host") not in (f"{LOOPBACK}:{port}", f"localhost:{port}"):
             self._answer(403, b"", "text/plain")
         elif self.path == "/":

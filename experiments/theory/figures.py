@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -24,7 +25,7 @@ COLOURS = {
     "averaged": "tab:orange",
     "timed": "tab:purple",
 }
-STYLE = {
+STYLE: dict[Any, Any] = {
     "figure.dpi": 130,
     "font.size": 9,
     "axes.spines.top": False,

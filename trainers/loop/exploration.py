@@ -29,7 +29,7 @@ from agents.supporters.exploration import ExplorationSupporter
 from atlas_gym.evaluation import InfrastructureError, Task
 from atlas_gym.program_text import program_key
 from trainers.data.evaluations import ProgramCache
-from trainers.data.measures import is_new
+from trainers.data.measures import distinct_programs, is_improving, is_new
 from trainers.data.rollouts import Pending, outcome, write
 from trainers.loop.settings import ExplorationSettings
 from trainers.store.protocol import Store
@@ -254,13 +254,16 @@ class Explorer:
             "samples": len(records),
             "valid": sum(r.passed for r in records),
             "new": sum(map(is_new, records)),
-            "improving": sum(map(self.agent.improves, records)),
-            "distinct": len({r.program_key for r in records if is_new(r) and r.duplicate_of is None}),
+            "improving": sum(is_improving(r, self.agent.settings.min_gain) for r in records),
+            # A run counts a program in the round that wrote it first.
+            "distinct": len(distinct_programs(r for r in records if r.duplicate_of is None)),
             "statuses": dict(Counter(record.status for record in records)),
             "spoiled": unit.spoiled,
             "best": max(scores, default=None),
             "island_best": {str(i): self._island_best(i, records) for i in self.settings.members(unit.group)},
             "critiques": unit.critiques,
+            "consulted": len(unit.calls),
+            "skipped": [call.reason for call in unit.calls if call.status == "skipped"],
             "tokens": unit.tokens,
             "generation_s": round(unit.generation_s, 3),
             "evaluation_wait_s": round(waited, 3),

@@ -175,6 +175,9 @@ class Tuning:
         self._probe(number, "after", last, pairs)
         row = self._row(outcome, last, earlier)
         self.store.add_phase(number, last, outcome.promoted, row, pairs, self.advisers.calls)
+        for call in self.advisers.calls:
+            if call.status == "skipped":
+                self._tell("stage", f"{call.role}: no answer, the phase went on without: {call.reason}")
 
     def _reason_to_skip(self, first: int, last: int) -> str:
         if not self.config.skip_idle_phases:
