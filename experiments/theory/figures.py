@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.theory.measures import Cell, interval, slope
+from experiments.theory.runner import Results
 from experiments.theory.settings import PHASES_PER_WINDOW
-from experiments.theory.study import Results
 
 COLOURS = {
     "DPO": "tab:blue",

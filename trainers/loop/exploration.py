@@ -59,7 +59,7 @@ class Explorer:
 
     Args:
         settings: the layout of a round.
-        agent: plans proposals and keeps the islands.
+        agent: makes proposals and keeps the islands.
         generator: returns the backend to write with (asked anew for each unit: a tuned policy replaces it).
         cache: evaluates programs.
         store: every unit is stored before it is folded into the islands.
@@ -158,7 +158,7 @@ class Explorer:
                 self._submit(unit, replace(again, id=id_, island=island))
 
     def _generate(self, unit: Unit, islands: Sequence[int]) -> None:
-        unit.proposals = self.agent.plan(
+        unit.proposals = self.agent.propose(
             unit.round, islands, self.settings.samples, notes=self.notes, remarks=self._critiques
         )
 

@@ -61,7 +61,7 @@ class Tuning:
         config: the run's configuration.
         policy: the policy that is tuned.
         backend: writes fresh samples with any adapter of the policy.
-        agent: plans what the probe asks.
+        agent: proposes what the probe asks.
         advisers: strategist and inspector.
         cache: evaluates fresh samples.
         store: the run store.
