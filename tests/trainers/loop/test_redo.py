@@ -53,11 +53,13 @@ def test_a_phase_done_again_leaves_the_same_adapters(policy, name):
 
 
 def test_an_alternative_that_was_promoted_is_found_again(policy):
+    policy.add("before", copy_of=POLICY)
+    policy.copy("before", REFERENCE)
     result = run(policy, scores(**{"alternative-1": 1.0}), alternatives=OTHERS)
     assert result.candidates[result.chosen].name == "alternative-1"
     after = digests(policy)
-    policy.reset(POLICY, 0)
-    policy.reset(REFERENCE, 0)
+    policy.copy("before", POLICY)
+    policy.copy("before", REFERENCE)
     again(policy, plain(result), SETTINGS, alternatives=OTHERS)
     assert digests(policy) == after
 
