@@ -198,13 +198,11 @@ def nearby(
     """
     step = bounds.beta.factor
     betas = [bounds.beta.bounded(after.beta, wanted) for wanted in (after.beta / step, after.beta * step)]
-    found = [replace(after, **_trained_by(before)), *(replace(after, beta=beta) for beta in betas)]
+    unchanged = replace(
+        before, score_threshold=after.score_threshold
+    )  # which concerns the pairs, not the training
+    found = [unchanged, *(replace(after, beta=beta) for beta in betas)]
     return tuple(dict.fromkeys(settings for settings in found if settings != after))
-
-
-def _trained_by(controls: TuningControls) -> dict[str, float]:
-    """What of the settings concerns the training, not its pairs."""
-    return {"beta": controls.beta, "epochs": controls.epochs, "learning_rate": controls.learning_rate}
 
 
 def _whole_epochs(current: int, wanted: float, bounds: ControlBounds) -> int:

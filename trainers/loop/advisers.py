@@ -41,8 +41,7 @@ class PhaseControls:
 
     def alternatives(self, settings: PhaseSettings) -> list[PhaseSettings]:
         """The other settings under which members of the candidate set are trained."""
-        others = self.nearby[: settings.alternatives]
-        return [PhaseControls(controls).phase(settings) for controls in others]
+        return [PhaseControls(controls).phase(settings) for controls in self.nearby]
 
     def phase(self, settings: PhaseSettings) -> PhaseSettings:
         """A phase's settings under these controls."""
@@ -67,7 +66,6 @@ class PhaseAdvisers:
         self._config = config
         self._supporters = supporters
         self._store = store
-        self._bounds = config.supporters.control_bounds
         self.calls: list[SupporterCall] = []
 
     def begin(self) -> None:
@@ -79,11 +77,15 @@ class PhaseAdvisers:
         current = self.current_controls()
         strategist = self._supporters.strategist
         if strategist is None:
-            return PhaseControls(current, nearby=nearby(current, current, self._bounds))
+            return PhaseControls(current, nearby=self._nearby(current, current))
         consultation = strategist.consult(self._telemetry(number, first, last, current, len(pairs)))
         self.calls.append(consultation.call)
         advice = consultation.advice
-        return PhaseControls(advice.controls, advice.changed, nearby(current, advice.controls, self._bounds))
+        return PhaseControls(advice.controls, advice.changed, self._nearby(current, advice.controls))
+
+    def _nearby(self, before: TuningControls, after: TuningControls) -> tuple[TuningControls, ...]:
+        bounds = self._config.supporters.control_bounds
+        return nearby(before, after, bounds)[: self._config.phase.alternatives]
 
     def current_controls(self) -> TuningControls:
         """The controls of the latest tuned phase, or the configuration's."""

@@ -264,7 +264,7 @@ class Tuning:
         return row | {
             "round": last,
             "controls": plain(self._controls.controls),
-            "alternatives": [plain(c) for c in self._controls.nearby[: self.config.phase.alternatives]],
+            "alternatives": [plain(c) for c in self._controls.nearby],
             "changed_controls": list(self._controls.changed),
             "promoted": outcome.promoted,
             "kl": outcome.candidates[outcome.chosen].kl,
