@@ -60,7 +60,7 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
         table.add_row(f"{name}: training minus held-out", "", summary[name]["gap"] or "–")
     table.caption = (
         f"{summary['candidates']} candidates, {summary['evaluated']} different programs evaluated, "
-        f"{summary['valid_share']:.0%} valid; {summary['held_out_seeds']} held-out seeds; "
+        f"{summary['valid_share']:.0%} valid; {summary['held_out_seeds']} held-out seeds, ± standard error over them; "
         f"origin of the best: {summary['best']['origin']}"
     )
     return table
