@@ -49,7 +49,6 @@ _EXTRAS = {
     "rich": "learn",
     "yaml": "learn",
     "pandas": "learn",
-    "wandb": "learn",
     "matplotlib": "render",
     "optuna": "optimisers",
 }

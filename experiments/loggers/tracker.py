@@ -62,7 +62,8 @@ class Tracker:
         try:
             import wandb
         except ImportError:
-            warn('W&B is not installed (pip install "atlas-gym[learn]"); this run is not tracked.')
+            say = tell if mode == "auto" else warn
+            say('W&B: off (it is not installed: `pip install "atlas-gym[wandb]"`).')
             return
         self._wandb = wandb
         self._guard(lambda: self._start(folder, mode, config, run_id))
