@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 import httpx2
 
@@ -54,15 +53,6 @@ class EndpointError(Exception):
         """Whether the server may have read the prompt."""
         self.status = status
         """The HTTP status that it answered with, None if it did not get that far or said 200."""
-
-
-def check_base_url(base_url: str) -> None:
-    """ValueError unless this is an http or https address without credentials."""
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("base_url must be an http or https address")
-    if parts.username is not None or parts.password is not None or parts.query:
-        raise ValueError("base_url must not hold credentials: name a variable in api_key_env instead")
 
 
 def api_key(variable: str) -> str:

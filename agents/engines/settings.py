@@ -12,9 +12,36 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
-from agents.engines.endpoint import Endpoint, ResponseFormat
-from agents.engines.http import check_base_url
+ResponseFormat = Literal["json_schema", "json_object", "none"]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a model is served and how it is asked."""
+
+    base_url: str
+    """Address up to and including the version, for example ``http://localhost:8000/v1``."""
+    model: str
+    """Name of the model as the server knows it."""
+    api_key_env: str = ""
+    """Environment variable that holds the API key; empty if the server wants none. Keys stand nowhere
+    else."""
+    temperature: float = 0.7
+    """Sampling temperature (the paper's for all supporters)."""
+    max_tokens: int = 1024
+    """Longest reply asked for, tokens, reasoning included."""
+    response_format: ResponseFormat = "json_schema"
+    """Constraint asked of the server, where it takes one."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the request body, for example ``{"reasoning_effort": "low"}``."""
+
+    def __post_init__(self) -> None:
+        check_base_url(self.base_url)
+        if not self.model or self.temperature < 0 or self.max_tokens < 1:
+            raise ValueError("model must be named, temperature at least 0 and max_tokens positive")
+        json.dumps(dict(self.extra))  # raises TypeError here rather than at the first call
 
 
 @dataclass(frozen=True)
@@ -195,3 +222,12 @@ class IslandModel:
             raise ValueError("islands must name the islands that this model writes for")
         if self.backend.openai.lora_loading != "none":
             raise ValueError("an island's own model is not tuned: lora_loading belongs to the run's backend")
+
+
+def check_base_url(base_url: str) -> None:
+    """ValueError unless this is an http or https address without credentials."""
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("base_url must be an http or https address")
+    if parts.username is not None or parts.password is not None or parts.query:
+        raise ValueError("base_url must not hold credentials: name a variable in api_key_env instead")

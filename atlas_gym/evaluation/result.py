@@ -39,7 +39,7 @@ class Limits:
 
     wall_s: float = 10.0
     """Seconds of wall-clock time, the trusted side's own work included, waiting for a busy machine's cores not
-    (> 0); see `patience`."""
+    (> 0); see `worker_end`."""
     cpu_s: float = 10.0
     """Seconds of CPU time of the worker (> 0); the kernel counts whole seconds, so this is rounded up."""
     memory_mb: int = 512

@@ -25,8 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 from atlas_gym import make_task
+from atlas_gym.cli.doctor import cold_start_seconds
 from atlas_gym.evaluation import ConfinedEvaluator
-from atlas_gym.evaluation.doctor import cold_start_seconds
 from atlas_gym.tasks.bandit.bare import play_bare
 from experiments.benchmarks.installing import install_into
 

@@ -54,7 +54,7 @@ def count(config: RunConfig) -> Counts:
         asked[role] = 0 if settings.form == "off" else min(asked[role], limit)
     patches = asked["exploration"] * layout.patches
     spec = make_task(config.env, **config.env_args)
-    probed = config.probe.prompts or len(EditLine(spec.function).holes(spec.starts[config.start]))
+    probed = config.probe.prompts or len(EditLine(spec.function).sites(spec.starts[config.start]))
     measured = 2 * probed * config.probe.samples
     if config.phase.reference == "gated":  # the reference, the checkpoints, the final policy
         measured += (2 + config.phase.checkpoints) * config.phase.gate_prompts * config.gate_samples

@@ -9,7 +9,7 @@ import pytest
 
 import trainers.loop.fine_tuning
 from agents.engines.engine import Completion
-from agents.supporters import Supporters
+from agents.supporters.build import Supporters
 from atlas_gym.evaluation import Evaluation, Status
 from atlas_gym.seeding import torch_seed
 from tests.trainers.samples import PROPOSAL, RECORD

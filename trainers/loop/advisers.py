@@ -13,20 +13,13 @@ from typing import Any
 import numpy as np
 
 from agents.models.policy import REFERENCE
-from agents.supporters import (
-    GateOutcome,
-    Inspection,
-    MetricChange,
-    SupporterCall,
-    Supporters,
-    Telemetry,
-    TuningControls,
-)
+from agents.supporters import GateOutcome, Inspection, MetricChange, SupporterCall, Telemetry, TuningControls
+from agents.supporters.build import Supporters
 from trainers.data.measures import DISTINCT_SHARE, VALID_SHARE
 from trainers.data.pairs import PairSettings, PreferencePair
 from trainers.evodpo.gate import GateDecision
-from trainers.evodpo.phase import PhaseSettings
 from trainers.evodpo.phase_result import CandidateResult
+from trainers.evodpo.settings import PhaseSettings
 from trainers.loop.config import RunConfig
 from trainers.store.store import RunStore
 

@@ -10,17 +10,13 @@ import yaml
 
 from agents.engines.engine import Sampling
 from agents.engines.settings import BackendSettings, IslandModel
-from agents.models.policy import LoraSettings
-from agents.research_agent import AgentSettings
-from agents.supporters import SupporterSettings
-from trainers.data.gate_buffer import GateScore
-from trainers.data.pairs import PairSettings
-from trainers.evodpo.gate import GateSettings
-from trainers.evodpo.launch import LaunchSettings
-from trainers.evodpo.phase import PhaseSettings
-from trainers.loop.exploration import ExplorationSettings
+from agents.models.settings import LoraSettings
+from agents.settings import AgentSettings
+from agents.supporters.settings import SupporterSettings
+from trainers.data.pairs import GateScore, PairSettings
+from trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
 from trainers.loop.methods import METHODS
-from trainers.loop.probe import ProbeSettings
+from trainers.loop.settings import ExplorationSettings, ProbeSettings
 from trainers.store.plain import SettingsError, build, merge, plain, read_mapping
 
 Mode = Literal["auto", "online", "offline", "off"]

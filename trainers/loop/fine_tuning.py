@@ -34,8 +34,9 @@ from trainers.evodpo.candidate_set import Tune, tune_here
 from trainers.evodpo.gate import GateDecision, gate_warnings
 from trainers.evodpo.kl import Item
 from trainers.evodpo.launch import launched
-from trainers.evodpo.phase import PhaseResult, PhaseSettings, run_phase
+from trainers.evodpo.phase import PhaseResult, run_phase
 from trainers.evodpo.phase_result import late_mean, sinking_warnings
+from trainers.evodpo.settings import PhaseSettings
 from trainers.loop.advisers import PhaseAdvisers, PhaseControls
 from trainers.loop.config import RunConfig
 from trainers.loop.probe import drawn_proposals, probe_proposals, take_probe

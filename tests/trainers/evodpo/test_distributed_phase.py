@@ -6,13 +6,14 @@ import pytest
 import torch
 import yaml
 
-from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.models.settings import LoraSettings
 from tests.tiny_model import save_tiny_model
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo.distributed_dpo import divide
-from trainers.evodpo.gate import GateSettings
-from trainers.evodpo.launch import LaunchError, LaunchSettings, launched
-from trainers.evodpo.phase import PhaseSettings, run_phase
+from trainers.evodpo.launch import LaunchError, launched
+from trainers.evodpo.phase import run_phase
+from trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
 
 PROMPTS = ["window =", "lam =", "def f(x):\n    y =", "scores = base +", "alpha ="]
 # Two or three prompts in a batch, completions of different lengths, and a last batch of a single pair.

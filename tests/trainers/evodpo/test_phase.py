@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.models.settings import LoraSettings
 from tests.tiny_model import save_tiny_model
 from trainers.data.pairs import PreferencePair
-from trainers.evodpo.gate import GateSettings
 from trainers.evodpo.kl import token_kl
-from trainers.evodpo.phase import PhaseSettings, gate_subset, run_phase
+from trainers.evodpo.phase import gate_subset, run_phase
 from trainers.evodpo.phase_result import late_mean, sinking_warnings
+from trainers.evodpo.settings import GateSettings, PhaseSettings
 
 PROMPTS = ["window =", "lam =", "def f(x):\n    y =", "scores = base +", "alpha ="]
 PAIRS = [

@@ -7,8 +7,8 @@ import torch
 
 from agents.models.policy import POLICY, REFERENCE, Policy
 from experiments.benchmarks.dpo import make_pairs
-from trainers.evodpo.gate import GateSettings
-from trainers.evodpo.phase import PhaseSettings, run_phase
+from trainers.evodpo.phase import run_phase
+from trainers.evodpo.settings import GateSettings, PhaseSettings
 
 
 @pytest.fixture
