@@ -18,8 +18,8 @@ ResponseFormat = Literal["json_schema", "json_object", "none"]
 
 
 @dataclass(frozen=True)
-class Endpoint:
-    """Where a model is served and how it is asked."""
+class Address:
+    """Where a model is served."""
 
     base_url: str
     """Address up to and including the version, for example ``http://localhost:8000/v1``."""
@@ -28,55 +28,75 @@ class Endpoint:
     api_key_env: str = ""
     """Environment variable that holds the API key; empty if the server wants none. Keys stand nowhere
     else."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of each request's body, for example ``{"reasoning_effort": "low"}``."""
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("base_url must be an http or https address")
+        if parts.username is not None or parts.password is not None or parts.query:
+            raise ValueError("base_url must not hold credentials: name a variable in api_key_env instead")
+        json.dumps(dict(self.extra))  # raises TypeError here rather than at the first call
+
+
+@dataclass(frozen=True)
+class RequestLimits:
+    """How patiently a server is asked."""
+
+    deadline_s: float = 60.0
+    """Hard wall-clock limit, seconds: of a consultation with all its attempts and pauses; of one request of an
+    engine."""
+    attempts: int = 2
+    """Requests per consultation: a failed or malformed reply is asked for again. An engine's sample that fails so
+    often, while the server is otherwise well, is given up: it counts as empty."""
+    pause_s: float = 0.25
+    """Wait before asking again, seconds; doubles with each failure, an engine's up to 30 s."""
+    reply_bytes: int = 262_144
+    """Largest HTTP body that is read, bytes."""
+
+    def __post_init__(self) -> None:
+        if self.deadline_s <= 0 or self.pause_s < 0 or min(self.attempts, self.reply_bytes) < 1:
+            raise ValueError("deadline_s, attempts and reply_bytes must be positive, pause_s at least 0")
+
+
+@dataclass(frozen=True)
+class Endpoint(Address):
+    """A supporter's model, and how it is asked."""
+
     temperature: float = 0.7
     """Sampling temperature (the paper's for all supporters)."""
     max_tokens: int = 1024
     """Longest reply asked for, tokens, reasoning included."""
     response_format: ResponseFormat = "json_schema"
     """Constraint asked of the server, where it takes one."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further fields of the request body, for example ``{"reasoning_effort": "low"}``."""
 
     def __post_init__(self) -> None:
-        check_base_url(self.base_url)
+        super().__post_init__()
         if not self.model or self.temperature < 0 or self.max_tokens < 1:
             raise ValueError("model must be named, temperature at least 0 and max_tokens positive")
-        json.dumps(dict(self.extra))  # raises TypeError here rather than at the first call
 
 
 @dataclass(frozen=True)
-class ServerSettings:
-    """A model's server, and how patiently it is asked."""
+class ServerSettings(RequestLimits, Address):
+    """An engine's server, and how patiently it is asked."""
 
     base_url: str = "http://localhost:8000/v1"
-    """Address up to and including the version."""
     model: str = ""
-    """Name of the model as the server knows it."""
-    api_key_env: str = ""
-    """Environment variable that holds the API key; empty if the server wants none. Keys stand nowhere
-    else."""
+    deadline_s: float = 120.0
+    attempts: int = 4
+    pause_s: float = 0.5
+    reply_bytes: int = 1_000_000
     concurrency: int = 8
     """Requests under way at a time."""
-    deadline_s: float = 120.0
-    """Hard wall-clock limit of one request, seconds."""
-    attempts: int = 4
-    """A sample that fails so often, while the server is otherwise well, is given up: it counts as empty."""
     wait_s: float = 900.0
     """A server that gives no usable answer for so long, seconds, ends the process; the run can be resumed."""
-    pause_s: float = 0.5
-    """Wait before asking again, seconds; doubles with each failure, up to 30 s."""
-    reply_bytes: int = 1_000_000
-    """Largest HTTP body that is read, bytes."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further fields of each request."""
 
     def __post_init__(self) -> None:
-        check_base_url(self.base_url)
-        if min(self.concurrency, self.attempts, self.reply_bytes) < 1:
-            raise ValueError("concurrency, attempts and reply_bytes must be positive")
-        if self.deadline_s <= 0 or self.wait_s < 0 or self.pause_s < 0:
-            raise ValueError("deadline_s must be positive, wait_s and pause_s at least 0")
-        json.dumps(dict(self.extra))  # raises TypeError here rather than at the first call
+        RequestLimits.__post_init__(self)
+        Address.__post_init__(self)
+        if self.concurrency < 1 or self.wait_s < 0:
+            raise ValueError("concurrency must be positive and wait_s at least 0")
 
 
 @dataclass(frozen=True)
@@ -222,12 +242,3 @@ class IslandModel:
             raise ValueError("islands must name the islands that this model writes for")
         if self.backend.openai.lora_loading != "none":
             raise ValueError("an island's own model is not tuned: lora_loading belongs to the run's backend")
-
-
-def check_base_url(base_url: str) -> None:
-    """ValueError unless this is an http or https address without credentials."""
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("base_url must be an http or https address")
-    if parts.username is not None or parts.password is not None or parts.query:
-        raise ValueError("base_url must not hold credentials: name a variable in api_key_env instead")

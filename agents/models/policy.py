@@ -179,6 +179,19 @@ class Policy:
         """Write the adapter to `folder` in PEFT's layout, at once or not at all; returns its digest."""
         return write_adapter(Path(folder), self.tensors(name), _peft(self.lora))
 
+    def is_base(self, name: str) -> bool:
+        """Whether the adapter changes nothing."""
+        return not any(torch.any(t) for key, t in self.tensors(name).items() if ".lora_B." in key)
+
+    def written(self, name: str, folder: Path) -> tuple[str, Path]:
+        """A name for the adapter by its content, and the folder it is in below `folder`, written there if it was
+        not."""
+        written = f"atlas-{self.digest(name)[:16]}"
+        path = (folder / written).resolve()
+        if not path.exists():
+            self.save(name, path)
+        return written, path
+
     @torch.no_grad()
     def restore(self, name: str, folder: str | Path) -> str:
         """Overwrite the adapter by one that `save` wrote; returns its digest. Raises `AdapterError`."""

@@ -15,6 +15,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from trainers.loop.observer import Observer
 
 
+def make_console() -> Console:
+    """The terminal, or the file that stands for it."""
+    console = Console()
+    # A file has no width; 80 would break every line.
+    return console if console.is_terminal else Console(width=120)
+
+
 class LiveView(Observer):
     """Prints a run as it goes on.
 
@@ -96,7 +103,9 @@ class LiveView(Observer):
         colour = "green" if result["promoted"] else "yellow"
         decision = result["decision"]
         reason = decision["reason"] if decision else f"reference weight {result['weight']:.2g} by its rule"
-        self.console.print(f"  phase {result['phase']}: [{colour}]{escape(reason)}[/{colour}]")
+        taught = result.get("chosen_from", {}).get("supporter", 0)
+        said = f", {taught} of {result['pairs']} pairs taught by the supporter" if taught else ""
+        self.console.print(f"  phase {result['phase']}: [{colour}]{escape(reason)}[/{colour}]{said}")
         for warning in result.get("warnings", ()):
             self.console.print(f"  {warning}", style="bold red", markup=False)
 

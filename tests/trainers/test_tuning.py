@@ -76,7 +76,13 @@ def every_text_fits(monkeypatch):
 def tuning(store, **settings):
     config = load_config(
         None,
-        {"gate_samples": SAMPLES, "gate_score": "quality", "seed": 11, "probe": {"samples": 0}, **settings},
+        {
+            "gate": {"samples": SAMPLES},
+            "gate_score": "quality",
+            "seed": 11,
+            "probe": {"samples": 0},
+            **settings,
+        },
     )
     backend = Backend()
     advisers = PhaseAdvisers(config, Supporters(), store)

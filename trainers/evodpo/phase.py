@@ -76,7 +76,7 @@ def run_phase(
             policy.reset(POLICY, torch_seed(seed, "phase", phase, "adapter") % 2**32)
         subset = list(gate_items or ()) or gate_subset(
             [(pair.prompt, pair.chosen) for pair in pairs],
-            settings.gate_prompts,
+            gate.prompts,
             stream(seed, "phase", phase, "gate"),
         )
         checkpoints = settings.checkpoints if gated else 0

@@ -71,8 +71,6 @@ class PhaseSettings(TrainingSettings):
     checkpoints: int = 2
     """Intermediate checkpoints in the candidate set: the last of the `checks` before the end; the final policy
     always is in it. Gated rule only."""
-    gate_prompts: int = 8
-    """Prompts in the gate subset G_k, drawn at random from the phase's buffer and kept out of its pairs."""
     rollback: bool = False
     """After a refusal, return the policy to where the phase began. Gated rule only."""
 
@@ -83,8 +81,8 @@ class PhaseSettings(TrainingSettings):
                 raise ValueError(
                     f"{name} must be one of {', '.join(get_args(choices))}, not {getattr(self, name)!r}"
                 )
-        if self.checkpoints < 0 or self.gate_prompts < 1:
-            raise ValueError("checkpoints cannot be negative, and gate_prompts must be at least 1")
+        if self.checkpoints < 0:
+            raise ValueError("checkpoints cannot be negative")
         if self.reference_period < 1 or not 0.0 < self.reference_mixing <= 1.0:
             raise ValueError("reference_period must be at least 1, and reference_mixing lie in (0, 1]")
 
@@ -105,8 +103,14 @@ class GateSettings:
     kl_penalty: float = 0.001
     """β_ref, units of Ŝ per nat: how much a candidate has to gain to be allowed one nat more. A doubled share of
     improving edits is worth about 0.0005, so that of two candidates that gain alike the nearer one is taken."""
+    prompts: int = 8
+    """Prompts in the gate subset G_k, drawn at random from the phase's buffer and kept out of its pairs."""
+    samples: int = 8
+    """Fresh completions per gate prompt that Ŝ is the mean of."""
 
     def __post_init__(self) -> None:
+        if min(self.prompts, self.samples) < 1:
+            raise ValueError("prompts and samples must be at least 1")
         if not self.max_kl >= 0.0:
             raise ValueError(f"max_kl is a divergence and cannot be negative, got {self.max_kl}")
         if not self.standard_errors >= 0.0:

@@ -136,7 +136,7 @@ class PhaseAdvisers:
         return Inspection(
             key=("phase", number), rule_accepts=decision.promote, gain=decision.gain, kl=decision.kl,
             min_gain=decision.min_gain, max_kl=decision.max_kl, gain_error=chosen.gain_error,
-            samples=self._config.gate_samples * self._config.phase.gate_prompts,
+            samples=self._config.gate.samples * self._config.gate.prompts,
             metrics=_changes(measured.get(REFERENCE, {}), measured.get(chosen.name, {})),
             recent=tuple(bool(row["promoted"]) for row in rows),
         )  # fmt: skip

@@ -39,7 +39,8 @@ class RunConfig:
     start: str = "named"
     """Starting program: `named` (constants on lines of their own), `inlined` or `scratch`."""
     method: str = "atlas"
-    """One of `METHODS`."""
+    """What learns, and how: `atlas`, `evodpo`, `evotune`, `search`, `best-of-n`, or ATLAS without one component, such
+    as `atlas-no-gate` (all in `trainers.loop.methods`)."""
     tuning: bool = True
     """Whether there are fine-tuning phases at all."""
     seed: int = 0
@@ -79,9 +80,7 @@ class RunConfig:
     phase: PhaseSettings = PhaseSettings()
     """A fine-tuning phase."""
     gate: GateSettings = GateSettings()
-    """Eqs. 4 and 5."""
-    gate_samples: int = 8
-    """Fresh completions per gate prompt that Ŝ is the mean of."""
+    """Eqs. 4 and 5, and what Ŝ and K̂L are measured on."""
     gate_score: GateScore = "gain"
     """What Ŝ counts: the mean `gain` over the parent, the best gain of the samples (`best_of_n`), or the programs'
     `quality`, which mostly counts validity."""
@@ -95,6 +94,12 @@ class RunConfig:
     """Where the policy's weights are; `auto`: on a GPU if torch finds one."""
     supporters: SupporterSettings = field(default_factory=SupporterSettings)
     """The three supporters: `off`, `rules` or `llm` for each."""
+    teaching: Literal["off", "exploration", "phase", "both"] = "off"
+    """Where the exploration supporter answers the agent's own prompts, so that pairs may choose its answers: in
+    `exploration` (what it adds there then keeps to the place that the island's prompt leaves open), before each
+    `phase` (answers that enter no island), or in `both`."""
+    lessons: int = 6
+    """Answers of the supporter to each prompt of a phase, at most."""
     probe: ProbeSettings = ProbeSettings()
     """What is sampled before and after each phase."""
 
@@ -104,6 +109,12 @@ class RunConfig:
         for name in ("rounds", "phase_every", "workers", "torch_threads", "held_out_seeds"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        if self.lessons < 1:
+            raise ValueError("lessons must be at least 1; teaching: off writes none")
+        if self.teaching != "off" and self.supporters.exploration.form == "off":
+            raise ValueError(
+                "nobody teaches while supporters.exploration.form is off: set it to rules or llm, or teaching: off"
+            )
         islands = [island for own in self.island_models for island in own.islands]
         if len(set(islands)) < len(islands) or not set(islands) <= set(range(self.exploration.islands)):
             raise ValueError(
@@ -179,9 +190,13 @@ def _read(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
     return merge(_read(path.parent / str(base), (*above, path.resolve())), values)
 
 
+def as_yaml(config: RunConfig) -> str:
+    """The whole configuration, defaults included."""
+    return yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True)
+
+
 def save_config(config: RunConfig, path: Path) -> None:
     """Write the whole configuration, defaults included, so that a later default cannot change a run."""
-    text = yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True)
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(text, encoding="utf-8")
+    temporary.write_text(as_yaml(config), encoding="utf-8")
     temporary.replace(path)

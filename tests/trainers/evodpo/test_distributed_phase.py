@@ -21,7 +21,7 @@ PAIRS = [
     PreferencePair(prompt, f" {10**k}\n", f" x{k}(\n", "failed", float("inf"), 2 * i, 2 * i + 1, "hole")
     for i, (prompt, k) in enumerate((prompt, k) for k in range(5) for prompt in PROMPTS)
 ]
-SETTINGS = PhaseSettings(learning_rate=5e-3, checkpoints=1, gate_prompts=3, batch_size=4, warmup_steps=2)
+SETTINGS = PhaseSettings(learning_rate=5e-3, checkpoints=1, batch_size=4, warmup_steps=2)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def phase(policy, settings=SETTINGS, **kwargs):
     def score(adapter, prompts):
         return [float(adapter != REFERENCE)] * len(prompts)
 
-    gate = GateSettings(max_kl=100.0)
+    gate = GateSettings(max_kl=100.0, prompts=3)
     return run_phase(policy, PAIRS, settings, gate, score, phase=1, seed=0, **kwargs)
 
 

@@ -86,7 +86,9 @@ def test_refusals_in_a_row_are_counted_from_the_last_promotion():
     assert "REFUSED 4 phases" in text
 
 
-@pytest.mark.parametrize("bad", [{"max_kl": -0.1}, {"kl_penalty": -1.0}, {"max_kl": math.nan}])
+@pytest.mark.parametrize(
+    "bad", [{"max_kl": -0.1}, {"kl_penalty": -1.0}, {"max_kl": math.nan}, {"prompts": 0}]
+)
 def test_impossible_settings_are_errors(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         GateSettings(**bad)

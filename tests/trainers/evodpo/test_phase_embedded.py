@@ -34,8 +34,8 @@ def test_a_phase_of_the_embedded_model(policy, chars):
     result = run_phase(
         policy,
         pairs,
-        PhaseSettings(gate_prompts=2, warmup_steps=0, epochs=1),
-        GateSettings(max_kl=100.0),
+        PhaseSettings(warmup_steps=0, epochs=1),
+        GateSettings(max_kl=100.0, prompts=2),
         lambda adapter, prompts: [0.0 if adapter == REFERENCE else 1.0] * len(prompts),
         phase=1,
         seed=0,
@@ -53,10 +53,8 @@ def test_a_phase_of_the_embedded_model(policy, chars):
 
 def learned(policy, learning_rate, chars):
     """Loss and margin of a phase's first and last step, on pairs that are seen twice."""
-    settings = PhaseSettings(
-        reference="fixed", learning_rate=learning_rate, epochs=2, gate_prompts=1, batch_size=4
-    )
-    result = run_phase(policy, pairs_of(chars), settings, GateSettings(), None, phase=1, seed=0)
+    settings = PhaseSettings(reference="fixed", learning_rate=learning_rate, epochs=2, batch_size=4)
+    result = run_phase(policy, pairs_of(chars), settings, GateSettings(prompts=1), None, phase=1, seed=0)
     first, last = result.steps[0], result.steps[-1]
     assert last.step > first.step
     return last.loss - first.loss, last.margin - first.margin, last.accuracy

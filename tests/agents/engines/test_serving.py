@@ -5,8 +5,7 @@ import threading
 import pytest
 
 from agents.engines.engine import BackendError, Completion, Sampling
-from agents.engines.routing import RoutedGenerator
-from agents.engines.serving import open_backend
+from agents.engines.serving import RoutedGenerator, open_backend
 from agents.engines.settings import BackendSettings, IslandModel, OpenAISettings
 from agents.models.policy import POLICY, Policy
 from agents.models.settings import LoraSettings

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from agents.engines.completions import OpenAIBackend
 from agents.engines.engine import BackendError, Sampling
-from agents.engines.openai_serving import OpenAIBackend
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.models.settings import LoraSettings
 from agents.population.candidate import Proposal
