@@ -169,7 +169,10 @@ def test_cpu_time_is_limited_for_programs_that_ignore_the_warning(evaluator):
 
 
 def test_a_closed_channel_is_told(evaluator):
-    evaluation = evaluator.evaluate("import os, time\nos.closerange(3, 99)\ntime.sleep(60)", TASK)
+    close = "try: os.close(fd)\n    except OSError: pass"  # `os.closerange` aborts where it may not list descriptors
+    evaluation = evaluator.evaluate(
+        f"import os, time\nfor fd in range(3, 99):\n    {close}\ntime.sleep(60)", TASK
+    )
     assert (evaluation.status, evaluation.detail) == (Status.CRASHED, "it closed the channel")
 
 
