@@ -37,9 +37,11 @@ class Remembering(ProgramReward):
         self.best = ("", float("-inf"))
         """A program and its score."""
 
-    def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float]:
+    def __call__(
+        self, completions: Sequence[Any], seed: Sequence[int] | None = None, **columns: Any
+    ) -> list[float]:
         """See `ProgramReward`."""
-        scores = super().__call__(completions, **columns)
+        scores = super().__call__(completions, seed, **columns)
         self.evaluations += len(scores)
         pairs = [(self.prefix + program_in(text), s) for text, s in zip(completions, scores, strict=True)]
         self.best = max(self.best, *pairs, key=lambda pair: pair[1])
