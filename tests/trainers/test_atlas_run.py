@@ -49,7 +49,11 @@ class Watcher(Observer):
 
 @pytest.fixture(scope="module", autouse=True)
 def menu():
+    """Completions from the menu, for a start with a constant that supporters can vary."""
+    starts = make_task("ATLAS-Bandit-v0").starts
+    weighted = starts["scratch"].replace("= context @ theta", "= 0.5 * context @ theta")
     with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(starts, "scratch", weighted)
         patch.setattr(agents.engines.serving, "TransformersGenerator", MenuGenerator)
         yield
 
@@ -116,6 +120,7 @@ def test_the_agent_and_the_supporters_have_their_candidates(whole):
     assert len(written) == 3 * 3 * 6
     assert {c.status for c in written} >= {"ok", "invalid"}
     patched = [c for c in candidates if c.origin == "supporter"]
+    assert patched
     assert all(c.program != candidates[0].program for c in patched)
     assert {(phase, role) for _, phase, role in calls} == {
         (None, "exploration"), *((p["phase"], role) for p in phases for role in ("strategist", "inspector"))

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainers.samples import PROPOSAL, RECORD
@@ -43,7 +43,6 @@ def test_a_unit_comes_back_as_it_was(store):
 text = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.builds(
         replace, st.just(RECORD), completion=text, program=text, detail=text, diagnosis=text, prompt=text, hole=text,
