@@ -12,6 +12,7 @@ from trainers.data.pair_pool import pair_pool, writable
 from trainers.data.pairs import PreferencePair, ScoredCompletion
 from trainers.loop.advisers import PhaseControls
 from trainers.loop.config import RunConfig
+from trainers.loop.measure import Panel
 from trainers.loop.teaching import Teacher
 from trainers.store.store import RunStore
 
@@ -24,13 +25,22 @@ class PhaseData:
         store: the run store.
         tokenizer: the policy's, which says how long a completion is.
         teacher: answers the prompts of each phase; None if nobody does.
+        panel: asks its own prompts to measure learning; none of them is trained on.
     """
 
-    def __init__(self, config: RunConfig, store: RunStore, tokenizer: Any, teacher: Teacher | None = None):
+    def __init__(
+        self,
+        config: RunConfig,
+        store: RunStore,
+        tokenizer: Any,
+        teacher: Teacher | None = None,
+        panel: Panel | None = None,
+    ):
         self._config = config
         self._store = store
         self._tokenizer = tokenizer
         self._teacher = teacher
+        self._panel = panel
 
     def buffer(self, number: int, last: int) -> tuple[list[ScoredCompletion], list[ScoredCompletion]]:
         """What D_k may be made of (the completions of the whole run so far: the data are cumulative, Algorithm 1), and
@@ -74,4 +84,5 @@ class PhaseData:
         config = self._config
         rng = stream(config.seed, "pair pool", number)
         pool = pair_pool(self._store, last, config.pairs.pool, rng, config.messages, lessons)
-        return writable(pool, self._tokenizer, config.sampling)
+        asked = self._panel.prompts if self._panel else ()
+        return [c for c in writable(pool, self._tokenizer, config.sampling) if c.prompt not in asked]
