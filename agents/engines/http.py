@@ -31,6 +31,9 @@ THREAD = "http-exchange"
 WRONG_FIELDS = (400, 422)
 """HTTP statuses of a request that the server calls wrong."""
 
+BUSY = 429
+"""From this HTTP status on a server may be well a moment later."""
+
 _HTTP_LOGGERS = (
     "httpx2",
     *(f"httpcore2.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")),
