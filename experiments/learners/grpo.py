@@ -121,7 +121,8 @@ def main() -> None:
     parser.add_argument("--group", type=int, default=4, help="completions per prompt (default 4)")
     options = parser.parse_args()
     for number, entry in enumerate(train(options.model, options.steps, options.group), start=1):
-        print(f"step {number}: reward {entry['reward']:.3f} ± {entry['reward_std']:.3f}")
+        spread = f"standard deviation in a group {entry['reward_std']:.3f}"
+        print(f"step {number}: mean reward {entry['reward']:.3f}, {spread}")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from trainers.loop.settings import ExplorationSettings, ProbeSettings
 from trainers.store.plain import SettingsError, build, merge, plain, read_mapping
 
 Mode = Literal["auto", "online", "offline", "off"]
-"""How a run is tracked with W&B, see `experiments.loggers.wandb`."""
+"""How a run is tracked with W&B, see `experiments.loggers.tracker`."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class RunConfig:
     held_out_seeds: int = 16
     """Held-out replicas that confirm the initial and the best program."""
     tracking: Mode = "auto"
-    """W&B: `online`, `offline`, `off`, or `auto` (online with a key in the environment, else offline)."""
+    """W&B: `online`, `offline`, `off`, or `auto` (online for whoever is logged in to W&B, else offline)."""
     exploration: ExplorationSettings = ExplorationSettings()
     """Layout of a round."""
     agent: AgentSettings = field(default_factory=AgentSettings)
