@@ -13,8 +13,6 @@ from typing import Any, Generic, Literal, TypeVar
 
 Role = Literal["exploration", "strategist", "inspector"]
 
-ROLES: tuple[Role, ...] = ("exploration", "strategist", "inspector")
-
 Form = Literal["rules", "llm"]
 
 Key = tuple[str | int, ...]

@@ -339,22 +339,3 @@ def test_the_gate_subset_is_drawn_by_prompt_and_not_by_score():
     draws = [frozenset(prompt for prompt, _ in gate_subset(items, 2, rng)) for _ in range(200)]
     counts = [sum(prompt in draw for draw in draws) for prompt in PROMPTS]
     assert min(counts) > 40  # each prompt is drawn with probability 0.4
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"reference": "newest"},
-        {"initialisation": "scratch"},
-        {"checkpoints": -1},
-        {"reference": "timed", "reference_period": 0},
-        {"beta": 0.0},
-        {"epochs": 0},
-        {"target_kl": -0.1},
-        {"checks": 0},
-        {"supervised": -1.0},
-    ],
-)
-def test_impossible_settings_are_errors(bad):
-    with pytest.raises(ValueError):
-        PhaseSettings(**bad)
