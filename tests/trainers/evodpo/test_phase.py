@@ -8,7 +8,6 @@ import torch
 
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.models.settings import LoraSettings
-from tests.tiny_model import save_tiny_model
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo.kl import token_kl
 from trainers.evodpo.phase import gate_subset, run_phase
@@ -24,11 +23,6 @@ PAIRS = [
 ]
 SETTINGS = PhaseSettings(learning_rate=5e-3, epochs=1, batch_size=4, target_kl=0.0, checks=3, checkpoints=2)
 OPEN = GateSettings(min_gain=0.0, max_kl=100.0, standard_errors=0.0)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture
