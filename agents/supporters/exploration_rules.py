@@ -109,10 +109,10 @@ class RuleExplorationSupporter:
     def _advise(self, code: Source, request: ExplorationRequest) -> ExplorationAdvice:
         case = Case(code, request, stream(self._seed, "supporter", "exploration", *request.key))
         if request.opening is not None:
-            return ExplorationAdvice(patches=admit_patches(request, _site_drafts(case), self._bound))
+            return ExplorationAdvice(patches=admit_patches(request, _site_patches(case), self._bound))
         findings = _findings(case, GENERAL, BY_TRAIT)
         order = _draw_order(case, [(finding, fix) for finding in findings for fix in finding.fixes])
-        patches = admit_patches(request, _drafts(case, order), self._bound)
+        patches = admit_patches(request, _patches(case, order), self._bound)
         return ExplorationAdvice(_critique(request, findings), patches)
 
 
@@ -122,7 +122,7 @@ def _findings(case: Case, checks: tuple[Check, ...], by_trait: dict[str, tuple[C
     return list(chain.from_iterable(check(case) for check in asked))
 
 
-def _site_drafts(case: Case) -> Iterator[Patch]:
+def _site_patches(case: Case) -> Iterator[Patch]:
     """Changes of what the request leaves open, pass after pass with other values."""
     by_trait = {
         trait: BY_TRAIT.get(trait, ()) + AT_A_SITE_BY_TRAIT.get(trait, ())
@@ -131,7 +131,7 @@ def _site_drafts(case: Case) -> Iterator[Patch]:
     for _ in range(_PASSES):
         findings = _findings(case, GENERAL + AT_A_SITE, by_trait)
         options = [(finding, fix) for finding in findings for fix in finding.fixes if _within(case, fix)]
-        yield from _drafts(case, _draw_order(case, options)[:_A_PASS])
+        yield from _patches(case, _draw_order(case, options)[:_A_PASS])
 
 
 def _within(case: Case, fix: Fix) -> bool:
@@ -148,7 +148,7 @@ def _draw_order(case: Case, options: list[tuple[Finding, Fix]]) -> list[tuple[Fi
     return [option for _, option in sorted(zip(keys, options, strict=True), key=lambda pair: pair[0])]
 
 
-def _drafts(case: Case, order: list[tuple[Finding, Fix]]) -> Iterator[Patch]:
+def _patches(case: Case, order: list[tuple[Finding, Fix]]) -> Iterator[Patch]:
     for index, (finding, fix) in enumerate(order):
         if index + 1 < len(order) and case.rng.random() < _COMBINED:
             other_finding, other = order[index + 1]
