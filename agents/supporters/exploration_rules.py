@@ -15,7 +15,7 @@ from itertools import chain
 
 from agents.proposals.source import Source
 from agents.supporters import code_rules, expression_rules, loss_rules
-from agents.supporters.call import Consultation, SupporterCall
+from agents.supporters.call import Consultation, SupporterCall, rules_call
 from agents.supporters.edits import EditBound
 from agents.supporters.exploration import (
     CRITIQUE_CHARS,
@@ -91,16 +91,8 @@ class RuleExplorationSupporter:
             else None
         )
         advice = ExplorationAdvice() if code is None else self._advise(code, request)
-        call = SupporterCall(
-            role="exploration",
-            form="rules",
-            model="",
-            key=request.key,
-            status="skipped" if code is None else "ok",
-            reason="" if code else "the program does not parse, lacks the entry function or is too long",
-            seconds=time.monotonic() - began,
-            outcome=one_line(advice.summary(), 1_000),
-        )
+        skipped = "" if code else "the program does not parse, lacks the entry function or is too long"
+        call = rules_call("exploration", request.key, began, advice.summary(), skipped)
         return Consultation(advice, call)
 
     def resume(self, calls: Iterable[SupporterCall]) -> None:
