@@ -68,7 +68,10 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
     with RunStore(folder) as store:
         view = LiveView(config.rounds, config.phases, config.exploration.groups, console)
         tracker = WandbObserver(
-            store, config, warn=lambda text: console.print(text, style="yellow", markup=False)
+            store,
+            config,
+            warn=lambda text: console.print(text, style="yellow", markup=False),
+            tell=lambda text: console.print(text, style="dim", markup=False, soft_wrap=True),
         )
         try:
             with view, AtlasRun(config, store, (view, tracker)) as run:

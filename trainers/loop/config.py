@@ -20,7 +20,7 @@ from trainers.loop.settings import ExplorationSettings, ProbeSettings
 from trainers.store.plain import SettingsError, build, merge, plain, read_mapping
 
 Mode = Literal["auto", "online", "offline", "off"]
-"""How a run is tracked with W&B, see `experiments.loggers.wandb`."""
+"""How a run is tracked with W&B, see `experiments.loggers.tracker`."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class RunConfig:
     held_out_seeds: int = 16
     """Held-out replicas that confirm the initial and the best program."""
     tracking: Mode = "auto"
-    """W&B: `online`, `offline`, `off`, or `auto` (online with a key in the environment, else offline)."""
+    """W&B: `online`, `offline`, `off`, or `auto` (online for whoever is logged in to W&B, else offline)."""
     exploration: ExplorationSettings = ExplorationSettings()
     """Layout of a round."""
     agent: AgentSettings = field(default_factory=AgentSettings)
@@ -115,6 +115,8 @@ class RunConfig:
             raise ValueError(
                 "nobody teaches while supporters.exploration.form is off: set it to rules or llm, or teaching: off"
             )
+        if not self.gain_clip > 0:
+            raise ValueError(f"gain_clip must be positive, got {self.gain_clip}")
         islands = [island for own in self.island_models for island in own.islands]
         if len(set(islands)) < len(islands) or not set(islands) <= set(range(self.exploration.islands)):
             raise ValueError(
