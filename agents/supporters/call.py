@@ -16,6 +16,8 @@ from atlas_gym.text import one_line
 
 Role = Literal["exploration", "strategist", "inspector"]
 
+ROLES: tuple[Role, ...] = ("exploration", "strategist", "inspector")
+
 Form = Literal["rules", "llm"]
 
 Key = tuple[str | int, ...]
