@@ -32,9 +32,9 @@ from agents.engines.completions_client import (
     PatientClient,
 )
 from agents.engines.engine import BackendError, Completion, Generator, OnCompletion, Request, Sampling, cut
-from agents.engines.http import in_threads
 from agents.engines.sequences import sample_seed
 from agents.engines.settings import OpenAISettings
+from agents.engines.threads import in_threads
 
 if TYPE_CHECKING:
     from agents.models.policy import Policy

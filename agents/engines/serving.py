@@ -8,16 +8,17 @@ policy may be trained; an engine on a GPU sleeps then.
 from __future__ import annotations
 
 import queue
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from agents.engines.engine import Generator, OnCompletion, Request, Sampling
+from agents.engines.engine import Completion, Generator, OnCompletion, Request, Sampling
 from agents.engines.hf_transformers import TransformersGenerator
 from agents.engines.settings import BackendSettings, IslandModel
+from agents.engines.threads import started
 from agents.models.loading import load_model, resolve_model
 from agents.models.policy import Policy
 
@@ -85,17 +86,25 @@ class RoutedGenerator(Generator):
         """Generate, handing over each completion of a model in this process as it ends, a server's as they
         are taken up."""
         parts = self._parts(requests)
-        arrived: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
-        away = [(g, indices) for g, indices in parts if id(g) in self._remote]
-        for generator, indices in away:
-            work = partial(_ask_elsewhere, generator, indices, requests, on_completion, arrived)
-            threading.Thread(target=work, daemon=True).start()
+        arrived: queue.SimpleQueue[tuple[int, int, Completion] | Future[None]] = queue.SimpleQueue()
+
+        def arrive(*found: Any) -> None:
+            arrived.put(found)
+
+        away = [
+            started(partial(_ask, generator, indices, requests, arrive))
+            for generator, indices in parts
+            if id(generator) in self._remote
+        ]
+        for ended in away:
+            ended.add_done_callback(arrived.put)
         for generator, indices in parts:
             if id(generator) not in self._remote:
                 _ask(generator, indices, requests, on_completion)
         for _ in away:
-            while (event := arrived.get()) is not _END:
-                event()
+            while not isinstance(event := arrived.get(), Future):
+                on_completion(*event)
+            event.result()
 
     def _parts(self, requests: Sequence[Request]) -> list[tuple[Generator, list[int]]]:
         parts: dict[int, tuple[Generator, list[int]]] = {}
@@ -216,26 +225,3 @@ def _ask(
         [requests[index] for index in indices],
         lambda position, sample, completion: on_completion(indices[position], sample, completion),
     )
-
-
-def _ask_elsewhere(
-    generator: Generator,
-    indices: list[int],
-    requests: Sequence[Request],
-    on_completion: OnCompletion,
-    arrived: queue.SimpleQueue[Callable[[], Any]],
-) -> None:
-    """The same on a thread: what would be called is put into the queue, an exception as a call that raises it."""
-    try:
-        _ask(generator, indices, requests, lambda *found: arrived.put(partial(on_completion, *found)))
-    except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
-        arrived.put(partial(_raise, error))
-    arrived.put(_END)
-
-
-def _raise(error: BaseException) -> None:
-    raise error
-
-
-def _END() -> None:
-    """One server has written everything."""

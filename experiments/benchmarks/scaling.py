@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -22,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from atlas_gym import make_task
-from atlas_gym.evaluation import EvaluatorPool, Pool
+from atlas_gym.evaluation import EvaluatorPool, Pool, Task
 from trainers.store.store import RunStore, StoreError
 
 CONSOLE = Console(width=120)
@@ -59,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
 def pools(most: int, ray: bool) -> dict[str, Callable[[], Pool]]:
     """What is compared, by name; the first is what the others are relative to."""
     found: dict[str, Callable[[], Pool]] = {
-        f"{count} workers": lambda count=count: EvaluatorPool(count) for count in range(1, most + 1)
+        f"{count} workers": partial(EvaluatorPool, count) for count in range(1, most + 1)
     }
     if ray:
         from atlas_gym.evaluation.ray import RayEvaluatorPool
@@ -81,9 +82,9 @@ def measure(made: dict[str, Callable[[], Pool]], batch: int, repeats: int) -> pd
     return pd.DataFrame(rows[1:])  # the first turn warms up
 
 
-def _rate(pool: Pool, programs: Sequence[str], task: object) -> float:
+def _rate(pool: Pool, programs: Sequence[str], task: Task) -> float:
     began = time.perf_counter()
-    pool.map(programs, task)  # type: ignore[arg-type]
+    pool.map(programs, task)
     return len(programs) / (time.perf_counter() - began)
 
 

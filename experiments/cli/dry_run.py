@@ -5,17 +5,18 @@ exploration brought no improvement, a known program is not evaluated again. No m
 and the tuning take depends on the machine that has it.
 """
 
+import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from agents.proposals import EditLine
 from atlas_gym import make_task
-from atlas_gym.evaluation import ConfinedEvaluator
+from atlas_gym.evaluation import ConfinedEvaluator, EvaluatorError
+from experiments.loggers.console import make_console
 from trainers.loop.config import RunConfig
 
 
@@ -84,11 +85,19 @@ def time_start(config: RunConfig) -> tuple[float, float]:
         return time.perf_counter() - began, time.process_time() - cpu + evaluation.cpu_s
 
 
-def show_plan(config: RunConfig, console: Console) -> None:
-    """Print what a run would do and what evaluating its programs would cost; evaluates the starting program twice."""
-    work = count(config)
-    wall, cpu = time_start(config)
-    console.print(_table(f"{config.name}: the plan", _plan(config, work)))
+def show_dry_run(config: RunConfig) -> int:
+    """Print what a run would do and what evaluating its programs would cost; evaluates the starting program twice.
+
+    Returns:
+        The exit code: 0, or 1 where this machine cannot evaluate.
+    """
+    console, work = make_console(), count(config)
+    try:
+        wall, cpu = time_start(config)
+    except EvaluatorError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
+    console.print(_table(f"{config.name}: what would be done", _layout(config, work)))
     console.print(_table("What that asks for, at most", _asked(work)))
     total = work.evaluations * cpu
     rows = [
@@ -97,9 +106,10 @@ def show_plan(config: RunConfig, console: Console) -> None:
                                   f"by {config.workers} at a time, beside generation"),
     ]  # fmt: skip
     console.print(_table("What evaluating costs", rows))
+    return 0
 
 
-def _plan(config: RunConfig, work: Counts) -> list[tuple[str, str]]:
+def _layout(config: RunConfig, work: Counts) -> list[tuple[str, str]]:
     layout, phase = config.exploration, config.phase
     where = {"pool": "this machine", "ray": f"a Ray cluster ({config.ray_address or 'one on this machine'})"}
     tuning = (

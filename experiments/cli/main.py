@@ -29,8 +29,16 @@ COMMANDS = {
     "resume": Command(
         "experiments.cli.run", "continue the run in a folder: atlas resume FOLDER", ("--resume", "--folder")
     ),
+    "fetch": Command(
+        "agents.models.loading",
+        "make a model available on this machine, by default the embedded one",
+        ("fetch",),
+    ),
     "report": Command("experiments.report.__main__", "write the report of one or several runs"),
     "export": Command("experiments.cli.export", "write a run's traces as data sets for training"),
+    "settings": Command(
+        "experiments.cli.settings_reference", "list all settings of a run, or those of a configuration"
+    ),
     "sweep": Command("experiments.studies.sweep", "try many settings, as a W&B sweep file says"),
     "study": Command("experiments.studies.__main__", "compare methods over seeds, as a plan says"),
     "new-task": Command(_BASE, "write a task of your own to begin with, and its test", ("new-task",)),
@@ -42,6 +50,7 @@ COMMANDS = {
     "serve": Command(_BASE, "serve an environment to other processes", ("serve",)),
 }
 _EXTRAS = {
+    "jsonargparse": "learn",
     "torch": "learn",
     "transformers": "learn",
     "peft": "learn",
@@ -49,7 +58,6 @@ _EXTRAS = {
     "rich": "learn",
     "yaml": "learn",
     "pandas": "learn",
-    "wandb": "learn",
     "matplotlib": "render",
     "optuna": "optimisers",
 }

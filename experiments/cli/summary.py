@@ -1,6 +1,5 @@
 """The table at the end of a run, and the files that go with it."""
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,10 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
+from experiments.loggers.metrics import improvement
 from experiments.report.data import read_run
 from experiments.report.figures import draw_progress
+from experiments.report.tables import taught_share
 from trainers.store.store import RunStore
 
 
@@ -60,15 +61,10 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
         table.add_row(f"{name}: training minus held-out", "", summary[name]["gap"] or "–")
     table.caption = (
         f"{summary['candidates']} candidates, {summary['evaluated']} different programs evaluated, "
-        f"{summary['valid_share']:.0%} valid; {summary['held_out_seeds']} held-out seeds; "
+        f"{summary['valid_share']:.0%} valid; {summary['held_out_seeds']} held-out seeds, ± standard error over them; "
         f"origin of the best: {summary['best']['origin']}"
     )
     return table
-
-
-def improvement(initial: float, final: float) -> float:
-    """Share of the initial program's loss that is gone; scores are negative losses."""
-    return 1.0 - final / initial if initial else math.nan
 
 
 def _phase_table(store: RunStore, phases: list[dict[str, Any]]) -> Table:
@@ -79,9 +75,12 @@ def _phase_table(store: RunStore, phases: list[dict[str, Any]]) -> Table:
     probes = [(store.probe(p["phase"], "before"), store.probe(p["phase"], "after")) for p in phases]
     for name in ("valid", "new", "improving"):
         table.add_row(f"{name}, before → after", *[_change(before, after, name) for before, after in probes])
-    table.add_row("distinct new programs", *[_distinct(before, after) for before, after in probes])
+    table.add_row(
+        "distinct programs, before → after", *[_distinct(before, after) for before, after in probes]
+    )
     table.add_row("samples", *["–" if after is None else str(after["samples"]) for _, after in probes])
     table.add_row("preference pairs", *[str(p["pairs"]) for p in phases])
+    table.add_row("of them, chosen text by the supporter", *[taught_share(p) for p in phases])
     table.add_row("KL per token (budget)", *[_kl(p) for p in phases])
     table.add_row("Ŝ gain over the reference", *[_with_sign(p["gain"], p["gain_error"]) for p in phases])
     table.add_row("reference", *["promoted" if p["promoted"] else "kept" for p in phases])

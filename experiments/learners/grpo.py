@@ -45,9 +45,11 @@ class Remembering(ProgramReward):
         self.best = ("", float("-inf"))
         """A program and its score."""
 
-    def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float]:
+    def __call__(
+        self, completions: Sequence[Any], seed: Sequence[int] | None = None, **columns: Any
+    ) -> list[float]:
         """See `ProgramReward`."""
-        scores = super().__call__(completions, **columns)
+        scores = super().__call__(completions, seed, **columns)
         self.evaluations += len(scores)
         pairs = [(self.prefix + program_in(text), s) for text, s in zip(completions, scores, strict=True)]
         self.best = max(self.best, *pairs, key=lambda pair: pair[1])
@@ -131,7 +133,8 @@ def main() -> None:
     options = parser.parse_args()
     log = train(options.model, options.steps, options.group, env_id=options.env_id)
     for number, entry in enumerate(log, start=1):
-        print(f"step {number}: reward {entry['reward']:.3f} ± {entry['reward_std']:.3f}")
+        spread = f"standard deviation in a group {entry['reward_std']:.3f}"
+        print(f"step {number}: mean reward {entry['reward']:.3f}, {spread}")
 
 
 if __name__ == "__main__":

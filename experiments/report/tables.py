@@ -73,6 +73,10 @@ def _is_ablation(groups: Sequence[Group]) -> bool:
     return len(set(settings)) == len(settings) and len({method for method, _ in settings}) > 1
 
 
+OVER_SEEDS = "± is the standard error over the runs' seeds."
+"""Said under every table of such means."""
+
+
 def final_scores(runs: pd.DataFrame, where: str = "Start", note: str = "") -> Table:
     """The paper's Table 2: initial and best score by method, on the seeds that no program was chosen by."""
     rows = tuple(
@@ -88,7 +92,10 @@ def final_scores(runs: pd.DataFrame, where: str = "Start", note: str = "") -> Ta
         for (arm, start), own in groups_of(runs[runs.best_training.notna()], "arm", "start")
     )
     columns = ("Method", where, "Seeds", "Initial", "Best", "Improvement", "Evaluations")
-    note += "Held-out seeds that chose no program; improvement is the share of the initial program's loss that is gone."
+    note += (
+        "Held-out seeds that chose no program; improvement is the share of the initial program's loss that is gone. "
+        + OVER_SEEDS
+    )
     return Table("final_scores", "Best program on held-out seeds", columns, rows, note)
 
 
@@ -99,7 +106,7 @@ def ablation(runs: pd.DataFrame) -> Table:
         (arm, *(percent_error(own[own.start == start].improvement) for start in starts))
         for (arm,), own in groups_of(runs, "arm")
     )
-    return Table("ablation", "Improvement by method and start", ("Method", *starts), rows)
+    return Table("ablation", "Improvement by method and start", ("Method", *starts), rows, OVER_SEEDS)
 
 
 def interventions(runs: pd.DataFrame, where: str = "Start") -> Table:
@@ -157,21 +164,30 @@ def phases(groups: Sequence[Group]) -> Table:
                     str(phase["phase"]),
                     str(phase["round"]),
                     str(phase.get("pairs", "–")),
+                    taught_share(phase),
                     *(_change(before, after, key) for key in ("valid", "new", "improving")),
                     _optional(phase["kl"], ".3f"),
                     _optional(phase["gain"], "+.4f"),
                     "promoted" if phase["promoted"] else "kept",
                 )
             )
-    columns = ("Run", "Phase", "After round", "Pairs", "Valid", "New", "Improving", "KL", "Gain", "Reference")
+    columns = (
+        "Run", "Phase", "After round", "Pairs", "Taught", "Valid", "New", "Improving", "KL", "Gain", "Reference",
+    )  # fmt: skip
     return Table(
         "phases",
         "Fine-tuning phases",
         columns,
         tuple(rows),
         "Shares of fresh samples on fixed prompts before → after the phase, ± standard error over prompts; "
-        "KL in nats per token.",
+        "KL in nats per token. Taught: pairs that choose what the exploration supporter wrote.",
     )
+
+
+def taught_share(phase: Mapping[str, Any]) -> str:
+    """How many of a phase's pairs choose a supporter's completion; a dash where that was not recorded."""
+    origins = phase.get("chosen_from")
+    return "–" if origins is None else str(origins.get("supporter", 0))
 
 
 def best_programs(groups: Sequence[Group], limit: int = 5) -> Table:
@@ -193,7 +209,8 @@ def best_programs(groups: Sequence[Group], limit: int = 5) -> Table:
                 )
             )
     columns = ("Run", "Candidate", "Round", "Island", "Origin", "Training seeds", "Held-out seeds")
-    return Table("best_programs", "Best programs", columns, tuple(rows))
+    note = "± is the standard error over the held-out seeds."
+    return Table("best_programs", "Best programs", columns, tuple(rows), note)
 
 
 def _runs(groups: Iterable[Group]) -> list[RunData]:

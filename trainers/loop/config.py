@@ -20,7 +20,7 @@ from trainers.loop.settings import ExplorationSettings, ProbeSettings
 from trainers.store.plain import SettingsError, build, merge, plain, read_mapping
 
 Mode = Literal["auto", "online", "offline", "off"]
-"""How a run is tracked with W&B, see `experiments.loggers.wandb`."""
+"""How a run is tracked with W&B, see `experiments.loggers.tracker`."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class RunConfig:
     start: str = "named"
     """Starting program: `named` (constants on lines of their own), `inlined` or `scratch`."""
     method: str = "atlas"
-    """One of `METHODS`."""
+    """What learns, and how: `atlas`, `evodpo`, `evotune`, `search`, `best-of-n`, or ATLAS without one component, such
+    as `atlas-no-gate` (all in `trainers.loop.methods`)."""
     tuning: bool = True
     """Whether there are fine-tuning phases at all."""
     seed: int = 0
@@ -63,7 +64,7 @@ class RunConfig:
     held_out_seeds: int = 16
     """Held-out replicas that confirm the initial and the best program."""
     tracking: Mode = "auto"
-    """W&B: `online`, `offline`, `off`, or `auto` (online with a key in the environment, else offline)."""
+    """W&B: `online`, `offline`, `off`, or `auto` (online for whoever is logged in to W&B, else offline)."""
     exploration: ExplorationSettings = ExplorationSettings()
     """Layout of a round."""
     agent: AgentSettings = field(default_factory=AgentSettings)
@@ -93,6 +94,12 @@ class RunConfig:
     """Where the policy's weights are; `auto`: on a GPU if torch finds one."""
     supporters: SupporterSettings = field(default_factory=SupporterSettings)
     """The three supporters: `off`, `rules` or `llm` for each."""
+    teaching: Literal["off", "exploration", "phase", "both"] = "off"
+    """Where the exploration supporter answers the agent's own prompts, so that pairs may choose its answers: in
+    `exploration` (what it adds there then keeps to the place that the island's prompt leaves open), before each
+    `phase` (answers that enter no island), or in `both`."""
+    lessons: int = 6
+    """Answers of the supporter to each prompt of a phase, at most."""
     probe: ProbeSettings = ProbeSettings()
     """What is sampled before and after each phase."""
 
@@ -102,6 +109,14 @@ class RunConfig:
         for name in ("rounds", "phase_every", "workers", "torch_threads", "held_out_seeds"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        if self.lessons < 1:
+            raise ValueError("lessons must be at least 1; teaching: off writes none")
+        if self.teaching != "off" and self.supporters.exploration.form == "off":
+            raise ValueError(
+                "nobody teaches while supporters.exploration.form is off: set it to rules or llm, or teaching: off"
+            )
+        if not self.gain_clip > 0:
+            raise ValueError(f"gain_clip must be positive, got {self.gain_clip}")
         islands = [island for own in self.island_models for island in own.islands]
         if len(set(islands)) < len(islands) or not set(islands) <= set(range(self.exploration.islands)):
             raise ValueError(
@@ -177,9 +192,13 @@ def _read(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
     return merge(_read(path.parent / str(base), (*above, path.resolve())), values)
 
 
+def as_yaml(config: RunConfig) -> str:
+    """The whole configuration, defaults included."""
+    return yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True)
+
+
 def save_config(config: RunConfig, path: Path) -> None:
     """Write the whole configuration, defaults included, so that a later default cannot change a run."""
-    text = yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True)
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(text, encoding="utf-8")
+    temporary.write_text(as_yaml(config), encoding="utf-8")
     temporary.replace(path)

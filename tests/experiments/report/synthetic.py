@@ -133,6 +133,7 @@ def add_phase(store: RunStore, search: _Search, phase: int, round_: int) -> None
                 "new": {"value": 0.35 + lift, "error": 0.03},
                 "improving": {"value": 0.04, "error": 0.02},
                 "distinct": 12,
+                "distinct_share": 0.2,
                 "distinct_improving": 2,
                 "samples": 120,
                 "prompts": 12,
@@ -142,7 +143,9 @@ def add_phase(store: RunStore, search: _Search, phase: int, round_: int) -> None
     calls = [call("strategist", said[0], phase), call("inspector", said[1], phase),
              replace(call("exploration", "", phase), status="skipped", reason="deadline")]  # fmt: skip
     result = {
-        "phase": phase, "round": round_, "pairs": 64, "loss": 0.61, "margin": 0.2, "accuracy": 0.7,
+        "phase": phase, "round": round_, "pairs": 64, "chosen_from": {"agent": 40, "supporter": 24},
+        "loss": 0.61, "margin": 0.2, "accuracy": 0.7,
+        "tokens": 900 * phase, "steps": [_step(step) for step in (1, 2, 3)], "kls": [[3, decision.kl]],
         "seconds": {"train": 31.0, "kl": 2.5, "score": 7.5}, "promoted": decision.promote, "kl": decision.kl,
         "gain": decision.gain, "gain_error": 0.01,
         "controls": {"beta": 0.15, "score_threshold": 0.3, "epochs": 2, "learning_rate": 2e-4},
@@ -151,6 +154,12 @@ def add_phase(store: RunStore, search: _Search, phase: int, round_: int) -> None
                        for k in (1, 2)],
     }  # fmt: skip
     store.add_phase(phase, round_, decision.promote, result, [], calls)
+
+
+def _step(step: int) -> dict[str, float]:
+    return {"step": step, "loss": 0.7 - step / 50, "margin": step / 10, "accuracy": 0.5 + step / 20,
+            "chosen_reward": step / 30, "rejected_reward": -step / 15, "grad_norm": 1 / step,
+            "entropy": 2.0}  # fmt: skip
 
 
 def call(role: Role, outcome: str, phase: int = 0) -> SupporterCall:
