@@ -106,7 +106,7 @@ def _read(folder: Path) -> type[OpenEvolveTask]:
         "__module__": __name__,
         "__doc__": config.get("prompt", {}).get("system_message", "Improve the program."),
         "folder": folder,
-        "function": _entry(start, (folder / EVALUATOR).read_text(encoding="utf-8")),
+        "function": _function(start, (folder / EVALUATOR).read_text(encoding="utf-8")),
         "start": start,
         "limits": Limits(wall_s=timeout_s, cpu_s=timeout_s, memory_mb=2048),
     }
@@ -116,19 +116,28 @@ def _read(folder: Path) -> type[OpenEvolveTask]:
     return kind
 
 
-def _entry(start: str, evaluator: str) -> str:
-    """The function by which the evaluator enters the program: the last defined one that its text mentions."""
+def _function(start: str, evaluator: str) -> str:
+    """The function that is to be improved: of those between the marks, or of all if there are no marks, the last one
+    that the evaluator calls, or else the longest."""
     nodes = list(ast.walk(ast.parse(evaluator)))
     mentioned = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     mentioned |= {node.value for node in nodes if isinstance(node, ast.Constant) and type(node.value) is str}
-    defined = [node.name for node in ast.parse(start).body if isinstance(node, ast.FunctionDef)]
-    entries = [name for name in defined if name in mentioned]
-    if not entries:
+    defined = [node for node in ast.parse(start).body if isinstance(node, ast.FunctionDef)]
+    if not any(node.name in mentioned for node in defined):
+        names = ", ".join(node.name for node in defined) or "none"
         raise ValueError(
-            f"{EVALUATOR} mentions none of the functions of {START} ({', '.join(defined) or 'none'}): it does not"
-            " import the program and call a function, which is what can be done here"
+            f"{EVALUATOR} mentions none of the functions of {START} ({names}): it does not import the program and"
+            " call a function, which is what can be done here"
         )
-    return entries[-1]
+    begin, end = (_line_with(f"EVOLVE-BLOCK-{mark}", start) for mark in ("START", "END"))
+    marked = [node for node in defined if begin <= node.lineno <= (end or math.inf)] or defined
+    called = [node for node in marked if node.name in mentioned]
+    return (called[-1] if called else max(marked, key=lambda node: (node.end_lineno or 0) - node.lineno)).name
+
+
+def _line_with(mark: str, text: str) -> int:
+    """Number of the first line with a mark, 0 if there is none."""
+    return next((number for number, line in enumerate(text.splitlines(), 1) if mark in line), 0)
 
 
 def _config(file: Path) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def task(tmp_path_factory):
 @pytest.mark.parametrize("way", IMPORTS)
 def test_a_folder_is_a_task_however_it_imports_the_program(way, tmp_path, evaluator):
     task = make_task(write_folder(tmp_path / "near", IMPORTS[way]))
-    assert (task.function, task.limits.wall_s) == ("run", 20.0)
+    assert (task.function, task.limits.wall_s) == ("guess", 20.0)  # it stands between the marks
     assert "Come close to a hidden target." in task.description
     evaluation = evaluator.evaluate(task.starts["named"], task)
     assert evaluation.score == pytest.approx(-0.5), evaluation.detail
@@ -147,6 +147,8 @@ def test_an_evaluator_that_never_calls_the_program_is_no_task(tmp_path):
         make_task(folder)
 
 
+REST = "SIZE = 4\n\n\ndef guess(n):\n    pass\n\n\n"
+"""What the start defines beside what hostile programs do."""
 HOSTILE = {
     "the evaluator's target": (
         "import sys\nTARGET = sys.modules['evaluator'].TARGET\n\n\ndef run():\n    return [TARGET] * 4\n",
@@ -196,7 +198,7 @@ HOSTILE = {
 def test_hostile_programs_gain_nothing(name, task, evaluator):
     program, status = HOSTILE[name]
     quick = type(task).from_keywords(limits={"wall_s": 5.0, "cpu_s": 5.0})
-    evaluation = evaluator.evaluate(f"SIZE = 4\n{program}", quick)
+    evaluation = evaluator.evaluate(f"{REST}{program}", quick)
     assert evaluation.status is status, evaluation.detail
     assert evaluation.score is None or evaluation.score <= -0.74
 
