@@ -14,6 +14,7 @@ from agents.population.candidate import CandidateRecord
 from agents.population.clusters import Clusters, signature
 from agents.population.settings import ClusterSettings
 from atlas_gym.evaluation import Status
+from trainers.store.queries import held_out_key
 from trainers.store.store import RunStore
 
 Row = dict[str, Any]
@@ -215,7 +216,7 @@ def final_row(store: RunStore) -> Row:
     best = next(iter(store.best_candidates(1)), None)
     if best is None:
         return {}
-    start = store.start()
+    start = store.start(island=best.island)
     row: Row = {"initial_score": start.score, "candidates": store.count("candidates"), **_tokens(store)}
     held_out, initial = _held_out(store, best), _held_out(store, start)
     if held_out is None or best.score is None:
@@ -241,5 +242,5 @@ def _tokens(store: RunStore) -> Row:
 
 
 def _held_out(store: RunStore, record: CandidateRecord) -> float | None:
-    scores = (store.held_out(record.program_key or "") or {}).get("scores")
+    scores = (store.held_out(held_out_key(record, store.instances)) or {}).get("scores")
     return sum(scores) / len(scores) if scores else None

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from atlas_gym.intervals import standard_error
+from experiments.report import learning
 from experiments.report.comparison import Group
 from experiments.report.data import RunData
 from experiments.report.rows import CONTROLS, run_row
@@ -45,6 +46,7 @@ def all_tables(groups: Sequence[Group]) -> list[Table]:
         interventions(runs, "Environment"),
         interventions_by_run(runs[runs.phases > 0], "Environment"),
         phases(groups),
+        learned(groups),
         best_programs(groups),
     ]
     return [table for table in tables if table.rows]
@@ -182,6 +184,12 @@ def phases(groups: Sequence[Group]) -> Table:
         "Shares of fresh samples on fixed prompts before → after the phase, ± standard error over prompts; "
         "KL in nats per token. Taught: pairs that choose what the exploration supporter wrote.",
     )
+
+
+def learned(groups: Sequence[Group]) -> Table:
+    """Base model against tuned policies on instances that no phase saw."""
+    title = "What tuning changed, on instances that no phase saw"
+    return Table("learning", title, learning.COLUMNS, tuple(learning.rows(_runs(groups))), learning.NOTE)
 
 
 def taught_share(phase: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ def test_an_evaluation_is_a_program_run_once_and_tasks_take_turns():
 
 @pytest.mark.parametrize("name", TEMPLATE_LEARNERS)
 def test_every_learner_answers_within_the_box_and_the_same_for_the_same_seed(name):
-    answers = [TEMPLATE_LEARNERS[name](SETTING, 64, seed).coordinates for seed in (1, 1, 2)]
+    answers = [TEMPLATE_LEARNERS[name](SETTING, 32, seed).coordinates for seed in (1, 1, 2)]
     assert all(answer.shape == (3,) and (abs(answer) <= 1).all() for answer in answers)
     np.testing.assert_array_equal(answers[0], answers[1])
     assert (answers[0] != answers[2]).any()
@@ -43,8 +43,8 @@ def test_no_learner_spends_more_than_its_budget_and_each_says_what_it_spent(name
     steps = []
     step = NumericProgram.step
     monkeypatch.setattr(NumericProgram, "step", lambda self, action: steps.append(1) or step(self, action))
-    submission = LEARNERS[name](SETTING, 67, 0)
-    assert 28 <= len(steps) == submission.evaluations <= 67
+    submission = LEARNERS[name](SETTING, 35, 0)
+    assert 14 <= len(steps) == submission.evaluations <= 35
 
 
 def test_the_choice_among_experts_is_learned_and_submits_one_of_them():
