@@ -34,6 +34,7 @@ BUILT_IN = {
     "ATLAS-CirclePacking-v0": "atlas_gym.tasks.circle_packing:CirclePacking",
 }
 """The tasks of this package: `module:Class` by id."""
+_FOLDERS = "atlas_gym.tasks.openevolve"  # imported at first use, as all tasks: they import this module
 _ENVIRONMENT = "atlas_gym.envs.program_env:ProgramEnv"
 _VECTOR_ENVIRONMENT = "atlas_gym.envs.vector_env:ProgramVectorEnv"
 
@@ -118,9 +119,8 @@ def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
     if reference in _offered():
         return _checked(_offered()[reference].load(), reference)
     if (Path(reference) / "evaluator.py").is_file():
-        from atlas_gym.tasks.openevolve import folder_task
-
-        return folder_task(Path(reference), importing=importing)
+        folders = importlib.import_module(_FOLDERS)
+        return folders.folder_task(Path(reference), importing=importing)
     place, colon, name = reference.rpartition(":")
     if reference.endswith(".py"):
         place, colon, name = reference, ":", ""
