@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from atlas_gym import make_task
-from experiments.learners.grpo import ENV_ID as GRPO_ENV_ID
 from experiments.learners.grpo import learn_grpo
 from experiments.learners.objective import Found, Setting
 from experiments.learners.optimisers import learn_cma, learn_optuna, learn_random
-from experiments.learners.ppo_template import ALGORITHMS, REFERENCES, choose_expert, learn_sb3
+from experiments.learners.ppo_template import ALGORITHMS, choose_expert, learn_sb3, reference_of
 from experiments.report.data import read_run
 
 
@@ -47,7 +46,7 @@ def start(setting: Setting) -> Submission:
 
 def expert(setting: Setting) -> Submission:
     """The hand-written program that the learners are compared with."""
-    name = REFERENCES[setting.env_id]
+    name = reference_of(setting.env_id)
     return Submission(make_task(setting.env_id).programs[name].program, 0, f"`{name}`")
 
 
@@ -78,11 +77,6 @@ LEARNERS: Mapping[str, Learner] = {
     "TRL GRPO, embedded model": _grpo,
 }
 """By name: a submission from (setting, budget, seed)."""
-
-
-def learners_of(env_id: str) -> list[str]:
-    """The learners that there are for an environment; GRPO's prompt is a bandit program's."""
-    return [name for name in LEARNERS if _grpo is not LEARNERS[name] or env_id == GRPO_ENV_ID]
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""GRPO with TRL on ATLAS-Bandit-v0: the model completes a program, the environment scores whole batches.
+"""GRPO with TRL: the model completes a program, the environment scores whole batches.
 
     python -m experiments.learners.grpo --steps 2
 
-The prompt is the head of the paper's initial program; the model writes how arms are scored and chosen. With the
-embedded model this runs on a laptop's CPU and shows that the pieces fit; it is no recipe for good programs.
+The prompt is the head of the task's start; the model writes how its alternatives are scored, or else what it returns.
+With the embedded model this runs on a laptop's CPU and shows that the pieces fit; it is no recipe for good programs.
 """
 
 import argparse
@@ -19,20 +19,28 @@ from atlas_gym.optional import require
 from experiments.learners.objective import Setting
 
 ENV_ID = "ATLAS-Bandit-v0"
-HOLE = "    scores ="
+HOLES = "    scores =", "    return"
+"""Where a program is cut off: at the last line that begins like the first of these that there is."""
 
 
-def prompt() -> str:
-    """The initial program up to the line that scores the arms."""
-    program = atlas_gym.make_task(ENV_ID).starts["named"]
-    return program[: program.index(HOLE)] + HOLE
+def prompt(env_id: str = ENV_ID) -> str:
+    """The start of a task up to the line that scores its alternatives, or that returns.
+
+    Raises ValueError if it has neither.
+    """
+    program = atlas_gym.make_task(env_id).starts["named"]
+    for hole in HOLES:
+        head, found, _ = program.rpartition(f"\n{hole}")
+        if found:
+            return head + found
+    raise ValueError(f"the start of {env_id} has no line that begins with {' or '.join(map(repr, HOLES))}")
 
 
 class Remembering(ProgramReward):
     """The reward function, which also keeps the best program that it has seen."""
 
-    def __init__(self, **keywords: Any):
-        super().__init__(ENV_ID, prefix=prompt(), **keywords)
+    def __init__(self, env_id: str, **keywords: Any):
+        super().__init__(env_id, prefix=prompt(env_id), **keywords)
         self.evaluations = 0
         self.best = ("", float("-inf"))
         """A program and its score."""
@@ -51,7 +59,7 @@ class Remembering(ProgramReward):
 def learn_grpo(setting: Setting, budget: int, seed: int, group: int = 8) -> tuple[str, int]:
     """Tune the embedded model within a budget of evaluations; the best program it wrote on the way, and the
     evaluations it took. No template: the model writes the line that scores the arms, and may write more."""
-    reward = Remembering(**setting.constants)
+    reward = Remembering(setting.env_id, **setting.constants)
     train("embedded", budget // group, group, reward=reward, seed=seed, tasks=setting.tasks)
     return reward.best[0], reward.evaluations
 
@@ -62,6 +70,7 @@ def train(
     group: int = 4,
     tokens: int = 24,
     *,
+    env_id: str = ENV_ID,
     reward: ProgramReward | None = None,
     seed: int = 0,
     tasks: int | None = None,
@@ -74,6 +83,7 @@ def train(
         steps: optimiser steps, a prompt each.
         group: completions per prompt.
         tokens: length of a completion.
+        env_id: the task.
         reward: the reward function, which is closed at the end; default: one of this environment.
         seed: of the sampling.
         tasks: how many training tasks take turns; default: a new one each step.
@@ -81,8 +91,8 @@ def train(
     """
     trl = require("trl", "learn")
     datasets = require("datasets", "learn")
-    reward = reward or ProgramReward(ENV_ID, prefix=prompt(), **constants)
-    rows = {"prompt": [prompt()] * steps, "seed": [step % (tasks or steps) for step in range(steps)]}
+    reward = reward or ProgramReward(env_id, prefix=prompt(env_id), **constants)
+    rows = {"prompt": [reward.prefix] * steps, "seed": [step % (tasks or steps) for step in range(steps)]}
     with tempfile.TemporaryDirectory() as folder:
         settings = trl.GRPOConfig(
             output_dir=folder,
@@ -117,10 +127,12 @@ def main() -> None:
     """Train and print what each step earned."""
     parser = argparse.ArgumentParser(prog="python -m experiments.learners.grpo", description=__doc__)
     parser.add_argument("--model", default="embedded", help="a folder, a name, or the embedded model")
+    parser.add_argument("--env-id", default=ENV_ID, help=f"the task (default {ENV_ID})")
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--group", type=int, default=4, help="completions per prompt (default 4)")
     options = parser.parse_args()
-    for number, entry in enumerate(train(options.model, options.steps, options.group), start=1):
+    log = train(options.model, options.steps, options.group, env_id=options.env_id)
+    for number, entry in enumerate(log, start=1):
         spread = f"standard deviation in a group {entry['reward_std']:.3f}"
         print(f"step {number}: mean reward {entry['reward']:.3f}, {spread}")
 

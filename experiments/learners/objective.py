@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
-import atlas_gym  # noqa: F401 - registers the ids
 from atlas_gym import make_task
+from atlas_gym.envs.program_env import ProgramEnv
 from atlas_gym.evaluation import EvaluatorPool, Limits
 from atlas_gym.tasks.registry import find_task
 from atlas_gym.wrappers import Template, TemplateAction
@@ -50,7 +49,7 @@ class Setting:
 
     def make(self) -> TemplateAction:
         """The wrapped environment, on the training split."""
-        return TemplateAction(gym.make(self.env_id, **self.constants), self.template)
+        return TemplateAction(ProgramEnv(task=self.env_id, **self.constants), self.template)
 
     def load_template(self) -> Template:
         """The template."""
@@ -113,8 +112,19 @@ def relative_gap(scores: Sequence[float], reference: Sequence[float]) -> float:
     return sum(scores) / sum(reference) - 1.0
 
 
+def setting_for(env_id: str) -> Setting:
+    """How programs of an environment are tried; of any other than those of `SETTINGS`, on the full task.
+
+    Raises ValueError if the task has no template.
+    """
+    return SETTINGS.get(env_id) or Setting(env_id, find_task(env_id).template().name)
+
+
 SETTINGS = {
     "ATLAS-Bandit-v0": Setting("ATLAS-Bandit-v0", "sw_linucb", {"horizon": 500, "replicas": 2}),
     "ATLAS-Burgers-v0": Setting("ATLAS-Burgers-v0", "loss_weights", {"steps": 200, "replicas": 1}, tasks=2),
+    "ATLAS-BinPacking-v0": Setting("ATLAS-BinPacking-v0", "avoid_waste", {"items": 300}),
+    "ATLAS-TSP-v0": Setting("ATLAS-TSP-v0", "near_first", {"count": 5}),
+    "ATLAS-CirclePacking-v0": Setting("ATLAS-CirclePacking-v0", "rings", tasks=1),
 }
 """By environment. The drift per step of a shorter bandit is that of the full one."""

@@ -3,12 +3,20 @@
 import pytest
 
 import atlas_gym
+from atlas_gym.tasks.registry import BUILT_IN
 from experiments.learners.grpo import ENV_ID, prompt, train
 
 
 def test_the_prompt_is_the_head_of_a_program():
     assert atlas_gym.make_task(ENV_ID).starts["named"].startswith(prompt())
     assert prompt().endswith("scores =")
+
+
+@pytest.mark.parametrize("env_id", BUILT_IN)
+def test_every_task_has_one(env_id):
+    start, head = atlas_gym.make_task(env_id).starts["named"], prompt(env_id)
+    assert start.startswith(head)
+    assert head.endswith(("return", "scores ="))
 
 
 @pytest.mark.slow

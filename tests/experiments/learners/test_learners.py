@@ -13,7 +13,7 @@ import numpy as np
 from atlas_gym import make_task
 from atlas_gym.wrappers.numeric import NumericProgram
 from experiments.learners import leaderboard
-from experiments.learners.entries import LEARNERS, TEMPLATE_LEARNERS, learners_of, read_atlas
+from experiments.learners.entries import LEARNERS, TEMPLATE_LEARNERS, read_atlas
 from experiments.learners.objective import Objective, Setting, relative_gap
 from tests.experiments.report.synthetic import Layout, make_run
 
@@ -61,12 +61,6 @@ def test_a_budget_below_one_point_is_an_error_or_no_step(name):
 
 def test_the_gap_is_positive_for_a_worse_score():
     assert relative_gap([-0.23, -0.23], [-0.2, -0.2]) == pytest.approx(0.15)
-
-
-def test_grpo_is_only_where_its_prompt_fits():
-    assert set(learners_of("ATLAS-Bandit-v0")) - set(learners_of("ATLAS-Burgers-v0")) == {
-        "TRL GRPO, embedded model"
-    }
 
 
 def test_a_finished_run_is_a_row_and_an_unfinished_one_is_not(tmp_path):
