@@ -15,6 +15,9 @@ from experiments.report.learning_figure import said, save_learning
 from experiments.report.tables import taught_share
 from trainers.store.store import RunStore
 
+Probe = Mapping[str, Any] | None
+"""What a probe before or after a phase found; None where none was taken."""
+
 
 def print_summary(store: RunStore, summary: Mapping[str, Any], console: Console) -> None:
     """Scores, phases and the best program's source, as a person wants to see them."""
@@ -96,12 +99,8 @@ def _phase_table(store: RunStore, phases: list[dict[str, Any]]) -> Table:
     for phase in phases:
         table.add_column(f"phase {phase['phase']} (round {phase['round']})", justify="right")
     probes = [(store.probe(p["phase"], "before"), store.probe(p["phase"], "after")) for p in phases]
-    for name in ("valid", "new", "improving"):
-        table.add_row(f"{name}, before → after", *[_change(before, after, name) for before, after in probes])
-    table.add_row(
-        "distinct programs, before → after", *[_distinct(before, after) for before, after in probes]
-    )
-    table.add_row("samples", *["–" if after is None else str(after["samples"]) for _, after in probes])
+    if any(after for _, after in probes):
+        _add_probes(table, probes)
     table.add_row("preference pairs", *[str(p["pairs"]) for p in phases])
     table.add_row("of them, chosen text by the supporter", *[taught_share(p) for p in phases])
     table.add_row("KL per token (budget)", *[_kl(p) for p in phases])
@@ -110,13 +109,22 @@ def _phase_table(store: RunStore, phases: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _change(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, name: str) -> str:
+def _add_probes(table: Table, probes: Sequence[tuple[Probe, Probe]]) -> None:
+    for name in ("valid", "new", "improving"):
+        table.add_row(f"{name}, before → after", *[_change(before, after, name) for before, after in probes])
+    table.add_row(
+        "distinct programs, before → after", *[_distinct(before, after) for before, after in probes]
+    )
+    table.add_row("samples", *["–" if after is None else str(after["samples"]) for _, after in probes])
+
+
+def _change(before: Probe, after: Probe, name: str) -> str:
     if before is None or after is None:
         return "–"
     return f"{_share(before[name])} → {_share(after[name])}"
 
 
-def _distinct(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:
+def _distinct(before: Probe, after: Probe) -> str:
     return "–" if before is None or after is None else f"{before['distinct']} → {after['distinct']}"
 
 
