@@ -184,7 +184,7 @@ def supporter_row(calls: Iterable[Mapping[str, Any]]) -> Row:
 
 
 def measure_row(phase: int, measures: Mapping[str, Comparison]) -> Row:
-    """The row of a policy measured against the base model (`experiments.report.learning.learned`)."""
+    """The row of a policy measured against the base model (`trainers.loop.measure.learned`)."""
     row: Row = {"phase": phase}
     for name, found in measures.items():
         key = f"measure/{name.replace(' ', '@')}"

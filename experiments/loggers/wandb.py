@@ -24,8 +24,8 @@ from experiments.loggers.metrics import (
     step_rows,
 )
 from experiments.loggers.tracker import Tracker
-from experiments.report.learning import learned
 from trainers.loop.config import RunConfig
+from trainers.loop.measure import learned
 from trainers.loop.observer import Observer
 from trainers.store.plain import plain
 from trainers.store.store import RunStore
