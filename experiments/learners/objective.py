@@ -1,10 +1,6 @@
-"""What the leaderboard's learners search, and how what they submit is confirmed.
+"""What a learner of Gymnasium's interface searches: a template's numbers on cheap tasks; and how results are confirmed.
 
-They search a template's coordinates, scored on training tasks of an environment; what they find is scored on the full
-task, on held-out seeds that no search has seen.
-
-All learners see the same tasks in the same order (evaluation i poses task `first_seed + i % tasks`), and all
-count the same thing: one evaluation is one program run once.
+What is found is scored on the full task, on held-out seeds that no search has seen.
 """
 
 from collections.abc import Sequence
@@ -65,32 +61,6 @@ class Found:
     """The point, in [-1, 1]."""
     evaluations: int
     """How many evaluations it took; a learner that works in batches may leave some of its budget."""
-
-
-class Objective:
-    """Coordinates in [-1, 1] to a score, counting evaluations; usable as a context manager."""
-
-    def __init__(self, setting: Setting):
-        self.setting = setting
-        self.template = setting.load_template()
-        self.evaluations = 0
-        self._env = setting.make()
-
-    def __call__(self, coordinates: np.ndarray) -> float:
-        """Score of the program at these coordinates on the next training task; higher is better."""
-        self._env.reset(seed=self.setting.first_seed + self.evaluations % self.setting.tasks)
-        self.evaluations += 1
-        return self._env.step(np.asarray(coordinates, np.float32))[1]
-
-    def mean(self, coordinates: np.ndarray) -> float:
-        """Mean score over all training tasks; as many evaluations as there are tasks."""
-        return float(np.mean([self(coordinates) for _ in range(self.setting.tasks)]))
-
-    def __enter__(self) -> "Objective":
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._env.close()
 
 
 def confirm(env_id: str, program: str, seeds: int, workers: int = 2) -> list[float]:

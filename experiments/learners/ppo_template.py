@@ -16,7 +16,6 @@ import gymnasium as gym
 import numpy as np
 
 from atlas_gym.optional import require
-from atlas_gym.wrappers import ProgramChoice
 from experiments.learners.objective import SETTINGS, Found, Setting, confirm, confirm_expert, relative_gap
 
 _START = {"log_std_init": -0.5}
@@ -45,14 +44,6 @@ def learn_sb3(setting: Setting, budget: int, seed: int, algorithm: str, record: 
     return Found(np.clip(np.asarray(action, float), -1.0, 1.0), evaluations)
 
 
-def choose_expert(setting: Setting, budget: int, seed: int, algorithm: str = "PPO") -> tuple[str, int]:
-    """Train on the choice among the environment's expert programs (Discrete); the name chosen, and the
-    evaluations it took. SAC has no discrete actions."""
-    env = ProgramChoice(gym.make(setting.env_id, **setting.constants))
-    action, evaluations = _train(env, setting, budget, seed, algorithm)
-    return env.names[int(action)], evaluations
-
-
 def _train(
     env: gym.Env, setting: Setting, budget: int, seed: int, algorithm: str, record: Path | None = None
 ) -> tuple[Any, int]:
@@ -61,8 +52,6 @@ def _train(
     batch = settings.get("n_steps", 1)
     if budget < batch:
         raise ValueError(f"{algorithm} learns from batches of {batch}: a budget of {budget} is less than one")
-    if isinstance(env.action_space, gym.spaces.Discrete):
-        settings.pop("policy_kwargs")  # the width of a continuous policy
     model = getattr(sb3, algorithm)("MlpPolicy", env, seed=seed, device="cpu", **settings)
     model.learn(budget // batch * batch, callback=None if record is None else _recorder(record))
     observation, _ = env.reset(seed=setting.first_seed)
