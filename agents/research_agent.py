@@ -1,7 +1,7 @@
 """The research agent: what to ask the language model next, on every island.
 
 The agent folds the run's records into its islands and its tallies of what paid, and plans proposals from
-them: per island and round one parent (by score), one worse program to show beside it, one style, one hole. It
+them: per island and round one parent (by score), one worse program to show beside it, one style, one edit site. It
 neither generates nor evaluates; the loop does, with ``plan`` and ``record``::
 
     for proposal in agent.plan(round, islands, n):           # goes to an engine, which writes completions
@@ -16,57 +16,19 @@ restores the agent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
-from agents.engines.engine import Sampling
 from agents.population.candidate import CandidateRecord, Proposal
-from agents.population.choice_statistics import Yields
-from agents.population.island import Island, IslandSettings
-from agents.proposals import Complete, EditLine, Hole, MessageStyle, Numeric, Rewrite, Showing, Style
+from agents.population.choice_statistics import ChoiceStatistics
+from agents.population.island import Island
+from agents.proposals import Complete, EditLine, EditSite, MessageStyle, Numeric, Rewrite, Showing, Style
 from agents.proposals.rewrite import Chat
+from agents.settings import AgentSettings
 from atlas_gym.seeding import stream, torch_seed
 from atlas_gym.tasks.program_task import ProgramTask
-
-
-@dataclass(frozen=True)
-class AgentSettings:
-    """How the research agent proposes."""
-
-    styles: Mapping[str, float] = field(default_factory=lambda: {"edit_line": 1.0})
-    """Proposal styles and how often each is used, relative to each other: ``edit_line``, ``complete``,
-    ``rewrite``, ``numeric`` (no model)."""
-    edit_numbers: bool = True
-    """Whether ``edit_line`` also rewrites lines that only set a number. With ``false`` and a weight for
-    ``numeric``, constants need no model and the model's samples go to structure."""
-    adaptive_styles: bool = False
-    """Whether styles that yield improvements are used more often."""
-    min_gain: float = 0.002
-    """A candidate counts as an improvement if it beats its parent by more, in units of the task's score."""
-    islands: IslandSettings = field(default_factory=IslandSettings)
-    """How each island keeps and draws programs."""
-    migrate_every: int = 5
-    """Every so many rounds an island receives its neighbour's best program (a ring); 0 keeps islands
-    apart."""
-    reset_every: int = 0
-    """Every so many rounds the weaker half of the islands starts again from a stronger one's best; 0 for
-    never."""
-    island_sampling: tuple[Sampling, ...] = ()
-    """How tokens are drawn, dealt out to the islands in turn; empty: as the generator does."""
-    evolve: bool = True
-    """Whether parents are drawn from what the islands found; otherwise the starting program is the only parent
-    ever (best-of-n)."""
-    variants: int = 0
-    """How many scored versions of the line at hand ``edit_line`` shows in its prompt."""
-
-    def __post_init__(self) -> None:
-        unknown = sorted(set(self.styles) - {"edit_line", "complete", "rewrite", "numeric"})
-        if unknown:
-            raise ValueError(f"unknown proposal style {unknown[0]!r}")
-        if not any(weight > 0 for weight in self.styles.values()) or min(self.styles.values()) < 0:
-            raise ValueError("styles need weights of at least 0, one of them positive")
 
 
 class ResearchAgent:
@@ -93,8 +55,8 @@ class ResearchAgent:
         self.styles = _styles(spec, chat, self.settings)
         self.messages = messages or {}
         self._starts: dict[int, CandidateRecord] = {}
-        self._hole_yields = Yields()
-        self._style_yields = Yields()
+        self._site_statistics = ChoiceStatistics()
+        self._style_statistics = ChoiceStatistics()
 
     @property
     def best_score(self) -> float | None:
@@ -111,8 +73,8 @@ class ResearchAgent:
             self._starts.setdefault(record.island, record)
         if record.origin == "agent":
             improved = self.improves(record)
-            self._hole_yields.add((record.style, record.hole), improved)
-            self._style_yields.add(record.style, improved)
+            self._site_statistics.add((record.style, record.hole), improved)
+            self._style_statistics.add(record.style, improved)
         if record.score is not None and (self.best_score is None or record.score > self.best_score):
             self.best = record
 
@@ -170,9 +132,9 @@ class ResearchAgent:
     def _plan(self, island: Island, round: int, n: int, purpose: str, notes: Sequence[str]) -> Proposal:
         rng = stream(self.seed, purpose, round, island.index)
         parent, worse = self._parents(island, rng)
-        style, hole = self._choose(island, parent, rng)
-        variants = self._variants(island, style, hole) if style.name == EditLine.name else ()
-        proposal = style.propose(parent, hole, Showing(worse, notes, variants))
+        style, site = self._choose(island, parent, rng)
+        variants = self._variants(island, style, site) if style.name == EditLine.name else ()
+        proposal = style.propose(parent, site, Showing(worse, notes, variants))
         if parent.score is None:
             raise ValueError(f"candidate {parent.id} has no score")
         own = self.settings.island_sampling
@@ -196,18 +158,18 @@ class ResearchAgent:
 
     def _choose(
         self, island: Island, parent: CandidateRecord, rng: np.random.Generator
-    ) -> tuple[Style, Hole]:
-        """A style, and one of the holes it finds in the parent."""
+    ) -> tuple[Style, EditSite]:
+        """A style, and one of the sites it finds in the parent."""
         weights = self.messages.get(island.index, self.settings.styles)
-        options = [(style, style.holes(parent.program)) for style in self._styles_of(island.index)]
-        options = [(style, holes) for style, holes in options if holes]
+        options = [(style, style.sites(parent.program)) for style in self._styles_of(island.index)]
+        options = [(style, sites) for style, sites in options if sites]
         if not options:
             raise ValueError(f"no style finds anything to rewrite in candidate {parent.id}")
         prior = [weights[style.name] for style, _ in options]
-        tally = self._style_yields if self.settings.adaptive_styles else Yields()
-        style, holes = options[tally.choose([style.name for style, _ in options], rng, prior)]
-        labels = [(style.name, hole.label) for hole in holes]
-        return style, holes[self._hole_yields.choose(labels, rng)]
+        tally = self._style_statistics if self.settings.adaptive_styles else ChoiceStatistics()
+        style, sites = options[tally.choose([style.name for style, _ in options], rng, prior)]
+        labels = [(style.name, site.label) for site in sites]
+        return style, sites[self._site_statistics.choose(labels, rng)]
 
     def _styles_of(self, island: int) -> Sequence[Style]:
         weights = self.messages.get(island)
@@ -216,12 +178,12 @@ class ResearchAgent:
         names: tuple[Literal["rewrite", "diff"], ...] = ("rewrite", "diff")
         return [MessageStyle(self.spec, name) for name in names if weights.get(name, 0) > 0]
 
-    def _variants(self, island: Island, style: Style, hole: Hole) -> list[tuple[float, str]]:
-        """How the island's programs fill this hole: the best score of each text, worst first."""
+    def _variants(self, island: Island, style: Style, site: EditSite) -> list[tuple[float, str]]:
+        """How the island's programs fill this site: the best score of each text, worst first."""
         best: dict[str, float] = {}
         for record in island.population:
-            for other in style.holes(record.program):
-                if other.label == hole.label and record.score is not None:
+            for other in style.sites(record.program):
+                if other.label == site.label and record.score is not None:
                     text = record.program.split("\n")[other.line]
                     best[text] = max(record.score, best.get(text, record.score))
         ranked = sorted((score, text) for text, score in best.items())

@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(params=range(3), ids=lambda draw: f"secret {draw}")
 def any_secret(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """One of several secrets in force, others if the suite's own is another."""
-    from atlas_gym.evaluation.hidden_streams import SECRET_VARIABLE
+    from atlas_gym.hidden_streams import SECRET_VARIABLE
     from atlas_gym.tasks.bandit.instances import draw_instances
 
     secret = f"{SECRET}, draw {request.param}"

@@ -1,4 +1,4 @@
-"""One batch of decoding in lanes: a sequence for all prompts that begin alike, a lane per sample (see
+"""One batch of decoding: a sequence for all prompts that begin alike, and in it the samples of each (see
 :mod:`agents.engines.hf_transformers`)."""
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from agents.models.tokens import Vocabulary
 
 
 @dataclass(eq=False)
-class Lane:
+class Sample:
     """One sample in the making."""
 
     request: int
     """Index of the request it belongs to."""
-    sample: int
-    """Index of the sample within the request."""
+    index: int
+    """Its index within the request."""
     prompt: list[int]
-    """The prompt's tokens, shared by the request's lanes."""
+    """The prompt's tokens, shared by the request's samples."""
     parent: list[int] | None
     """Tokens of the text that must not be repeated, or None."""
     stop: Stop
@@ -44,7 +44,7 @@ class Lane:
 
     @property
     def position(self) -> int:
-        """Position of the last drawn token in the text this lane sees."""
+        """Position of the last drawn token in the text this sample sees."""
         return len(self.prompt) + self.followed + len(self.drawn) - 1
 
     @property
@@ -65,10 +65,10 @@ class Trunk:
     The nodes whose logits are wanted stand last, so that those of many sequences end in the same columns.
     """
 
-    def __init__(self, lanes: Sequence[Lane]) -> None:
-        requests = {lane.request: lane for lane in lanes}
-        trie = token_trie([lane.prompt + (lane.parent or []) for lane in requests.values()])
-        ends = {request: len(lane.prompt) - 1 for request, lane in requests.items()}
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        requests = {sample.request: sample for sample in samples}
+        trie = token_trie([sample.prompt + (sample.parent or []) for sample in requests.values()])
+        ends = {request: len(sample.prompt) - 1 for request, sample in requests.items()}
         paths = dict(zip(requests, trie.paths, strict=True))
         wanted = {node for request, path in paths.items() for node in path[ends[request] :]}
         order = sorted(range(len(trie.tokens)), key=lambda node: (node in wanted, node))
@@ -87,11 +87,13 @@ class Trunk:
         return len(self.tokens)
 
 
-class LaneBatch:
-    """Decodes several requests together, one token per active lane and step."""
+class SampleBatch:
+    """Decodes several requests together, one token per active sample and step."""
 
-    def __init__(self, model: Any, vocabulary: Vocabulary, sampling: Sampling, groups: Sequence[list[Lane]]):
-        """``groups`` holds the lanes of each sequence, which may be of several requests; all of them stop alike."""
+    def __init__(
+        self, model: Any, vocabulary: Vocabulary, sampling: Sampling, groups: Sequence[list[Sample]]
+    ):
+        """``groups`` holds the samples of each sequence, which may be of several requests; all of them stop alike."""
         self.model = model
         self.vocabulary = vocabulary
         self.sampling = sampling
@@ -100,14 +102,14 @@ class LaneBatch:
         self._banned = banned.to(model.device)
         self._cache = DynamicCache()
         self._trunks = [Trunk(group) for group in groups]
-        self._lane_count = max(len(group) for group in groups)
-        # (sequence, lane, column of the cache): what each lane may look at.
+        self._sample_count = max(len(group) for group in groups)
+        # (sequence, sample, column of the cache): what each sample may look at.
         self._visible = torch.empty(0)
-        self._row_of = {lane: row for group in groups for row, lane in enumerate(group)}
+        self._row_of = {sample: row for group in groups for row, sample in enumerate(group)}
 
     @property
-    def active(self) -> list[Lane]:
-        """Lanes that have not finished."""
+    def active(self) -> list[Sample]:
+        """Samples that have not finished."""
         return list(chain.from_iterable(self.groups))
 
     @property
@@ -115,12 +117,12 @@ class LaneBatch:
         """Tokens to be read before the first one is drawn, padding not counted."""
         return sum(map(len, self._trunks))
 
-    def retire(self, lane: Lane) -> None:
-        """Take a finished lane out of the batch."""
-        self.groups[lane.group].remove(lane)
+    def retire(self, sample: Sample) -> None:
+        """Take a finished sample out of the batch."""
+        self.groups[sample.group].remove(sample)
 
-    def prefill(self) -> list[Lane]:
-        """Read every beginning once and draw each lane's first token; returns the lanes that got one."""
+    def prefill(self) -> list[Sample]:
+        """Read every beginning once and draw each sample's first token; returns the samples that got one."""
         width = max(map(len, self._trunks))
         tokens = torch.zeros(len(self._trunks), width, dtype=torch.long)
         positions = torch.zeros_like(tokens)
@@ -131,41 +133,43 @@ class LaneBatch:
             mask[row, span, span] = trunk.visible
         wanted = max(trunk.wanted for trunk in self._trunks)
         logits = self._forward(tokens, positions, mask, logits_to_keep=wanted)
-        self._visible = torch.zeros(len(self.groups), self._lane_count, width, dtype=torch.bool)
+        self._visible = torch.zeros(len(self.groups), self._sample_count, width, dtype=torch.bool)
         for index, (group, trunk) in enumerate(zip(self.groups, self._trunks, strict=True)):
             first = width - len(trunk)
-            for request in dict.fromkeys(lane.request for lane in group):
-                lanes = [lane for lane in group if lane.request == request]
+            for request in dict.fromkeys(sample.request for sample in group):
+                samples = [sample for sample in group if sample.request == request]
                 path = torch.tensor(trunk.paths[request]) + first
-                rows = logits[index, path[len(lanes[0].prompt) - 1 :] - (width - wanted)]
-                self._draw_first(lanes, rows.masked_fill(self._banned, float("-inf")))
-                for lane in lanes:
-                    lane.group = index
-                    self._visible[index, self._row_of[lane], path[: len(lane.prompt) + lane.followed]] = True
+                rows = logits[index, path[len(samples[0].prompt) - 1 :] - (width - wanted)]
+                self._draw_first(samples, rows.masked_fill(self._banned, float("-inf")))
+                for sample in samples:
+                    sample.group = index
+                    self._visible[
+                        index, self._row_of[sample], path[: len(sample.prompt) + sample.followed]
+                    ] = True
         self._visible = self._visible.to(self.model.device)
         return self.active
 
-    def step(self) -> list[Lane]:
-        """Feed each active lane's last token and draw its next; returns the active lanes."""
+    def step(self) -> list[Sample]:
+        """Feed each active sample's last token and draw its next; returns the active samples."""
         self._drop_finished_sequences()
-        lanes = self.active
+        samples = self.active
         width = max(len(group) for group in self.groups)
         rows = torch.zeros(len(self.groups), width, dtype=torch.long)
         tokens, positions = torch.zeros_like(rows), torch.zeros_like(rows)
-        fresh = torch.zeros(len(self.groups), self._lane_count, width, dtype=torch.bool)
-        where = [(index, slot) for index, group in enumerate(self.groups) for slot in range(len(group))]
-        for (index, slot), lane in zip(where, lanes, strict=True):
-            row = self._row_of[lane]
-            rows[index, slot] = row
-            tokens[index, slot] = lane.drawn[-1]
-            positions[index, slot] = lane.position
-            fresh[index, row, slot] = True
+        fresh = torch.zeros(len(self.groups), self._sample_count, width, dtype=torch.bool)
+        where = [(index, place) for index, group in enumerate(self.groups) for place in range(len(group))]
+        for (index, place), sample in zip(where, samples, strict=True):
+            row = self._row_of[sample]
+            rows[index, place] = row
+            tokens[index, place] = sample.drawn[-1]
+            positions[index, place] = sample.position
+            fresh[index, row, place] = True
         self._visible = torch.cat([self._visible, fresh.to(self.model.device)], dim=-1)
         columns = rows.to(self.model.device).unsqueeze(-1).expand(-1, -1, self._visible.shape[-1])
         logits = self._forward(tokens, positions, self._visible.gather(1, columns))
-        indices, slots = zip(*where, strict=True)
-        self._draw(lanes, logits[list(indices), list(slots)].masked_fill(self._banned, float("-inf")))
-        return lanes
+        indices, places = zip(*where, strict=True)
+        self._draw(samples, logits[list(indices), list(places)].masked_fill(self._banned, float("-inf")))
+        return samples
 
     def _forward(
         self, tokens: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor, **options: Any
@@ -194,26 +198,26 @@ class LaneBatch:
         self._visible = self._visible[keep]
         self.groups = [self.groups[index] for index in keep]
         for index, group in enumerate(self.groups):
-            for lane in group:
-                lane.group = index
+            for sample in group:
+                sample.group = index
 
-    def _draw_first(self, group: list[Lane], logits: torch.Tensor) -> None:
-        """First tokens of one request's lanes from the logits (J + 1, vocabulary) along the parent's line."""
+    def _draw_first(self, group: list[Sample], logits: torch.Tensor) -> None:
+        """First tokens of one request's samples from the logits (J + 1, vocabulary) along the parent's line."""
         parent = group[0].parent
         if parent is None or (not parent and group[0].stop == "function"):
             self._draw(group, logits[:1].expand(len(group), -1))
             return
-        numbers = [(lane.uniforms[0], lane.uniform) for lane in group]
+        numbers = [(sample.uniforms[0], sample.uniform) for sample in group]
         leaves = token_sampling.deviate(
             logits[: len(parent) + 1], parent, group[0].stop, self.vocabulary.line_end, self.sampling, numbers
         )
-        for lane, (place, token) in zip(group, leaves, strict=True):
-            lane.followed = place
-            lane.drawn.append(token)
+        for sample, (place, token) in zip(group, leaves, strict=True):
+            sample.followed = place
+            sample.drawn.append(token)
 
-    def _draw(self, lanes: Sequence[Lane], logits: torch.Tensor) -> None:
+    def _draw(self, samples: Sequence[Sample], logits: torch.Tensor) -> None:
         weights, tokens = token_sampling.truncate(logits, self.sampling.temperature, self.sampling.top_k)
-        uniforms = torch.tensor([lane.uniform for lane in lanes], dtype=torch.float64)
+        uniforms = torch.tensor([sample.uniform for sample in samples], dtype=torch.float64)
         chosen = tokens.gather(1, token_sampling.draw(weights, uniforms).unsqueeze(-1)).squeeze(-1)
-        for lane, token in zip(lanes, chosen.tolist(), strict=True):
-            lane.drawn.append(token)
+        for sample, token in zip(samples, chosen.tolist(), strict=True):
+            sample.drawn.append(token)

@@ -15,11 +15,14 @@ What was stored stays: a resumed run reads it and asks only for the rest.
 
 from __future__ import annotations
 
+import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from agents.engines.completions_client import (
     AdapterGone,
@@ -29,9 +32,12 @@ from agents.engines.completions_client import (
     PatientClient,
 )
 from agents.engines.engine import BackendError, Completion, Generator, OnCompletion, Request, Sampling, cut
-from agents.engines.http import in_threads
 from agents.engines.sequences import sample_seed
 from agents.engines.settings import OpenAISettings
+from agents.engines.threads import in_threads
+
+if TYPE_CHECKING:
+    from agents.models.policy import Policy
 
 _RELOADS = 5
 """So often is an adapter put back for one sample."""
@@ -134,6 +140,62 @@ class OpenAIGenerator(ServerGenerator):
         if line and sampling.banned_text:
             fields["stop"] = ["\n", sampling.banned_text]  # what cannot be banned ends the line
         return fields
+
+
+class OpenAIBackend:
+    """A server, and which of the policy's adapters it has.
+
+    An adapter is written into the run's folder under the first digits of its digest, which is also its name on the
+    server; one whose update is zero is the base model and needs no loading. A server that was restarted has forgotten
+    the adapter: the first request that finds it missing loads it again.
+    """
+
+    def __init__(
+        self,
+        settings: OpenAISettings,
+        sampling: Sampling,
+        folder: Path,
+        policy: Policy | None,
+    ) -> None:
+        self.client = CompletionsClient(settings)
+        self._policy = policy if settings.lora_loading != "none" else None
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._loaded: tuple[str, Path] | None = None
+        self._loaded_at = 0.0
+        self._generator = OpenAIGenerator(self.client, sampling, self._reload)
+
+    @contextmanager
+    def serving(self, adapter: str) -> Iterator[Generator]:
+        """The generator that writes with this adapter, which is loaded first if it must be."""
+        if self._policy is not None:
+            self._load(self._policy, adapter)
+        yield self._generator
+
+    def close(self) -> None:
+        """Make the server forget the adapter."""
+        if self._loaded is not None:
+            self.client.unload_adapter(self._loaded[0])
+            self._loaded = None
+
+    def _load(self, policy: Policy, adapter: str) -> None:
+        wanted = None if policy.is_base(adapter) else policy.written(adapter, self._folder)
+        if wanted == self._loaded:
+            return
+        self.client.begin()
+        old, self._loaded = self._loaded, wanted
+        if wanted is not None:
+            self.client.load_adapter(wanted[0], str(wanted[1]))
+            self._loaded_at = time.monotonic()
+        self.client.model = self.client.settings.model if wanted is None else wanted[0]
+        if old is not None:
+            self.client.unload_adapter(old[0])
+
+    def _reload(self, since: float) -> None:
+        with self._lock:
+            if self._loaded is not None and self._loaded_at < since:
+                self.client.load_adapter(self._loaded[0], str(self._loaded[1]))
+                self._loaded_at = time.monotonic()
 
 
 def _completion(written: Continuation, request: Request, tokens: int) -> Completion:

@@ -11,43 +11,15 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from agents.engines.http import WRONG_FIELDS, EndpointError, api_key, check_base_url, post
+from agents.engines.http import WRONG_FIELDS, EndpointError, api_key, post
+from agents.engines.settings import Endpoint
 from atlas_gym.text import clean
-
-ResponseFormat = Literal["json_schema", "json_object", "none"]
 
 _CHARS_PER_TOKEN = 4
 """Rough estimate for servers that do not report usage."""
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """Where a model is served and how it is asked."""
-
-    base_url: str
-    """Address up to and including the version, for example ``http://localhost:8000/v1``."""
-    model: str
-    """Name of the model as the server knows it."""
-    api_key_env: str = ""
-    """Environment variable that holds the API key; empty if the server wants none. Keys stand nowhere
-    else."""
-    temperature: float = 0.7
-    """Sampling temperature (the paper's for all supporters)."""
-    max_tokens: int = 1024
-    """Longest reply asked for, tokens, reasoning included."""
-    response_format: ResponseFormat = "json_schema"
-    """Constraint asked of the server, where it takes one."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further fields of the request body, for example ``{"reasoning_effort": "low"}``."""
-
-    def __post_init__(self) -> None:
-        check_base_url(self.base_url)
-        if not self.model or self.temperature < 0 or self.max_tokens < 1:
-            raise ValueError("model must be named, temperature at least 0 and max_tokens positive")
-        json.dumps(dict(self.extra))  # raises TypeError here rather than at the first call
 
 
 @dataclass(frozen=True)

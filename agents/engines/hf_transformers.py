@@ -1,12 +1,12 @@
 """Text from any Hugging Face causal language model, many samples of few prompts at a time.
 
-Samples do not get a copy of their prompt's key/value cache each. They are *lanes* of one sequence: every
-decoding step appends one token per lane to that sequence, and the attention mask lets a lane see its prompt
+Samples do not get a copy of their prompt's key/value cache each. They share one sequence: every
+decoding step appends one token per sample to that sequence, and the attention mask lets a sample see its prompt
 and its own tokens only, at restarted positions. Prompts that begin alike, as those for the edit sites of one
 program do, are branches of the same sequence (`agents.models.token_trie`). The cache then holds each
 beginning once, which on a CPU is what decides the speed. For non-copy decoding the parent's line is part of
-the shared sequence too: a lane that follows it for j tokens sees j of them and needs no steps for them. Lanes
-leave as they finish.
+the shared sequence too: a sample that follows it for j tokens sees j of them and needs no steps for them.
+Samples leave as they finish.
 
 This asks for attention over explicit positions with an explicit mask (SDPA or eager attention, rotary or
 learned positions); recurrent models and flash attention are not supported.
@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from agents.engines.batch_decoding import Lane, LaneBatch
+from agents.engines.batch_decoding import Sample, SampleBatch
 from agents.engines.engine import Completion, Generator, OnCompletion, Request, Sampling
 from agents.engines.grouped_attention import grouped_attention
 from agents.models.token_trie import families
@@ -54,13 +54,15 @@ class GenerationTotals:
 class TransformersGenerator(Generator):
     """A :class:`agents.engines.engine.Generator` on a model that is in memory and in inference mode."""
 
-    def __init__(self, model: Any, tokenizer: Any, sampling: Sampling | None = None, *, max_lanes: int = 64):
-        """``max_lanes`` bounds how many samples are decoded at the same time."""
+    def __init__(
+        self, model: Any, tokenizer: Any, sampling: Sampling | None = None, *, max_samples: int = 64
+    ):
+        """``max_samples`` bounds how many samples are decoded at the same time."""
         self.model = model
         self.tokenizer = tokenizer
         self.sampling = sampling or Sampling()
         self.totals = GenerationTotals()
-        self._max_lanes = max_lanes
+        self._max_samples = max_samples
         self._vocabulary = Vocabulary(tokenizer, model.get_output_embeddings().weight.shape[0])
 
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
@@ -69,13 +71,17 @@ class TransformersGenerator(Generator):
             index: encode_prompt(self.tokenizer, request.prompt) for index, request in enumerate(requests)
         }
         for chunk in self._chunks(requests, prompts):
-            lanes = [
-                [lane for index in group for lane in self._lanes(index, requests[index], prompts[index])]
+            samples = [
+                [
+                    sample
+                    for index in group
+                    for sample in self._samples(index, requests[index], prompts[index])
+                ]
                 for group in chunk
             ]
             sampling = self._sampling(requests[chunk[0][0]])
             with torch.inference_mode(), grouped_attention(self.model):
-                self._run(LaneBatch(self.model, self._vocabulary, sampling, lanes), on_completion)
+                self._run(SampleBatch(self.model, self._vocabulary, sampling, samples), on_completion)
 
     def _sampling(self, request: Request) -> Sampling:
         return request.sampling or self.sampling
@@ -85,20 +91,20 @@ class TransformersGenerator(Generator):
     ) -> Iterator[list[list[int]]]:
         """Indices of requests to be decoded together, by sequence: alike in end and sampling, within the limit.
 
-        Every step of decoding is as wide for all sequences as for the one with most lanes, so the limit is on
-        sequences times lanes."""
+        Every step of decoding is as wide for all sequences as for the one with most samples, so the limit is on
+        sequences times samples."""
         kinds: dict[tuple[str, Sampling], list[int]] = {}
         for index in prompts:
             kinds.setdefault((requests[index].stop, self._sampling(requests[index])), []).append(index)
         for kind in kinds.values():
             chunk: list[list[int]] = []
             widest = 0
-            for group, lanes in self._sequences(kind, requests, prompts):
-                if chunk and (len(chunk) + 1) * max(widest, lanes) > self._max_lanes:
+            for group, samples in self._sequences(kind, requests, prompts):
+                if chunk and (len(chunk) + 1) * max(widest, samples) > self._max_samples:
                     yield chunk
                     chunk, widest = [], 0
                 chunk.append(group)
-                widest = max(widest, lanes)
+                widest = max(widest, samples)
             yield chunk
 
     def _sequences(
@@ -108,17 +114,17 @@ class TransformersGenerator(Generator):
         found: list[tuple[list[int], int]] = []
         for family in families([prompts[index] for index in kind]):
             group: list[int] = []
-            lanes = 0
+            samples = 0
             for index in (kind[member] for member in family):
-                if group and lanes + requests[index].n > self._max_lanes:
-                    found.append((group, lanes))
-                    group, lanes = [], 0
+                if group and samples + requests[index].n > self._max_samples:
+                    found.append((group, samples))
+                    group, samples = [], 0
                 group.append(index)
-                lanes += requests[index].n
-            found.append((group, lanes))
+                samples += requests[index].n
+            found.append((group, samples))
         return sorted(found, key=lambda sequence: (sequence[1], len(prompts[sequence[0][-1]])))
 
-    def _lanes(self, index: int, request: Request, prompt: Sequence[int]) -> list[Lane]:
+    def _samples(self, index: int, request: Request, prompt: Sequence[int]) -> list[Sample]:
         sampling = self._sampling(request)
         limit = sampling.max_new_tokens if request.stop == "line" else sampling.max_function_tokens
         # One row per sample: a number for the deviation's position, then one for each token.
@@ -126,31 +132,31 @@ class TransformersGenerator(Generator):
         uniforms = torch.rand(request.n, limit + 1, generator=source, dtype=torch.float64)
         parent = None if request.avoid is None else encode_continuation(self.tokenizer, request.avoid)
         return [
-            Lane(index, sample, list(prompt), parent, request.stop, limit, uniforms[sample].tolist())
+            Sample(index, sample, list(prompt), parent, request.stop, limit, uniforms[sample].tolist())
             for sample in range(request.n)
         ]
 
-    def _run(self, batch: LaneBatch, on_completion: OnCompletion) -> None:
+    def _run(self, batch: SampleBatch, on_completion: OnCompletion) -> None:
         started = time.perf_counter()
         self.totals.prompt_tokens += batch.prompt_tokens
         advanced = batch.prefill()
         self.totals.prefill_s += time.perf_counter() - started
         while True:
             started = time.perf_counter()
-            for lane in advanced:
-                self._hand_over(lane, batch, on_completion)
+            for sample in advanced:
+                self._hand_over(sample, batch, on_completion)
             if not batch.active:
                 break
             advanced = batch.step()
             self.totals.decode_s += time.perf_counter() - started
 
-    def _hand_over(self, lane: Lane, batch: LaneBatch, on_completion: OnCompletion) -> None:
-        text, ended = lane.text(self.tokenizer)
-        ended = ended or bool(self._vocabulary.end[lane.drawn[-1]])
-        if not ended and len(lane.drawn) < lane.limit:
+    def _hand_over(self, sample: Sample, batch: SampleBatch, on_completion: OnCompletion) -> None:
+        text, ended = sample.text(self.tokenizer)
+        ended = ended or bool(self._vocabulary.end[sample.drawn[-1]])
+        if not ended and len(sample.drawn) < sample.limit:
             return
-        batch.retire(lane)
+        batch.retire(sample)
         self.totals.samples += 1
-        self.totals.tokens += len(lane.drawn)
+        self.totals.tokens += len(sample.drawn)
         self.totals.unfinished += not ended
-        on_completion(lane.request, lane.sample, Completion(text, len(lane.drawn), ended))
+        on_completion(sample.request, sample.index, Completion(text, len(sample.drawn), ended))

@@ -17,18 +17,13 @@ import asyncio
 import functools
 import logging
 import os
-import queue
 import ssl
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
-from urllib.parse import urlsplit
 
 import httpx2
 
-Result = TypeVar("Result")
+from agents.engines.threads import started
 
 THREAD = "http-exchange"
 """Name of the threads that exchanges run on."""
@@ -54,15 +49,6 @@ class EndpointError(Exception):
         """Whether the server may have read the prompt."""
         self.status = status
         """The HTTP status that it answered with, None if it did not get that far or said 200."""
-
-
-def check_base_url(base_url: str) -> None:
-    """ValueError unless this is an http or https address without credentials."""
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("base_url must be an http or https address")
-    if parts.username is not None or parts.password is not None or parts.query:
-        raise ValueError("base_url must not hold credentials: name a variable in api_key_env instead")
 
 
 def api_key(variable: str) -> str:
@@ -109,15 +95,7 @@ def _headers(key: str) -> dict[str, str]:
 def _exchange(request: _Request) -> tuple[int, bytes]:
     """Run the request on a thread with its own event loop; the caller waits no longer than the deadline."""
     _shut_http_log()
-    outcome: Future[tuple[int, bytes]] = Future()
-
-    def work() -> None:
-        try:
-            outcome.set_result(asyncio.run(_send(request)))
-        except BaseException as error:  # noqa: BLE001 - handed to the waiting caller, whatever it is
-            outcome.set_exception(error)
-
-    threading.Thread(target=work, name=THREAD, daemon=True).start()
+    outcome = started(lambda: asyncio.run(_send(request)), THREAD)
     try:
         return outcome.result(timeout=request.deadline_s + _ABANDON_S)
     except EndpointError:
@@ -160,28 +138,3 @@ def _shut_http_log() -> None:
 @functools.cache
 def _tls() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
-
-
-def in_threads(work: Sequence[Callable[[], Result]], hands: int) -> Iterator[tuple[int, Result]]:
-    """Do all of it, at most `hands` at a time; yields place and result as they come, in the caller's thread.
-
-    The first exception is raised at once; what is under way then ends unheard. Threads are daemons: an interrupted
-    process does not wait for a server, as it would for the threads of an executor.
-    """
-    results: queue.SimpleQueue[tuple[int, Future[Result]]] = queue.SimpleQueue()
-
-    def do(place: int) -> None:
-        done: Future[Result] = Future()
-        try:
-            done.set_result(work[place]())
-        except BaseException as error:  # noqa: BLE001 - raised again where the result is waited for
-            done.set_exception(error)
-        results.put((place, done))
-
-    begun = 0
-    for ended in range(len(work)):
-        while begun < min(ended + hands, len(work)):
-            threading.Thread(target=do, args=(begun,), daemon=True).start()
-            begun += 1
-        place, done = results.get()
-        yield place, done.result()

@@ -1,4 +1,4 @@
-"""Samples in the making, for engines that continue lists of tokens and know nothing of parents.
+"""Forced prefixes, for engines that continue lists of tokens and know nothing of parents.
 
 Such an engine (vLLM, a server) does non-copy decoding in two steps. It first shows the model's distribution
 along the parent's text; from that, and from uniform numbers of the request's own stream, `token_sampling`
@@ -29,7 +29,7 @@ def sample_seed(request: Request, sample: int, draw: int = 0) -> int:
 
 
 @dataclass(frozen=True)
-class Draft:
+class PrefixedSample:
     """A sample whose beginning is decided."""
 
     request: int
@@ -49,8 +49,8 @@ class Draft:
     """Most tokens of the rest."""
 
 
-class Drafting:
-    """Turns requests into drafts, and an engine's tokens into completions."""
+class PrefixBuilder:
+    """Turns requests into samples, and an engine's tokens into completions."""
 
     def __init__(self, tokenizer: Any, size: int, sampling: Sampling) -> None:
         """`size`: width of the model's logits. `sampling`: for requests that have none of their own."""
@@ -83,8 +83,8 @@ class Drafting:
             return None
         return encode_continuation(self.tokenizer, request.avoid)
 
-    def drafts(self, index: int, request: Request, scores: Scores | None) -> list[Draft]:
-        """The request's drafts; `scores` along its parent's tokens if it has any."""
+    def samples(self, index: int, request: Request, scores: Scores | None) -> list[PrefixedSample]:
+        """The request's samples; `scores` along its parent's tokens if it has any."""
         prompt, limit = self.prompt(request), self.limit(request)
         parent = self.parent(request)
         begun: list[list[int]] = [[] for _ in range(request.n)]
@@ -93,7 +93,7 @@ class Drafting:
                 raise ValueError("a request with a text to avoid needs the scores along it")
             begun = [[*parent[:place], token] for place, token in self._leaves(request, parent, scores)]
         return [
-            Draft(
+            PrefixedSample(
                 index,
                 sample,
                 prompt,
@@ -118,15 +118,15 @@ class Drafting:
             logits, parent, request.stop, self.vocabulary.line_end, self.of(request), uniforms[:, :2].tolist()
         )
 
-    def finished(self, draft: Draft, request: Request) -> Completion | None:
+    def finished(self, prefixed: PrefixedSample, request: Request) -> Completion | None:
         """The completion, if what is begun has reached its end already."""
-        if not draft.begun:
+        if not prefixed.begun:
             return None
-        text, ended = self.text(draft, request, [])
-        ended = ended or bool(self.vocabulary.end[draft.begun[-1]])
-        return Completion(text, draft.drawn, ended) if ended or draft.limit == 0 else None
+        text, ended = self.text(prefixed, request, [])
+        ended = ended or bool(self.vocabulary.end[prefixed.begun[-1]])
+        return Completion(text, prefixed.drawn, ended) if ended or prefixed.limit == 0 else None
 
-    def text(self, draft: Draft, request: Request, rest: Sequence[int]) -> tuple[str, bool]:
+    def text(self, prefixed: PrefixedSample, request: Request, rest: Sequence[int]) -> tuple[str, bool]:
         """Text with these further tokens, cut at its end, and whether it has reached it."""
-        whole = self.tokenizer.decode([*draft.begun, *rest], skip_special_tokens=True)
+        whole = self.tokenizer.decode([*prefixed.begun, *rest], skip_special_tokens=True)
         return cut(whole, request.stop)

@@ -7,15 +7,18 @@ policy may be trained; an engine on a GPU sleeps then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import queue
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from agents.engines.engine import Generator, Sampling
+from agents.engines.engine import Completion, Generator, OnCompletion, Request, Sampling
 from agents.engines.hf_transformers import TransformersGenerator
-from agents.engines.routing import RoutedGenerator
 from agents.engines.settings import BackendSettings, IslandModel
+from agents.engines.threads import started
 from agents.models.loading import load_model, resolve_model
 from agents.models.policy import Policy
 
@@ -62,6 +65,53 @@ class FixedBackend:
 
     def close(self) -> None:
         """Nothing was begun."""
+
+
+class RoutedGenerator(Generator):
+    """Islands with a model of their own: sends each request to the model of its island.
+
+    Servers write while the models in this process do, on threads of their own; completions reach the caller in the
+    caller's thread only. Requests that belong to no island (the probe, the gate's samples) are always the policy's.
+    """
+
+    def __init__(
+        self, policy: Generator, islands: Mapping[int, Generator], *, remote: Sequence[Generator] = ()
+    ):
+        """`islands`: who writes for which island, `policy` for all others. `remote`: those that wait for a server."""
+        self._policy = policy
+        self._islands = islands
+        self._remote = [id(generator) for generator in remote]
+
+    def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
+        """Generate, handing over each completion of a model in this process as it ends, a server's as they
+        are taken up."""
+        parts = self._parts(requests)
+        arrived: queue.SimpleQueue[tuple[int, int, Completion] | Future[None]] = queue.SimpleQueue()
+
+        def arrive(*found: Any) -> None:
+            arrived.put(found)
+
+        away = [
+            started(partial(_ask, generator, indices, requests, arrive))
+            for generator, indices in parts
+            if id(generator) in self._remote
+        ]
+        for ended in away:
+            ended.add_done_callback(arrived.put)
+        for generator, indices in parts:
+            if id(generator) not in self._remote:
+                _ask(generator, indices, requests, on_completion)
+        for _ in away:
+            while not isinstance(event := arrived.get(), Future):
+                on_completion(*event)
+            event.result()
+
+    def _parts(self, requests: Sequence[Request]) -> list[tuple[Generator, list[int]]]:
+        parts: dict[int, tuple[Generator, list[int]]] = {}
+        for index, request in enumerate(requests):
+            generator = self._islands.get(request.island, self._policy)
+            parts.setdefault(id(generator), (generator, []))[1].append(index)
+        return list(parts.values())
 
 
 class RoutedBackend:
@@ -153,7 +203,7 @@ def _open(
 
         return ChatBackend(settings.chat, sampling, ledger or folder / "spending.jsonl")
     if settings.name == "openai":
-        from agents.engines.openai_serving import OpenAIBackend
+        from agents.engines.completions import OpenAIBackend
 
         return OpenAIBackend(settings.openai, sampling, folder, policy)
     if settings.name == "vllm":
@@ -163,3 +213,15 @@ def _open(
     if policy is not None:
         return TransformersBackend(policy, sampling)
     return FixedBackend(resolve_model(model), sampling)
+
+
+def _ask(
+    generator: Generator,
+    indices: list[int],
+    requests: Sequence[Request],
+    on_completion: OnCompletion,
+) -> None:
+    generator.stream(
+        [requests[index] for index in indices],
+        lambda position, sample, completion: on_completion(indices[position], sample, completion),
+    )

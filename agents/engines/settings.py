@@ -12,44 +12,91 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
-from agents.engines.endpoint import Endpoint, ResponseFormat
-from agents.engines.http import check_base_url
+ResponseFormat = Literal["json_schema", "json_object", "none"]
 
 
 @dataclass(frozen=True)
-class ServerSettings:
-    """A model's server, and how patiently it is asked."""
+class Address:
+    """Where a model is served."""
 
-    base_url: str = "http://localhost:8000/v1"
-    """Address up to and including the version."""
-    model: str = ""
+    base_url: str
+    """Address up to and including the version, for example ``http://localhost:8000/v1``."""
+    model: str
     """Name of the model as the server knows it."""
     api_key_env: str = ""
     """Environment variable that holds the API key; empty if the server wants none. Keys stand nowhere
     else."""
-    concurrency: int = 8
-    """Requests under way at a time."""
-    deadline_s: float = 120.0
-    """Hard wall-clock limit of one request, seconds."""
-    attempts: int = 4
-    """A sample that fails so often, while the server is otherwise well, is given up: it counts as empty."""
-    wait_s: float = 900.0
-    """A server that gives no usable answer for so long, seconds, ends the process; the run can be resumed."""
-    pause_s: float = 0.5
-    """Wait before asking again, seconds; doubles with each failure, up to 30 s."""
-    reply_bytes: int = 1_000_000
-    """Largest HTTP body that is read, bytes."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further fields of each request."""
+    """Further fields of each request's body, for example ``{"reasoning_effort": "low"}``."""
 
     def __post_init__(self) -> None:
-        check_base_url(self.base_url)
-        if min(self.concurrency, self.attempts, self.reply_bytes) < 1:
-            raise ValueError("concurrency, attempts and reply_bytes must be positive")
-        if self.deadline_s <= 0 or self.wait_s < 0 or self.pause_s < 0:
-            raise ValueError("deadline_s must be positive, wait_s and pause_s at least 0")
+        parts = urlsplit(self.base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("base_url must be an http or https address")
+        if parts.username is not None or parts.password is not None or parts.query:
+            raise ValueError("base_url must not hold credentials: name a variable in api_key_env instead")
         json.dumps(dict(self.extra))  # raises TypeError here rather than at the first call
+
+
+@dataclass(frozen=True)
+class RequestLimits:
+    """How patiently a server is asked."""
+
+    deadline_s: float = 60.0
+    """Hard wall-clock limit, seconds: of a consultation with all its attempts and pauses; of one request of an
+    engine."""
+    attempts: int = 2
+    """Requests per consultation: a failed or malformed reply is asked for again. An engine's sample that fails so
+    often, while the server is otherwise well, is given up: it counts as empty."""
+    pause_s: float = 0.25
+    """Wait before asking again, seconds; doubles with each failure, an engine's up to 30 s."""
+    reply_bytes: int = 262_144
+    """Largest HTTP body that is read, bytes."""
+
+    def __post_init__(self) -> None:
+        if self.deadline_s <= 0 or self.pause_s < 0 or min(self.attempts, self.reply_bytes) < 1:
+            raise ValueError("deadline_s, attempts and reply_bytes must be positive, pause_s at least 0")
+
+
+@dataclass(frozen=True)
+class Endpoint(Address):
+    """A supporter's model, and how it is asked."""
+
+    temperature: float = 0.7
+    """Sampling temperature (the paper's for all supporters)."""
+    max_tokens: int = 1024
+    """Longest reply asked for, tokens, reasoning included."""
+    response_format: ResponseFormat = "json_schema"
+    """Constraint asked of the server, where it takes one."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.model or self.temperature < 0 or self.max_tokens < 1:
+            raise ValueError("model must be named, temperature at least 0 and max_tokens positive")
+
+
+@dataclass(frozen=True)
+class ServerSettings(RequestLimits, Address):
+    """An engine's server, and how patiently it is asked."""
+
+    base_url: str = "http://localhost:8000/v1"
+    model: str = ""
+    deadline_s: float = 120.0
+    attempts: int = 4
+    pause_s: float = 0.5
+    reply_bytes: int = 1_000_000
+    concurrency: int = 8
+    """Requests under way at a time."""
+    wait_s: float = 900.0
+    """A server that gives no usable answer for so long, seconds, ends the process; the run can be resumed."""
+
+    def __post_init__(self) -> None:
+        RequestLimits.__post_init__(self)
+        Address.__post_init__(self)
+        if self.concurrency < 1 or self.wait_s < 0:
+            raise ValueError("concurrency must be positive and wait_s at least 0")
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,7 @@ from agents.engines.engine import (
     Request,
     Sampling,
 )
-from agents.engines.openai_serving import is_base, written_adapter
-from agents.engines.sequences import Draft, Drafting
+from agents.engines.sequences import PrefixBuilder, PrefixedSample
 from agents.engines.settings import VLLMSettings
 from agents.engines.vllm_start import start_engine
 from agents.models.policy import Policy
@@ -58,18 +57,18 @@ class _Scoring:
 class VLLMGenerator(Generator):
     """A :class:`agents.engines.engine.Generator` on a running engine."""
 
-    def __init__(self, llm: Any, drafting: Drafting, adapter: Any = None) -> None:
+    def __init__(self, llm: Any, prefixes: PrefixBuilder, adapter: Any = None) -> None:
         """`adapter`: vLLM's `LoRARequest`, None for the engine's own weights."""
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
         self._engine = llm.llm_engine
         self._longest = self._engine.vllm_config.model_config.max_model_len
-        self._drafting = drafting
+        self._prefixes = prefixes
         self._adapter = adapter
         self._params, self._kind = SamplingParams, RequestOutputKind
         self._numbers = itertools.count()
-        self._drafts: dict[str, Draft] = {}
+        self._running: dict[str, PrefixedSample] = {}
         self._scoring: dict[str, _Scoring] = {}
         self._rows: dict[int, dict[int, dict[int, float]]] = {}
 
@@ -82,19 +81,19 @@ class VLLMGenerator(Generator):
                 for output in self._engine.step():
                     self._take_up(output, requests, on_completion)
         finally:
-            self._engine.abort_request([*self._drafts, *self._scoring])
-            self._drafts.clear()
+            self._engine.abort_request([*self._running, *self._scoring])
+            self._running.clear()
             self._scoring.clear()
             self._rows.clear()
 
     def _begin(self, index: int, request: Request, on_completion: OnCompletion) -> None:
-        parent = self._drafting.parent(request)
-        prompt = self._drafting.prompt(request)
+        parent = self._prefixes.parent(request)
+        prompt = self._prefixes.prompt(request)
         if len(prompt) + len(parent or ()) >= self._longest:
             for sample in range(request.n):  # nothing can be written after it
                 on_completion(index, sample, Completion("", 0, False))
         elif parent is None:
-            self._continue(self._drafting.drafts(index, request, None), request, on_completion)
+            self._continue(self._prefixes.samples(index, request, None), request, on_completion)
         else:
             self._score(index, request, prompt, parent)
 
@@ -115,9 +114,9 @@ class VLLMGenerator(Generator):
             self._scoring[key] = _Scoring(scoring.index, place, scoring.prompt, scoring.parent)
 
     def _scoring_params(self, request: Request, along: bool) -> Any:
-        top_k = self._drafting.of(request).top_k
+        top_k = self._prefixes.of(request).top_k
         # Banned tokens are left out afterwards; so many more are asked for.
-        shown = top_k + len(self._drafting.banned(request)) if top_k else -1
+        shown = top_k + len(self._prefixes.banned(request)) if top_k else -1
         return self._params(
             max_tokens=1,
             temperature=0.0,
@@ -127,23 +126,23 @@ class VLLMGenerator(Generator):
             output_kind=self._kind.FINAL_ONLY,
         )
 
-    def _continue(self, drafts: list[Draft], request: Request, on_completion: OnCompletion) -> None:
-        sampling = self._drafting.of(request)
+    def _continue(self, samples: list[PrefixedSample], request: Request, on_completion: OnCompletion) -> None:
+        sampling = self._prefixes.of(request)
         line = request.stop == "line"
-        banned = dict.fromkeys(self._drafting.banned(request), -100.0)
-        for draft in drafts:
-            tokens = draft.prompt + draft.begun
-            completion = self._drafting.finished(draft, request)
+        banned = dict.fromkeys(self._prefixes.banned(request), -100.0)
+        for prefixed in samples:
+            tokens = prefixed.prompt + prefixed.begun
+            completion = self._prefixes.finished(prefixed, request)
             if completion is None and len(tokens) >= self._longest:
-                completion = Completion(self._drafting.text(draft, request, [])[0], draft.drawn, False)
+                completion = Completion(self._prefixes.text(prefixed, request, [])[0], prefixed.drawn, False)
             if completion is not None:
-                on_completion(draft.request, draft.sample, completion)
+                on_completion(prefixed.request, prefixed.sample, completion)
                 continue
             params = self._params(
                 temperature=sampling.temperature,
                 top_k=sampling.top_k,
-                seed=draft.seed,
-                max_tokens=draft.limit,
+                seed=prefixed.seed,
+                max_tokens=prefixed.limit,
                 logit_bias=banned or None,
                 stop=["\n"] if line else None,
                 include_stop_str_in_output=line,
@@ -151,7 +150,7 @@ class VLLMGenerator(Generator):
                 # The end of a function is no fixed text: it is looked for after each token.
                 output_kind=self._kind.FINAL_ONLY if line else self._kind.CUMULATIVE,
             )
-            self._drafts[self._add(tokens, params)] = draft
+            self._running[self._add(tokens, params)] = prefixed
 
     def _add(self, tokens: list[int], params: Any) -> str:
         key = str(next(self._numbers))
@@ -166,18 +165,20 @@ class VLLMGenerator(Generator):
             if output.finished:
                 self._keep(self._scoring.pop(key), output, requests, on_completion)
             return
-        draft = self._drafts.get(key)
-        if draft is None:
+        prefixed = self._running.get(key)
+        if prefixed is None:
             return
-        text, ended = self._drafting.text(draft, requests[draft.request], written.token_ids)
+        text, ended = self._prefixes.text(prefixed, requests[prefixed.request], written.token_ids)
         if not (ended or output.finished):
             return
-        del self._drafts[key]
+        del self._running[key]
         if not output.finished:
             self._engine.abort_request([key])
         ended = ended or written.finish_reason == "stop"
         on_completion(
-            draft.request, draft.sample, Completion(text, draft.drawn + len(written.token_ids), ended)
+            prefixed.request,
+            prefixed.sample,
+            Completion(text, prefixed.drawn + len(written.token_ids), ended),
         )
 
     def _keep(
@@ -195,7 +196,7 @@ class VLLMGenerator(Generator):
             found[place] = {token: shown.logprob for token, shown in row.items()}
         if len(found) == len(scoring.parent) + 1:
             scores = [found[place] for place in sorted(found)]
-            self._continue(self._drafting.drafts(scoring.index, request, scores), request, on_completion)
+            self._continue(self._prefixes.samples(scoring.index, request, scores), request, on_completion)
         elif len(found) == 1:
             self._score_before_the_end(scoring, request)
 
@@ -213,7 +214,7 @@ class VLLMBackend:
         self._llm = start_engine(settings, model, policy.lora.rank if as_lora and policy else 0)
         tokenizer = policy.tokenizer if policy is not None else self._llm.get_tokenizer()
         config = self._llm.llm_engine.vllm_config
-        self._drafting = Drafting(tokenizer, config.model_config.get_vocab_size(), sampling)
+        self._prefixes = PrefixBuilder(tokenizer, config.model_config.get_vocab_size(), sampling)
         self._sleeps = config.model_config.enable_sleep_mode
         self._asleep = False
         self._merged = ""  # digest of the adapter in the weights; empty for the base
@@ -227,7 +228,7 @@ class VLLMBackend:
             self._asleep = False
         loaded = None if self._policy is None else self._put(self._policy, adapter)
         try:
-            yield VLLMGenerator(self._llm, self._drafting, loaded)
+            yield VLLMGenerator(self._llm, self._prefixes, loaded)
         finally:
             if self._sleeps:
                 self._llm.sleep(level=1)
@@ -240,8 +241,8 @@ class VLLMBackend:
 
     def _put(self, policy: Policy, adapter: str) -> Any:
         if self._settings.adapter == "lora":
-            return None if is_base(policy, adapter) else self._load(policy, adapter)
-        digest = "" if is_base(policy, adapter) else policy.digest(adapter)
+            return None if policy.is_base(adapter) else self._load(policy, adapter)
+        digest = "" if policy.is_base(adapter) else policy.digest(adapter)
         if digest != self._merged:
             with policy.merged(adapter) as model:
                 self._write(model)
@@ -252,7 +253,7 @@ class VLLMBackend:
         """vLLM's name for an adapter on disk; the engine reads it with the first request and keeps one."""
         from vllm.lora.request import LoRARequest
 
-        name, path = written_adapter(policy, adapter, self._folder)
+        name, path = policy.written(adapter, self._folder)
         number = self._adapters.setdefault(name, len(self._adapters) + 1)
         return LoRARequest(name, number, str(path))
 

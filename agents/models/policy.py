@@ -19,9 +19,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
@@ -36,41 +35,13 @@ from transformers import (
 
 from agents.models.adapters import digest, read_adapter, write_adapter
 from agents.models.merging import ExactMerge
+from agents.models.settings import LoraSettings
 from atlas_gym.optional import require
 
 POLICY = "default"
 """Name of the adapter that is trained."""
 REFERENCE = "reference"
 """Name of the frozen adapter that the policy is measured against."""
-
-
-@dataclass(frozen=True)
-class LoraSettings:
-    """Shape of the adapters; equal for all adapters of a policy."""
-
-    rank: int = 16
-    """r, the rank of the update of each matrix."""
-    alpha: int = 32
-    """The update is scaled by alpha / rank."""
-    dropout: float = 0.0
-    """Dropout on the adapter's input while training. 0 keeps training deterministic and packed = unpacked."""
-    targets: str | tuple[str, ...] = "all-linear"
-    """Modules that get an adapter: PEFT's "all-linear" (all but the output head), or names."""
-    base: Literal["full", "8bit", "4bit"] = "full"
-    """The base model below the adapters: as it is, or quantised by bitsandbytes (extra `quantized`) to save
-    memory on a GPU. Nothing can be folded into quantised weights without changing them, so that such a
-    policy writes with its adapters beside the base, which is slower."""
-
-    def to_peft(self) -> LoraConfig:
-        """The same in PEFT's words."""
-        targets = self.targets if isinstance(self.targets, str) else list(self.targets)
-        return LoraConfig(
-            r=self.rank,
-            lora_alpha=self.alpha,
-            lora_dropout=self.dropout,
-            target_modules=targets,
-            task_type="CAUSAL_LM",
-        )
 
 
 class Policy:
@@ -94,7 +65,7 @@ class Policy:
         with _seeded(seed), warnings.catch_warnings():
             # PEFT 0.21 asks transformers for a property by its old name.
             warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
-            self.model: PeftModel = get_peft_model(model, self.lora.to_peft(), adapter_name=POLICY)
+            self.model: PeftModel = get_peft_model(model, _peft(self.lora), adapter_name=POLICY)
         self.model.eval()
         self._layers = {
             name: module
@@ -157,7 +128,7 @@ class Policy:
     def add(self, name: str, copy_of: str) -> None:
         """Add a frozen adapter as an exact copy of another."""
         with _seeded(0):  # PEFT draws first values, which the copy overwrites
-            self.model.add_adapter(name, self.lora.to_peft())
+            self.model.add_adapter(name, _peft(self.lora))
         self.model.set_adapter(POLICY)  # adding one must not change which one is trainable
         self.copy(copy_of, name)
 
@@ -206,7 +177,20 @@ class Policy:
 
     def save(self, name: str, folder: str | Path) -> str:
         """Write the adapter to `folder` in PEFT's layout, at once or not at all; returns its digest."""
-        return write_adapter(Path(folder), self.tensors(name), self.lora.to_peft())
+        return write_adapter(Path(folder), self.tensors(name), _peft(self.lora))
+
+    def is_base(self, name: str) -> bool:
+        """Whether the adapter changes nothing."""
+        return not any(torch.any(t) for key, t in self.tensors(name).items() if ".lora_B." in key)
+
+    def written(self, name: str, folder: Path) -> tuple[str, Path]:
+        """A name for the adapter by its content, and the folder it is in below `folder`, written there if it was
+        not."""
+        written = f"atlas-{self.digest(name)[:16]}"
+        path = (folder / written).resolve()
+        if not path.exists():
+            self.save(name, path)
+        return written, path
 
     @torch.no_grad()
     def restore(self, name: str, folder: str | Path) -> str:
@@ -278,3 +262,14 @@ def _nearest(b: torch.Tensor, a: torch.Tensor, rank: int) -> tuple[torch.Tensor,
     u, sizes, v = torch.linalg.svd(r_b @ r_a.T)  # of the small matrix between the two bases
     roots = sizes[:rank].sqrt()
     return (q_b @ u[:, :rank]) * roots, (roots[:, None] * v[:rank]) @ q_a.T
+
+
+def _peft(lora: LoraSettings) -> LoraConfig:
+    """The same in PEFT's words."""
+    return LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=lora.targets if isinstance(lora.targets, str) else list(lora.targets),
+        task_type="CAUSAL_LM",
+    )

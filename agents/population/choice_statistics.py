@@ -1,7 +1,7 @@
 """Which choices have paid: trials and improvements per choice, forgotten slowly.
 
-Used for holes (which line to rewrite) and for styles. The weight (improvements + 1/2) / (trials + 4) is a
-shrunken rate of improvement: an untried choice stands at 1/8, above what most choices turn out to yield, so
+Used for edit sites (which line to rewrite) and for styles. The weight (improvements + 1/2) / (trials + 4) is a
+shrunken rate of improvement: an untried choice stands at 1/8, above what most choices turn out to be, so
 everything is tried. A uniform share keeps every choice alive.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 
 @dataclass
-class Yields:
+class ChoiceStatistics:
     """A tally that is changed only by :meth:`add`, in the order of the run's records."""
 
     decay: float = 0.996

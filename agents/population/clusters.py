@@ -22,26 +22,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
+from agents.population.settings import ClusterSettings
 from atlas_gym.program_text import parse_program
 
 Item = TypeVar("Item")
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(\.\d+|\.(?![\w.]))?([eE][-+]?\d+)?")
-
-
-@dataclass(frozen=True)
-class ClusterSettings:
-    """When two programs count as different ideas."""
-
-    radius: float = 0.12
-    """Distance from a leader, in [0, 1], beyond which a program starts a cluster of its own."""
-    behaviour: float = 0.5
-    """Weight of behaviour against shape in the distance, in [0, 1]."""
-    depth: int = 3
-    """Length of the paths that a shape is made of, nodes."""
-    limit: int = 256
-    """Clusters at most (>= 1); once there are as many, a program joins the nearest however far it is. Keeps the
-    cost of a program independent of the length of a run."""
 
 
 @dataclass(frozen=True, eq=False)

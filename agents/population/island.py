@@ -23,23 +23,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from agents.population.candidate import CandidateRecord
-from agents.population.clusters import Clusters, ClusterSettings, covering_top, signature
-
-
-@dataclass(frozen=True)
-class IslandSettings:
-    """How an island keeps and draws programs."""
-
-    capacity: int = 8
-    """Number of programs in the population."""
-    temperature: float = 0.01
-    """Parents are drawn by softmax of score / temperature, in units of the task's score, > 0."""
-    longest_parent: int = 4000
-    """Programs with more characters than this never become parents (prompts would outgrow the model)."""
-    failed: int = 32
-    """How many failed programs are remembered."""
-    clusters: ClusterSettings = field(default_factory=ClusterSettings)
-    """When two programs count as different ideas."""
+from agents.population.clusters import Clusters, covering_top, signature
+from agents.population.settings import IslandSettings
 
 
 @dataclass(frozen=True)

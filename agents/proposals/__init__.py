@@ -8,6 +8,6 @@ from agents.proposals.edit_line import EditLine
 from agents.proposals.messages import MessageStyle
 from agents.proposals.numeric import Numeric
 from agents.proposals.rewrite import Rewrite
-from agents.proposals.style import Hole, Showing, Style
+from agents.proposals.style import EditSite, Showing, Style
 
-__all__ = ["Complete", "EditLine", "Hole", "MessageStyle", "Numeric", "Rewrite", "Showing", "Style"]
+__all__ = ["Complete", "EditLine", "EditSite", "MessageStyle", "Numeric", "Rewrite", "Showing", "Style"]

@@ -1,6 +1,6 @@
 """Style ``complete``: the beginning of the parent stays, the model writes the function from there to its end.
 
-It can change several lines that depend on each other, which ``edit_line`` cannot. Holes are the ends of the
+It can change several lines that depend on each other, which ``edit_line`` cannot. Sites are the ends of the
 function's top-level statements, roughly from a quarter to three quarters of its body.
 """
 
@@ -9,15 +9,13 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-import numpy as np
-
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
-from agents.proposals.style import Hole, Showing, versions
+from agents.proposals.style import EditSite, Showing, Style, versions
 
 
 @dataclass(frozen=True)
-class Complete:
+class Complete(Style):
     """Regenerates the rest of the function."""
 
     function: str
@@ -29,9 +27,9 @@ class Complete:
 
     name = "complete"
 
-    def holes(self, program: str) -> list[Hole]:
-        """One hole after each statement in the middle of the body."""
-        source = Source.parse(program, self.function)
+    def sites(self, program: str) -> list[EditSite]:
+        """One site after each statement in the middle of the body."""
+        source = Source.by_lines(program, self.function)
         if source is None:
             return []
         body = source.function.body
@@ -42,33 +40,27 @@ class Complete:
             if end < len(body) and _apart(*body[end - 1 : end + 1])
         ]
 
-    def propose(self, parent: CandidateRecord, hole: Hole, showing: Showing) -> Proposal:
+    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
         """Prompt: the versions so far, then the kept part of ``f_v2``."""
         source = Source.of(parent.program, self.function)
-        kept, rest = source.lines[: hole.line + 1], source.lines[hole.line + 1 : source.last + 1]
-        return Proposal(
-            style=self.name,
-            parent_id=parent.id,
-            parent_score=parent.score,
-            parent_key=parent.program_key,
-            hole=hole.label,
-            prompt=versions(source, showing) + source.function_text(f"{self.function}_v2", hole.line + 1),
+        kept, rest = source.lines[: site.line + 1], source.lines[site.line + 1 : source.last + 1]
+        return self.asked(
+            parent,
+            site,
+            prompt=versions(source, showing) + source.function_text(f"{self.function}_v2", site.line + 1),
             avoid="\n" + "\n".join(rest),
             stop="function",
             head="\n".join(kept),
             tail="".join(f"\n{line}" for line in source.lines[source.last + 1 :]) + "\n",
         )
 
-    def write(self, proposal: Proposal, n: int, rng: np.random.Generator) -> None:
-        """Needs a model."""
 
-
-def _after(source: Source, statement: ast.stmt) -> Hole:
+def _after(source: Source, statement: ast.stmt) -> EditSite:
     line = (statement.end_lineno or statement.lineno) - 1
     first = source.lines[statement.lineno - 1].strip()
     assigns = isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign)
     label = first[: first.find("=") + 1] if assigns and "=" in first else first
-    return Hole(f"after {label}", line, len(source.lines[line]))
+    return EditSite(f"after {label}", line, len(source.lines[line]))
 
 
 def _apart(statement: ast.stmt, following: ast.stmt) -> bool:

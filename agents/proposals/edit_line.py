@@ -1,7 +1,7 @@
 """Style ``edit_line``: the model writes the rest of one line, everything else stays the parent's.
 
 Small models cannot write a whole function that is both valid and new, but most of their single lines are. A
-hole begins after the ``=`` of an assignment, after ``return``, or after the ``in`` of a loop.
+site begins after the ``=`` of an assignment, after ``return``, or after the ``in`` of a loop.
 """
 
 from __future__ import annotations
@@ -9,15 +9,13 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-import numpy as np
-
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
-from agents.proposals.style import Hole, Showing, versions
+from agents.proposals.style import EditSite, Showing, Style, versions
 
 
 @dataclass(frozen=True)
-class EditLine:
+class EditLine(Style):
     """Rewrites the right side of one line."""
 
     function: str
@@ -28,37 +26,33 @@ class EditLine:
 
     name = "edit_line"
 
-    def holes(self, program: str) -> list[Hole]:
-        """One hole per simple statement with a right side, in the order of the lines."""
-        source = Source.parse(program, self.function)
+    def sites(self, program: str) -> list[EditSite]:
+        """One site per simple statement with a right side, in the order of the lines."""
+        source = Source.by_lines(program, self.function)
         if source is None:
             return []
-        found = [_hole(source, node) for node in source.statements() if self.numbers or not _is_number(node)]
-        return sorted((hole for hole in found if hole is not None), key=lambda hole: hole.line)
+        found = [
+            _site(source, node) for node in source.nodes(ast.stmt) if self.numbers or not _is_number(node)
+        ]
+        return sorted((site for site in found if site is not None), key=lambda site: site.line)
 
-    def propose(self, parent: CandidateRecord, hole: Hole, showing: Showing) -> Proposal:
-        """Prompt: the versions so far, then ``f_v2`` up to the hole."""
+    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
+        """Prompt: the versions so far, then ``f_v2`` up to the site."""
         source = Source.of(parent.program, self.function)
-        line = source.lines[hole.line]
-        beginning = line[: hole.column]
-        kept = source.function_text(f"{self.function}_v2", hole.line)
-        return Proposal(
-            style=self.name,
-            parent_id=parent.id,
-            parent_score=parent.score,
-            parent_key=parent.program_key,
-            hole=hole.label,
+        line = source.lines[site.line]
+        beginning = line[: site.column]
+        kept = source.function_text(f"{self.function}_v2", site.line)
+        return self.asked(
+            parent,
+            site,
             prompt=versions(source, showing)
             + f"# {self.function}_v2 changes one line of {self.function}_v1\n"
             + "\n".join([kept, *_remarks(line, showing), beginning]),
-            avoid=line[hole.column : source.comments.get(hole.line)].rstrip(),
+            avoid=line[site.column : source.comments.get(site.line)].rstrip(),
             stop="line",
-            head="".join(f"{kept_line}\n" for kept_line in source.lines[: hole.line]) + beginning,
-            tail="\n" + "".join(f"{later}\n" for later in source.lines[hole.line + 1 :]),
+            head="".join(f"{kept_line}\n" for kept_line in source.lines[: site.line]) + beginning,
+            tail="\n" + "".join(f"{later}\n" for later in source.lines[site.line + 1 :]),
         )
-
-    def write(self, proposal: Proposal, n: int, rng: np.random.Generator) -> None:
-        """Needs a model."""
 
 
 def _remarks(line: str, showing: Showing) -> list[str]:
@@ -67,7 +61,7 @@ def _remarks(line: str, showing: Showing) -> list[str]:
     return [f"{indent}# score {score:.3f}: {text.strip()}" for score, text in showing.variants]
 
 
-def _hole(source: Source, node: ast.stmt) -> Hole | None:
+def _site(source: Source, node: ast.stmt) -> EditSite | None:
     value = _right_side(node)
     if (
         value is None
@@ -81,7 +75,7 @@ def _hole(source: Source, node: ast.stmt) -> Hole | None:
     beginning = text[: source.column(line, value.col_offset)].rstrip(" \t(")
     if text.endswith("\\") or not beginning.endswith(("=", "return", " in", "\tin")):
         return None
-    return Hole(" ".join(beginning.split()), line, len(beginning))
+    return EditSite(" ".join(beginning.split()), line, len(beginning))
 
 
 def _is_number(node: ast.stmt) -> bool:

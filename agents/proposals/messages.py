@@ -10,12 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from agents.engines.engine import Stop
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.rewrite import WHOLE, task_message
-from agents.proposals.style import Hole, Showing
+from agents.proposals.style import EditSite, Showing, Style
 from atlas_gym.tasks.program_task import ProgramTask
 
 _BLOCKS = """Improve this last program by a few changes. Reply with one or several blocks of this form:
@@ -30,7 +28,7 @@ _ASKED: dict[str, tuple[Stop, str]] = {"rewrite": ("program", WHOLE), "diff": ("
 
 
 @dataclass(frozen=True)
-class MessageStyle:
+class MessageStyle(Style):
     """Asks an instruct model in one message."""
 
     spec: ProgramTask
@@ -38,18 +36,12 @@ class MessageStyle:
     name: Literal["rewrite", "diff"]
     """What is asked for."""
 
-    def holes(self, program: str) -> list[Hole]:
+    def sites(self, program: str) -> list[EditSite]:
         """The whole program."""
-        return [Hole("whole program", 0, 0)]
+        return [EditSite("whole program", 0, 0)]
 
-    def propose(self, parent: CandidateRecord, hole: Hole, showing: Showing) -> Proposal:
+    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
         """Prompt: one message of the user."""
         stop, request = _ASKED[self.name]
-        return Proposal(
-            prompt=task_message(self.spec, parent, showing, request), stop=stop, style=self.name, hole=hole.label,
-            parent_id=parent.id, parent_score=parent.score, parent_key=parent.program_key,
-            head=parent.program if stop == "diff" else "",
-        )  # fmt: skip
-
-    def write(self, proposal: Proposal, n: int, rng: np.random.Generator) -> None:
-        """Needs a model."""
+        prompt = task_message(self.spec, parent, showing, request)
+        return self.asked(parent, site, prompt, stop, head=parent.program if stop == "diff" else "")

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from agents.population.candidate import CandidateRecord, Proposal
+from agents.proposals.constants import numbers
 from agents.proposals.source import Source
-from agents.proposals.style import Hole, Showing
-
-_LAYOUT_KEYWORDS = ("axis", "dim", "ndim", "keepdims", "dtype", "copy")
+from agents.proposals.style import EditSite, Showing, Style
 
 
 @dataclass(frozen=True)
-class Numeric:
+class Numeric(Style):
     """Perturbs one numeric constant."""
 
     function: str
@@ -32,30 +30,27 @@ class Numeric:
 
     name = "numeric"
 
-    def holes(self, program: str) -> list[Hole]:
-        """One hole per number that is not an index or an axis."""
-        source = Source.parse(program, self.function)
+    def sites(self, program: str) -> list[EditSite]:
+        """One site per number that is not an index or an axis."""
+        source = Source.by_lines(program, self.function)
         if source is None:
             return []
-        return [_hole(source, node) for node in sorted(_numbers(source), key=_place)]
+        return [_site(source, node) for node in sorted(numbers(source), key=_place)]
 
-    def propose(self, parent: CandidateRecord, hole: Hole, showing: Showing) -> Proposal:
+    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
         """No prompt; the completion is the new number."""
         source = Source.of(parent.program, self.function)
-        line = source.lines[hole.line]
-        (old,) = [n for n in _numbers(source) if _hole(source, n) == hole]
-        end = source.column(hole.line, old.end_col_offset or old.col_offset)
-        return Proposal(
-            style=self.name,
-            parent_id=parent.id,
-            parent_score=parent.score,
-            parent_key=parent.program_key,
-            hole=hole.label,
+        line = source.lines[site.line]
+        (old,) = [n for n in numbers(source) if _site(source, n) == site]
+        end = source.column(site.line, old.end_col_offset or old.col_offset)
+        return self.asked(
+            parent,
+            site,
             prompt="",
-            avoid=line[hole.column : end],
+            avoid=line[site.column : end],
             stop="line",
-            head="".join(f"{kept}\n" for kept in source.lines[: hole.line]) + line[: hole.column],
-            tail=line[end:] + "\n" + "".join(f"{later}\n" for later in source.lines[hole.line + 1 :]),
+            head="".join(f"{kept}\n" for kept in source.lines[: site.line]) + line[: site.column],
+            tail=line[end:] + "\n" + "".join(f"{later}\n" for later in source.lines[site.line + 1 :]),
         )
 
     def write(self, proposal: Proposal, n: int, rng: np.random.Generator) -> tuple[str, ...]:
@@ -68,31 +63,10 @@ def _place(node: ast.Constant) -> tuple[int, int]:
     return node.lineno, node.col_offset
 
 
-def _hole(source: Source, node: ast.Constant) -> Hole:
+def _site(source: Source, node: ast.Constant) -> EditSite:
     line = node.lineno - 1
     column = source.column(line, node.col_offset)
-    return Hole(" ".join(source.lines[line][:column].split()), line, column)
-
-
-def _numbers(source: Source) -> Iterator[ast.Constant]:
-    """Numbers in the function's body, except where one names a place (an index, an axis)."""
-    pending: list[ast.AST] = list(source.function.body)
-    while pending:  # not recursive: a long sum is a deep tree
-        node = pending.pop()
-        if isinstance(node, ast.Constant):
-            value = node.value
-            if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e12:
-                yield node
-        elif isinstance(node, ast.Subscript):
-            pending.append(node.value)
-            if isinstance(node.slice, ast.Slice):
-                pending.append(node.slice)
-        elif not isinstance(node, ast.JoinedStr) and not _names_a_layout(node):
-            pending += ast.iter_child_nodes(node)
-
-
-def _names_a_layout(node: ast.AST) -> bool:
-    return isinstance(node, ast.keyword) and node.arg in _LAYOUT_KEYWORDS
+    return EditSite(" ".join(source.lines[line][:column].split()), line, column)
 
 
 def _perturbed(old: int | float, spread: float, rng: np.random.Generator) -> str:

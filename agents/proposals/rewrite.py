@@ -12,11 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
-from agents.proposals.style import Hole, Showing, versions
+from agents.proposals.style import EditSite, Showing, Style, versions
 from atlas_gym.envs.feedback import code_block
 from atlas_gym.tasks.program_task import ProgramTask
 
@@ -39,7 +37,7 @@ def chat_of(tokenizer: Any) -> Chat | None:
 
 
 @dataclass(frozen=True)
-class Rewrite:
+class Rewrite(Style):
     """Asks for a whole new function."""
 
     spec: ProgramTask
@@ -49,12 +47,12 @@ class Rewrite:
 
     name = "rewrite"
 
-    def holes(self, program: str) -> list[Hole]:
+    def sites(self, program: str) -> list[EditSite]:
         """The whole function."""
-        source = Source.parse(program, self.spec.function)
-        return [] if source is None else [Hole("whole function", source.first, 0)]
+        source = Source.by_lines(program, self.spec.function)
+        return [] if source is None else [EditSite("whole function", source.first, 0)]
 
-    def propose(self, parent: CandidateRecord, hole: Hole, showing: Showing) -> Proposal:
+    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
         """Prompt: a chat message and the answer's beginning, or the versions so far and ``f_v2``'s
         signature."""
         source = Source.of(parent.program, self.spec.function)
@@ -64,21 +62,15 @@ class Rewrite:
             prompt = versions(source, showing) + signature
         else:
             prompt = self.chat(task_message(self.spec, parent, showing, WHOLE)) + f"```python\n{head}"
-        return Proposal(
-            style=self.name,
-            parent_id=parent.id,
-            parent_score=parent.score,
-            parent_key=parent.program_key,
-            hole=hole.label,
+        return self.asked(
+            parent,
+            site,
             prompt=prompt,
             avoid=None,
             stop="function",
             head=head,
             tail="\n",
         )
-
-    def write(self, proposal: Proposal, n: int, rng: np.random.Generator) -> None:
-        """Needs a model."""
 
 
 def task_message(spec: ProgramTask, parent: CandidateRecord, showing: Showing, request: str) -> str:

@@ -1,7 +1,8 @@
-"""A program's text seen from its entry function: which lines belong to it, and what stands on them.
+"""A parsed program: which lines belong to its entry function, what stands on them, and edits of its text.
 
-Line and column numbers come from the syntax tree, never from searching the text, so that an ``=`` in a
-string, a docstring or a comment is not taken for an assignment.
+Places come from the syntax tree, never from searching the text, so that an ``=`` in a string, a docstring or a
+comment is not taken for an assignment. Edits are splices of the text, so that everything else (comments, layout,
+names) stays as its author wrote it and the difference to the parent stays small.
 """
 
 from __future__ import annotations
@@ -12,39 +13,71 @@ import re
 import tokenize
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import TypeVar
 
 from atlas_gym.program_text import parse_program
+
+Node = TypeVar("Node", bound=ast.expr | ast.stmt)
+
+
+@dataclass(frozen=True)
+class Splice:
+    """Replacement of a stretch of the source."""
+
+    start: int
+    """First byte that is replaced."""
+    end: int
+    """Byte behind the last one."""
+    text: str
+    """What comes in its place."""
 
 
 @dataclass(frozen=True)
 class Source:
     """A program that parses and defines its entry function as a plain top-level ``def``."""
 
-    lines: tuple[str, ...]
-    """The program's lines, without line ends."""
+    program: str
+    """Program text with newlines normalised."""
+    tree: ast.Module
+    """Its syntax tree."""
     function: ast.FunctionDef
     """The entry function (the last one of that name: it is the one that counts)."""
 
     @classmethod
     def parse(cls, program: str, function: str) -> Source | None:
-        """None for text that is no such program, or whose lines Python counts differently than its
-        newlines."""
-        if "\r" in program or "\f" in program or not program.endswith("\n"):
-            return None
+        """The parsed program, or None if it does not parse or does not define the function by ``def``."""
+        program = program.replace("\r\n", "\n").replace("\r", "\n")  # as Python itself reads it
         try:
             tree = parse_program(program)
         except SyntaxError:
             return None
         found = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == function]
-        return cls(tuple(program[:-1].split("\n")), found[-1]) if found else None
+        return cls(program, tree, found[-1]) if found else None
+
+    @classmethod
+    def by_lines(cls, program: str, function: str) -> Source | None:
+        """Like :meth:`parse`, but None as well for text whose lines Python counts differently than its newlines."""
+        odd = "\r" in program or "\f" in program or not program.endswith("\n")
+        return None if odd else cls.parse(program, function)
 
     @classmethod
     def of(cls, program: str, function: str) -> Source:
-        """Like :meth:`parse`, but raises ValueError where that returns None."""
-        source = cls.parse(program, function)
+        """Like :meth:`by_lines`, but raises ValueError where that returns None."""
+        source = cls.by_lines(program, function)
         if source is None:
             raise ValueError(f"nothing can be rewritten in a program that does not define {function} plainly")
         return source
+
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """The program's lines, without line ends."""
+        return tuple(self.program.removesuffix("\n").split("\n"))
+
+    @cached_property
+    def parents(self) -> dict[ast.AST, ast.AST]:
+        """Every node's parent."""
+        return {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
 
     @property
     def first(self) -> int:
@@ -85,23 +118,59 @@ class Source:
             "\n" + line for line in lines[1:]
         )
 
-    def statements(self) -> list[ast.stmt]:
-        """Every statement inside the function, nested ones included, docstrings left out."""
-        return [
-            node
-            for node in ast.walk(self.function)
-            if isinstance(node, ast.stmt) and node is not self.function and not _is_text(node)
-        ]
-
     def starts_its_line(self, node: ast.stmt) -> bool:
         """Whether nothing but indentation stands before a statement on its line."""
         line = node.lineno - 1
         return not self.lines[line][: self.column(line, node.col_offset)].strip()
 
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of the entry function's arguments."""
+        return tuple(argument.arg for argument in self.function.args.args)
 
-def _is_text(node: ast.stmt) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
+    def nodes(self, kind: type[Node]) -> list[Node]:
+        """Every node of this kind in the entry function, in the order of the text."""
+        found = [node for node in ast.walk(self.function) if isinstance(node, kind)]
+        return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+
+    def names(self, node: ast.AST) -> set[str]:
+        """Every name that is read or written below ``node``, attributes included."""
+        return {
+            part.id if isinstance(part, ast.Name) else part.attr
+            for part in ast.walk(node)
+            if isinstance(part, ast.Name | ast.Attribute)
+        }
+
+    def text(self, node: ast.expr | ast.stmt) -> str:
+        """The node's source text."""
+        start, end = self.place(node)
+        return self.program.encode()[start:end].decode()
+
+    @cached_property
+    def _line_starts(self) -> tuple[int, ...]:
+        """Byte at which each line begins."""
+        return (0, *accumulate(len(line) + 1 for line in self.program.encode().split(b"\n")))
+
+    def place(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        """First byte of the node and the byte behind it."""
+        last, column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+        return self._line_starts[node.lineno - 1] + node.col_offset, self._line_starts[last - 1] + column
+
+    def replace(self, node: ast.expr | ast.stmt, text: str) -> Splice:
+        """The edit that puts ``text`` in the node's place."""
+        start, end = self.place(node)
+        return Splice(start, end, text)
+
+    def wrap(self, node: ast.expr, before: str, after: str) -> Splice:
+        """The edit that puts text around an expression."""
+        return self.replace(node, f"{before}{self.text(node)}{after}")
+
+    def apply(self, splices: tuple[Splice, ...]) -> str | None:
+        """The program with all the edits made; None if two of them overlap."""
+        data = self.program.encode()
+        ordered = sorted(splices, key=lambda splice: splice.start)
+        if any(a.end > b.start for a, b in pairwise(ordered)):
+            return None
+        for splice in reversed(ordered):
+            data = data[: splice.start] + splice.text.encode() + data[splice.end :]
+        return data.decode()

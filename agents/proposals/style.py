@@ -1,7 +1,7 @@
 """What the proposal styles have in common.
 
-A style finds the *holes* of a parent program, the places where it can be rewritten, and turns a parent and a
-hole into a *proposal*: a prompt for a language model, and the two pieces of program text between which the
+A style finds the *edit sites* of a parent program, the places where it can be rewritten, and turns a parent and a
+site into a *proposal*: a prompt for a language model, and the two pieces of program text between which the
 completion goes. A proposal is plain data, so it can be stored, compared and assembled anywhere.
 
 Prompts are program text that a base model would continue: a worse program ``f_v0``, the parent ``f_v1``, and
@@ -10,18 +10,19 @@ the beginning of ``f_v2``. They never end in a newline, which would break the to
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
+from agents.engines.engine import Stop
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
 
 
 @dataclass(frozen=True)
-class Hole:
+class EditSite:
     """A place in a program that a style can rewrite."""
 
     label: str
@@ -44,25 +45,33 @@ class Showing:
     """Scores and texts of this line in other programs, shown above it, worst first."""
 
 
-class Style(Protocol):
+class Style(ABC):
     """A way of asking for a new program."""
 
-    @property
-    def name(self) -> str:
-        """The style's name in settings and records."""
-        ...
+    name: str
+    """The style's name in settings and records."""
 
-    def holes(self, program: str) -> list[Hole]:
+    @abstractmethod
+    def sites(self, program: str) -> list[EditSite]:
         """Places of ``program`` that can be rewritten; none for text the style cannot handle."""
-        ...
 
-    def propose(self, parent: CandidateRecord, hole: Hole, showing: Showing) -> Proposal:
-        """Ask for a new text at ``hole``, one of ``holes(parent.program)``."""
-        ...
+    @abstractmethod
+    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
+        """Ask for a new text at ``site``, one of ``sites(parent.program)``."""
 
     def write(self, proposal: Proposal, n: int, rng: np.random.Generator) -> tuple[str, ...] | None:
         """``n`` completions, if the style needs no model for them, else None."""
-        ...
+        return None
+
+    def asked(
+        self, parent: CandidateRecord, site: EditSite, prompt: str, stop: Stop, head: str = "", tail: str = "",
+        avoid: str | None = None,
+    ) -> Proposal:  # fmt: skip
+        """The proposal of this style for a parent's site; the other arguments are the proposal's fields."""
+        return Proposal(
+            prompt=prompt, stop=stop, avoid=avoid, head=head, tail=tail, style=self.name, hole=site.label,
+            parent_id=parent.id, parent_score=parent.score, parent_key=parent.program_key,
+        )  # fmt: skip
 
 
 def versions(source: Source, showing: Showing) -> str:
@@ -72,7 +81,7 @@ def versions(source: Source, showing: Showing) -> str:
     parts = [source.before] if source.before else []
     if showing.notes:
         parts.append("\n".join(f"# {' '.join(note.split())}" for note in showing.notes))
-    worse = None if showing.worse is None else Source.parse(showing.worse.program, name)
+    worse = None if showing.worse is None else Source.by_lines(showing.worse.program, name)
     # Without a worse program the parent stands in: measured on the embedded model, a second version in sight
     # raises the share of valid and new edits from a quarter to a third.
     parts.append((worse or source).function_text(f"{name}_v0"))

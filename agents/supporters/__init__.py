@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         Patch,
     )
     from agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange, Regression
-    from agents.supporters.settings import RoleSettings, Supporters, SupporterSettings, build_supporters
     from agents.supporters.strategist import GateOutcome, StrategyAdvice, Telemetry, TuningControls
 
 __all__ = [
@@ -36,18 +35,14 @@ __all__ = [
     "MetricChange",
     "Patch",
     "Regression",
-    "RoleSettings",
     "StrategyAdvice",
     "SupporterCall",
-    "SupporterSettings",
-    "Supporters",
     "Telemetry",
     "TuningControls",
-    "build_supporters",
 ]
 
 # Each name is imported when it is first asked for: whoever reads a run's calls needs no HTTP client.
-_MODULES = ("call", "exploration", "inspector", "settings", "strategist")
+_MODULES = ("call", "exploration", "inspector", "strategist")
 
 
 def __getattr__(name: str) -> Any:

@@ -12,21 +12,14 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
+from agents.engines.settings import RequestLimits
 from agents.supporters.call import SupporterCall
 
 
 @dataclass(frozen=True)
-class CallLimits:
+class CallLimits(RequestLimits):
     """Limits of one consultation and of a role over the whole run."""
 
-    deadline_s: float = 60.0
-    """Hard wall-clock limit of one consultation, all its attempts and pauses included, seconds."""
-    attempts: int = 2
-    """Requests per consultation: a failed or malformed reply is asked for again."""
-    pause_s: float = 0.25
-    """Wait before the second attempt, seconds; doubles with each further one."""
-    reply_bytes: int = 262_144
-    """Largest HTTP body that is read, bytes."""
     reply_chars: int = 16_384
     """Longest reply text that is considered, characters."""
     calls: int = 5_000
@@ -41,9 +34,10 @@ class CallLimits:
     """Consultations that are skipped without a request each time the server is left alone."""
 
     def __post_init__(self) -> None:
-        if self.deadline_s <= 0 or self.attempts < 1 or self.reply_bytes < 1 or self.reply_chars < 1:
-            raise ValueError("deadline_s, attempts, reply_bytes and reply_chars must be positive")
-        if min(self.pause_s, self.calls, self.tokens, self.seconds, self.rest_after, self.rest_calls) < 0:
+        super().__post_init__()
+        if self.reply_chars < 1:
+            raise ValueError("reply_chars must be positive")
+        if min(self.calls, self.tokens, self.seconds, self.rest_after, self.rest_calls) < 0:
             raise ValueError("a budget cannot be negative")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from agents.proposals.code import Constant, ConstantRole, constants
+from agents.proposals.constants import Constant, ConstantRole, constants
 from agents.supporters.exploration import bounded_value
 from agents.supporters.findings import Case, Finding, Fix, short
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from agents.engines.endpoint import ChatClient, ChatReply, Endpoint, Message, prompt_estimate
+from agents.engines.endpoint import ChatClient, ChatReply, Message, prompt_estimate
 from agents.engines.http import EndpointError
+from agents.engines.settings import Endpoint
 from agents.supporters.budget import Budget, CallLimits
 from agents.supporters.call import Consultation, Key, Role, SupporterCall
 from agents.supporters.replies import ReplyError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from agents.proposals.code import Code, Constant, constants
+from agents.proposals.constants import Constant, constants
+from agents.proposals.source import Source
 from agents.supporters.call import Consultation, SupporterCall
 from agents.supporters.conversation import Conversation
 from agents.supporters.edits import EditBound
@@ -88,7 +89,7 @@ def interpret(request: ExplorationRequest, text: str, bound: EditBound) -> Explo
     left out.
     """
     reply = parse_reply(text, ExplorationReply)
-    code = Code.parse(request.program, request.function)
+    code = Source.parse(request.program, request.function)
     accepted = list(_suggestions(code, reply.suggestions[:_MOST_ITEMS]))
     drafts = [*_edited(request.program, reply.patches[:_MOST_ITEMS]), *_with_values(code, accepted)]
     return ExplorationAdvice(one_line(reply.critique, CRITIQUE_CHARS), admit_patches(request, drafts, bound))
@@ -108,7 +109,7 @@ def _edited(program: str, patches: list[PatchReply]) -> Iterator[Patch]:
             yield Patch(edited, "edit", patch.reason)
 
 
-def _suggestions(code: Code | None, replies: list[SuggestionReply]) -> Iterator[Suggested]:
+def _suggestions(code: Source | None, replies: list[SuggestionReply]) -> Iterator[Suggested]:
     named = {constant.name: constant for constant in constants(code) if constant.named} if code else {}
     for reply in replies:
         constant = named.get(reply.name)
@@ -117,7 +118,7 @@ def _suggestions(code: Code | None, replies: list[SuggestionReply]) -> Iterator[
             yield constant, value, one_line(reply.reason, REASON_CHARS)
 
 
-def _with_values(code: Code | None, accepted: list[Suggested]) -> Iterator[Patch]:
+def _with_values(code: Source | None, accepted: list[Suggested]) -> Iterator[Patch]:
     """The program with each suggested value, and with all of them."""
     if code is None:
         return

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
-from agents.proposals.code import Code
+from agents.proposals.source import Source
 from agents.supporters import code_rules, loss_rules
 from agents.supporters.call import Consultation, SupporterCall
 from agents.supporters.edits import EditBound
@@ -67,7 +67,9 @@ class RuleExplorationSupporter:
         """Advice on one program; neutral if it does not parse."""
         began = time.monotonic()
         code = (
-            Code.parse(request.program, request.function) if len(request.program) <= LONGEST_PROGRAM else None
+            Source.parse(request.program, request.function)
+            if len(request.program) <= LONGEST_PROGRAM
+            else None
         )
         advice = ExplorationAdvice() if code is None else self._advise(code, request)
         call = SupporterCall(
@@ -85,7 +87,7 @@ class RuleExplorationSupporter:
     def resume(self, calls: Iterable[SupporterCall]) -> None:
         """Nothing to take up: rules have no budget."""
 
-    def _advise(self, code: Code, request: ExplorationRequest) -> ExplorationAdvice:
+    def _advise(self, code: Source, request: ExplorationRequest) -> ExplorationAdvice:
         case = Case(code, request, stream(self._seed, "supporter", "exploration", *request.key))
         checks = (*GENERAL, *chain.from_iterable(BY_TRAIT[t] for t in BY_TRAIT if t in request.traits))
         findings = list(chain.from_iterable(check(case) for check in checks))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.proposals.code import Code, Splice
+from agents.proposals.source import Source, Splice
 from agents.supporters.exploration import ExplorationRequest
 
 
@@ -15,7 +15,7 @@ from agents.supporters.exploration import ExplorationRequest
 class Case:
     """One program under examination."""
 
-    code: Code
+    code: Source
     """The parsed program."""
     request: ExplorationRequest
     """What the supporter was told."""

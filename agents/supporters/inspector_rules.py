@@ -10,30 +10,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from agents.supporters.call import Consultation, SupporterCall
 from agents.supporters.inspector import Inspection, InspectorVerdict, Regression
+from agents.supporters.settings import InspectorSettings
 from atlas_gym.text import one_line
-
-
-@dataclass(frozen=True)
-class InspectorSettings:
-    """When the rule-based inspector speaks up."""
-
-    name_factor: float = 1.5
-    """A measurement that is worse by this factor is named."""
-    veto_factor: float = 3.0
-    """A measurement that is worse by this factor is a reason to object."""
-    floor: float = 1e-6
-    """Errors below this count as equal to it."""
-    noise: float = 0.0
-    """Object if the gain is below this many of its standard errors; 0 never does. Both the tolerance ε_s and
-    this guard against promotions by luck: using both at full strength freezes the gate."""
-
-    def __post_init__(self) -> None:
-        if not 1 < self.name_factor <= self.veto_factor or self.floor <= 0 or self.noise < 0:
-            raise ValueError("1 < name_factor <= veto_factor, floor > 0 and noise >= 0 are needed")
 
 
 class RulePolicyInspector:

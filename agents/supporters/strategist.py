@@ -67,7 +67,7 @@ class ControlBounds:
     """EvoTune's default is 0.4, the embedded set-up's 0.1; the paper's logs move between 0.5 and 0.7."""
     score_threshold: ControlRange = ControlRange(0.05, 0.8, 1.5)
     """EvoTune takes the 30th percentile."""
-    epochs: ControlRange = ControlRange(1, 8, 2.0)
+    epochs: ControlRange = ControlRange(1.0, 8.0, 2.0)
     """A phase ends at its target divergence, so that many epochs are only a limit."""
     learning_rate: ControlRange = ControlRange(1e-6, 1e-3, 2.0)
     """The embedded set-up uses 2e-4, EvoTune 1e-5 for larger models."""

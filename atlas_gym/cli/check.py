@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from atlas_gym.cli.nonsense import nonsense
 from atlas_gym.evaluation import ConfinedEvaluator, Evaluation, Evaluator
-from atlas_gym.evaluation.hidden_streams import hidden_stream
+from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.constants import constants_from
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.registry import make_task

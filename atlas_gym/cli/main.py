@@ -166,7 +166,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from atlas_gym.evaluation import doctor
+    from atlas_gym.cli import doctor
 
     return doctor.main()
 

@@ -19,7 +19,6 @@ from atlas_gym.evaluation.evaluator import (
     check_confinement,
     make_evaluator,
 )
-from atlas_gym.evaluation.hidden_streams import hidden_stream
 from atlas_gym.evaluation.pool import EvaluatorPool, core_count
 from atlas_gym.evaluation.protocols import (
     ConfinementError,
@@ -33,6 +32,7 @@ from atlas_gym.evaluation.protocols import (
 )
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status, limits_from
 from atlas_gym.evaluation.shared import SharedEvaluator
+from atlas_gym.hidden_streams import hidden_stream
 
 __all__ = [
     "CandidateError",

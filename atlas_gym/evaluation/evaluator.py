@@ -17,9 +17,7 @@ from dataclasses import replace
 from typing import Self
 
 from atlas_gym.evaluation.channel import CandidateError, ChannelClosed
-from atlas_gym.evaluation.exit_status import Failure, failure_from_exit
 from atlas_gym.evaluation.handles import ForkServerGone, ForkServerHandle, WorkerHandle, WorkerNotReady
-from atlas_gym.evaluation.patience import Patience
 from atlas_gym.evaluation.protocols import (
     ATTEMPTS,
     BLAMELESS,
@@ -29,6 +27,7 @@ from atlas_gym.evaluation.protocols import (
     Task,
 )
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status
+from atlas_gym.evaluation.worker_end import Failure, Patience, failure_from_exit
 from atlas_gym.sandbox.confinement import ALL_LAYERS
 from atlas_gym.sandbox.wire import KILLED_BY_WATCHDOG
 from atlas_gym.text import sanitise

@@ -11,16 +11,15 @@ import sys
 import time
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from atlas_gym.evaluation.channel import Channel, ChannelClosed
-from atlas_gym.evaluation.patience import STARVED
 from atlas_gym.evaluation.protocols import EvaluatorError, InfrastructureError
 from atlas_gym.evaluation.result import Limits
 from atlas_gym.evaluation.roots import read_roots
+from atlas_gym.evaluation.worker_end import STARVED, Exit
 from atlas_gym.sandbox import wire
 
 _BOOT = Path(__file__).parents[1] / "sandbox" / "boot.py"
@@ -38,20 +37,6 @@ class WorkerNotReady(InfrastructureError):
 
 class ForkServerGone(InfrastructureError):
     """The fork server ended unexpectedly, and its workers with it."""
-
-
-@dataclass(frozen=True)
-class Exit:
-    """How a worker ended, as its parent saw it."""
-
-    status: int
-    """Wait status, as of `os.wait4`."""
-    killed: int
-    """Who killed it: one of the constants in `wire`. None of them if it ended by itself or by the kernel."""
-    cpu_s: float
-    """Seconds of CPU time it used."""
-    peak_bytes: int
-    """Its largest resident size."""
 
 
 class WorkerHandle:

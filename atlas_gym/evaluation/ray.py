@@ -32,13 +32,13 @@ from typing import Any
 
 from atlas_gym._version import __version__
 from atlas_gym.evaluation.evaluator import check_confinement
-from atlas_gym.evaluation.hidden_streams import SECRET_VARIABLE, secret_in_force
-from atlas_gym.evaluation.local import ask
+from atlas_gym.evaluation.pool import ask
 from atlas_gym.evaluation.protocols import EvaluatorError, Lost, Silent, Task
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.evaluation.safe_start import standard_library_first
 from atlas_gym.evaluation.scheduler import Scheduler
 from atlas_gym.evaluation.server import Service
+from atlas_gym.hidden_streams import SECRET_VARIABLE, secret_in_force
 from atlas_gym.optional import require
 from atlas_gym.sandbox.confinement import refuse_debuggers
 

@@ -8,6 +8,7 @@ that status is `ok`, and what the run cost.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,7 @@ class Limits:
 
     wall_s: float = 10.0
     """Seconds of wall-clock time, the trusted side's own work included, waiting for a busy machine's cores not
-    (> 0); see `patience`."""
+    (> 0); see `worker_end`."""
     cpu_s: float = 10.0
     """Seconds of CPU time of the worker (> 0); the kernel counts whole seconds, so this is rounded up."""
     memory_mb: int = 512
@@ -56,7 +57,7 @@ class Limits:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
 
 
-def limits_from(given: "Limits | Mapping[str, float] | None", default: Limits) -> Limits:
+def limits_from(given: "Limits | Mapping[str, Any] | None", default: Limits) -> Limits:
     """The limits that an environment was given: some, none, or the fields that differ from its default.
 
     The last is what an `EnvSpec` that went through JSON holds. Raises TypeError for anything else.
@@ -70,7 +71,7 @@ def limits_from(given: "Limits | Mapping[str, float] | None", default: Limits) -
     known = [field.name for field in fields(Limits)]
     if unknown := given.keys() - set(known):
         raise TypeError(f"limits has no {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-    return replace(default, **given)  # type: ignore[arg-type]  # whole numbers stay whole in JSON
+    return replace(default, **given)
 
 
 @dataclass(frozen=True)

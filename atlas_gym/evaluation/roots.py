@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from atlas_gym.evaluation.hidden_streams import secret_path
+from atlas_gym.hidden_streams import secret_path
 from atlas_gym.sandbox.imports import PACKAGES
 
 _DEVICES = ("/etc/ld.so.cache", "/dev/null", "/dev/urandom")

@@ -21,7 +21,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
-from atlas_gym.evaluation.patience import STARVED
 from atlas_gym.evaluation.protocols import (
     ATTEMPTS,
     BLAMELESS,
@@ -36,6 +35,7 @@ from atlas_gym.evaluation.protocols import (
 )
 from atlas_gym.evaluation.result import Evaluation, Limits
 from atlas_gym.evaluation.work_queue import Work, WorkQueue
+from atlas_gym.evaluation.worker_end import STARVED
 
 _IDLE_S = 1.0
 """After this long without work an evaluator is asked whether it is still there."""
@@ -70,10 +70,10 @@ class Scheduler(Pool):
         self._owner = os.getpid()
         self._counter = _Counter()
         self._queue = WorkQueue(len(launches))
-        keepers = [
-            Keeper(i, self._queue, launch, patience_s, start_wait_s) for i, launch in enumerate(launches)
+        supervisors = [
+            Supervisor(i, self._queue, launch, patience_s, start_wait_s) for i, launch in enumerate(launches)
         ]
-        self._close = weakref.finalize(self, _close, self._queue, keepers, self._owner, afterwards)
+        self._close = weakref.finalize(self, _close, self._queue, supervisors, self._owner, afterwards)
 
     @property
     def statistics(self) -> PoolStatistics:
@@ -96,15 +96,15 @@ class Scheduler(Pool):
 
 
 def _close(
-    queue: WorkQueue, keepers: "list[Keeper]", owner: int, afterwards: Callable[[], None] | None
+    queue: WorkQueue, supervisors: "list[Supervisor]", owner: int, afterwards: Callable[[], None] | None
 ) -> None:
     if os.getpid() != owner:
         return
     queue.close()
-    for keeper in keepers:
-        keeper.stop()
-    for keeper in keepers:
-        keeper.join()
+    for supervisor in supervisors:
+        supervisor.stop()
+    for supervisor in supervisors:
+        supervisor.join()
     if afterwards is not None:
         afterwards()
 
@@ -137,7 +137,7 @@ class _Counter:
                 self.statistics = PoolStatistics(now.evaluated, now.retried, now.failed + 1)
 
 
-class Keeper:
+class Supervisor:
     """A thread that keeps one evaluator and evaluates on it until the queue is closed."""
 
     def __init__(

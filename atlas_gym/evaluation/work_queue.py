@@ -32,10 +32,10 @@ class Work:
 
 
 class WorkQueue:
-    """The work that waits, and which keepers are without an evaluator."""
+    """The work that waits, and which supervisors are without an evaluator."""
 
-    def __init__(self, keepers: int) -> None:
-        self._keepers = keepers
+    def __init__(self, supervisors: int) -> None:
+        self._supervisors = supervisors
         self._work: deque[Work] = deque()
         self._down: set[int] = set()
         self._changed = threading.Condition()
@@ -55,16 +55,16 @@ class WorkQueue:
             self._changed.wait_for(lambda: self.closed or self._work)
             return None if self.closed else self._work.popleft()
 
-    def up(self, keeper: int) -> None:
-        """A keeper has an evaluator."""
+    def up(self, supervisor: int) -> None:
+        """A supervisor has an evaluator."""
         with self._changed:
-            self._down.discard(keeper)
+            self._down.discard(supervisor)
 
-    def down(self, keeper: int, reason: Exception) -> None:
-        """A keeper could get no evaluator; if no other has one either, everything that waits fails."""
+    def down(self, supervisor: int, reason: Exception) -> None:
+        """A supervisor could get no evaluator; if no other has one either, everything that waits fails."""
         with self._changed:
-            self._down.add(keeper)
-            failed = list(self._work) if len(self._down) == self._keepers else []
+            self._down.add(supervisor)
+            failed = list(self._work) if len(self._down) == self._supervisors else []
             for _ in failed:
                 self._work.popleft()
         for work in failed:

@@ -13,8 +13,8 @@
 
 With nothing else said, `gym.make("my_module:Halving-v0")`, `make_task("my_module:Halving", seed=0)` and
 `python -m atlas_gym evaluate my_module:Halving program.py` work. A task's instances are drawn from a stream that a
-program cannot recompute from the seed (`evaluation.streams`); a seed means the same instances to all programs, and
-the splits `train` and `held_out` share none.
+program cannot recompute from the seed (`atlas_gym.hidden_streams`); a seed means the same instances to all programs,
+and the splits `train` and `held_out` share none.
 """
 
 import copy
@@ -28,8 +28,8 @@ import cloudpickle
 import numpy as np
 
 from atlas_gym.evaluation.channel import Channel
-from atlas_gym.evaluation.hidden_streams import hidden_stream
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
+from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.calls import Calls, Program
 from atlas_gym.tasks.constants import annotate_overrides, values_of
 from atlas_gym.tasks.drawing import blocks, figure, to_image

@@ -47,7 +47,8 @@ from atlas_gym import make_task
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo.kl import candidate_kls
 from trainers.evodpo.phase import gate_subset
-from trainers.evodpo.training import TrainingSettings, train
+from trainers.evodpo.settings import TrainingSettings
+from trainers.evodpo.training import train
 
 CONTENDERS = ("packed", "stock", "stock-checkpointed")
 GOALS = {"seconds": 0.15, "memory": 0.35, "kl": 0.25}
@@ -192,7 +193,7 @@ def make_pairs(prompts: int, pairs: int, sites: int = 1) -> list[PreferencePair]
     while len(made) < prompts * pairs:
         if len(made) // pairs % sites == 0:
             worse, parent = (variant(spec.starts["named"], int(rng.integers(5, 200)), i) for i in range(2))
-        hole = style.holes(parent.program)[len(made) // pairs % len(style.holes(parent.program))]
+        hole = style.sites(parent.program)[len(made) // pairs % len(style.sites(parent.program))]
         prompt = style.propose(parent, hole, Showing(worse=worse)).prompt
         good, bad = _completions(parent.program, rng)
         made += [

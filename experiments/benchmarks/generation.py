@@ -175,7 +175,7 @@ def make_lines(go: int, copies: bool = False) -> list[Proposal]:
         parent, worse = (
             variant(spec.starts["named"], 1000 * shift + 10 * go + index, index) for shift in (1, 2)
         )
-        hole = style.holes(parent.program)[index]
+        hole = style.sites(parent.program)[index]
         proposal = style.propose(parent, hole, Showing(worse=worse))
         avoid = None if copies else proposal.avoid
         requests.append(Proposal(proposal.prompt, 8, avoid=avoid, seed=index))

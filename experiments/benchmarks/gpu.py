@@ -42,7 +42,7 @@ from experiments.benchmarks.burgers import plain
 from experiments.benchmarks.dpo import make_pairs
 from trainers.evodpo.kl import candidate_kls
 from trainers.evodpo.phase import gate_subset
-from trainers.evodpo.training import TrainingSettings
+from trainers.evodpo.settings import TrainingSettings
 from trainers.evodpo.training import train as train_policy
 
 BATCHES = (1, 8, 32)

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from atlas_gym import make_task
-from atlas_gym.evaluation import EvaluatorPool, Pool
+from atlas_gym.evaluation import EvaluatorPool, Pool, Task
 from trainers.store.store import RunStore, StoreError
 
 CONSOLE = Console(width=120)
@@ -81,9 +81,9 @@ def measure(made: dict[str, Callable[[], Pool]], batch: int, repeats: int) -> pd
     return pd.DataFrame(rows[1:])  # the first turn warms up
 
 
-def _rate(pool: Pool, programs: Sequence[str], task: object) -> float:
+def _rate(pool: Pool, programs: Sequence[str], task: Task) -> float:
     began = time.perf_counter()
-    pool.map(programs, task)  # type: ignore[arg-type]
+    pool.map(programs, task)
     return len(programs) / (time.perf_counter() - began)
 
 

@@ -5,17 +5,18 @@ exploration brought no improvement, a known program is not evaluated again. No m
 and the tuning take depends on the machine that has it.
 """
 
+import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from agents.proposals import EditLine
 from atlas_gym import make_task
-from atlas_gym.evaluation import ConfinedEvaluator
+from atlas_gym.evaluation import ConfinedEvaluator, EvaluatorError
+from experiments.loggers.console import make_console
 from trainers.loop.config import RunConfig
 
 
@@ -54,10 +55,10 @@ def count(config: RunConfig) -> Counts:
         asked[role] = 0 if settings.form == "off" else min(asked[role], limit)
     patches = asked["exploration"] * layout.patches
     spec = make_task(config.env, **config.env_args)
-    probed = config.probe.prompts or len(EditLine(spec.function).holes(spec.starts[config.start]))
+    probed = config.probe.prompts or len(EditLine(spec.function).sites(spec.starts[config.start]))
     measured = 2 * probed * config.probe.samples
     if config.phase.reference == "gated":  # the reference, the checkpoints, the final policy
-        measured += (2 + config.phase.checkpoints) * config.phase.gate_prompts * config.gate_samples
+        measured += (2 + config.phase.checkpoints) * config.gate.prompts * config.gate.samples
     return Counts(
         candidates=candidates,
         patches=patches,
@@ -84,10 +85,18 @@ def time_start(config: RunConfig) -> tuple[float, float]:
         return time.perf_counter() - began, time.process_time() - cpu + evaluation.cpu_s
 
 
-def show_plan(config: RunConfig, console: Console) -> None:
-    """Print what a run would do and what evaluating its programs would cost; evaluates the starting program twice."""
-    work = count(config)
-    wall, cpu = time_start(config)
+def show_plan(config: RunConfig) -> int:
+    """Print what a run would do and what evaluating its programs would cost; evaluates the starting program twice.
+
+    Returns:
+        The exit code: 0, or 1 where this machine cannot evaluate.
+    """
+    console, work = make_console(), count(config)
+    try:
+        wall, cpu = time_start(config)
+    except EvaluatorError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
     console.print(_table(f"{config.name}: the plan", _plan(config, work)))
     console.print(_table("What that asks for, at most", _asked(work)))
     total = work.evaluations * cpu
@@ -97,6 +106,7 @@ def show_plan(config: RunConfig, console: Console) -> None:
                                   f"by {config.workers} at a time, beside generation"),
     ]  # fmt: skip
     console.print(_table("What evaluating costs", rows))
+    return 0
 
 
 def _plan(config: RunConfig, work: Counts) -> list[tuple[str, str]]:

@@ -31,6 +31,9 @@ COMMANDS = {
     ),
     "report": Command("experiments.report.__main__", "write the report of one or several runs"),
     "export": Command("experiments.cli.export", "write a run's traces as data sets for training"),
+    "settings": Command(
+        "experiments.cli.settings_reference", "list all settings of a run, or those of a configuration"
+    ),
     "sweep": Command("experiments.studies.sweep", "try many settings, as a W&B sweep file says"),
     "study": Command("experiments.studies.__main__", "compare methods over seeds, as a plan says"),
     "new-task": Command(_BASE, "write a task of your own to begin with, and its test", ("new-task",)),
@@ -42,6 +45,7 @@ COMMANDS = {
     "serve": Command(_BASE, "serve an environment to other processes", ("serve",)),
 }
 _EXTRAS = {
+    "jsonargparse": "learn",
     "torch": "learn",
     "transformers": "learn",
     "peft": "learn",

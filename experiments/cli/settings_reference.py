@@ -1,17 +1,20 @@
 """All settings of a run and of its environments, read off the dataclasses that define them.
 
-The page of settings on the documentation's site is made of this when the site is built. A setting's meaning is the
-docstring under its field, so there is one place where it is written.
+The help of `atlas run`, the list of `atlas settings` and the page of settings on the documentation's site are made of
+this. A setting's meaning is the docstring under its field, so there is one place where it is written.
 """
 
+import argparse
 import ast
 import dataclasses
+import functools
 import inspect
 import itertools
 import json
+import sys
 import textwrap
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any, Literal
 
@@ -22,10 +25,12 @@ class Setting:
 
     key: str
     """Its name as configurations and the command line write it, for example `phase.beta`."""
+    hint: Any
+    """Its type, as its dataclass says."""
     kind: str
-    """Its type; for a choice, the choices."""
+    """Its type in words; for a choice, the choices."""
     default: str
-    """Its default as JSON, which YAML reads as well."""
+    """Its default as JSON, which YAML reads as well; empty where there is none."""
     meaning: str
     """The docstring of its field: meaning, unit and range."""
 
@@ -46,13 +51,13 @@ def sections(defaults: Any, key: str = "") -> Iterator[Section]:
     """The settings of a dataclass, then those of every dataclass among its fields.
 
     Args:
-        defaults: An instance that holds the defaults.
+        defaults: An instance that holds the defaults; or a dataclass, which is described with its own.
         key: Where it stands in a configuration; empty for the outermost.
 
     Raises:
         ValueError: a field has no docstring.
     """
-    cls = type(defaults)
+    cls = defaults if isinstance(defaults, type) else type(defaults)
     hints, meanings = typing.get_type_hints(cls), _field_docstrings(cls)
     own, inner = [], []
     for field in dataclasses.fields(cls):
@@ -60,18 +65,27 @@ def sections(defaults: Any, key: str = "") -> Iterator[Section]:
             continue
         if field.name not in meanings:
             raise ValueError(f"{cls.__qualname__}.{field.name} has no docstring under it")
-        where, value = f"{key}.{field.name}".lstrip("."), getattr(defaults, field.name)
+        where, hint = f"{key}.{field.name}".lstrip("."), hints[field.name]
+        value = _default(field) if defaults is cls else getattr(defaults, field.name)
+        part = next((part for part in typing.get_args(hint) if is_dataclass(part)), None)
         if is_dataclass(value):
             inner.append((value, where))
+        elif value is None and part is not None:  # nothing unless its own settings are given
+            inner.append((part, where))
         else:
-            shown = json.dumps(value, ensure_ascii=False, default=str)
-            own.append(Setting(where, _kind(hints[field.name]), shown, meanings[field.name]))
+            shown = "" if value is dataclasses.MISSING else json.dumps(value, ensure_ascii=False, default=str)
+            own.append(Setting(where, hint, _kind(hint), shown, meanings[field.name]))
     yield Section(key, _first_paragraph(cls), tuple(own))
     for value, where in inner:
         yield from sections(value, where)
 
 
-def _field_docstrings(cls: type) -> dict[str, str]:
+def _default(field: dataclasses.Field) -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+@functools.cache
+def _field_docstrings(cls: type) -> Mapping[str, str]:
     """The text that stands under each field, those of base classes included."""
     texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):
@@ -121,7 +135,12 @@ def as_markdown(section: Section, heading: str) -> str:
 
 
 def _row(setting: Setting) -> str:
-    cells = (f"`{setting.key}`", setting.kind, f"`{setting.default}`", setting.meaning)
+    cells = (
+        f"`{setting.key}`",
+        setting.kind,
+        f"`{setting.default}`" if setting.default else "needed",
+        setting.meaning,
+    )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
@@ -132,7 +151,7 @@ made from the program's own definitions when the site is built, so it cannot be 
 or a value that cannot be used, is refused with a message that names the setting.
 
 A configuration file nests what the dots separate; on the command line the dots stay:
-`phase.beta=0.2`. How files and the command line are laid on each other: [Running ATLAS](running.md).
+`--phase.beta 0.2`. How files and the command line are laid on each other: [Running ATLAS](running.md).
 """
 
 
@@ -158,3 +177,40 @@ def page() -> str:
         parts.append(as_markdown(dataclasses.replace(constants, about="", settings=own), f"### `{name}`"))
     parts += [as_markdown(section, "### `limits`, of every environment") for section in sections(Limits())]
     return "\n".join(parts)
+
+
+def as_text(listed: Iterable[Section], word: str = "") -> str:
+    """The settings for a terminal, those alone whose key or meaning holds the word."""
+    lines: list[str] = []
+    for section in listed:
+        found = [s for s in section.settings if word.lower() in f"{s.key} {s.meaning}".lower()]
+        if found:
+            lines += ["", f"{section.key or 'the run'}: {section.about}"]
+        for setting in found:
+            lines.append(
+                f"  --{setting.key} {setting.default or '(needed)'}   {setting.kind.replace('`', '')}"
+            )
+            lines += textwrap.wrap(setting.meaning, 100, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    return "\n".join(lines).lstrip("\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the settings; returns the exit code (0 done, 2 asked wrongly)."""
+    from experiments.shipped import find
+    from trainers.loop.config import RunConfig, load_config
+    from trainers.store.plain import SettingsError
+
+    parser = argparse.ArgumentParser(
+        prog="atlas settings", description="All settings of a run: value, type, meaning."
+    )
+    parser.add_argument("word", nargs="?", default="", help="only settings whose name or meaning holds it")
+    parser.add_argument("--config", help="show the values of this configuration, not the defaults")
+    options = parser.parse_args(arguments)
+    try:
+        config = load_config(find("configs", options.config), {}) if options.config else RunConfig()
+    except SettingsError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 2
+    text = as_text(sections(config), options.word)
+    print(text or f"no setting holds {options.word!r}")
+    return 0 if text else 2

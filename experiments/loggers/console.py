@@ -15,6 +15,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from trainers.loop.observer import Observer
 
 
+def make_console() -> Console:
+    """The terminal, or the file that stands for it."""
+    console = Console()
+    # A file has no width; 80 would break every line.
+    return console if console.is_terminal else Console(width=120)
+
+
 class LiveView(Observer):
     """Prints a run as it goes on.
 

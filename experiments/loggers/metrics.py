@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agents.population.candidate import CandidateRecord
-from agents.population.clusters import Clusters, ClusterSettings, signature
+from agents.population.clusters import Clusters, signature
+from agents.population.settings import ClusterSettings
 from atlas_gym.evaluation import Status
 from trainers.store.store import RunStore
 

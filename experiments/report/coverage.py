@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents.population.candidate import CandidateRecord
-from agents.population.clusters import ClusterSettings
+from agents.population.settings import ClusterSettings
 from experiments.loggers.metrics import ClusterFold
 from experiments.report.data import RunData
 from trainers.store.plain import build

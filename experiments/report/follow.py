@@ -99,21 +99,27 @@ def serve(folders: Sequence[Path], port: int, pictures: bool = True) -> None:
             print()
 
 
-def make_server(report: LiveReport, port: int) -> ThreadingHTTPServer:
+def make_server(report: LiveReport, port: int) -> "_Server":
     """A server bound to the loopback address; port 0 takes a free one."""
-    server = ThreadingHTTPServer((LOOPBACK, port), _Handler)
-    server.daemon_threads = True
-    server.report = report  # type: ignore[attr-defined]
-    return server
+    return _Server(report, port)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, report: LiveReport, port: int):
+        super().__init__((LOOPBACK, port), _Handler)
+        self.report = report
 
 
 class _Handler(BaseHTTPRequestHandler):
     """Two addresses: the page and its data."""
 
     protocol_version = "HTTP/1.1"
+    server: _Server
 
     def do_GET(self) -> None:
-        report: LiveReport = self.server.report  # type: ignore[attr-defined]
+        report = self.server.report
         port = int(self.server.server_address[1])
         if self.headers.get("Host") not in (f"{LOOPBACK}:{port}", f"localhost:{port}"):
             self._answer(403, b"", "text/plain")

@@ -20,7 +20,8 @@ from rich.table import Table
 from agents.models.loading import resolve_model
 from agents.models.policy import Policy
 from trainers.data.pairs import PreferencePair
-from trainers.evodpo.phase import PhaseSettings, run_phase
+from trainers.evodpo.phase import run_phase
+from trainers.evodpo.settings import PhaseSettings
 from trainers.loop.config import RunConfig, load_config
 from trainers.store.plain import SettingsError
 from trainers.store.store import RunStore, StoreError

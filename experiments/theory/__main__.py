@@ -11,11 +11,6 @@ from pathlib import Path
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-from experiments.theory.figures import write_figures  # noqa: E402
-from experiments.theory.settings import full_plan, quick_plan  # noqa: E402
-from experiments.theory.study import run_study  # noqa: E402
-from experiments.theory.tables import headline, write_tables  # noqa: E402
-
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line's options."""
@@ -35,6 +30,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the study, write its tables and figures, print the headline."""
+    from experiments.theory.figures import write_figures
+    from experiments.theory.settings import full_plan, quick_plan
+    from experiments.theory.study import run_study
+    from experiments.theory.tables import headline, write_tables
+
     options = parse(arguments)
     plan = full_plan() if options.full else quick_plan()
     results = run_study(plan, max(1, options.jobs))

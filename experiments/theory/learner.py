@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from experiments.theory import policies
 from experiments.theory.drift import Array
-from trainers.evodpo.gate import GateSettings, choose_candidate, passes_gate
+from trainers.evodpo.gate import choose_candidate, passes_gate
 from trainers.evodpo.references import EveryPhase, ReferenceRule, mixed_reference
+from trainers.evodpo.settings import GateSettings
 
 FirstReference = Literal["uniform", "stale"]
 GateScore = Literal["utility", "estimate"]

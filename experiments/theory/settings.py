@@ -11,8 +11,8 @@ import numpy as np
 
 from experiments.theory.drift import Drift
 from experiments.theory.learner import Learner, Window
-from trainers.evodpo.gate import GateSettings
 from trainers.evodpo.references import Averaged, EveryPhase, Fixed, Gated, Timed
+from trainers.evodpo.settings import GateSettings
 
 ROTATION = Drift("rotation", angle=4 * np.pi)
 """The main drift: two full turns whatever the horizon."""

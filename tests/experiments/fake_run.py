@@ -1,6 +1,6 @@
 """A program a sweep can run in a moment: writes a run store whose best score depends on its settings.
 
-Called as the main job is (`key=value` settings); like it, it finds its folder in the environment, continues what
+Called as the main job is (`--key=value` settings); like it, it finds its folder in the environment, continues what
 is there, and ends with 130 when interrupted.
 """
 
@@ -17,7 +17,8 @@ from trainers.store.store import RunStore
 
 def main() -> int:
     settings = {
-        key: yaml.safe_load(value) for key, _, value in (word.partition("=") for word in sys.argv[1:])
+        key: yaml.safe_load(value)
+        for key, _, value in (word.removeprefix("--").partition("=") for word in sys.argv[1:])
     }
     folder = Path(os.environ["ATLAS_RUN_FOLDER"])
     folder.mkdir(parents=True, exist_ok=True)

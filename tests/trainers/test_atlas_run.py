@@ -63,8 +63,9 @@ def config(tmp_path_factory) -> RunConfig:
         "env_args": TASK, "start": "scratch", "rounds": 3, "phase_every": 1, "skip_idle_phases": False,
         "exploration": {"islands": 3, "groups": 2, "samples": 6, "patches": 2}, "held_out_seeds": 2,
         "pairs": {"count": 8, "length_ratio": 0.0}, "lora": {"rank": 4, "alpha": 8},
-        "phase": {"learning_rate": 0.01, "epochs": 1, "batch_size": 4, "gate_prompts": 2, "target_kl": 0.0},
-        "gate": {"min_gain": -2.0, "max_kl": 1e3, "standard_errors": 0.0}, "gate_samples": 4, "probe": {"samples": 2},
+        "phase": {"learning_rate": 0.01, "epochs": 1, "batch_size": 4, "target_kl": 0.0},
+        "gate": {"min_gain": -2.0, "max_kl": 1e3, "standard_errors": 0.0, "prompts": 2, "samples": 4},
+        "probe": {"samples": 2},
     })  # fmt: skip
 
 

@@ -3,20 +3,12 @@
 import ast
 from pathlib import Path
 
+from tests.structure import FORMS, WAY
+
 ROOT = Path(__file__).parents[2]
-FORMS = {"Proposal", "Completion", "CandidateRecord", "Evaluation", "ScoredCompletion", "PreferencePair"}
-"""Proposal, completion, candidate, evaluation, what pairs are built of, pair."""
-WAY = (
-    "trainers/loop/exploration.py", "agents/research_agent.py", "agents/population/island.py",
-    "agents/population/candidate.py", "agents/proposals/style.py", "agents/proposals/edit_line.py",
-    "agents/proposals/source.py", "trainers/data/rollouts.py", "agents/engines/hf_transformers.py",
-    "agents/engines/batch_decoding.py", "trainers/data/evaluations.py", "atlas_gym/evaluation/pool.py",
-    "trainers/store/store.py", "trainers/store/queries.py", "trainers/data/pair_pool.py",
-    "trainers/data/pair_builder.py", "trainers/data/pairs.py",
-)  # fmt: skip
-"""From the loop down to the engine, up through evaluation and store, to the pair; with one style and one engine."""
 ASIDE = {
-    "trainers/store/rows.py", "trainers/data/comparison.py", "trainers/data/gate_buffer.py",
+    "trainers/store/rows.py", "trainers/store/protocol.py", "trainers/data/comparison.py",
+    "trainers/data/gate_buffer.py",
     "trainers/data/measures.py", "agents/proposals/complete.py", "agents/proposals/rewrite.py",
     "agents/proposals/numeric.py", "agents/proposals/messages.py",
 }  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 
 import trainers.loop.fine_tuning
 from agents.engines.engine import Completion
-from agents.supporters import Supporters
+from agents.supporters.build import Supporters
 from atlas_gym.evaluation import Evaluation, Status
 from atlas_gym.seeding import torch_seed
 from tests.trainers.samples import PROPOSAL, RECORD
@@ -76,7 +76,13 @@ def every_text_fits(monkeypatch):
 def tuning(store, **settings):
     config = load_config(
         None,
-        {"gate_samples": SAMPLES, "gate_score": "quality", "seed": 11, "probe": {"samples": 0}, **settings},
+        {
+            "gate": {"samples": SAMPLES},
+            "gate_score": "quality",
+            "seed": 11,
+            "probe": {"samples": 0},
+            **settings,
+        },
     )
     backend = Backend()
     advisers = PhaseAdvisers(config, Supporters(), store)

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from agents.population.candidate import CandidateRecord
 from atlas_gym.evaluation import Evaluation, InfrastructureError, Pool, Task
 from atlas_gym.program_text import program_key
-from trainers.store.store import RunStore
+from trainers.store.protocol import Store
 
 
 class ProgramCache:
@@ -21,7 +21,7 @@ class ProgramCache:
         store: holds every candidate before it is recorded here.
     """
 
-    def __init__(self, evaluator: Pool, task: Task, store: RunStore):
+    def __init__(self, evaluator: Pool, task: Task, store: Store):
         self._evaluator = evaluator
         self._task = task
         self._store = store

@@ -1,15 +1,11 @@
 """The gate subset G_k within a run: which prompts it is made of, and what a policy's answers to them are worth."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
 from agents.population.candidate import CandidateRecord
-from trainers.data.pairs import ScoredCompletion
-
-GateScore = Literal["gain", "best_of_n", "quality"]
-"""What Ŝ counts: see `worth`."""
+from trainers.data.pairs import GateScore, ScoredCompletion
 
 
 def set_apart(

@@ -32,6 +32,8 @@ from typing import Literal, get_args
 
 Kind = Literal["improving", "improving_parent", "improving_failed", "score", "failed", "repair"]
 Builder = Literal["teach", "plain", "margin", "improving", "mixed", "balanced"]
+GateScore = Literal["gain", "best_of_n", "quality"]
+"""What Ŝ counts: see `worth`."""
 
 SHARES: Mapping[str, Mapping[Kind, float]] = {
     "teach": {"improving": 0.35, "improving_parent": 0.15, "improving_failed": 0.25, "repair": 0.25},

@@ -15,7 +15,8 @@ from atlas_gym.seeding import stream, torch_seed
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo import processes
 from trainers.evodpo.kl import KLEstimate, candidate_kls, token_kl
-from trainers.evodpo.training import StepRecord, Training, TrainingSettings, train
+from trainers.evodpo.settings import TrainingSettings
+from trainers.evodpo.training import StepRecord, Training, train
 
 
 @dataclass(frozen=True)

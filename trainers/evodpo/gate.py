@@ -25,33 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-
-@dataclass(frozen=True)
-class GateSettings:
-    """The numbers of Eqs. 4 and 5. The paper prints none of them; the defaults are measured (see each
-    field)."""
-
-    min_gain: float = 0.0
-    """ε_s, in units of Ŝ: a promotion needs at least this much."""
-    standard_errors: float = 1.0
-    """ε_s, in standard errors of the gain: a promotion needs at least this many, and a gain above 0. 0: `min_gain`
-    alone decides."""
-    max_kl: float = 0.5
-    """δ_H, nats per token: the trust region. Normal phases of the default job moved the policy by 0.02 to 0.26, a
-    runaway moves it by twice the budget and more (`python -m experiments.studies.trust_region`)."""
-    kl_penalty: float = 0.001
-    """β_ref, units of Ŝ per nat: how much a candidate has to gain to be allowed one nat more. A doubled share of
-    improving edits is worth about 0.0005, so that of two candidates that gain alike the nearer one is taken."""
-
-    def __post_init__(self) -> None:
-        if not self.max_kl >= 0.0:
-            raise ValueError(f"max_kl is a divergence and cannot be negative, got {self.max_kl}")
-        if not self.standard_errors >= 0.0:
-            raise ValueError(f"standard_errors cannot be negative, got {self.standard_errors}")
-        if not self.kl_penalty >= 0.0:
-            raise ValueError(
-                f"kl_penalty cannot be negative (it would reward divergence), got {self.kl_penalty}"
-            )
+from trainers.evodpo.settings import GateSettings
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,13 @@ from pathlib import Path
 
 import torch
 
-from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.models.settings import LoraSettings
 from atlas_gym.evaluation.safe_start import safe_command, safe_environment, safe_script
 from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob
 from trainers.evodpo.kl import KLEstimate
-from trainers.evodpo.training import StepRecord, Training, TrainingSettings
+from trainers.evodpo.settings import LaunchSettings, TrainingSettings
+from trainers.evodpo.training import StepRecord, Training
 from trainers.store.plain import build, plain
 
 _TAIL = 3000
@@ -34,27 +36,6 @@ _TAIL = 3000
 
 class LaunchError(RuntimeError):
     """The processes of a phase failed; the message ends with what they said last."""
-
-
-@dataclass(frozen=True)
-class LaunchSettings:
-    """In which processes phases are tuned."""
-
-    processes: int = 1
-    """Processes of a phase. 1 tunes in the run's own process; more are started by `accelerate launch` on this
-    machine, one for each GPU, or with gloo on CPUs."""
-    config_file: str = ""
-    """A configuration that `accelerate config` wrote, for anything beyond that (DeepSpeed, say);
-    how many processes there are is then its affair. Empty: none."""
-
-    def __post_init__(self) -> None:
-        if self.processes < 1:
-            raise ValueError("processes must be at least 1")
-
-    @property
-    def separate(self) -> bool:
-        """Whether phases run in processes of their own."""
-        return self.processes > 1 or bool(self.config_file)
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -28,11 +26,12 @@ from agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.seeding import stream, torch_seed
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_here
-from trainers.evodpo.gate import GateDecision, GateSettings, choose_candidate, gate_decision
+from trainers.evodpo.gate import GateDecision, choose_candidate, gate_decision
 from trainers.evodpo.kl import Item
 from trainers.evodpo.phase_result import CandidateResult, PhaseResult
-from trainers.evodpo.references import Initialisation, ReferenceRule, reference_rule
-from trainers.evodpo.training import StepRecord, TrainingSettings
+from trainers.evodpo.references import rule_of
+from trainers.evodpo.settings import GateSettings, PhaseSettings
+from trainers.evodpo.training import StepRecord
 
 _START = "start"
 """Adapter that remembers the policy as it was before the phase."""
@@ -43,43 +42,6 @@ better."""
 
 Review = Callable[[GateDecision, Sequence["CandidateResult"]], GateDecision]
 """The policy inspector: may return the decision refused (`GateDecision.refuse`), never promoted."""
-
-
-@dataclass(frozen=True)
-class PhaseSettings(TrainingSettings):
-    """A phase: DPO's settings, the candidate set, the gate subset, and what becomes of the reference."""
-
-    reference: Literal["fixed", "every_phase", "timed", "averaged", "gated"] = "gated"
-    """Reference rule; see `trainers.evodpo.references`."""
-    reference_period: int = 2
-    """Phases between updates, for the rule `timed`."""
-    reference_mixing: float = 0.6
-    """Share of the policy in the new reference, for the rule `averaged`."""
-    initialisation: Initialisation = "previous"
-    """Where the policy starts: `base` (the untuned model) or `previous` (the policy of the phase before)."""
-    checkpoints: int = 2
-    """Intermediate checkpoints in the candidate set: the last of the `checks` before the end; the final policy
-    always is in it. Gated rule only."""
-    gate_prompts: int = 8
-    """Prompts in the gate subset G_k, drawn at random from the phase's buffer and kept out of its pairs."""
-    rollback: bool = False
-    """After a refusal, return the policy to where the phase began. Gated rule only."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.rule()
-        if self.initialisation not in ("base", "previous"):
-            raise ValueError(f"initialisation is base or previous, not {self.initialisation!r}")
-        if self.checkpoints < 0 or self.gate_prompts < 1:
-            raise ValueError("checkpoints cannot be negative, and gate_prompts must be at least 1")
-
-    def rule(self) -> ReferenceRule:
-        """The reference rule as an object."""
-        if self.reference == "timed":
-            return reference_rule("timed", period=self.reference_period)
-        if self.reference == "averaged":
-            return reference_rule("averaged", mixing=self.reference_mixing)
-        return reference_rule(self.reference)
 
 
 def run_phase(
@@ -114,7 +76,7 @@ def run_phase(
             policy.reset(POLICY, torch_seed(seed, "phase", phase, "adapter") % 2**32)
         subset = list(gate_items or ()) or gate_subset(
             [(pair.prompt, pair.chosen) for pair in pairs],
-            settings.gate_prompts,
+            gate.prompts,
             stream(seed, "phase", phase, "gate"),
         )
         checkpoints = settings.checkpoints if gated else 0
@@ -227,7 +189,7 @@ def _update(
 ) -> float:
     """Let the rule move the reference; returns the weight."""
     promote = decision is not None and decision.promote
-    weight = float(settings.rule().weight(phase, promote))
+    weight = float(rule_of(settings).weight(phase, promote))
     if promote and candidate != POLICY:
         policy.copy(candidate, POLICY)
     policy.mix(POLICY, REFERENCE, weight)

@@ -18,15 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-Initialisation = Literal["base", "previous"]
-"""Where the policy of a phase starts: from the untuned base model, or from the policy of the phase before."""
-
-INITIALISATIONS: tuple[Initialisation, ...] = get_args(Initialisation)
+from trainers.evodpo.settings import PhaseSettings
 
 
 class ReferenceRule(Protocol):
@@ -111,6 +108,15 @@ def reference_rule(name: str, **options: Any) -> ReferenceRule:
     if name not in _RULES:
         raise ValueError(f"no reference rule is called {name!r}; choose one of {', '.join(REFERENCE_RULES)}")
     return _RULES[name](**options)
+
+
+def rule_of(settings: PhaseSettings) -> ReferenceRule:
+    """The rule that a phase's settings name."""
+    if settings.reference == "timed":
+        return Timed(settings.reference_period)
+    if settings.reference == "averaged":
+        return Averaged(settings.reference_mixing)
+    return reference_rule(settings.reference)
 
 
 def mixed_reference(

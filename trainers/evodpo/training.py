@@ -12,7 +12,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from transformers import PrinterCallback, TrainerCallback
@@ -26,6 +26,7 @@ from trainers.evodpo import processes
 from trainers.evodpo.distributed_dpo import DistributedDPOTrainer
 from trainers.evodpo.packed_dpo import PackedDPOTrainer, PreparedDPOTrainer, borrowed, pair_dataset
 from trainers.evodpo.packing import batch_order
+from trainers.evodpo.settings import TrainingSettings
 
 # transformers before 5.20, which vLLM wants, has it by its old name.
 _CHECKPOINTING = next(
@@ -33,53 +34,6 @@ _CHECKPOINTING = next(
     for name in ("activation_checkpointing", "gradient_checkpointing")
     if name in DPOConfig.__dataclass_fields__
 )
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """What DPO is told."""
-
-    beta: float = 0.1
-    """DPO's β: how strongly the policy is tied to the reference, > 0."""
-    learning_rate: float = 2e-4
-    """Of AdamW, after the warm-up constant."""
-    epochs: int = 4
-    """Passes over the pairs, at most; `target_kl` may end the training earlier."""
-    target_kl: float = 0.2
-    """K̂L at which training ends, nats per token: within the gate's budget, and far enough to matter (improving edits
-    rose in phases of 0.16 to 0.32, hardly in those of 0.04). 0: all epochs."""
-    checks: int = 8
-    """How often during the epochs K̂L is measured, evenly spaced."""
-    batch_size: int = 8
-    """Pairs per optimiser step."""
-    warmup_steps: int = 0
-    """Steps over which the learning rate rises to its value. The first step of a warm-up has the rate zero,
-    which is a lot to waste where a phase has 16."""
-    max_grad_norm: float = 1.0
-    """Gradients are clipped to this norm."""
-    loss: str = "sigmoid"
-    """TRL's name of the loss; "sigmoid" is DPO."""
-    divergence: Literal["reverse_kl", "forward_kl"] = "reverse_kl"
-    """What DPO's implicit reward is measured by; EvoTune takes the forward KL."""
-    supervised: float = 0.0
-    """Weight of a supervised term on the chosen completions, beside the loss. It keeps their likelihood up, at the
-    price of a larger step: 0.3 took the embedded model 1.0 nats per token away in one phase."""
-    packed: bool = True
-    """One sequence per prompt; False is TRL's own collation: the same numbers, ten times the time."""
-    max_tokens: int = 1024
-    """Pairs with a longer sequence (prompt and completion) are left out, and counted."""
-    activation_checkpointing: bool = False
-    """Recompute activations in the backward pass: less memory, a third more time. For larger models."""
-    bf16: bool = False
-    """Multiply in bfloat16 while training (autocast), adapters and optimiser stay float32: faster on GPUs, and the
-    adapters' products are rounded."""
-
-    def __post_init__(self) -> None:
-        for name in ("beta", "learning_rate", "epochs", "batch_size", "max_grad_norm", "max_tokens"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        if not self.target_kl >= 0.0 or not self.supervised >= 0.0 or self.checks < 1:
-            raise ValueError("target_kl and supervised cannot be negative, and checks must be at least 1")
 
 
 @dataclass(frozen=True)

@@ -13,20 +13,13 @@ from typing import Any
 import numpy as np
 
 from agents.models.policy import REFERENCE
-from agents.supporters import (
-    GateOutcome,
-    Inspection,
-    MetricChange,
-    SupporterCall,
-    Supporters,
-    Telemetry,
-    TuningControls,
-)
+from agents.supporters import GateOutcome, Inspection, MetricChange, SupporterCall, Telemetry, TuningControls
+from agents.supporters.build import Supporters
 from trainers.data.measures import DISTINCT_SHARE, VALID_SHARE
 from trainers.data.pairs import PairSettings, PreferencePair
 from trainers.evodpo.gate import GateDecision
-from trainers.evodpo.phase import PhaseSettings
 from trainers.evodpo.phase_result import CandidateResult
+from trainers.evodpo.settings import PhaseSettings
 from trainers.loop.config import RunConfig
 from trainers.store.store import RunStore
 
@@ -143,7 +136,7 @@ class PhaseAdvisers:
         return Inspection(
             key=("phase", number), rule_accepts=decision.promote, gain=decision.gain, kl=decision.kl,
             min_gain=decision.min_gain, max_kl=decision.max_kl, gain_error=chosen.gain_error,
-            samples=self._config.gate_samples * self._config.phase.gate_prompts,
+            samples=self._config.gate.samples * self._config.gate.prompts,
             metrics=_changes(measured.get(REFERENCE, {}), measured.get(chosen.name, {})),
             recent=tuple(bool(row["promoted"]) for row in rows),
         )  # fmt: skip

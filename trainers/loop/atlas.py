@@ -20,7 +20,8 @@ from agents.models.loading import resolve_model
 from agents.models.policy import POLICY, Policy
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
-from agents.supporters import SupporterCall, build_supporters
+from agents.supporters import SupporterCall
+from agents.supporters.build import build_supporters
 from atlas_gym import make_task
 from trainers.data.evaluations import ProgramCache
 from trainers.loop.advisers import PhaseAdvisers

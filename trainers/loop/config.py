@@ -10,17 +10,13 @@ import yaml
 
 from agents.engines.engine import Sampling
 from agents.engines.settings import BackendSettings, IslandModel
-from agents.models.policy import LoraSettings
-from agents.research_agent import AgentSettings
-from agents.supporters import SupporterSettings
-from trainers.data.gate_buffer import GateScore
-from trainers.data.pairs import PairSettings
-from trainers.evodpo.gate import GateSettings
-from trainers.evodpo.launch import LaunchSettings
-from trainers.evodpo.phase import PhaseSettings
-from trainers.loop.exploration import ExplorationSettings
+from agents.models.settings import LoraSettings
+from agents.settings import AgentSettings
+from agents.supporters.settings import SupporterSettings
+from trainers.data.pairs import GateScore, PairSettings
+from trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
 from trainers.loop.methods import METHODS
-from trainers.loop.probe import ProbeSettings
+from trainers.loop.settings import ExplorationSettings, ProbeSettings
 from trainers.store.plain import SettingsError, build, merge, plain, read_mapping
 
 Mode = Literal["auto", "online", "offline", "off"]
@@ -43,7 +39,8 @@ class RunConfig:
     start: str = "named"
     """Starting program: `named` (constants on lines of their own), `inlined` or `scratch`."""
     method: str = "atlas"
-    """One of `METHODS`."""
+    """What learns, and how: `atlas`, `evodpo`, `evotune`, `search`, `best-of-n`, or ATLAS without one component, such
+    as `atlas-no-gate` (all in `trainers.loop.methods`)."""
     tuning: bool = True
     """Whether there are fine-tuning phases at all."""
     seed: int = 0
@@ -83,9 +80,7 @@ class RunConfig:
     phase: PhaseSettings = PhaseSettings()
     """A fine-tuning phase."""
     gate: GateSettings = GateSettings()
-    """Eqs. 4 and 5."""
-    gate_samples: int = 8
-    """Fresh completions per gate prompt that Ŝ is the mean of."""
+    """Eqs. 4 and 5, and what Ŝ and K̂L are measured on."""
     gate_score: GateScore = "gain"
     """What Ŝ counts: the mean `gain` over the parent, the best gain of the samples (`best_of_n`), or the programs'
     `quality`, which mostly counts validity."""
@@ -183,9 +178,13 @@ def _read(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
     return merge(_read(path.parent / str(base), (*above, path.resolve())), values)
 
 
+def as_yaml(config: RunConfig) -> str:
+    """The whole configuration, defaults included."""
+    return yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True)
+
+
 def save_config(config: RunConfig, path: Path) -> None:
     """Write the whole configuration, defaults included, so that a later default cannot change a run."""
-    text = yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True)
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(text, encoding="utf-8")
+    temporary.write_text(as_yaml(config), encoding="utf-8")
     temporary.replace(path)

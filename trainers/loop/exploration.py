@@ -31,8 +31,8 @@ from atlas_gym.program_text import program_key
 from trainers.data.evaluations import ProgramCache
 from trainers.data.measures import is_new
 from trainers.data.rollouts import Pending, outcome, write
-from trainers.loop.layout import ExplorationSettings
-from trainers.store.store import RunStore
+from trainers.loop.settings import ExplorationSettings
+from trainers.store.protocol import Store
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Explorer:
         agent: ResearchAgent,
         generator: Callable[[], Generator],
         cache: ProgramCache,
-        store: RunStore,
+        store: Store,
         supporter: ExplorationSupporter | None = None,
     ):
         self.settings = settings

@@ -34,8 +34,9 @@ from trainers.evodpo.candidate_set import Tune, tune_here
 from trainers.evodpo.gate import GateDecision, gate_warnings
 from trainers.evodpo.kl import Item
 from trainers.evodpo.launch import launched
-from trainers.evodpo.phase import PhaseResult, PhaseSettings, run_phase
+from trainers.evodpo.phase import PhaseResult, run_phase
 from trainers.evodpo.phase_result import late_mean, sinking_warnings
+from trainers.evodpo.settings import PhaseSettings
 from trainers.loop.advisers import PhaseAdvisers, PhaseControls
 from trainers.loop.config import RunConfig
 from trainers.loop.probe import drawn_proposals, probe_proposals, take_probe
@@ -192,7 +193,7 @@ class Tuning:
             self.store, last, config.pairs.pool, stream(seed, "pair pool", number), config.messages
         )
         pool = writable(pool, self.policy.tokenizer, config.sampling)
-        return set_apart(pool, config.phase.gate_prompts, stream(seed, "gate prompts", number))
+        return set_apart(pool, config.gate.prompts, stream(seed, "gate prompts", number))
 
     def _prepare(
         self, number: int, first: int, last: int, completions: Sequence[ScoredCompletion]
@@ -226,7 +227,7 @@ class Tuning:
             proposals = [self._asked(self.store.candidate(answered[prompt])) for prompt in prompts]
             seeds = [torch_seed(self.config.seed, "gate", number, i) for i in range(len(prompts))]
             with self.backend.serving(adapter) as generator:
-                groups = fresh_samples(generator, self.cache, proposals, self.config.gate_samples, seeds)
+                groups = fresh_samples(generator, self.cache, proposals, self.config.gate.samples, seeds)
             records = [record for group in groups for record in group]
             self._measured[adapter] = measurements(records, self.agent.spec.errors)
             return [worth(group, self.config.gate_score, self.config.gain_clip) for group in groups]

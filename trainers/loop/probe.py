@@ -9,7 +9,6 @@ nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Any
 
 from agents.engines.engine import Generator
@@ -20,29 +19,16 @@ from atlas_gym.seeding import torch_seed
 from trainers.data.evaluations import ProgramCache
 from trainers.data.measures import measure
 from trainers.data.rollouts import again, fresh_samples
+from trainers.loop.settings import ProbeSettings
 from trainers.store.plain import plain
 
 _DRAWS = 10
 """Draws per wanted prompt before the islands are taken to have no more."""
 
 
-@dataclass(frozen=True)
-class ProbeSettings:
-    """How much is sampled before and after each phase."""
-
-    samples: int = 10
-    """Samples per prompt. 0: no probe."""
-    prompts: int = 0
-    """Prompts drawn from the islands; 0: one for each hole of the starting program."""
-
-    def __post_init__(self) -> None:
-        if self.samples < 0 or self.prompts < 0:
-            raise ValueError("probe.samples and probe.prompts cannot be negative")
-
-
 def probe_proposals(style: Style, start: CandidateRecord) -> list[Proposal]:
     """One proposal for each hole of the starting program."""
-    return [again(style.propose(start, hole, Showing()), -1, start) for hole in style.holes(start.program)]
+    return [again(style.propose(start, hole, Showing()), -1, start) for hole in style.sites(start.program)]
 
 
 def drawn_proposals(agent: ResearchAgent, n: int, phase: int, tuned_on: Set[str]) -> list[Proposal]:

@@ -14,10 +14,11 @@ from agents.models.adapters import AdapterError
 from agents.models.policy import REFERENCE, Policy
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo.candidate_set import Tune
-from trainers.evodpo.gate import GateDecision, GateSettings
+from trainers.evodpo.gate import GateDecision
 from trainers.evodpo.kl import Item
-from trainers.evodpo.phase import PhaseSettings, run_phase
+from trainers.evodpo.phase import run_phase
 from trainers.evodpo.phase_result import CandidateResult
+from trainers.evodpo.settings import GateSettings, PhaseSettings
 
 
 def redo_phase(

@@ -1,8 +1,7 @@
 """Nested frozen dataclasses from and to plain mappings (YAML), strictly.
 
 An option that does nothing is worse than an error: an unknown key is refused with the nearest known one, and a
-value of the wrong kind is refused with the kind that was expected. `key.subkey=value` overrides are parsed as
-YAML, so that `phase.beta=0.2` on a command line means the number.
+value of the wrong kind is refused with the kind that was expected.
 """
 
 import dataclasses
@@ -47,7 +46,10 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
     known = {field.name for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
     for key in values:
         if key not in known:
-            raise SettingsError(f"unknown setting {where}{key}{_nearest(str(key), known)}")
+            raise SettingsError(f"unknown setting {where}{key}{nearest(str(key), known)}")
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        if field.default is field.default_factory is dataclasses.MISSING and field.name not in values:
+            raise SettingsError(f"{where}{field.name} is needed")
     made = {key: _convert(hints[key], value, f"{where}{key}") for key, value in values.items()}
     try:
         return cls(**made)
@@ -103,27 +105,6 @@ def differences(mine: Any, other: Any, most: int = 4) -> str:
     return ", ".join(said) + (f" and {len(changed) - most} more" if len(changed) > most else "")
 
 
-def parse_overrides(overrides: Iterable[str]) -> dict[str, Any]:
-    """`["a.b=1", "c=x"]` as a nested mapping.
-
-    Raises:
-        SettingsError: an override without `=`, or whose value is not YAML.
-    """
-    merged: dict[str, Any] = {}
-    for override in overrides:
-        key, separator, text = override.partition("=")
-        if not separator or not key:
-            raise SettingsError(f"an override reads key=value, not {override!r}")
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise SettingsError(f"{key}: {text!r} is not a YAML value ({error})") from error
-        for part in reversed(key.split(".")):
-            value = {part: value}
-        merged = merge(merged, value)
-    return merged
-
-
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """`over` laid on `base`, mappings merged key by key."""
     result = dict(base)
@@ -140,9 +121,12 @@ def flatten(values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
     return flat
 
 
-def _nearest(key: str, known: Iterable[str]) -> str:
+def nearest(key: str, known: Iterable[str], otherwise: str = "") -> str:
+    """The end of a complaint about `key`: the known one that is nearest; `otherwise`, or all, if none is near."""
     close = difflib.get_close_matches(key, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else f"; known: {', '.join(sorted(known))}"
+    return (
+        f"; did you mean {close[0]}?" if close else f"; {otherwise or 'known: ' + ', '.join(sorted(known))}"
+    )
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:

@@ -1,11 +1,13 @@
 """What a program knows of the past: the paper's sequence of (x, arm, reward), and the same as arrays.
 
-Looping over tuples in Python costs seven times what array operations do, so a program is offered both.
-Nothing is copied per step: the arrays are views of one buffer that the driver fills. They are read-only, so
-that a program which writes into them is told so in that line instead of failing mysteriously later.
+Looping over tuples in Python costs seven times what array operations do, so a program is offered both. The arrays
+are views of one buffer that the driver fills. They are read-only, so that a program which writes into them is told
+so in that line instead of failing mysteriously later. Tuples are made once per round, when a program first asks for
+one: whoever treats the history as a list finds it as quick as a list, and whoever keeps to the arrays pays nothing.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TypeAlias, overload
 
 import numpy as np
@@ -17,32 +19,37 @@ class History(Sequence):
     """The rounds played so far, oldest first; `history[-1]` is the last, `history[-50:]` the last fifty.
 
     Args:
-        contexts: Context vectors of the chosen arms, (capacity, d).
-        arms: Indices of the chosen arms, (capacity,).
-        rewards: Rewards received, (capacity,).
-        length: How many rows count.
+        columns: Context vectors of the chosen arms, (capacity, d), the arms' indices and the rewards, (capacity,).
+        cuts: What of the rows counts, one slice of another.
+        length: How many rows these are.
+        entries: Those of the first rows that there are already.
     """
 
-    __slots__ = ("_arms", "_contexts", "_length", "_rewards")
+    __slots__ = ("_columns", "_cuts", "_entries", "_length")
 
-    def __init__(self, contexts: np.ndarray, arms: np.ndarray, rewards: np.ndarray, length: int):
-        self._contexts, self._arms, self._rewards = contexts, arms, rewards
-        self._length = length
+    def __init__(
+        self,
+        columns: tuple[np.ndarray, np.ndarray, np.ndarray],
+        cuts: tuple[slice, ...],
+        length: int,
+        entries: list[Entry],
+    ):
+        self._columns, self._cuts, self._length, self._entries = columns, cuts, length, entries
 
     @property
     def contexts(self) -> np.ndarray:
         """Context vectors of the chosen arms, (n, d), read-only."""
-        return self._contexts[: self._length]
+        return self._cut(0)
 
     @property
     def arms(self) -> np.ndarray:
         """Indices of the chosen arms, (n,), read-only."""
-        return self._arms[: self._length]
+        return self._cut(1)
 
     @property
     def rewards(self) -> np.ndarray:
         """Rewards received, (n,), read-only."""
-        return self._rewards[: self._length]
+        return self._cut(2)
 
     def __len__(self) -> int:
         return self._length
@@ -54,19 +61,38 @@ class History(Sequence):
     def __getitem__(self, index: slice) -> "History": ...
 
     def __getitem__(self, index):
+        entries = self._made()
         if isinstance(index, slice):
-            contexts = self.contexts[index]
-            return History(contexts, self.arms[index], self.rewards[index], len(contexts))
+            part = entries[index]
+            return History(self._columns, (*self._cuts, index), len(part), part)
         try:
-            return self.contexts[index], int(self.arms[index]), float(self.rewards[index])
+            return entries[index]
         except IndexError:
             raise IndexError(f"history has {self._length} rounds; there is no history[{index}]") from None
 
     def __iter__(self) -> Iterator[Entry]:
-        return zip(self.contexts, self.arms.tolist(), self.rewards.tolist(), strict=True)
+        return islice(self._made(), self._length)  # ends there, even if it is kept until there are more
+
+    def __reversed__(self) -> Iterator[Entry]:
+        return reversed(self._made())
 
     def __repr__(self) -> str:
         return f"<history of {self._length} rounds (x, arm, reward)>"
+
+    def _cut(self, column: int) -> np.ndarray:
+        rows = self._columns[column]
+        for cut in self._cuts:
+            rows = rows[cut]
+        return rows
+
+    def _made(self) -> list[Entry]:
+        """All entries. Only of a history that grows some can be missing; a round's is made once."""
+        entries = self._entries
+        if len(entries) < self._length:
+            contexts, arms, rewards = self._columns
+            for row in range(len(entries), self._length):
+                entries.append((contexts[row], arms.item(row), rewards.item(row)))
+        return entries
 
 
 class HistoryBook:
@@ -88,17 +114,20 @@ class HistoryBook:
         columns = zip(
             _read_only(self._contexts), _read_only(self._arms), _read_only(self._rewards), strict=True
         )
-        self.histories = [History(*column, length=0) for column in columns]
+        self.histories = [History(own, (slice(0),), 0, []) for own in columns]
 
     def record(self, contexts: np.ndarray, arms: list[int], rewards: np.ndarray) -> None:
         """Append one round to every history: contexts (R, K, d), arms R integers, rewards (R,)."""
-        t = self._length
-        self._contexts[:, t] = contexts[self._rows, arms]
-        self._arms[:, t] = arms
+        t, (_, count, dimension) = self._length, contexts.shape
+        chosen = np.array(arms)
+        # `contexts[rows, chosen]`, at a quarter of its cost.
+        self._contexts[:, t] = contexts.reshape(-1, dimension).take(self._rows * count + chosen, axis=0)
+        self._arms[:, t] = chosen
         self._rewards[:, t] = rewards
         self._length = t + 1
+        cuts = (slice(t + 1),)
         for history in self.histories:
-            history._length = t + 1
+            history._length, history._cuts = t + 1, cuts
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 Contexts and rewards do not depend on what is played, so a task's randomness is drawn once per process and
 shared by all programs: common random numbers, which separate programs with a tenth of the seeds. Streams are
-labelled by split, seed, replica and purpose under the secret of `evaluation.hidden_streams`; labels of two splits
+labelled by split, seed, replica and purpose under the secret of `atlas_gym.hidden_streams`; labels of two splits
 differ, so the splits cannot overlap, and the constants (σ, V, …) are no label, so that presets are compared
 on the same draws too.
 """
@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from atlas_gym.evaluation.hidden_streams import hidden_stream
+from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.bandit.params import BanditParams
 from atlas_gym.tasks.bandit.process import theta_paths
 

@@ -6,7 +6,7 @@ one says how noisy the rewards are and how fast θ moves, without naming either.
 
 import numpy as np
 
-from atlas_gym.evaluation.hidden_streams import hidden_stream
+from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.bandit.instances import draw_instances
 from atlas_gym.tasks.bandit.params import BanditParams
 

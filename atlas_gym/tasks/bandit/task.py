@@ -206,8 +206,9 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
         channel.send(HEADER.pack(p.replicas, p.arms, p.dimension, p.horizon, self.program_seed))
         if channel.receive(len(LOADED)) != LOADED:
             raise CandidateError("the program answered before it was asked")
-        replicas = np.arange(p.replicas)
+        first_arms = np.arange(p.replicas) * p.arms
         contexts = instances.contexts.reshape(p.horizon, -1)
+        rewards = instances.rewards.reshape(p.horizon, -1)
         choices = np.empty((p.horizon, p.replicas), dtype=np.uint8)
         message = np.zeros(p.replicas + contexts.shape[1])
         for t in range(p.horizon):
@@ -216,7 +217,7 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
             if max(answer) >= p.arms:
                 raise CandidateError(f"the program chose arm {max(answer)} of {p.arms}")
             choices[t] = chosen = np.frombuffer(answer, dtype=np.uint8)
-            message[: p.replicas] = instances.rewards[t, replicas, chosen]
+            message[: p.replicas] = rewards[t].take(first_arms + chosen)
         return choices
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
 from atlas_gym.evaluation.channel import Channel
-from atlas_gym.evaluation.hidden_streams import hidden_stream
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
+from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.burgers import experts, templates
 from atlas_gym.tasks.burgers.backend import make_step, stacks
 from atlas_gym.tasks.burgers.conversation import Conversation, Losses

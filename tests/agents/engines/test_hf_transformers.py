@@ -83,7 +83,7 @@ def one_by_one(backend, request, sample):
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_lanes_say_what_a_plain_loop_says(attention):
+def test_samples_say_what_a_plain_loop_says(attention):
     backend = generator()
     backend.model.set_attn_implementation(attention)
     found = texts(backend.generate(REQUESTS))
@@ -95,7 +95,7 @@ def test_lanes_say_what_a_plain_loop_says(attention):
 
 def test_a_completion_does_not_depend_on_its_batch():
     together = texts(generator().generate(REQUESTS))
-    assert texts(generator(max_lanes=1).generate(REQUESTS)) == together
+    assert texts(generator(max_samples=1).generate(REQUESTS)) == together
     assert texts(generator(padding=3).generate(REQUESTS[:1]))[0] != []
     backend = generator()
     for request, expected in zip(REQUESTS, together, strict=True):
@@ -108,15 +108,15 @@ def test_a_completion_does_not_depend_on_its_batch():
     sites=st.lists(
         st.tuples(st.integers(1, 13), st.text("abc", max_size=2), st.integers(1, 3)), min_size=1, max_size=6
     ),
-    max_lanes=st.integers(1, 16),
+    max_samples=st.integers(1, 16),
 )
-def test_sites_of_one_program_are_sampled_as_if_each_had_been_asked_alone(trunk, sites, max_lanes):
+def test_sites_of_one_program_are_sampled_as_if_each_had_been_asked_alone(trunk, sites, max_samples):
     """Prompts that are beginnings of one text, some with a remark of their own, each avoiding what comes next there."""
     requests = [
         Proposal(trunk[:end] + remark, n, avoid=trunk[end : end + 3].partition("\n")[0], seed=index)
         for index, (end, remark, n) in enumerate(sites)
     ]
-    together = texts(generator(max_lanes=max_lanes).generate(requests))
+    together = texts(generator(max_samples=max_samples).generate(requests))
     assert together == [texts(generator().generate([request]))[0] for request in requests]
 
 

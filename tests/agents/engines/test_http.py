@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from agents.engines.http import in_threads
+from agents.engines.threads import in_threads
 
 
 def test_work_never_exceeds_its_hands_and_every_result_arrives_once():

@@ -14,7 +14,8 @@ from agents.engines import vllm_start
 from agents.engines.engine import BackendError, Sampling
 from agents.engines.serving import open_backend
 from agents.engines.settings import BackendSettings, VLLMSettings
-from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.models.settings import LoraSettings
 from agents.population.candidate import Proposal
 from tests.tiny_model import byte_tokenizer
 

@@ -12,7 +12,8 @@ import torch
 
 from agents.engines.serving import open_backend
 from agents.engines.settings import BackendSettings, OpenAISettings
-from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.models.settings import LoraSettings
 from tests.agents.engines.test_vllm import PYTHON, REQUESTS, SAMPLING, firsts, model, tune
 
 __all__ = ["model"]  # a fixture

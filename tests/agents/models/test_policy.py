@@ -6,7 +6,8 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from agents.models.adapters import WEIGHTS, AdapterError
-from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.models.settings import LoraSettings
 from tests.tiny_model import byte_tokenizer, save_tiny_model
 
 IDS = torch.tensor([[5, 9, 100, 33, 7]])

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from agents.engines.hf_transformers import TransformersGenerator
-from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.models.settings import LoraSettings
 from agents.population.candidate import Proposal
 from tests.tiny_model import save_tiny_model
 

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.population.choice_statistics import Yields
+from agents.population.choice_statistics import ChoiceStatistics
 from atlas_gym.seeding import stream
 
 
 def test_weights_are_the_shrunken_rate_of_improvement():
-    tally = Yields(decay=1.0)
+    tally = ChoiceStatistics(decay=1.0)
     assert tally.weight("a") == pytest.approx(0.5 / 4)
     for improved in (True, False, True):
         tally.add("a", improved)
@@ -18,7 +18,7 @@ def test_weights_are_the_shrunken_rate_of_improvement():
 
 
 def test_old_trials_count_less():
-    tally = Yields(decay=0.5)
+    tally = ChoiceStatistics(decay=0.5)
     tally.add("a", True)
     tally.add("a", False)
     assert tally.table()["a"] == (1.5, 0.5)
@@ -26,7 +26,7 @@ def test_old_trials_count_less():
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=30), st.floats(0.05, 1))
 def test_draws_follow_weight_prior_and_the_uniform_share(trials, uniform):
-    tally = Yields(decay=1.0, uniform=uniform)
+    tally = ChoiceStatistics(decay=1.0, uniform=uniform)
     for choice, improved in trials:
         tally.add(choice, improved)
     weights = [tally.weight(choice) * prior for choice, prior in zip("abc", (1, 2, 0), strict=True)]
@@ -37,7 +37,7 @@ def test_draws_follow_weight_prior_and_the_uniform_share(trials, uniform):
 
 
 def test_what_pays_is_chosen_more_often_but_nothing_is_dropped():
-    tally = Yields()
+    tally = ChoiceStatistics()
     for _ in range(60):
         tally.add("good", True)
         tally.add("bad", False)

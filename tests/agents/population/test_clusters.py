@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.population import clusters
-from agents.population.clusters import Clusters, ClusterSettings, covering_top, distance, signature
+from agents.population.clusters import Clusters, covering_top, distance, signature
+from agents.population.settings import ClusterSettings
 from tests.agents.proposals.programs import ORDINARY, programs
 
 SETTINGS = ClusterSettings()

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.population.clusters import Clusters, ClusterSettings, covering_top, signature
-from agents.population.island import Island, IslandSettings
+from agents.population.clusters import Clusters, covering_top, signature
+from agents.population.island import Island
+from agents.population.settings import ClusterSettings, IslandSettings
 from atlas_gym.seeding import stream
 from tests.agents.proposals.programs import ORDINARY
 from tests.agents.records import record, windowed

@@ -28,7 +28,7 @@ STYLES = [*EDITING, Rewrite(SPEC)]
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.name)
 @given(st.one_of(any_program, damaged(), st.sampled_from(BROKEN), st.text()))
 def test_no_text_is_too_odd(style, program):
-    for hole in style.holes(program):
+    for hole in style.sites(program):
         proposal = style.propose(candidate(program), hole, Showing())
         assert proposal.assemble("1").endswith("\n")
         assert not proposal.prompt.endswith("\n")
@@ -37,7 +37,7 @@ def test_no_text_is_too_odd(style, program):
 @pytest.mark.parametrize("style", EDITING, ids=lambda style: style.name)
 @given(any_program)
 def test_the_parents_own_text_reproduces_the_parent(style, program):
-    for hole in style.holes(program):
+    for hole in style.sites(program):
         proposal = style.propose(candidate(program), hole, Showing())
         again = proposal.assemble(proposal.avoid)
         assert program_key(again) == program_key(program)
@@ -50,7 +50,7 @@ def test_the_parents_own_text_reproduces_the_parent(style, program):
 
 @given(any_program)
 def test_line_holes_begin_right_after_the_sign_of_a_statement(program):
-    source = Source.parse(program, "policy")
+    source = Source.by_lines(program, "policy")
     assume(source is not None)
     text_lines = {
         line
@@ -58,7 +58,7 @@ def test_line_holes_begin_right_after_the_sign_of_a_statement(program):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.end_lineno > node.lineno
         for line in range(node.lineno - 1, node.end_lineno)
     }
-    for hole in EditLine("policy").holes(program):
+    for hole in EditLine("policy").sites(program):
         before = source.lines[hole.line][: hole.column]
         assert before.endswith(("=", "return", "in"))
         assert source.first < hole.line <= source.last
@@ -72,7 +72,7 @@ def test_line_holes_begin_right_after_the_sign_of_a_statement(program):
 @given(any_program)
 def test_number_holes_are_numbers(program):
     style = Numeric("policy")
-    for hole in style.holes(program):
+    for hole in style.sites(program):
         proposal = style.propose(candidate(program), hole, Showing())
         old = ast.literal_eval(proposal.avoid)
         for text in style.write(proposal, 5, stream(1, hole.label)):
@@ -84,7 +84,7 @@ def test_number_holes_are_numbers(program):
 
 
 def test_holes_of_an_ordinary_program():
-    labels = [hole.label for hole in EditLine("policy").holes(ORDINARY)]
+    labels = [hole.label for hole in EditLine("policy").sites(ORDINARY)]
     assert labels == [
         "window =",
         "lam =",
@@ -94,26 +94,26 @@ def test_holes_of_an_ordinary_program():
         "scores =",
         "return",
     ]
-    assert [hole.label for hole in Numeric("policy").holes(ORDINARY)] == ["window =", "lam =", "total ="]
-    labels = [hole.label for hole in Complete("policy").holes(ORDINARY)]
+    assert [hole.label for hole in Numeric("policy").sites(ORDINARY)] == ["window =", "lam =", "total ="]
+    labels = [hole.label for hole in Complete("policy").sites(ORDINARY)]
     assert labels[:4] == ["after K, d =", "after window =", "after lam =", "after total ="]
     assert labels[4:] == ["after for x, arm, reward in history[-window:]:"]
 
 
 def test_numbers_inside_expressions_are_holes_but_indices_are_not():
     program = "def policy(c, h, t):\n    x = h[-50:] + c[1]\n    return x[0, 2:3] + 2.5 * f(axis=1)\n"
-    holes = Numeric("policy").holes(program)
+    holes = Numeric("policy").sites(program)
     assert [hole.label for hole in holes] == ["x = h[-", "return x[0, 2:3] +"]
 
 
 def test_every_odd_program_that_defines_the_function_is_understood():
-    understood = [program for program in ODD if EditLine("policy").holes(program)]
+    understood = [program for program in ODD if EditLine("policy").sites(program)]
     assert len(understood) >= 10
 
 
 def test_a_line_prompt_shows_the_versions_and_ends_at_the_hole():
     style = EditLine("policy")
-    hole = style.holes(ORDINARY)[1]
+    hole = style.sites(ORDINARY)[1]
     worse = candidate(ORDINARY.replace("50", "99"), id_=3, score=-0.9)
     showing = Showing(
         worse=worse, notes=["noise\n0.2"], variants=[(-0.25, "    lam = 3.0"), (-0.125, "lam = 2")]
@@ -135,7 +135,7 @@ def test_a_line_prompt_shows_the_versions_and_ends_at_the_hole():
 def test_completing_keeps_the_beginning_and_what_follows_the_function():
     program = ORDINARY + "\n\nLATER = 1\n"
     style = Complete("policy")
-    hole = next(hole for hole in style.holes(program) if hole.label == "after lam =")
+    hole = next(hole for hole in style.sites(program) if hole.label == "after lam =")
     proposal = style.propose(candidate(program), hole, Showing())
     assert proposal.prompt.endswith("    window = 50\n    lam = 1.0")
     made = proposal.assemble("\n    return 0\n```\nThat is it.")
@@ -145,11 +145,11 @@ def test_completing_keeps_the_beginning_and_what_follows_the_function():
 def test_rewriting_asks_instruct_models_in_a_chat_and_base_models_by_versions():
     parent = candidate(ORDINARY)
     base = Rewrite(SPEC)
-    proposal = base.propose(parent, base.holes(ORDINARY)[0], Showing())
+    proposal = base.propose(parent, base.sites(ORDINARY)[0], Showing())
     assert proposal.prompt.endswith("\n\n\ndef policy_v2(context, history, t):")
     chat = Rewrite(SPEC, lambda message: f"<user>{message}<answer>")
     proposal = chat.propose(
-        parent, base.holes(ORDINARY)[0], Showing(worse=candidate("x", score=-0.9), notes=["n"])
+        parent, base.sites(ORDINARY)[0], Showing(worse=candidate("x", score=-0.9), notes=["n"])
     )
     assert proposal.prompt.endswith(
         "<answer>```python\nimport numpy as np\n\n\ndef policy(context, history, t):"
@@ -163,6 +163,6 @@ def test_rewriting_asks_instruct_models_in_a_chat_and_base_models_by_versions():
 
 @pytest.mark.parametrize("style", EDITING, ids=lambda style: style.name)
 def test_a_parent_without_the_function_is_refused(style):
-    hole = style.holes(ORDINARY)[0]
+    hole = style.sites(ORDINARY)[0]
     with pytest.raises(ValueError, match="does not define policy"):
         style.propose(candidate("x = 1\n"), hole, Showing())

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agents.engines.endpoint import Endpoint
+from agents.engines.settings import Endpoint
 from agents.supporters import SupporterCall
 from agents.supporters.budget import Budget, CallLimits
 from tests.agents.supporters import server as s

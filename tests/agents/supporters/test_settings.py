@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agents.supporters import RoleSettings, Supporters, SupporterSettings, build_supporters
+from agents.supporters.build import Supporters, build_supporters
 from agents.supporters.exploration_llm import LLMExplorationSupporter
 from agents.supporters.exploration_rules import RuleExplorationSupporter
 from agents.supporters.inspector_llm import LLMPolicyInspector
+from agents.supporters.settings import RoleSettings, SupporterSettings
 from agents.supporters.strategist_llm import LLMFineTuningStrategist
 from trainers.store.plain import SettingsError, build
 

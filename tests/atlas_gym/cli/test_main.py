@@ -1,7 +1,7 @@
 import pytest
 
+from atlas_gym.cli import doctor
 from atlas_gym.cli.main import main
-from atlas_gym.evaluation import doctor
 from atlas_gym.tasks.bandit.experts import experts
 from atlas_gym.tasks.bandit.params import PRESETS
 

@@ -20,7 +20,6 @@ from atlas_gym.evaluation import (
     evaluator,
     handles,
 )
-from atlas_gym.evaluation.exit_status import failure_from_exit
 from atlas_gym.evaluation.handles import Exit, ForkServerHandle
 from atlas_gym.evaluation.safe_start import (
     safe_children,
@@ -28,6 +27,7 @@ from atlas_gym.evaluation.safe_start import (
     safe_environment,
     standard_library_first,
 )
+from atlas_gym.evaluation.worker_end import failure_from_exit
 from atlas_gym.sandbox.wire import NOT_KILLED
 from tests.atlas_gym.evaluation.processes import descendants
 from tests.atlas_gym.evaluation.toy import HONEST, ToyTask, play_bare

@@ -101,7 +101,7 @@ def kill_workers(pool):
 def processes(pool):
     """Process ids of the evaluators."""
     _, _, args, _ = pool._close.peek()
-    return [keeper._remote.pid for keeper in args[1] if keeper._remote is not None]
+    return [supervisor._remote.pid for supervisor in args[1] if supervisor._remote is not None]
 
 
 def everything_of(pool):

@@ -8,7 +8,7 @@ import pytest
 
 from atlas_gym.evaluation import Evaluation, EvaluatorError, InfrastructureError, Status, scheduler
 from atlas_gym.evaluation.protocols import ATTEMPTS, Lost, Silent
-from atlas_gym.evaluation.scheduler import Keeper, longest_s
+from atlas_gym.evaluation.scheduler import Supervisor, longest_s
 from atlas_gym.evaluation.work_queue import Work, WorkQueue
 from tests.atlas_gym.evaluation.toy import ToyTask
 
@@ -70,21 +70,23 @@ def no_pauses(monkeypatch):
 
 @pytest.fixture
 def start():
-    """Starts keepers on a cluster; ends them afterwards."""
+    """Starts supervisors on a cluster; ends them afterwards."""
     running = []
 
     def start(cluster, count=1):
         work_queue = WorkQueue(count)
-        running.append((work_queue, [Keeper(i, work_queue, cluster.launch, 7.0, 9.0) for i in range(count)]))
+        running.append(
+            (work_queue, [Supervisor(i, work_queue, cluster.launch, 7.0, 9.0) for i in range(count)])
+        )
         return work_queue
 
     yield start
     for work_queue, started in running:
         work_queue.close()
-        for keeper in started:
-            keeper.stop()
-        for keeper in started:
-            keeper.join()
+        for supervisor in started:
+            supervisor.stop()
+        for supervisor in started:
+            supervisor.join()
 
 
 def submit(work_queue, *programs):
@@ -115,7 +117,7 @@ def test_silence_counts_as_loss_after_limit_and_patience(start):
     assert result.retries == 1
 
 
-def test_another_keeper_takes_over_before_the_replacement_is_up(start):
+def test_another_supervisor_takes_over_before_the_replacement_is_up(start):
     lost, replaced = threading.Event(), threading.Event()
 
     def lose(remote):
@@ -162,11 +164,11 @@ def test_an_error_of_the_evaluator_reaches_the_caller_and_costs_no_evaluator(sta
     assert len(cluster.remotes) == 1
 
 
-def test_work_fails_with_the_reason_when_no_keeper_can_start():
+def test_work_fails_with_the_reason_when_no_supervisor_can_start():
     work_queue = WorkQueue(2)
     (future,) = submit(work_queue, "a")
     work_queue.down(0, Lost("no node"))
-    assert not future.done()  # the other keeper may still come up
+    assert not future.done()  # the other supervisor may still come up
     work_queue.down(1, Lost("no node either"))
     with pytest.raises(InfrastructureError, match="no node either"):
         future.result(timeout=0)
@@ -180,16 +182,16 @@ def test_a_cluster_that_can_never_serve_is_no_failure_of_a_moment():
         future.result(timeout=0)
 
 
-def test_a_keeper_tries_again_until_there_is_an_evaluator():
+def test_a_supervisor_tries_again_until_there_is_an_evaluator():
     cluster = FakeCluster(ready=[Lost("no node"), Lost("no node")])
-    work_queue = WorkQueue(2)  # as if a second keeper were still hopeful
-    keeper = Keeper(0, work_queue, cluster.launch, 7.0, 9.0)
+    work_queue = WorkQueue(2)  # as if a second supervisor were still hopeful
+    supervisor = Supervisor(0, work_queue, cluster.launch, 7.0, 9.0)
     (future,) = submit(work_queue, "a")
     assert future.result(timeout=30).ok
     assert [remote.killed.is_set() for remote in cluster.remotes] == [True, True, False]
     work_queue.close()
-    keeper.stop()
-    keeper.join()
+    supervisor.stop()
+    supervisor.join()
 
 
 def test_a_system_that_refuses_a_process_for_a_moment_fails_nothing(start):
@@ -218,12 +220,12 @@ def test_closing_cancels_what_waits_and_breaks_off_what_runs():
 
     cluster = FakeCluster(a=[hang])
     work_queue = WorkQueue(1)
-    keeper = Keeper(0, work_queue, cluster.launch, 7.0, 9.0)
+    supervisor = Supervisor(0, work_queue, cluster.launch, 7.0, 9.0)
     running, waiting = submit(work_queue, "a", "b")
     assert began.wait(30)
     work_queue.close()
-    keeper.stop()
-    keeper.join()
+    supervisor.stop()
+    supervisor.join()
     with pytest.raises(EvaluatorError, match="closed"):
         running.result(timeout=0)
     with pytest.raises(CancelledError):
@@ -237,9 +239,9 @@ def test_a_cancelled_program_is_not_evaluated():
     work_queue = WorkQueue(1)
     cancelled, kept = submit(work_queue, "a", "b")
     cancelled.cancel()
-    keeper = Keeper(0, work_queue, cluster.launch, 7.0, 9.0)
+    supervisor = Supervisor(0, work_queue, cluster.launch, 7.0, 9.0)
     assert kept.result(timeout=30).ok
     assert cluster.calls == ["b"]
     work_queue.close()
-    keeper.stop()
-    keeper.join()
+    supervisor.stop()
+    supervisor.join()

@@ -14,7 +14,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from atlas_gym.evaluation import ConfinedEvaluator, ConfinementError, hidden_streams, roots
+from atlas_gym import hidden_streams
+from atlas_gym.evaluation import ConfinedEvaluator, ConfinementError, roots
 from atlas_gym.sandbox.confinement import ALL_LAYERS
 from tests.atlas_gym.evaluation.toy import HONEST, ToyTask
 
@@ -74,7 +75,7 @@ def test_a_missing_layer_that_is_not_required_is_reported_as_missing(layer):
 
 def test_doctor_names_what_is_missing():
     code = """
-    from atlas_gym.evaluation import doctor
+    from atlas_gym.cli import doctor
     doctor.find_spec = lambda name: None
     print('exit code', doctor.main())
     """

@@ -42,9 +42,9 @@ def test_the_starting_program_is_timed():
 
 
 GATED = {
-    "rounds": 24, "phase_every": 8, "pairs": {"count": 64}, "gate_samples": 8, "held_out_seeds": 16,
+    "rounds": 24, "phase_every": 8, "pairs": {"count": 64}, "gate": {"samples": 8, "prompts": 4}, "held_out_seeds": 16,
     "exploration": {"islands": 6, "samples": 8},
-    "phase": {"epochs": 2, "batch_size": 10, "reference": "gated", "checkpoints": 1, "gate_prompts": 4},
+    "phase": {"epochs": 2, "batch_size": 10, "reference": "gated", "checkpoints": 1},
     "probe": {"prompts": 100, "samples": 16},
 }  # fmt: skip
 

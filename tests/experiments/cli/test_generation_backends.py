@@ -19,9 +19,9 @@ pytestmark = pytest.mark.usefixtures("embedded_weights")
 VLLM = ROOT / os.environ.get("VENV_VLLM", ".venv-vllm") / "bin" / "python"
 
 SMALL = [
-    "rounds=3", "phase_every=2", "exploration.islands=3", "exploration.samples=6", "pairs.count=8", "probe.samples=1",
-    "gate_samples=2", "held_out_seeds=2", "env_args.replicas=2", "env_args.horizon=300", "tracking=off",
-    "torch_threads=1", "skip_idle_phases=false", "supporters.exploration.form=off",
+    "--rounds=3", "--phase_every=2", "--exploration.islands=3", "--exploration.samples=6", "--pairs.count=8",
+    "--probe.samples=1", "--gate.samples=2", "--held_out_seeds=2", "--env_args.replicas=2", "--env_args.horizon=300",
+    "--tracking=off", "--torch_threads=1", "--skip_idle_phases=false", "--supporters.exploration.form=off",
 ]  # fmt: skip
 CANDIDATES = 3 + 3 * 3 * 6  # the start on three islands, then three rounds
 
@@ -41,7 +41,7 @@ def test_three_rounds_and_a_phase(backend, tmp_path):
     name, _, adapter = backend.partition(" ")
     if name == "vllm" and not VLLM.exists():
         pytest.skip(f"{VLLM} does not exist: make vllm")
-    settings = [f"backend.name={name}", *([f"backend.vllm.adapter={adapter}"] if adapter else [])]
+    settings = [f"--backend.name={name}", *([f"--backend.vllm.adapter={adapter}"] if adapter else [])]
     done = run(tmp_path / "run", *settings, python=VLLM if name == "vllm" else sys.executable)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     with RunStore.open_readonly(tmp_path / "run") as store:
@@ -70,7 +70,11 @@ def behind(server: LlamaServer) -> list[str]:
         "base_url": server.base_url, "model": "smollm2", "tokenizer": "embedded",
         "concurrency": 2, "wait_s": 60.0,
     }  # fmt: skip
-    return ["method=search", "backend.name=openai", *(f"backend.openai.{k}={v}" for k, v in options.items())]
+    return [
+        "--method=search",
+        "--backend.name=openai",
+        *(f"--backend.openai.{k}={v}" for k, v in options.items()),
+    ]
 
 
 @pytest.mark.slow
@@ -101,7 +105,7 @@ def test_search_with_a_server_that_is_killed_and_restarted(llama, tmp_path):
 def test_a_server_that_stays_away_ends_the_run_and_a_later_one_resumes_it(llama, tmp_path):
     folder = tmp_path / "run"
     llama.kill()
-    done = run(folder, *behind(llama), "backend.openai.wait_s=1.0", "rounds=1")
+    done = run(folder, *behind(llama), "--backend.openai.wait_s=1.0", "--rounds=1")
     assert done.returncode == 1
     said = " ".join(done.stdout.split())
     assert "has given no usable answer for 1 s" in said
@@ -120,7 +124,7 @@ def test_an_island_with_a_model_of_its_own(llama, tmp_path):
         "backend": {"name": "openai", "openai": {"base_url": llama.base_url, "model": "m"}},
     }
     (tmp_path / "own.yaml").write_text(yaml.safe_dump({"island_models": [own]}))
-    done = run(tmp_path / "run", "rounds=1", "method=search", config=tmp_path / "own.yaml")
+    done = run(tmp_path / "run", "--rounds=1", "--method=search", config=tmp_path / "own.yaml")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     with RunStore.open_readonly(tmp_path / "run") as store:
         written = [record for record in store.candidates() if record.origin == "agent"]
@@ -134,12 +138,12 @@ def test_an_island_behind_a_chat_endpoint_within_a_budget(llama, tmp_path):
     own = {"islands": [1], "backend": {"name": "chat", "chat": chat}}
     config, folder = tmp_path / "own.yaml", tmp_path / "run"
     config.write_text(yaml.safe_dump({"island_models": [own]}))
-    stopped = run(folder, "rounds=1", "method=search", config=config)
+    stopped = run(folder, "--rounds=1", "--method=search", config=config)
     assert stopped.returncode == 1
     assert "the budget of 10 tokens" in " ".join(stopped.stdout.split())
     chat["budget_tokens"] = 0
     config.write_text(yaml.safe_dump({"island_models": [own]}))
-    done = run(folder, "--resume", "rounds=1", "method=search", config=config)
+    done = run(folder, "--resume", "--rounds=1", "--method=search", config=config)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     with RunStore.open_readonly(folder) as store:
         written = [record for record in store.candidates() if record.origin == "agent"]

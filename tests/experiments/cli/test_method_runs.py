@@ -12,13 +12,18 @@ from trainers.loop.methods import METHODS
 from trainers.store.store import RunStore, StoreError
 
 SMALL = [
-    "rounds=2", "phase_every=1", "skip_idle_phases=false", "pairs.count=4", "probe.samples=1", "probe.prompts=2",
-    "gate_samples=1", "held_out_seeds=2", "tracking=off", "torch_threads=1",
+    "--rounds=2", "--phase_every=1", "--skip_idle_phases=false", "--pairs.count=4", "--probe.samples=1",
+    "--probe.prompts=2", "--gate.samples=1", "--held_out_seeds=2", "--tracking=off", "--torch_threads=1",
 ]  # fmt: skip
-ISLANDS = ["exploration.islands=2", "exploration.groups=1", "exploration.samples=4", "exploration.patches=1"]
+ISLANDS = [
+    "--exploration.islands=2",
+    "--exploration.groups=1",
+    "--exploration.samples=4",
+    "--exploration.patches=1",
+]
 ENVIRONMENTS = {
-    "ATLAS-Bandit-v0": ["env_args.replicas=2", "env_args.horizon=300"],
-    "ATLAS-Burgers-v0": ["env_args.replicas=1", "env_args.steps=60"],
+    "ATLAS-Bandit-v0": ["--env_args.replicas=2", "--env_args.horizon=300"],
+    "ATLAS-Burgers-v0": ["--env_args.replicas=1", "--env_args.steps=60"],
 }
 
 
@@ -89,9 +94,9 @@ def assert_recorded(folder: Path, config: RunConfig) -> None:
 @pytest.mark.usefixtures("embedded_weights")
 def test_the_base_model_meets_the_tuned_policy_on_a_task_that_no_phase_saw(tmp_path):
     folder = tmp_path / "run"
-    drift = "drift=[{}, {noise: 0.5, variation_budget: 40}]"
-    enough = ["rounds=3", "phase_every=2", "exploration.samples=8", "probe.samples=16"]
-    code = start("evodpo", "ATLAS-Bandit-v0", folder, drift, "observe=true", *enough).wait(timeout=500)
+    drift = "--drift=[{}, {noise: 0.5, variation_budget: 40}]"
+    enough = ["--rounds=3", "--phase_every=2", "--exploration.samples=8", "--probe.samples=16"]
+    code = start("evodpo", "ATLAS-Bandit-v0", folder, drift, "--observe=true", *enough).wait(timeout=500)
     assert code == 0, folder.with_suffix(".log").read_text()
     with RunStore.open_readonly(folder) as store:
         probes = store.probes()

@@ -16,13 +16,13 @@ from trainers.loop.config import load_config, save_config
     [
         # In brackets, as extras and lists are: a console with markup would swallow them.
         (["--config", "no[such,file].yaml"], "no[such,file].yaml"),
-        (["seed=[yes,no]"], "seed must be a whole number, not [True, False]"),
+        (["--seed=[yes,no]"], "seed must be a whole number, not [True, False]"),
         (["--resume", "--folder", "no[run]"], "--resume needs --folder with a run in it"),
-        (["env=ATLAS-Nope-v0"], "there are ATLAS-Bandit-v0, ATLAS-Burgers-v0"),
-        (["env=ATLAS-Nope-v0", "--dry-run"], "there are ATLAS-Bandit-v0, ATLAS-Burgers-v0"),
-        (["start=nope"], "start must be one of named, inlined, scratch"),
-        (["env_args.horizn=3"], "no constant horizn"),
-        (["launch.processes=0"], "launch: processes must be at least 1"),
+        (["--env=ATLAS-Nope-v0"], "there are ATLAS-Bandit-v0, ATLAS-Burgers-v0"),
+        (["--env=ATLAS-Nope-v0", "--dry-run"], "there are ATLAS-Bandit-v0, ATLAS-Burgers-v0"),
+        (["--start=nope"], "start must be one of named, inlined, scratch"),
+        (["--env_args.horizn=3"], "no constant horizn"),
+        (["--launch.processes=0"], "launch: processes must be at least 1"),
     ],
 )
 def test_a_mistake_is_one_line_and_a_usage_error(arguments, says, capsys):
@@ -48,15 +48,15 @@ def stored(tmp_path, monkeypatch):
     ("arguments", "says"),
     [
         ([], "holds a run already"),
-        (["--resume-if-exists", "rounds=5"], "rounds: 3 against 5"),
-        (["--resume-if-exists", "phase.beta=0.2"], "phase.beta: 0.1 against 0.2"),
+        (["--resume-if-exists", "--rounds=5"], "rounds: 3 against 5"),
+        (["--resume-if-exists", "--phase.beta=0.2"], "phase.beta: 0.1 against 0.2"),
         (["--resume-if-exists", "--config", "other.yaml"], "torch_threads: 2 against 1"),
     ],
 )
 def test_a_folder_keeps_its_settings(stored, arguments, says, named, tmp_path, capsys):
     (tmp_path / "other.yaml").write_text("{method: search, rounds: 3, torch_threads: 1}")
     where = ["--folder", str(stored)] if named else []
-    assert main([*where, "method=search", "rounds=3", *arguments]) == 2
+    assert main([*where, "--method=search", "--rounds=3", *arguments]) == 2
     assert says in capsys.readouterr().err
     assert not (stored / "run.sqlite").exists()
 
@@ -64,11 +64,11 @@ def test_a_folder_keeps_its_settings(stored, arguments, says, named, tmp_path, c
 @pytest.mark.usefixtures("embedded_weights")
 def test_a_run_that_cannot_begin_leaves_its_folder_to_other_settings(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    arguments = ["--folder", str(tmp_path), "tracking=off", "rounds=1"]
-    assert main([*arguments, "device=cuda"]) == 2
+    arguments = ["--folder", str(tmp_path), "--tracking=off", "--rounds=1"]
+    assert main([*arguments, "--device=cuda"]) == 2
     assert "finds no GPU here" in capsys.readouterr().err
     assert not (tmp_path / "config.yaml").exists()
-    assert main([*arguments, "backend.name=vllm"]) == 1
+    assert main([*arguments, "--backend.name=vllm"]) == 1
     said = capsys.readouterr().out
     assert "vLLM" in said
     assert "--resume" not in said

@@ -59,6 +59,8 @@ def test_a_field_without_a_docstring_is_refused():
 
 def leaves(value, key=""):
     """Names of all settings, found by another way than the reference's: the values of a whole configuration."""
+    if value is None:  # an endpoint, which only a model behind an API has
+        return [f"{key}.base_url", f"{key}.model"]
     if not dataclasses.is_dataclass(value):
         return [key]
     fields = [entry for entry in dataclasses.fields(value) if entry.init]

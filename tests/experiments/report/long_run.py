@@ -16,7 +16,7 @@ import yaml
 
 from agents.population.candidate import CandidateRecord, Proposal
 from atlas_gym import make_task
-from trainers.loop.exploration import ExplorationSettings
+from trainers.loop.settings import ExplorationSettings
 from trainers.store.store import RunStore
 
 LAYOUT = ExplorationSettings()

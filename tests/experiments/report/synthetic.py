@@ -17,7 +17,8 @@ from agents.population.candidate import CandidateRecord
 from agents.supporters.call import Role, SupporterCall
 from atlas_gym import make_task
 from atlas_gym.program_text import program_key
-from trainers.evodpo.gate import GateSettings, gate_decision
+from trainers.evodpo.gate import gate_decision
+from trainers.evodpo.settings import GateSettings
 from trainers.store.store import RunStore
 
 ATTACK = "</script><img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"

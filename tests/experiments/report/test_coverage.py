@@ -1,6 +1,7 @@
 """Coverage: recomputed here from the candidates the slow way."""
 
-from agents.population.clusters import Clusters, ClusterSettings, signature
+from agents.population.clusters import Clusters, signature
+from agents.population.settings import ClusterSettings
 from experiments.report.coverage import cluster_fold, coverage
 from experiments.report.data import read_run
 

@@ -16,7 +16,7 @@ from experiments.studies.sweep import main, results
 from experiments.studies.sweep_file import load_sweep
 from trainers.store.store import RunStore
 
-COMMAND = 'command: ["${interpreter}", "-m", "tests.experiments.fake_run", "${args_no_hyphens}"]\n'
+COMMAND = 'command: ["${interpreter}", "-m", "tests.experiments.fake_run", "${args}"]\n'
 HEAD = COMMAND + "metric: {name: explore/best, goal: maximize}\n"
 GRID = HEAD + "name: grid\nmethod: grid\nparameters: {beta: {values: [0.1, 0.3, 0.5, 0.8]}"
 

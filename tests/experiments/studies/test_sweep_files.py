@@ -7,10 +7,10 @@ import yaml
 from wandb.apis.public.sweeps import _validate_config_and_fill_distribution
 from wandb.sdk.launch.sweeps.utils import create_sweep_command_args, load_sweep_config
 
+from experiments.cli.options import read_arguments
 from experiments.studies.search import Search
 from experiments.studies.sweep_file import Sweep, SweepError, environment, expand, load_sweep, parse_parameter
 from trainers.loop.config import load_config
-from trainers.store.plain import parse_overrides
 
 FILES = sorted((Path(__file__).parents[3] / "experiments" / "sweeps").glob("*.yaml"))
 
@@ -30,7 +30,7 @@ def test_the_runs_of_a_file_exist_and_write_equal_numbers_of_candidates(path, tm
     for parameters in drawn:
         words = expand(sweep, parameters)
         assert words[1:4] == ["-m", "experiments.run", "--resume-if-exists"]
-        configs.append(load_config(None, parse_overrides(words[4:])))
+        configs.append(load_config(None, read_arguments(words[3:])[1]))
     assert [config.phase.beta for config in configs] == [parameters["phase.beta"] for parameters in drawn]
     assert len({(c.method, c.rounds, c.exploration, c.supporters.exploration) for c in configs}) == 1
     assert len({config.seed for config in configs}) > 1

@@ -19,7 +19,7 @@ from trainers.store.store import RunStore
 
 ROUNDS, RUNS = 4, 6
 TINY = {
-    "rounds": ROUNDS, "phase_every": 2, "exploration.samples": 4, "pairs.count": 4, "gate_samples": 1,
+    "rounds": ROUNDS, "phase_every": 2, "exploration.samples": 4, "pairs.count": 4, "gate": {"samples": 1},
     "held_out_seeds": 2, "env_args.replicas": 1, "env_args.horizon": 200, "torch_threads": 1,
 }  # fmt: skip
 

@@ -7,8 +7,8 @@ import pytest
 
 from experiments.theory import policies
 from experiments.theory.learner import Learner, Window, move_reference
-from trainers.evodpo.gate import GateSettings
 from trainers.evodpo.references import Averaged, EveryPhase, Fixed, Gated, Timed
+from trainers.evodpo.settings import GateSettings
 
 RNG = np.random.default_rng(0)
 UTILITIES = RNG.standard_normal((4, 6, 3))

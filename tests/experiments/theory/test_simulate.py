@@ -11,8 +11,8 @@ from experiments.theory.drift import DRIFT_KINDS, Drift
 from experiments.theory.learner import Learner, Window
 from experiments.theory.model import BanditSettings, make_bandits
 from experiments.theory.simulate import simulate
-from trainers.evodpo.gate import GateSettings
 from trainers.evodpo.references import Averaged, EveryPhase, Fixed, Gated
+from trainers.evodpo.settings import GateSettings
 
 RULES = [Fixed(), EveryPhase(), Averaged(), Gated()]
 WINDOW = Window(offset=40, scale=0.0, phases=2)

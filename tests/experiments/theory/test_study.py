@@ -62,7 +62,7 @@ def test_the_plans_hold_what_the_tables_need():
 
 
 def test_the_command_writes_tables_and_figures(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(command_line, "quick_plan", tiny_plan)
+    monkeypatch.setattr("experiments.theory.settings.quick_plan", tiny_plan)
     assert command_line.main(["--quick", "--jobs", "1", "--out", str(tmp_path)]) == 0
     assert "slope of log R over log T" in capsys.readouterr().out
     written = {path.name for path in tmp_path.iterdir()}

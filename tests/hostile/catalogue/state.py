@@ -70,7 +70,7 @@ ATTACKS = (
     _attack(
         "draw the hidden streams again from the seed",
         """
-        from atlas_gym.evaluation.hidden_streams import hidden_stream
+        from atlas_gym.hidden_streams import hidden_stream
         boast(hidden_stream('bandit', 'train', 0, 0, 'theta').random())
         """,
         FAILED,

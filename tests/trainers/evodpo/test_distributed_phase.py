@@ -6,13 +6,14 @@ import pytest
 import torch
 import yaml
 
-from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.models.settings import LoraSettings
 from tests.tiny_model import save_tiny_model
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo.distributed_dpo import divide
-from trainers.evodpo.gate import GateSettings
-from trainers.evodpo.launch import LaunchError, LaunchSettings, launched
-from trainers.evodpo.phase import PhaseSettings, run_phase
+from trainers.evodpo.launch import LaunchError, launched
+from trainers.evodpo.phase import run_phase
+from trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
 
 PROMPTS = ["window =", "lam =", "def f(x):\n    y =", "scores = base +", "alpha ="]
 # Two or three prompts in a batch, completions of different lengths, and a last batch of a single pair.
@@ -20,7 +21,7 @@ PAIRS = [
     PreferencePair(prompt, f" {10**k}\n", f" x{k}(\n", "failed", float("inf"), 2 * i, 2 * i + 1, "hole")
     for i, (prompt, k) in enumerate((prompt, k) for k in range(5) for prompt in PROMPTS)
 ]
-SETTINGS = PhaseSettings(learning_rate=5e-3, checkpoints=1, gate_prompts=3, batch_size=4, warmup_steps=2)
+SETTINGS = PhaseSettings(learning_rate=5e-3, checkpoints=1, batch_size=4, warmup_steps=2)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def phase(policy, settings=SETTINGS, **kwargs):
     def score(adapter, prompts):
         return [float(adapter != REFERENCE)] * len(prompts)
 
-    gate = GateSettings(max_kl=100.0)
+    gate = GateSettings(max_kl=100.0, prompts=3)
     return run_phase(policy, PAIRS, settings, gate, score, phase=1, seed=0, **kwargs)
 
 

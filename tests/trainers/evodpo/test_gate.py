@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainers.evodpo.gate import GateSettings, choose_candidate, gate_decision, gate_warnings, passes_gate
+from trainers.evodpo.gate import choose_candidate, gate_decision, gate_warnings, passes_gate
+from trainers.evodpo.settings import GateSettings
 
 SETTINGS = GateSettings(min_gain=0.01, max_kl=0.2, kl_penalty=0.1)
 numbers = st.floats(-5, 5, allow_nan=False)
@@ -86,7 +87,9 @@ def test_refusals_in_a_row_are_counted_from_the_last_promotion():
     assert "REFUSED 4 phases" in text
 
 
-@pytest.mark.parametrize("bad", [{"max_kl": -0.1}, {"kl_penalty": -1.0}, {"max_kl": math.nan}])
+@pytest.mark.parametrize(
+    "bad", [{"max_kl": -0.1}, {"kl_penalty": -1.0}, {"max_kl": math.nan}, {"prompts": 0}]
+)
 def test_impossible_settings_are_errors(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         GateSettings(**bad)

@@ -3,7 +3,8 @@ import math
 import pytest
 import torch
 
-from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.models.settings import LoraSettings
 from tests.tiny_model import save_tiny_model
 from trainers.evodpo.kl import candidate_kls, token_kl
 

@@ -8,7 +8,8 @@ from tokenizers import processors
 from transformers import TrainerCallback
 from trl import DPOConfig, DPOTrainer
 
-from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.models.settings import LoraSettings
 from agents.models.tokens import encode_prompt
 from tests.tiny_model import byte_tokenizer, save_tiny_model
 from trainers.evodpo.packed_dpo import (

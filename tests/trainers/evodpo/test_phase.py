@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.models.settings import LoraSettings
 from tests.tiny_model import save_tiny_model
 from trainers.data.pairs import PreferencePair
-from trainers.evodpo.gate import GateSettings
 from trainers.evodpo.kl import token_kl
-from trainers.evodpo.phase import PhaseSettings, gate_subset, run_phase
+from trainers.evodpo.phase import gate_subset, run_phase
 from trainers.evodpo.phase_result import late_mean, sinking_warnings
+from trainers.evodpo.settings import GateSettings, PhaseSettings
 
 PROMPTS = ["window =", "lam =", "def f(x):\n    y =", "scores = base +", "alpha ="]
 PAIRS = [
@@ -21,9 +22,7 @@ PAIRS = [
         (prompt, f" {k}\n", f" x{k}(\n") for prompt in PROMPTS for k in range(4)
     )
 ]
-SETTINGS = PhaseSettings(
-    learning_rate=5e-3, epochs=1, batch_size=4, target_kl=0.0, checks=3, checkpoints=2, gate_prompts=3
-)
+SETTINGS = PhaseSettings(learning_rate=5e-3, epochs=1, batch_size=4, target_kl=0.0, checks=3, checkpoints=2)
 OPEN = GateSettings(min_gain=0.0, max_kl=100.0, standard_errors=0.0)
 
 
@@ -51,7 +50,9 @@ WORSE = scores(**{REFERENCE: 0.5})
 
 
 def run(policy, score=BETTER, settings=SETTINGS, gate=OPEN, phase=1, seed=0, **kwargs):
-    return run_phase(policy, PAIRS, settings, gate, score, phase=phase, seed=seed, **kwargs)
+    return run_phase(
+        policy, PAIRS, settings, dataclasses.replace(gate, prompts=3), score, phase=phase, seed=seed, **kwargs
+    )
 
 
 def digests(policy):
@@ -345,7 +346,6 @@ def test_the_gate_subset_is_drawn_by_prompt_and_not_by_score():
     [
         {"reference": "newest"},
         {"initialisation": "scratch"},
-        {"gate_prompts": 0},
         {"checkpoints": -1},
         {"reference": "timed", "reference_period": 0},
         {"beta": 0.0},

@@ -7,8 +7,8 @@ import torch
 
 from agents.models.policy import POLICY, REFERENCE, Policy
 from experiments.benchmarks.dpo import make_pairs
-from trainers.evodpo.gate import GateSettings
-from trainers.evodpo.phase import PhaseSettings, run_phase
+from trainers.evodpo.phase import run_phase
+from trainers.evodpo.settings import GateSettings, PhaseSettings
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ def test_a_phase_of_the_embedded_model(policy):
     result = run_phase(
         policy,
         pairs,
-        PhaseSettings(gate_prompts=2, warmup_steps=0, epochs=1),
-        GateSettings(max_kl=100.0),
+        PhaseSettings(warmup_steps=0, epochs=1),
+        GateSettings(max_kl=100.0, prompts=2),
         lambda adapter, prompts: [0.0 if adapter == REFERENCE else 1.0] * len(prompts),
         phase=1,
         seed=0,
@@ -41,11 +41,9 @@ def test_a_phase_of_the_embedded_model(policy):
 
 def learned(policy, learning_rate):
     """Loss and margin of a phase's first and last step, on pairs that are seen twice."""
-    settings = PhaseSettings(
-        reference="fixed", learning_rate=learning_rate, epochs=2, gate_prompts=1, batch_size=4
-    )
+    settings = PhaseSettings(reference="fixed", learning_rate=learning_rate, epochs=2, batch_size=4)
     pairs = make_pairs(prompts=2, pairs=4)
-    result = run_phase(policy, pairs, settings, GateSettings(), None, phase=1, seed=0)
+    result = run_phase(policy, pairs, settings, GateSettings(prompts=1), None, phase=1, seed=0)
     first, last = result.steps[0], result.steps[-1]
     assert last.step > first.step
     return last.loss - first.loss, last.margin - first.margin, last.accuracy

@@ -4,17 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from agents.supporters import (
-    Consultation,
-    InspectorVerdict,
-    StrategyAdvice,
-    SupporterCall,
-    Supporters,
-    TuningControls,
-)
+from agents.supporters import Consultation, InspectorVerdict, StrategyAdvice, SupporterCall, TuningControls
+from agents.supporters.build import Supporters
 from tests.trainers.samples import PROPOSAL, RECORD
-from trainers.evodpo.gate import GateSettings, gate_decision
+from trainers.evodpo.gate import gate_decision
 from trainers.evodpo.phase_result import CandidateResult
+from trainers.evodpo.settings import GateSettings
 from trainers.loop.advisers import PhaseAdvisers, PhaseControls
 from trainers.loop.config import load_config
 from trainers.store.store import RunStore

@@ -7,14 +7,16 @@ from dataclasses import replace
 import pytest
 
 from agents.engines.engine import Completion
-from agents.research_agent import AgentSettings, ResearchAgent
+from agents.research_agent import ResearchAgent
+from agents.settings import AgentSettings
 from agents.supporters import Consultation, ExplorationAdvice, SupporterCall
 from atlas_gym.evaluation import Evaluation, InfrastructureError, Status
 from atlas_gym.seeding import stream
 from atlas_gym.tasks.program_task import ProgramTask
 from trainers.data.evaluations import ProgramCache
 from trainers.data.rollouts import again, fresh_samples
-from trainers.loop.exploration import ExplorationSettings, Explorer
+from trainers.loop.exploration import Explorer
+from trainers.loop.settings import ExplorationSettings
 from trainers.store.store import RunStore
 
 START = "import math\n\n\ndef f(x):\n    a = 1\n    b = 2\n    return a * x + b\n"

@@ -7,7 +7,7 @@ import pytest
 
 from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator, Evaluation, Status
-from atlas_gym.evaluation.hidden_streams import SECRET_VARIABLE
+from atlas_gym.hidden_streams import SECRET_VARIABLE
 from atlas_gym.tasks.bandit.bare import play_bare
 from atlas_gym.tasks.bandit.experts import experts
 from atlas_gym.tasks.bandit.instances import draw_instances

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.store.plain import SettingsError, build, merge, parse_overrides, plain
+from trainers.store.plain import SettingsError, build, merge, plain
 
 
 @dataclass(frozen=True)
@@ -66,17 +66,17 @@ def test_a_bad_value_is_refused_by_name(values, complaint):
         build(Outer, values)
 
 
-def test_overrides_are_yaml_and_nest():
-    assert parse_overrides(["inner.rate=2e-4", "inner.steps=5", "name=z"]) == {
-        "inner": {"rate": "2e-4", "steps": 5},
-        "name": "z",
-    }
-    assert build(Outer, parse_overrides(["inner.rate=2e-4"])).inner.rate == 2e-4
+def test_numbers_that_yaml_reads_as_text_are_numbers():
+    assert build(Outer, {"inner": {"rate": "2e-4"}}).inner.rate == 2e-4
 
 
-def test_an_override_without_a_value_is_refused():
-    with pytest.raises(SettingsError, match="key=value"):
-        parse_overrides(["inner.rate"])
+def test_what_has_no_default_is_asked_for_by_name():
+    @dataclass(frozen=True)
+    class Needy:
+        address: str
+
+    with pytest.raises(SettingsError, match=r"^there\.address is needed"):
+        build(Needy, {}, "there.")
 
 
 def test_merge_keeps_what_is_not_overridden():

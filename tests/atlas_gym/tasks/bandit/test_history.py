@@ -37,6 +37,7 @@ def test_it_behaves_as_the_list_of_rounds(rounds, start, stop, step):
         part = history[start:stop:step]
         assert plain(part) == expected[start:stop:step]
         assert part.rewards.tolist() == [reward for _, _, reward in expected[start:stop:step]]
+        assert part[1:][::-1].arms.tolist() == [arm for _, arm, _ in expected[start:stop:step][1:][::-1]]
         for index in range(-rounds, rounds):
             assert plain([history[index]]) == [expected[index]]
 
@@ -64,10 +65,10 @@ def test_arrays_are_contiguous_views_that_cannot_be_written():
     assert np.shares_memory(history.contexts, history.contexts)
 
 
-def test_a_slice_taken_earlier_does_not_grow():
+def test_what_was_taken_earlier_does_not_grow():
     book = HistoryBook(1, 10, 2)
     book.record(np.ones((1, 2, 2)), [0], np.ones(1))
-    early = book.histories[0][:]
+    early, rounds = book.histories[0][:], iter(book.histories[0])
     book.record(np.ones((1, 2, 2)), [1], np.ones(1))
-    assert len(early) == 1
-    assert len(book.histories[0]) == 2
+    assert len(early) == len(early.arms) == len(list(early)) == len(list(rounds)) == 1
+    assert len(book.histories[0]) == len(list(book.histories[0])) == 2

@@ -1,4 +1,5 @@
-"""How a round of exploration is laid out: islands, samples, groups, and the ids that follow from them."""
+"""How a round of exploration is laid out (islands, samples, groups, and the ids that follow), and what a phase's probe
+samples."""
 
 from dataclasses import dataclass
 
@@ -39,3 +40,17 @@ class ExplorationSettings:
         """Arithmetic id: equal in every run of the same layout, and ascending in the order of recording
         within a unit."""
         return (round_ * self.islands + island) * (self.samples + self.patches) + sample
+
+
+@dataclass(frozen=True)
+class ProbeSettings:
+    """How much is sampled before and after each phase."""
+
+    samples: int = 10
+    """Samples per prompt. 0: no probe."""
+    prompts: int = 0
+    """Prompts drawn from the islands; 0: one for each hole of the starting program."""
+
+    def __post_init__(self) -> None:
+        if self.samples < 0 or self.prompts < 0:
+            raise ValueError("probe.samples and probe.prompts cannot be negative")

@@ -5,12 +5,13 @@ import threading
 import pytest
 
 from agents.engines.engine import BackendError, Completion, Sampling
-from agents.engines.routing import RoutedGenerator
-from agents.engines.serving import open_backend
+from agents.engines.serving import RoutedGenerator, open_backend
 from agents.engines.settings import BackendSettings, IslandModel, OpenAISettings
-from agents.models.policy import POLICY, LoraSettings, Policy
+from agents.models.policy import POLICY, Policy
+from agents.models.settings import LoraSettings
 from agents.population.candidate import Proposal
-from agents.research_agent import AgentSettings, ResearchAgent
+from agents.research_agent import ResearchAgent
+from agents.settings import AgentSettings
 from tests.agents.completions_server import write
 from tests.agents.supporters import server as s
 from tests.agents.tiny import character_model, character_tokenizer

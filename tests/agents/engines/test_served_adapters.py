@@ -3,9 +3,10 @@
 import pytest
 import torch
 
+from agents.engines.completions import OpenAIBackend
 from agents.engines.engine import BackendError, Sampling
-from agents.engines.openai_serving import OpenAIBackend
-from agents.models.policy import POLICY, REFERENCE, LoraSettings, Policy
+from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.models.settings import LoraSettings
 from agents.population.candidate import Proposal
 from tests.agents.completions_server import settings, write
 from tests.agents.supporters import server as s

@@ -11,9 +11,9 @@ from importlib.util import find_spec
 
 from atlas_gym.evaluation.evaluator import DEFAULT_MINIMUM, REMEDIES, UNCONFINED_HINT
 from atlas_gym.evaluation.handles import ForkServerHandle
-from atlas_gym.evaluation.hidden_streams import PUBLIC, SECRET_VARIABLE, secret_path
 from atlas_gym.evaluation.protocols import EvaluatorError
 from atlas_gym.evaluation.result import Limits
+from atlas_gym.hidden_streams import PUBLIC, SECRET_VARIABLE, secret_path
 from atlas_gym.sandbox import null_driver
 from atlas_gym.sandbox.confinement import ALL_LAYERS
 

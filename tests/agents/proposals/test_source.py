@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.proposals.code import Code, Splice, constants
+from agents.proposals.constants import constants
+from agents.proposals.source import Source, Splice
 from tests.agents.supporters.samples import BANDIT, BANDIT_LOOP, BURGERS
 
 
-def parse(source: str, function: str = "policy") -> Code:
-    code = Code.parse(source, function)
+def parse(source: str, function: str = "policy") -> Source:
+    code = Source.parse(source, function)
     assert code is not None
     return code
 
@@ -94,7 +95,7 @@ def test_overlapping_edits_are_refused():
 
 @pytest.mark.parametrize("source", ["", "def policy(", "policy = 3", "x = 1", "\x00", "(" * 3000, "\ud800"])
 def test_no_code(source):
-    assert Code.parse(source, "policy") is None
+    assert Source.parse(source, "policy") is None
 
 
 @given(st.sampled_from([BANDIT, BANDIT_LOOP]), st.integers(1, 10**6), st.text("aéθ漢", max_size=5))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym.evaluation import hidden_streams
-from atlas_gym.evaluation.hidden_streams import SECRET_VARIABLE, hidden_stream, secret_path
+from atlas_gym import hidden_streams
+from atlas_gym.hidden_streams import SECRET_VARIABLE, hidden_stream, secret_path
 
 PUBLIC_FIRST_DRAW = 0.2736781171300272
 LABEL = st.one_of(st.text(max_size=8), st.integers(-(2**70), 2**70))
@@ -76,7 +76,7 @@ def test_secret_file_is_made_once_and_private(fresh_state):
 
 
 def test_streams_survive_the_process(fresh_state):
-    code = "from atlas_gym.evaluation.hidden_streams import hidden_stream; print(hidden_stream('x').random(4).tolist())"
+    code = "from atlas_gym.hidden_streams import hidden_stream; print(hidden_stream('x').random(4).tolist())"
     outputs = {subprocess.check_output([sys.executable, "-c", code]) for _ in range(2)}
     assert outputs == {f"{draws('x')}\n".encode()}
 

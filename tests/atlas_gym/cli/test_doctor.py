@@ -2,9 +2,9 @@
 
 import pytest
 
-from atlas_gym.evaluation import doctor
+from atlas_gym.cli import doctor
 from atlas_gym.evaluation.evaluator import DEFAULT_MINIMUM
-from atlas_gym.evaluation.hidden_streams import SECRET_VARIABLE
+from atlas_gym.hidden_streams import SECRET_VARIABLE
 from atlas_gym.sandbox.confinement import ALL_LAYERS
 
 

@@ -1,0 +1,22 @@
+"""Shape of a policy's adapters."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class LoraSettings:
+    """Shape of the adapters; equal for all adapters of a policy."""
+
+    rank: int = 16
+    """r, the rank of the update of each matrix."""
+    alpha: int = 32
+    """The update is scaled by alpha / rank."""
+    dropout: float = 0.0
+    """Dropout on the adapter's input while training. 0 keeps training deterministic and packed = unpacked."""
+    targets: str | tuple[str, ...] = "all-linear"
+    """Modules that get an adapter: PEFT's "all-linear" (all but the output head), or names."""
+    base: Literal["full", "8bit", "4bit"] = "full"
+    """The base model below the adapters: as it is, or quantised by bitsandbytes (extra `quantized`) to save
+    memory on a GPU. Nothing can be folded into quantised weights without changing them, so that such a
+    policy writes with its adapters beside the base, which is slower."""

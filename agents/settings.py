@@ -1,0 +1,45 @@
+"""What the research agent asks for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agents.engines.engine import Sampling
+from agents.population.settings import IslandSettings
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """How the research agent proposes."""
+
+    styles: Mapping[str, float] = field(default_factory=lambda: {"edit_line": 1.0})
+    """Proposal styles and how often each is used, relative to each other: ``edit_line``, ``complete``,
+    ``rewrite``, ``numeric`` (no model)."""
+    edit_numbers: bool = True
+    """Whether ``edit_line`` also rewrites lines that only set a number. With ``false`` and a weight for
+    ``numeric``, constants need no model and the model's samples go to structure."""
+    adaptive_styles: bool = False
+    """Whether styles that yield improvements are used more often."""
+    min_gain: float = 0.002
+    """A candidate counts as an improvement if it beats its parent by more, in units of the task's score."""
+    islands: IslandSettings = field(default_factory=IslandSettings)
+    """How each island keeps and draws programs."""
+    migrate_every: int = 5
+    """Every so many rounds an island receives its neighbour's best program (a ring); 0 keeps islands
+    apart."""
+    reset_every: int = 0
+    """Every so many rounds the weaker half of the islands starts again from a stronger one's best; 0 for
+    never."""
+    island_sampling: tuple[Sampling, ...] = ()
+    """How tokens are drawn, dealt out to the islands in turn; empty: as the generator does."""
+    evolve: bool = True
+    """Whether parents are drawn from what the islands found; otherwise the starting program is the only parent
+    ever (best-of-n)."""
+    variants: int = 0
+    """How many scored versions of the line at hand ``edit_line`` shows in its prompt."""
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.styles) - {"edit_line", "complete", "rewrite", "numeric"})
+        if unknown:
+            raise ValueError(f"unknown proposal style {unknown[0]!r}")
+        if not any(weight > 0 for weight in self.styles.values()) or min(self.styles.values()) < 0:
+            raise ValueError("styles need weights of at least 0, one of them positive")

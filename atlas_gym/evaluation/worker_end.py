@@ -1,0 +1,156 @@
+"""How a worker ends: when its time is up, and what its end is called.
+
+Time in which the worker or the judging thread was ready to run and waited for a core is the machine's and does
+not count; the kernel measures it (`schedstat`). Time asleep counts, so a program that sleeps ends at its limit.
+However much there was to wait for, the fork server ends the worker after `STARVED` times the limit: the trusted
+side then knows that the machine, not the program, was too slow. Where the kernel does not measure, all time counts.
+
+What a failed evaluation is called is told from evidence that the program cannot forge. A worker that reported its
+own failure is believed as far as the kind of failure goes. A worker that just ended is judged by what the kernel
+said to its parent: exit status, CPU time, peak memory.
+"""
+
+import contextlib
+import math
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self
+
+from atlas_gym.evaluation.protocols import InfrastructureError
+from atlas_gym.evaluation.result import Limits, Status
+from atlas_gym.sandbox.wire import KILLED_BY_WATCHDOG, KILLED_ON_REQUEST
+
+STARVED = 8.0
+"""An evaluation may take this many times its wall-clock limit if it waits for a core that long."""
+_NANO = 1e-9
+_SHORTEST_S = 0.01
+_NEARLY_ALL = 0.75
+"""A worker that dies with this share of a budget used up is taken to have died of it."""
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a worker ended, as its parent saw it."""
+
+    status: int
+    """Wait status, as of `os.wait4`."""
+    killed: int
+    """Who killed it: one of the constants in `wire`. None of them if it ended by itself or by the kernel."""
+    cpu_s: float
+    """Seconds of CPU time it used."""
+    peak_bytes: int
+    """Its largest resident size."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no score."""
+
+    status: Status
+    """Any but ok."""
+    detail: str
+    """For the feedback, not yet sanitised."""
+
+
+class Expirable(Protocol):
+    """A worker, as far as its time is concerned."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+
+    def expire(self) -> None:
+        """Have the fork server end it now, as overdue."""
+
+
+class Patience:
+    """While the block lasts, ends the worker when it has used its wall-clock time; `expired` says whether.
+
+    Enter it in the thread that judges.
+    """
+
+    def __init__(self, worker: Expirable, limit_s: float) -> None:
+        self.expired = False
+        self._worker = worker
+        self._limit_s = limit_s
+        self._over = threading.Event()
+        self._statistics = (
+            f"/proc/{worker.pid}/schedstat",
+            f"/proc/self/task/{threading.get_native_id()}/schedstat",
+        )
+        self._thread = threading.Thread(target=self._watch, name="atlas-gym-patience", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._began = time.monotonic()
+        self._waited_before = self._waited_s()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        left = self._limit_s
+        while left > 0:
+            if self._over.wait(max(left, _SHORTEST_S)):
+                return
+            waited = self._waited_s() - self._waited_before
+            left = self._limit_s + waited - (time.monotonic() - self._began)
+        self.expired = True
+        self._worker.expire()
+
+    def _waited_s(self) -> float:
+        """Seconds that both have spent waiting for a core, 0 where the kernel does not say."""
+        return sum(map(_run_delay_s, self._statistics))
+
+
+def _run_delay_s(path: str) -> float:
+    with contextlib.suppress(OSError, IndexError, ValueError), open(path) as statistics:
+        return int(statistics.read().split()[1]) * _NANO
+    return 0.0
+
+
+def failure_from_exit(ended: Exit, limits: Limits, baseline_bytes: int) -> Failure:
+    """What it means that a worker ended like this in the middle of the conversation.
+
+    `baseline_bytes` is the resident size that a worker starts with. Raises `InfrastructureError` if somebody
+    else killed it: no limit of ours sends SIGKILL but that on CPU time, and no confined program can.
+    """
+    if ended.killed == KILLED_BY_WATCHDOG:
+        return Failure(Status.TIMEOUT, f"no answer within {limits.wall_s:g} s")
+    if ended.killed == KILLED_ON_REQUEST:
+        return Failure(Status.CRASHED, "it closed the channel")
+    if os.WIFEXITED(ended.status):
+        return Failure(Status.CRASHED, f"it ended its process with exit code {os.WEXITSTATUS(ended.status)}")
+    return _failure_from_signal(os.WTERMSIG(ended.status), ended, limits, baseline_bytes)
+
+
+def _failure_from_signal(number: int, ended: Exit, limits: Limits, baseline_bytes: int) -> Failure:
+    if number == signal.SIGSYS:
+        return Failure(Status.VIOLATION, "it made a forbidden system call")
+    # The kernel sends SIGXCPU first and SIGKILL a second later; it counts in ticks, so not quite exactly.
+    cpu_used_up = number == signal.SIGKILL and ended.cpu_s >= _NEARLY_ALL * limits.cpu_s
+    if number == signal.SIGXCPU or cpu_used_up:
+        return Failure(Status.TIMEOUT, f"more than {math.ceil(limits.cpu_s)} s of CPU time")
+    if number == signal.SIGKILL:
+        raise InfrastructureError(
+            "a worker was killed from outside; most likely the machine is out of memory"
+        )
+    if ended.peak_bytes - baseline_bytes >= _NEARLY_ALL * limits.memory_mb * 2**20:
+        return Failure(Status.MEMORY, f"{_name(number)} with the budget of {limits.memory_mb} MiB used up")
+    return Failure(Status.CRASHED, f"its process died of {_name(number)}")
+
+
+def _name(number: int) -> str:
+    """As in `SIGSEGV`; most real-time signals have a number only."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

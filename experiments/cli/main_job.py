@@ -1,0 +1,107 @@
+"""A run on the terminal: its progress, its summary, and what is said if it ends early."""
+
+import os
+import shlex
+import signal
+import sys
+import warnings
+from pathlib import Path
+
+# Evaluators share the cores with torch: OpenMP threads that spin while they wait would slow both down many times
+# over. The library reads this once, when torch is first imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+from rich.console import Console
+from rich.markup import escape
+from transformers.utils import logging as transformers_logging
+
+from agents.engines.engine import BackendError
+from agents.models.adapters import AdapterError
+from agents.models.loading import ModelMissing
+from atlas_gym.evaluation import EvaluatorError
+from experiments.cli.summary import print_summary, write_files
+from experiments.loggers.console import LiveView, make_console
+from experiments.loggers.wandb import WandbObserver
+from experiments.report.write import write_report
+from trainers.evodpo.launch import LaunchError
+from trainers.loop.atlas import AtlasRun
+from trainers.loop.config import RunConfig
+from trainers.store.plain import SettingsError
+from trainers.store.store import RunStore, StoreError
+
+EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
+
+
+def begin(config: RunConfig, folder: Path) -> int:
+    """Begin the run, or continue it; returns the exit code (0 done, 1 failed, 2 no such model, 130 interrupted)."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopped by an agent: as gently as by Ctrl-C
+    _quiet_libraries()
+    console = make_console()
+    errors = Console(stderr=True, soft_wrap=True)
+    try:
+        return _run(config, folder, console)
+    except (SettingsError, ModelMissing) as error:
+        _say_error(errors, error)
+        return EXIT_USAGE
+    except (StoreError, AdapterError, EvaluatorError, LaunchError) as error:
+        _say_error(errors, error)
+        return 1
+    except OSError as error:  # a full disk under the report, a folder that was taken away
+        _say_error(errors, f"{error}\nWhat was stored is not lost: put it right and add --resume.")
+        return 1
+
+
+def _say_error(console: Console, error: object) -> None:
+    console.print(f"[bold red]Error:[/bold red] {escape(str(error))}", highlight=False, soft_wrap=True)
+
+
+def _quiet_libraries() -> None:
+    """Progress bars of loading, advertisements and notices to authors are not for whoever watches a run."""
+    os.environ.setdefault("WANDB_SILENT", "true")
+    transformers_logging.disable_progress_bar()
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+
+
+def _run(config: RunConfig, folder: Path, console: Console) -> int:
+    where = escape(str(folder))
+    console.print(f"[bold]{config.name}[/bold] in {where}: rounds {config.rounds}, phases {config.phases}")
+    with RunStore(folder) as store:
+        view = LiveView(config.rounds, config.phases, config.exploration.groups, console)
+        tracker = WandbObserver(
+            store, config, warn=lambda text: console.print(text, style="yellow", markup=False)
+        )
+        try:
+            with view, AtlasRun(config, store, (view, tracker)) as run:
+                summary = run.run()
+        except (KeyboardInterrupt, BackendError) as stopped:
+            tracker.close()
+            return _conclude_early(stopped, folder, console)
+        files = [*write_files(store, summary), *_write_report(folder, console)]
+        tracker.attach(files)
+        print_summary(store, summary, console)
+        tracker.close()
+        console.print(f"\nIn {where}: run.sqlite, config.yaml, " + ", ".join(path.name for path in files))
+    return 0
+
+
+def _conclude_early(stopped: BaseException, folder: Path, console: Console) -> int:
+    failed = isinstance(stopped, BackendError)
+    if failed:
+        _say_error(console, stopped)
+    if (folder / "config.yaml").exists():  # else it has not begun
+        program, quoted = Path(sys.executable).name, shlex.quote(str(folder))
+        console.print("\nStopped; nothing that was stored is lost. Continue with:")
+        # To be copied: no line breaks in it.
+        console.print(
+            f"  {program} -m experiments.run --folder {quoted} --resume", soft_wrap=True, markup=False
+        )
+    return 1 if failed else EXIT_INTERRUPTED
+
+
+def _write_report(folder: Path, console: Console) -> list[Path]:
+    try:
+        return write_report([folder], folder / "report.html")[:1]
+    except Exception as error:  # noqa: BLE001  the run is complete; its report can be made again at any time
+        text = f"No report: {error}. Try atlas report {folder}"
+        console.print(text, style="yellow", markup=False)
+        return []

@@ -1,0 +1,126 @@
+"""The command line of a run: complete, one spelling, answers in a line and at once."""
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+from wandb.sdk.launch.sweeps.utils import create_sweep_command_args
+
+from experiments.cli.options import FLAGS, read_arguments
+from experiments.cli.run import main
+from experiments.cli.settings_reference import page, sections
+from trainers.loop.config import RunConfig, load_config
+from trainers.store.plain import SettingsError
+
+SETTINGS = [setting for part in sections(RunConfig()) for setting in part.settings]
+
+
+def squeezed(text: str) -> str:
+    """Without spaces and line breaks, which help puts wherever a line ends."""
+    return "".join(text.split())
+
+
+def test_help_and_the_page_of_the_documentation_list_every_setting_alike(capsys):
+    with pytest.raises(SystemExit):
+        read_arguments(["--help"])
+    said, shown = squeezed(capsys.readouterr().out), squeezed(page())
+    assert len(SETTINGS) > 150
+    for setting in SETTINGS:
+        assert f"--{setting.key}" in said
+        assert (
+            squeezed(setting.meaning + (f" (default: {setting.default})" if setting.default else "")) in said
+        )
+        assert squeezed(setting.meaning.replace("|", "\\|")) in shown
+        assert f"|`{setting.key}`|" in shown
+    assert all(f"--{name}" in said for name in FLAGS)
+
+
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        (["--phase.beta", "0.2", "--seed", "3"], {"phase": {"beta": 0.2}, "seed": 3}),
+        (["--phase.beta=1e-4"], {"phase": {"beta": 1e-4}}),
+        (["--tracking", "off", "--observe", "true"], {"tracking": "off", "observe": True}),
+        (["--env_args.replicas", "5"], {"env_args": {"replicas": 5}}),
+        (["--drift", "[{}, {noise: 0.5}]"], {"drift": [{}, {"noise": 0.5}]}),
+        (["--lora.targets", "[q_proj, v_proj]"], {"lora": {"targets": ["q_proj", "v_proj"]}}),
+        (["--agent.styles", "{edit_line: 1}"], {"agent": {"styles": {"edit_line": 1.0}}}),
+        (
+            ["--supporters.inspector.endpoint.model", "m", "--supporters.inspector.form", "llm"],
+            {"supporters": {"inspector": {"endpoint": {"model": "m"}, "form": "llm"}}},
+        ),
+        ([], {}),
+    ],
+)
+def test_only_what_is_said_is_set(words, settings):
+    assert read_arguments(words)[1] == settings
+
+
+def test_islands_with_a_model_of_their_own_are_given_as_in_a_file():
+    _, settings = read_arguments(["--island_models", "[{islands: [1], model: other}]"])
+    (own,) = load_config(None, settings).island_models
+    assert (own.islands, own.model) == ((1,), "other")
+
+
+def test_arguments_of_wandbs_agent_are_understood():
+    values = {
+        "phase.beta": 1e-05,
+        "method": "search",
+        "observe": True,
+        "rounds": 3,
+        "agent.styles": {"rewrite": 2.0},
+    }
+    words = create_sweep_command_args({"args": {name: {"value": value} for name, value in values.items()}})[
+        "args"
+    ]
+    config = load_config(None, read_arguments(words)[1])
+    assert (config.phase.beta, config.method, config.observe, config.rounds) == (1e-05, "search", True, 3)
+    assert config.agent.styles == {"rewrite": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--phse.beta", "1"], "unknown setting --phse.beta; did you mean --phase.beta?"),
+        (["--phse.beta=1"], "unknown setting --phse.beta; did you mean --phase.beta?"),
+        (["--resumee"], "did you mean --resume?"),
+        (["--zqxj"], "unknown setting --zqxj; atlas settings lists all"),
+        (["--round", "3"], "did you mean --rounds?"),
+        (["phase.beta=1"], "phase.beta=1 stands alone; settings are written --phase.beta 0.2"),
+        (["--phase.beta", "fast"], "phase.beta must be a number, not fast"),
+        (["--phase.epochs", "1.5"], "phase.epochs must be a whole number, not 1.5"),
+        (["--phase.epochs", "true"], "phase.epochs must be a whole number, not True"),
+        (["--device", "tpu"], "device must be one of auto, cpu, cuda, not tpu"),
+        (["--observe"], "--observe"),
+    ],
+)
+def test_a_mistake_is_answered_in_a_line_that_names_the_setting(words, says):
+    with pytest.raises(SettingsError) as refused:
+        read_arguments(words)
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_settings_that_are_printed_are_a_configuration(tmp_path, capsys):
+    assert main(["--config", "paper", "--phase.beta", "0.3", "--print-settings"]) == 0
+    printed = capsys.readouterr().out
+    assert yaml.safe_load(printed)["phase"]["beta"] == 0.3
+    (tmp_path / "mine.yaml").write_text(printed)
+    assert main(["--config", str(tmp_path / "mine.yaml"), "--print-settings"]) == 0
+    assert capsys.readouterr().out == printed
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--phse.beta", "1"], ["--config", "default", "--print-settings"]]
+)
+def test_an_answer_waits_for_nothing_heavy(words):
+    code = (
+        f"import sys; from experiments.run import main\n"
+        f"try: main({words})\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'transformers', 'wandb', 'numpy', 'gymnasium', 'rich'}\n"
+        "sys.exit(bool(heavy & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,18 @@
+"""Settings are read, checked and listed by people who wait: nothing heavy is imported for them."""
+
+import subprocess
+import sys
+
+HEAVY = ("torch", "transformers", "peft", "trl", "wandb", "gymnasium", "numpy", "pydantic", "httpx2")
+
+CODE = f"""
+import sys
+from trainers.loop.config import RunConfig
+RunConfig()
+print(*[name for name in {HEAVY} if name in sys.modules])
+"""
+
+
+def test_making_a_configuration_imports_nothing_heavy():
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -1,0 +1,142 @@
+"""A phase: DPO, the candidate set, the gate, what becomes of the reference, and the processes that do it."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Reference = Literal["fixed", "every_phase", "timed", "averaged", "gated"]
+"""How the reference follows the policy; see `trainers.evodpo.references`."""
+Initialisation = Literal["base", "previous"]
+"""Where the policy of a phase starts: from the untuned base model, or from the policy of the phase before."""
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """What DPO is told."""
+
+    beta: float = 0.1
+    """DPO's β: how strongly the policy is tied to the reference, > 0."""
+    learning_rate: float = 2e-4
+    """Of AdamW, after the warm-up constant."""
+    epochs: int = 4
+    """Passes over the pairs, at most; `target_kl` may end the training earlier."""
+    target_kl: float = 0.2
+    """K̂L at which training ends, nats per token: within the gate's budget, and far enough to matter (improving edits
+    rose in phases of 0.16 to 0.32, hardly in those of 0.04). 0: all epochs."""
+    checks: int = 8
+    """How often during the epochs K̂L is measured, evenly spaced."""
+    batch_size: int = 8
+    """Pairs per optimiser step."""
+    warmup_steps: int = 0
+    """Steps over which the learning rate rises to its value. The first step of a warm-up has the rate zero,
+    which is a lot to waste where a phase has 16."""
+    max_grad_norm: float = 1.0
+    """Gradients are clipped to this norm."""
+    loss: str = "sigmoid"
+    """TRL's name of the loss; "sigmoid" is DPO."""
+    divergence: Literal["reverse_kl", "forward_kl"] = "reverse_kl"
+    """What DPO's implicit reward is measured by; EvoTune takes the forward KL."""
+    supervised: float = 0.0
+    """Weight of a supervised term on the chosen completions, beside the loss. It keeps their likelihood up, at the
+    price of a larger step: 0.3 took the embedded model 1.0 nats per token away in one phase."""
+    packed: bool = True
+    """One sequence per prompt; False is TRL's own collation: the same numbers, ten times the time."""
+    max_tokens: int = 1024
+    """Pairs with a longer sequence (prompt and completion) are left out, and counted."""
+    activation_checkpointing: bool = False
+    """Recompute activations in the backward pass: less memory, a third more time. For larger models."""
+    bf16: bool = False
+    """Multiply in bfloat16 while training (autocast), adapters and optimiser stay float32: faster on GPUs, and the
+    adapters' products are rounded."""
+
+    def __post_init__(self) -> None:
+        for name in ("beta", "learning_rate", "epochs", "batch_size", "max_grad_norm", "max_tokens"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        if not self.target_kl >= 0.0 or not self.supervised >= 0.0 or self.checks < 1:
+            raise ValueError("target_kl and supervised cannot be negative, and checks must be at least 1")
+
+
+@dataclass(frozen=True)
+class PhaseSettings(TrainingSettings):
+    """A phase: DPO's settings, the candidate set, the gate subset, and what becomes of the reference."""
+
+    reference: Reference = "gated"
+    """Reference rule; see `trainers.evodpo.references`."""
+    reference_period: int = 2
+    """Phases between updates, for the rule `timed`."""
+    reference_mixing: float = 0.6
+    """Share of the policy in the new reference, for the rule `averaged`."""
+    initialisation: Initialisation = "previous"
+    """Where the policy starts: `base` (the untuned model) or `previous` (the policy of the phase before)."""
+    checkpoints: int = 2
+    """Intermediate checkpoints in the candidate set: the last of the `checks` before the end; the final policy
+    always is in it. Gated rule only."""
+    rollback: bool = False
+    """After a refusal, return the policy to where the phase began. Gated rule only."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, choices in (("reference", Reference), ("initialisation", Initialisation)):
+            if getattr(self, name) not in get_args(choices):
+                raise ValueError(
+                    f"{name} must be one of {', '.join(get_args(choices))}, not {getattr(self, name)!r}"
+                )
+        if self.checkpoints < 0:
+            raise ValueError("checkpoints cannot be negative")
+        if self.reference_period < 1 or not 0.0 < self.reference_mixing <= 1.0:
+            raise ValueError("reference_period must be at least 1, and reference_mixing lie in (0, 1]")
+
+
+@dataclass(frozen=True)
+class GateSettings:
+    """The numbers of Eqs. 4 and 5. The paper prints none of them; the defaults are measured (see each
+    field)."""
+
+    min_gain: float = 0.0
+    """ε_s, in units of Ŝ: a promotion needs at least this much."""
+    standard_errors: float = 1.0
+    """ε_s, in standard errors of the gain: a promotion needs at least this many, and a gain above 0. 0: `min_gain`
+    alone decides."""
+    max_kl: float = 0.5
+    """δ_H, nats per token: the trust region. Normal phases of the default job moved the policy by 0.02 to 0.26, a
+    runaway moves it by twice the budget and more (`python -m experiments.studies.trust_region`)."""
+    kl_penalty: float = 0.001
+    """β_ref, units of Ŝ per nat: how much a candidate has to gain to be allowed one nat more. A doubled share of
+    improving edits is worth about 0.0005, so that of two candidates that gain alike the nearer one is taken."""
+    prompts: int = 8
+    """Prompts in the gate subset G_k, drawn at random from the phase's buffer and kept out of its pairs."""
+    samples: int = 8
+    """Fresh completions per gate prompt that Ŝ is the mean of."""
+
+    def __post_init__(self) -> None:
+        if min(self.prompts, self.samples) < 1:
+            raise ValueError("prompts and samples must be at least 1")
+        if not self.max_kl >= 0.0:
+            raise ValueError(f"max_kl is a divergence and cannot be negative, got {self.max_kl}")
+        if not self.standard_errors >= 0.0:
+            raise ValueError(f"standard_errors cannot be negative, got {self.standard_errors}")
+        if not self.kl_penalty >= 0.0:
+            raise ValueError(
+                f"kl_penalty cannot be negative (it would reward divergence), got {self.kl_penalty}"
+            )
+
+
+@dataclass(frozen=True)
+class LaunchSettings:
+    """In which processes phases are tuned."""
+
+    processes: int = 1
+    """Processes of a phase. 1 tunes in the run's own process; more are started by `accelerate launch` on this
+    machine, one for each GPU, or with gloo on CPUs."""
+    config_file: str = ""
+    """A configuration that `accelerate config` wrote, for anything beyond that (DeepSpeed, say);
+    how many processes there are is then its affair. Empty: none."""
+
+    def __post_init__(self) -> None:
+        if self.processes < 1:
+            raise ValueError("processes must be at least 1")
+
+    @property
+    def separate(self) -> bool:
+        """Whether phases run in processes of their own."""
+        return self.processes > 1 or bool(self.config_file)
