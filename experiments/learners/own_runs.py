@@ -4,7 +4,6 @@ The layout of a run follows the budget, so that there are five rounds and two ph
 island and round, where a supporter patches programs 6 and 2 patches, on one to five islands.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -13,10 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from experiments.learners.ledger import Change, Outcome, Point, Trial
 from experiments.shipped import find
 from trainers.loop.config import load_config
-from trainers.store.plain import flatten, plain
+from trainers.store.plain import flatten, merge, plain, read_mapping
 from trainers.store.store import RunStore
 
 _SAMPLES, _PATCHES, _ROUNDS, _MOST_ISLANDS = 8, 2, 5, 5
@@ -32,7 +33,7 @@ SHARED: Mapping[str, tuple[Any, str]] = {
     "pairs.prompts": (32, _TWO_CORES),
     "phase.epochs": (2, _TWO_CORES),
     "phase.checks": (4, _TWO_CORES),
-    "phase.gate_prompts": (6, _TWO_CORES),
+    "gate.prompts": (6, _TWO_CORES),
 }
 """What runs set, by the settings' dotted names, and why."""
 
@@ -102,18 +103,25 @@ def _file(config: str) -> Path | None:
 
 def learn_run(trial: Trial, method: str, own: Mapping[str, Any] | None = None, config: str = "") -> Outcome:
     """Do the run in a process of its own; RuntimeError if it fails."""
-    folder = trial.folder / "run"
-    settings = [
-        f"{name}={json.dumps(value)}" for name, value in settings_of(trial, method, own, config).items()
-    ]
-    command = [sys.executable, "-m", "experiments.run", "--folder", str(folder), *settings]
-    command += ["--config", config] if config else []
+    folder, file = trial.folder / "run", trial.folder / "settings.yaml"
+    values = read_mapping(find("configs", config), "the configuration") if config else {}
+    for name, value in settings_of(trial, method, own, config).items():
+        values = merge(values, _nested(name, value))
+    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    command = [sys.executable, "-m", "experiments.run", "--config", str(file), "--folder", str(folder)]
     with (trial.folder / "log.txt").open("w") as log:
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
         code = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False).returncode
     if code != 0:
         raise RuntimeError(f"the run failed with exit code {code}, see {log.name}")
     return read_outcome(folder)
+
+
+def _nested(name: str, value: Any) -> dict[str, Any]:
+    """`a.b` as a configuration file nests it."""
+    for part in reversed(name.split(".")):
+        value = {part: value}
+    return value
 
 
 def read_outcome(folder: Path) -> Outcome:

@@ -1,6 +1,5 @@
 """The leaderboard's rows, its statistics against brute force, and its page from data alone."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -23,10 +22,11 @@ from experiments.learners.board import (
 from experiments.learners.board_page import page
 from experiments.learners.entries import ENTRIES, SEARCH, START, Entry
 from experiments.learners.ledger import Change, Outcome, Point, Trial
-from experiments.learners.own_runs import changes, read_outcome, settings_of
+from experiments.learners.own_runs import _nested, changes, read_outcome, settings_of
+from experiments.shipped import find
 from tests.experiments.report.synthetic import Layout, make_run
 from trainers.loop.config import load_config
-from trainers.store.plain import parse_overrides
+from trainers.store.plain import merge
 
 DOCS = Path(__file__).parents[3] / "docs" / "leaderboard"
 
@@ -94,8 +94,10 @@ def test_a_curve_is_read_at_any_amount_of_work():
 @pytest.mark.parametrize(("method", "config"), [("search", ""), ("atlas", ""), ("evotune", "evotune")])
 def test_a_run_asks_for_no_more_than_its_budget(budget, method, config):
     settings = settings_of(Trial("ATLAS-Bandit-v0", 3, budget), method, config=config)
-    path = Path(f"experiments/configs/{config}.yaml") if config else None
-    run = load_config(path, parse_overrides(f"{k}={json.dumps(v)}" for k, v in settings.items()))
+    path, values = find("configs", config) if config else None, {}
+    for name, value in settings.items():
+        values = merge(values, _nested(name, value))
+    run = load_config(path, values)
     layout = run.exploration
     patches = layout.patches if run.supporters.exploration.form != "off" else 0
     asked = run.rounds * layout.islands * (layout.samples + patches)
