@@ -133,7 +133,7 @@ def read_outcome(folder: Path) -> Outcome:
     different = [record for record in written if record.duplicate_of is None]
     return Outcome(
         best.program, float(best.score or 0.0), len(written), len(different),
-        Counter(record.status for record in different), sum(unit["tokens"] for unit in units), 0,
+        dict(Counter(record.status for record in different)), sum(unit["tokens"] for unit in units), 0,
         _curve(float(start.score or 0.0), units, phases),
     )  # fmt: skip
 
