@@ -27,7 +27,7 @@ from experiments.learners.peer import Peer, environment
 from experiments.learners.shinka import SHINKA
 from tests.hostile import plain
 from tests.hostile.catalogue import answers, state
-from tests.hostile.plain import LIMIT_S, Play
+from tests.hostile.plain import Play
 from tests.hostile.scene import Scene
 from tests.hostile.seats import bandit
 
@@ -47,7 +47,7 @@ def evaluate(path):
 """
 _SHINKA_END = """
 
-def run_experiment():
+def run_experiment(seed=None):
     import pickle
     from atlas_gym.tasks.bandit.bare import play_bare
 
@@ -95,20 +95,25 @@ def shinka(folder: Path, task: ProgramTask) -> Play:
     return play
 
 
-def forged(play: Play | None) -> list[str]:
-    """The attacks that ended with a score above the honest program's."""
-    found = plain.run(bandit(), play, ATTACKS)
-    return [name for name, harm in found.items() if "forged a score" in harm]
+def achieved(play: Play | None) -> list[list[str]]:
+    """What each attack achieved; RuntimeError if the honest program has not the score that it has everywhere."""
+    seat = bandit()
+    if play is not None:
+        with contextlib.redirect_stdout(io.StringIO()):
+            score, detail = play(seat.honest)
+        if score != seat.play_bare(seat.honest, seat.task):
+            raise RuntimeError(f"the honest program scores {score}: {detail}")
+    return list(plain.run(seat, play, ATTACKS).values())
 
 
-def forged_confined() -> list[str]:
+def achieved_confined() -> list[list[str]]:
     """The same through our evaluator."""
     seat = bandit()
     with Scene() as scene, ConfinedEvaluator() as evaluator:
         honest = seat.play_bare(seat.honest, seat.task)
-        programs = {attack.name: seat.program(attack, scene) for attack in ATTACKS if attack.works_here}
-        found = {name: evaluator.evaluate(program, seat.task) for name, program in programs.items()}
-        return [n for n, e in found.items() if "forged a score" in scene.harm(e, honest, LIMIT_S)]
+        programs = [seat.program(attack, scene) for attack in ATTACKS if attack.works_here]
+        limit_s = seat.task.limits.wall_s
+        return [scene.harm(evaluator.evaluate(program, seat.task), honest, limit_s) for program in programs]
 
 
 def main() -> None:
@@ -118,11 +123,9 @@ def main() -> None:
         _reach(peer)
     seat, task = bandit(), make_task("ATLAS-Bandit-v0", seed=0)
     names = {"plain exec": None, "OpenEvolve": openevolve, "ShinkaEvolve": shinka}
-    attacks = sum(attack.works_here for attack in ATTACKS)
     for name, make in names.items():
-        found = forged(make and make(_folder(), seat.task))
-        print(f"{name}: {len(found)} of {attacks} attacks are scored above the honest program", flush=True)
-    print(f"ours, confined: {len(forged_confined())} of {attacks}", flush=True)
+        _tell(name, achieved(make and make(_folder(), seat.task)))
+    _tell("ours, confined", achieved_confined())
     with ConfinedEvaluator() as evaluator:
         plays: dict[str, Callable[[str], object]] = {
             "plain exec": lambda program: play_bare(program, task),
@@ -132,6 +135,15 @@ def main() -> None:
         }
         for name, speed in speeds(plays, seat.honest).items():
             print(f"{name}: {speed:.1f} evaluations a second", flush=True)
+
+
+def _tell(name: str, found: list[list[str]]) -> None:
+    forged = sum("forged a score" in harm for harm in found)
+    print(
+        f"{name}: of {len(found)} attacks {forged} are scored above the honest program, "
+        f"{sum(map(bool, found))} do some harm",
+        flush=True,
+    )
 
 
 def speeds(plays: dict[str, Callable[[str], object]], program: str, repeats: int = 5) -> dict[str, float]:
