@@ -26,7 +26,8 @@ class CandidateRecord:
     """One evaluated program."""
 
     id: int
-    """Unique in the run, ascending in the order in which candidates were recorded."""
+    """Unique in the run, ascending in the order in which candidates were recorded; below -1 for what a supporter wrote
+    for a phase, -1 for a measurement's samples."""
     round: int
     """Exploration round; 0 for the programs the islands start from."""
     island: int
@@ -35,7 +36,7 @@ class CandidateRecord:
     """Who wrote it: the task's start, the research agent, or a supporter; ``carried`` if it is an island's program
     scored again because the task changed."""
     style: str
-    """Proposal style, for example ``edit_line``; empty for seeds."""
+    """Proposal style, for example ``edit_line``, or a supporter's kind of change; empty for seeds."""
     hole: str
     """Label of the place that was rewritten, equal across programs that share the line's left side; may be
     empty."""
@@ -174,9 +175,14 @@ class Proposal:
         own = (self.style, self.hole, self.prompt, completion)
         return self._candidate(id, round, "agent", own, self.assemble(completion))
 
-    def patched(self, id: int, round: int, style: str, program: str) -> CandidateRecord:
+    def patched(self, id: int, round: int, kind: str, program: str) -> CandidateRecord:
         """A whole program that a supporter made of the same parent, without the prompt."""
-        return self._candidate(id, round, "supporter", (style, "", "", ""), program)
+        return self._candidate(id, round, "supporter", (kind, "", "", ""), program)
+
+    def taught(self, id: int, round: int, kind: str, completion: str) -> CandidateRecord:
+        """The candidate that a supporter's completion of the prompt makes."""
+        own = (kind, self.hole, self.prompt, completion)
+        return self._candidate(id, round, "supporter", own, self.assemble(completion))
 
     def _candidate(
         self, id: int, round: int, origin: Origin, written: tuple[str, str, str, str], program: str

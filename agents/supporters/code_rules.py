@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from agents.proposals.constants import Constant, ConstantRole, constants
 from agents.supporters.exploration import bounded_value
-from agents.supporters.findings import Case, Finding, Fix, short
+from agents.supporters.findings import Case, Finding, Fix, past, sampled, short
 
 _FACTORS: dict[ConstantRole, tuple[float, float]] = {
     "window": (0.15, 2.5),
@@ -59,7 +59,7 @@ def check_forgetting(case: Case) -> Iterator[Finding]:
     code = case.code
     for loop in code.nodes(ast.For):
         sums = [s for s in loop.body if isinstance(s, ast.AugAssign) and isinstance(s.op, ast.Add)]
-        if not sums or not code.names(loop.iter) & _past(case):
+        if not sums or not code.names(loop.iter) & past(case):
             continue
         keep = short(1 - case.factor(0.01, 0.1))
         splices = tuple(
@@ -74,19 +74,13 @@ def check_forgetting(case: Case) -> Iterator[Finding]:
 
 def check_products(case: Case) -> Iterator[Finding]:
     """Products ``X.T @ y`` over samples, in which every sample counts alike."""
-    code, past = case.code, _past(case)
-    sampled = {
-        target.id
-        for statement in code.nodes(ast.Assign)
-        for target in statement.targets
-        if isinstance(target, ast.Name) and code.names(statement.value) & past
-    }
+    code = case.code
     transposed = [
         node.left
         for node in code.nodes(ast.BinOp)
         if isinstance(node.op, ast.MatMult) and isinstance(node.left, ast.Attribute) and node.left.attr == "T"
     ]
-    products = [node for node in transposed if code.names(node.value) & (sampled | past)]
+    products = [node for node in transposed if code.names(node.value) & (sampled(case) | past(case))]
     if products and not code.names(code.function) & {"arange", "decay", "discount", "weights"}:
         keep = short(1 - case.factor(0.01, 0.1))
         splices = tuple(
@@ -102,7 +96,7 @@ def check_products(case: Case) -> Iterator[Finding]:
 def check_history(case: Case) -> Iterator[Finding]:
     """Loops over an argument as a whole, without a window."""
     for loop in case.code.nodes(ast.For):
-        if isinstance(loop.iter, ast.Name) and loop.iter.id in _past(case):
+        if isinstance(loop.iter, ast.Name) and loop.iter.id in past(case):
             window = int(case.factor(8, 120))
             fix = Fix(
                 (case.code.wrap(loop.iter, "", f"[-{window}:]"),), f"use the last {window} samples only"
@@ -200,11 +194,6 @@ def _other_value(case: Case, constant: Constant) -> float | None:
     if constant.role in ("regularisation", "bonus", "weight"):
         value = float(value)  # `lam = 1` may become 0.4
     return bounded_value(value, proposed)
-
-
-def _past(case: Case) -> set[str]:
-    """Arguments that may hold past data: all but what describes the present step."""
-    return set(case.code.arguments) - {"context", "t", "extras"}
 
 
 def _guard(case: Case, kind: str, message: str, fix: Fix) -> Finding:

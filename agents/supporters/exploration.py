@@ -4,6 +4,9 @@ Its advice has two parts: a critique (text that goes into the agent's next promp
 programs). Both forms, rules and language model, end in the same gate, :func:`admit_patches`: a patch parses,
 defines the entry function, differs from everything tried and is a bounded edit of the agent's program. Where a
 patch is another value for a constant, that is bounded to a factor of the value that stands in the program.
+
+Where it *teaches*, the request names the place that one of the agent's prompts leaves open; patches that keep to it are
+answers to that prompt.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from agents.proposals.completing import Opening
 from agents.supporters.call import Consultation, Key, SupporterCall
 from agents.supporters.edits import EditBound
 from atlas_gym.program_text import program_key, syntax_error
@@ -68,6 +72,9 @@ class ExplorationRequest:
     """Program keys that need not be proposed again; may be many, so only asked whether it has one."""
     max_patches: int = 3
     """Patches wanted at most."""
+    opening: Opening | None = None
+    """The only place that patches may change: what one of the agent's prompts leaves open, so that each patch is an
+    answer to that prompt. None: any place."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +149,8 @@ def bounded_value(current: float, proposed: float) -> float | None:
 
 
 def _admit(request: ExplorationRequest, draft: Patch, bound: EditBound) -> Patch | None:
+    if request.opening is not None and not request.opening.holds(request.program, draft.program):
+        return None
     if not is_plain(draft.program) or not bound.allows(request.program, draft.program):
         return None
     if syntax_error(draft.program, request.function) is not None:

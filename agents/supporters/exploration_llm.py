@@ -76,10 +76,28 @@ def prompt_values(request: ExplorationRequest, bound: EditBound) -> dict[str, st
         "diagnosis": Data(request.diagnosis, 1_000),
         "metrics": Data(metrics, 1_500),
         "failures": Data(failures, 2_500),
+        "opening": _opening(request),
         "max_patches": str(request.max_patches),
         "max_lines": str(bound.allowed_lines(request.program)),
         "schema": schema_text(ExplorationReply),
     }
+
+
+def _opening(request: ExplorationRequest) -> str:
+    opening = request.opening
+    if opening is None:
+        return "Any line of the program may be changed."
+    first = request.program.count("\n", 0, opening.start) + 1
+    # Where it begins at a line's end, it begins with the next line.
+    first += request.program.startswith("\n", opening.start)
+    last = max(first, request.program.count("\n", 0, opening.end) + 1)
+    where = f"line {first}" if opening.one_line else f"lines {first} to {last}"
+    kept = request.program[: opening.start].rpartition("\n")[2].strip() if opening.one_line else ""
+    return (
+        f"You teach the agent: it was asked to rewrite {where} of the program and nothing else. Patches that change "
+        "anything else are discarded."
+        + (f" What stands left of the change, {kept!r}, stays, and the line stays one line." if kept else "")
+    )
 
 
 def interpret(request: ExplorationRequest, text: str, bound: EditBound) -> ExplorationAdvice:

@@ -1,9 +1,9 @@
 """The exploration supporter in its rule-based form: static analysis and targeted perturbations.
 
 It is what it says: a list of rules over the syntax tree, no model. It varies and patches what the agent
-wrote; it holds no program of its own that it could insert. The rules stand in ``code_rules`` and
-``loss_rules``; recent failures and the environment's measurements raise the priority of the rules that
-answer them. The same request under the same seed gives the same advice.
+wrote; it holds no program of its own that it could insert. The rules stand in ``code_rules``,
+``expression_rules`` and ``loss_rules``; recent failures and the environment's measurements raise the priority of
+the rules that answer them. The same request under the same seed gives the same advice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from agents.proposals.source import Source
-from agents.supporters import code_rules, loss_rules
+from agents.supporters import code_rules, expression_rules, loss_rules
 from agents.supporters.call import Consultation, SupporterCall
 from agents.supporters.edits import EditBound
 from agents.supporters.exploration import (
@@ -47,6 +47,19 @@ BY_TRAIT: dict[str, tuple[Check, ...]] = {
 }
 """Rules for programs of tasks that declare a trait."""
 
+AT_A_SITE: tuple[Check, ...] = (
+    expression_rules.check_summands,
+    expression_rules.check_drops,
+    expression_rules.check_wraps,
+)
+"""Rules for any expression, where the supporter answers one of the agent's prompts."""
+
+AT_A_SITE_BY_TRAIT: dict[str, tuple[Check, ...]] = {
+    "memory": (expression_rules.check_slices,),
+    "drift": (expression_rules.check_fading,),
+}
+"""The same for tasks that declare a trait."""
+
 LONGEST_PROGRAM = 20_000
 """Programs above this many characters are left alone."""
 
@@ -54,6 +67,12 @@ _CRITIQUE_SENTENCES = 4
 
 _COMBINED = 0.3
 """Probability that a patch makes two changes at once."""
+
+_PASSES = 20
+"""How often the rules are asked about a site before there are enough patches: each time they draw other values."""
+
+_A_PASS = 3
+"""Changes that are made in one pass, so that several values of a likely one can be drawn."""
 
 
 class RuleExplorationSupporter:
@@ -89,11 +108,38 @@ class RuleExplorationSupporter:
 
     def _advise(self, code: Source, request: ExplorationRequest) -> ExplorationAdvice:
         case = Case(code, request, stream(self._seed, "supporter", "exploration", *request.key))
-        checks = (*GENERAL, *chain.from_iterable(BY_TRAIT[t] for t in BY_TRAIT if t in request.traits))
-        findings = list(chain.from_iterable(check(case) for check in checks))
+        if request.opening is not None:
+            return ExplorationAdvice(patches=admit_patches(request, _site_drafts(case), self._bound))
+        findings = _findings(case, GENERAL, BY_TRAIT)
         order = _draw_order(case, [(finding, fix) for finding in findings for fix in finding.fixes])
         patches = admit_patches(request, _drafts(case, order), self._bound)
         return ExplorationAdvice(_critique(request, findings), patches)
+
+
+def _findings(case: Case, checks: tuple[Check, ...], by_trait: dict[str, tuple[Check, ...]]) -> list[Finding]:
+    traits = case.request.traits
+    asked = (*checks, *chain.from_iterable(by_trait[trait] for trait in by_trait if trait in traits))
+    return list(chain.from_iterable(check(case) for check in asked))
+
+
+def _site_drafts(case: Case) -> Iterator[Patch]:
+    """Changes of what the request leaves open, pass after pass with other values."""
+    by_trait = {
+        trait: BY_TRAIT.get(trait, ()) + AT_A_SITE_BY_TRAIT.get(trait, ())
+        for trait in {**BY_TRAIT, **AT_A_SITE_BY_TRAIT}
+    }
+    for _ in range(_PASSES):
+        findings = _findings(case, GENERAL + AT_A_SITE, by_trait)
+        options = [(finding, fix) for finding in findings for fix in finding.fixes if _within(case, fix)]
+        yield from _drafts(case, _draw_order(case, options)[:_A_PASS])
+
+
+def _within(case: Case, fix: Fix) -> bool:
+    """Whether a fix changes nothing but what the request leaves open."""
+    opening, program = case.request.opening, case.code.program
+    assert opening is not None
+    start, end = len(program[: opening.start].encode()), len(program[: opening.end].encode())
+    return all(start <= splice.start and splice.end <= end for splice in fix.splices)
 
 
 def _draw_order(case: Case, options: list[tuple[Finding, Fix]]) -> list[tuple[Finding, Fix]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from dataclasses import dataclass
 
@@ -57,6 +58,21 @@ class Finding:
     """Relative probability that its fixes are tried, > 0."""
     fixes: tuple[Fix, ...] = ()
     """Ways to act on it; none if only the agent can."""
+
+
+def past(case: Case) -> set[str]:
+    """Arguments that may hold past data: all but what describes the present step."""
+    return set(case.code.arguments) - {"context", "t", "extras"}
+
+
+def sampled(case: Case) -> set[str]:
+    """Variables that are read off past data."""
+    return {
+        target.id
+        for statement in case.code.nodes(ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name) and case.code.names(statement.value) & past(case)
+    }
 
 
 def short(value: float) -> str:

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from experiments.report.data import read_run
 from experiments.report.figures import draw_progress
+from experiments.report.tables import taught_share
 from trainers.store.store import RunStore
 
 
@@ -82,6 +83,7 @@ def _phase_table(store: RunStore, phases: list[dict[str, Any]]) -> Table:
     table.add_row("distinct new programs", *[_distinct(before, after) for before, after in probes])
     table.add_row("samples", *["–" if after is None else str(after["samples"]) for _, after in probes])
     table.add_row("preference pairs", *[str(p["pairs"]) for p in phases])
+    table.add_row("of them, chosen text by the supporter", *[taught_share(p) for p in phases])
     table.add_row("KL per token (budget)", *[_kl(p) for p in phases])
     table.add_row("Ŝ gain over the reference", *[_with_sign(p["gain"], p["gain_error"]) for p in phases])
     table.add_row("reference", *["promoted" if p["promoted"] else "kept" for p in phases])

@@ -103,7 +103,9 @@ class LiveView(Observer):
         colour = "green" if result["promoted"] else "yellow"
         decision = result["decision"]
         reason = decision["reason"] if decision else f"reference weight {result['weight']:.2g} by its rule"
-        self.console.print(f"  phase {result['phase']}: [{colour}]{escape(reason)}[/{colour}]")
+        taught = result.get("chosen_from", {}).get("supporter", 0)
+        said = f", {taught} of {result['pairs']} pairs taught by the supporter" if taught else ""
+        self.console.print(f"  phase {result['phase']}: [{colour}]{escape(reason)}[/{colour}]{said}")
         for warning in result.get("warnings", ()):
             self.console.print(f"  {warning}", style="bold red", markup=False)
 

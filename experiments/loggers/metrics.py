@@ -133,6 +133,8 @@ def phase_row(result: Mapping[str, Any], calls: Iterable[Mapping[str, Any]]) -> 
     row |= {f"phase/{key}": result[key] for key in ("pairs", "loss", "margin", "accuracy", "kl")}
     row |= {f"phase/{what}_s": seconds for what, seconds in result["seconds"].items()}
     row |= {"phase/skipped": 0, "gate/promoted": int(result["promoted"])}
+    if "chosen_from" in result:
+        row["phase/taught"] = result["chosen_from"].get("supporter", 0)
     row |= {f"strategist/{name}": value for name, value in result.get("controls", {}).items()}
     return row | {"strategist/changes": len(result.get("changed_controls", ()))}
 

@@ -157,21 +157,30 @@ def phases(groups: Sequence[Group]) -> Table:
                     str(phase["phase"]),
                     str(phase["round"]),
                     str(phase.get("pairs", "–")),
+                    taught_share(phase),
                     *(_change(before, after, key) for key in ("valid", "new", "improving")),
                     _optional(phase["kl"], ".3f"),
                     _optional(phase["gain"], "+.4f"),
                     "promoted" if phase["promoted"] else "kept",
                 )
             )
-    columns = ("Run", "Phase", "After round", "Pairs", "Valid", "New", "Improving", "KL", "Gain", "Reference")
+    columns = (
+        "Run", "Phase", "After round", "Pairs", "Taught", "Valid", "New", "Improving", "KL", "Gain", "Reference",
+    )  # fmt: skip
     return Table(
         "phases",
         "Fine-tuning phases",
         columns,
         tuple(rows),
         "Shares of fresh samples on fixed prompts before → after the phase, ± standard error over prompts; "
-        "KL in nats per token.",
+        "KL in nats per token. Taught: pairs that choose what the exploration supporter wrote.",
     )
+
+
+def taught_share(phase: Mapping[str, Any]) -> str:
+    """How many of a phase's pairs choose a supporter's completion; a dash where that was not recorded."""
+    origins = phase.get("chosen_from")
+    return "–" if origins is None else str(origins.get("supporter", 0))
 
 
 def best_programs(groups: Sequence[Group], limit: int = 5) -> Table:

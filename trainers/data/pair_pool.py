@@ -1,6 +1,6 @@
 """What preference pairs are formed of: a run's answered prompts, or a draw of them where there are too many."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,14 @@ from trainers.store.queries import StoreQueries
 
 
 def pair_pool(
-    store: StoreQueries, last: int, limit: int, rng: np.random.Generator, without: Collection[int] = ()
+    store: StoreQueries,
+    last: int,
+    limit: int,
+    rng: np.random.Generator,
+    without: Collection[int] = (),
+    lessons: Iterable[CandidateRecord] = (),
 ) -> list[ScoredCompletion]:
-    """Every completion of at most `limit` prompts of the rounds up to `last`, by id.
+    """Every completion of at most `limit` prompts of the rounds up to `last`, in the order of the prompts.
 
     Args:
         store: the run's store.
@@ -23,15 +28,19 @@ def pair_pool(
         limit: prompts at most; more are thinned out at random, each as likely as any other.
         rng: draws them.
         without: islands that do not count, since their prompts are none that the policy continues.
+        lessons: further answers to these prompts.
     """
     asked = [(round_, island) for round_, island in store.asked(last) if island not in without]
     if len(asked) > limit:
         asked = [asked[index] for index in sorted(rng.choice(len(asked), limit, replace=False))]
     tasks = _tasks(store, [round_ for round_, _ in asked])
+    taught: dict[tuple[int, int], list[CandidateRecord]] = {}
+    for lesson in lessons:
+        taught.setdefault((lesson.round, lesson.island), []).append(lesson)
     found = []
     for round_, island in asked:
         proposal = store.proposal(round_, island)
-        for record in store.unit_candidates(round_, (island,)):
+        for record in (*store.unit_candidates(round_, (island,)), *taught.get((round_, island), ())):
             if record.prompt:
                 own = record.prompt == proposal.prompt
                 found.append(scored(record, tasks[round_], proposal.avoid if own else None))

@@ -67,19 +67,24 @@ def fresh_samples(
         replace(proposal, n=n, seed=seed, island=-1) for proposal, seed in zip(proposals, seeds, strict=True)
     ]
     generator.stream(requests, submit)
-    return [_judged([pending[i, j] for j in range(n)], cache) for i in range(len(proposals))]
+    return [judged([pending[i, j] for j in range(n)], cache) for i in range(len(proposals))]
 
 
-def _judged(group: Sequence[Pending], cache: ProgramCache) -> list[CandidateRecord]:
-    judged: list[CandidateRecord] = []
+def judged(group: Sequence[Pending], cache: ProgramCache) -> list[CandidateRecord]:
+    """The outcomes of a group, waited for; what the machine failed to evaluate is left out.
+
+    Raises:
+        InfrastructureError: nothing is left.
+    """
+    found: list[CandidateRecord] = []
     for place, (candidate, evaluation) in enumerate(group, start=1):
         try:
             known = cache.recorded(candidate.program_key) if evaluation is None else None
-            judged.append(candidate.judged(known or outcome(evaluation)))
+            found.append(candidate.judged(known or outcome(evaluation)))
         except InfrastructureError:
-            if place == len(group) and not judged:
+            if place == len(group) and not found:
                 raise
-    return judged
+    return found
 
 
 def outcome(evaluation: "Future[Evaluation] | None") -> Evaluation:

@@ -21,7 +21,7 @@ from agents.models.policy import POLICY, Policy
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
 from agents.supporters import SupporterCall
-from agents.supporters.build import build_supporters
+from agents.supporters.build import Supporters, build_supporters
 from atlas_gym import make_task
 from trainers.data.evaluations import ProgramCache
 from trainers.loop.advisers import PhaseAdvisers
@@ -32,6 +32,7 @@ from trainers.loop.fine_tuning import Tuning
 from trainers.loop.observer import Observer
 from trainers.loop.resources import make_pool
 from trainers.loop.schedule import TaskSchedule
+from trainers.loop.teaching import Teacher
 from trainers.store.plain import SettingsError
 from trainers.store.store import RunStore
 
@@ -78,15 +79,26 @@ class AtlasRun:
         supporters = build_supporters(config.supporters, config.seed)
         supporters.resume(SupporterCall.from_dict(call) for call in store.supporter_calls())
         self.explorer = Explorer(
-            config.exploration, self.agent, self._current_generator, self.cache, store, supporters.exploration
-        )
+            config.exploration, self.agent, self._current_generator, self.cache, store, supporters.exploration,
+            teaching=config.teaching in ("exploration", "both"),
+        )  # fmt: skip
         advisers = PhaseAdvisers(config, supporters, store)
         self.tuning = self.policy and Tuning(
-            config, self.policy, self.backend, self.agent, advisers, self.cache, store, self._tell
-        )
+            config, self.policy, self.backend, self.agent, advisers, self.cache, store, self._tell,
+            self._teacher(supporters),
+        )  # fmt: skip
         self._generator: Generator | None = None
         # Last: a run that could not even begin must not tie its folder to the settings that prevented it.
         save_config(config, store.folder / "config.yaml")
+
+    def _teacher(self, supporters: Supporters) -> Teacher | None:
+        config = self.config
+        if supporters.exploration is None or config.teaching not in ("phase", "both"):
+            return None
+        return Teacher(
+            supporters.exploration, self.spec, self.cache, self.store, lessons=config.lessons,
+            prompts=config.pairs.prompts, seed=config.seed, without=config.messages,
+        )  # fmt: skip
 
     def __enter__(self) -> "AtlasRun":
         return self

@@ -94,6 +94,12 @@ class RunConfig:
     """Where the policy's weights are; `auto`: on a GPU if torch finds one."""
     supporters: SupporterSettings = field(default_factory=SupporterSettings)
     """The three supporters: `off`, `rules` or `llm` for each."""
+    teaching: Literal["off", "exploration", "phase", "both"] = "off"
+    """Where the exploration supporter answers the agent's own prompts, so that pairs may choose its answers: in
+    `exploration` (what it adds there then keeps to the place that the island's prompt leaves open), before each
+    `phase` (answers that enter no island), or in `both`."""
+    lessons: int = 6
+    """Answers of the supporter to each prompt of a phase, at most."""
     probe: ProbeSettings = ProbeSettings()
     """What is sampled before and after each phase."""
 
@@ -103,6 +109,12 @@ class RunConfig:
         for name in ("rounds", "phase_every", "workers", "torch_threads", "held_out_seeds"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        if self.lessons < 1:
+            raise ValueError("lessons must be at least 1; teaching: off writes none")
+        if self.teaching != "off" and self.supporters.exploration.form == "off":
+            raise ValueError(
+                "nobody teaches while supporters.exploration.form is off: set it to rules or llm, or teaching: off"
+            )
         islands = [island for own in self.island_models for island in own.islands]
         if len(set(islands)) < len(islands) or not set(islands) <= set(range(self.exploration.islands)):
             raise ValueError(

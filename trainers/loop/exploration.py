@@ -23,8 +23,9 @@ from typing import Any
 
 from agents.engines.engine import Completion, Generator
 from agents.population.candidate import CandidateRecord, Origin, Proposal
+from agents.proposals.completing import completion_of, opening_of
 from agents.research_agent import ResearchAgent
-from agents.supporters import ExplorationRequest, Failure, SupporterCall
+from agents.supporters import Consultation, ExplorationAdvice, SupporterCall
 from agents.supporters.exploration import ExplorationSupporter
 from atlas_gym.evaluation import InfrastructureError, Task
 from atlas_gym.program_text import program_key
@@ -32,6 +33,7 @@ from trainers.data.evaluations import ProgramCache
 from trainers.data.measures import is_new
 from trainers.data.rollouts import Pending, outcome, write
 from trainers.loop.settings import ExplorationSettings
+from trainers.loop.teaching import exploration_request
 from trainers.store.protocol import Store
 
 
@@ -62,6 +64,7 @@ class Explorer:
         cache: evaluates programs.
         store: every unit is stored before it is folded into the islands.
         supporter: adds patched programs of its own, recorded as such; None for none.
+        teaching: whether what the supporter adds answers the islands' prompts, and so may teach the agent.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Explorer:
         cache: ProgramCache,
         store: Store,
         supporter: ExplorationSupporter | None = None,
+        teaching: bool = False,
     ):
         self.settings = settings
         self.agent = agent
@@ -79,6 +83,7 @@ class Explorer:
         self.cache = cache
         self.store = store
         self.supporter = supporter
+        self.teaching = teaching
         self.notes: Sequence[str] = ()
         self._critiques: dict[int, str] = {}
         self._carried: dict[int, list[CandidateRecord]] = {}
@@ -166,7 +171,7 @@ class Explorer:
         started = time.monotonic()
         write(self.generator, unit.proposals, submit)
         unit.generation_s = time.monotonic() - started
-        if self.supporter is not None and unit.round % self.settings.advise_every == 0:
+        if self.supporter is not None and self.settings.asks_supporter(unit.round):
             self._consult(unit, self.supporter)
 
     def _submit(self, unit: Unit, candidate: CandidateRecord) -> None:
@@ -175,23 +180,30 @@ class Explorer:
     def _consult(self, unit: Unit, supporter: ExplorationSupporter) -> None:
         """Ask about each parent of the unit, and start evaluating the patches that come back."""
         for proposal in unit.proposals:
-            consultation = supporter.consult(self._request(unit.round, proposal))
+            consultation = self._ask(unit.round, proposal, supporter)
             unit.calls.append(consultation.call)
             unit.critiques[str(proposal.island)] = consultation.advice.critique
             patches = consultation.advice.patches[: self.settings.patches]
             for slot, patch in enumerate(patches, start=self.settings.samples):
                 id_ = self.settings.candidate_id(unit.round, proposal.island, slot)
-                self._submit(unit, proposal.patched(id_, unit.round, patch.kind, patch.program))
+                completion = completion_of(proposal, patch.program) if self.teaching else None
+                self._submit(
+                    unit,
+                    proposal.patched(id_, unit.round, patch.kind, patch.program)
+                    if completion is None
+                    else proposal.taught(id_, unit.round, patch.kind, completion),
+                )
 
-    def _request(self, round_: int, proposal: Proposal) -> ExplorationRequest:
+    def _ask(
+        self, round_: int, proposal: Proposal, supporter: ExplorationSupporter
+    ) -> Consultation[ExplorationAdvice]:
         parent = self.store.candidate(proposal.parent_id)
-        failures = list(self.agent.islands[proposal.island].failed)[-3:]
-        return ExplorationRequest(
-            key=("round", round_, "island", proposal.island), function=self.agent.spec.function, program=parent.program,
-            score=parent.score, description=self.agent.spec.description, metrics=parent.metrics,
-            failures=tuple(Failure(f.status, f.detail, f.completion.strip()) for f in failures),
-            tried=self.cache.keys, max_patches=self.settings.patches,
+        request = exploration_request(
+            self.agent.spec, ("round", round_, "island", proposal.island), parent,
+            list(self.agent.islands[proposal.island].failed), max_patches=self.settings.patches,
+            opening=opening_of(proposal, parent.program) if self.teaching else None, tried=self.cache.keys,
         )  # fmt: skip
+        return supporter.consult(request)
 
     def _collect(self, unit: Unit) -> dict[str, Any]:
         known = self.store.unit_summary(unit.round, unit.group) if unit.stored is not None else None

@@ -41,6 +41,7 @@ from trainers.loop.advisers import PhaseAdvisers, PhaseControls
 from trainers.loop.config import RunConfig
 from trainers.loop.probe import drawn_proposals, probe_proposals, take_probe
 from trainers.loop.redo import redo_phase
+from trainers.loop.teaching import Teacher
 from trainers.store.plain import build, plain
 from trainers.store.store import RunStore
 
@@ -65,6 +66,7 @@ class Tuning:
         cache: evaluates fresh samples.
         store: the run store.
         tell: passes events to the observers.
+        teacher: answers the prompts of each phase; None if nobody does.
 
     Raises:
         LaunchError: phases are to run in processes of their own, and these cannot be started as configured.
@@ -80,6 +82,7 @@ class Tuning:
         cache: ProgramCache,
         store: RunStore,
         tell: Tell,
+        teacher: Teacher | None = None,
     ):
         self.config = config
         self.policy = policy
@@ -91,6 +94,7 @@ class Tuning:
         self._measured: dict[str, dict[str, float]] = {}
         self.store = store
         self._tell = tell
+        self._teacher = teacher
         launch = config.launch
         self._tune: Tune = launched(launch, store.folder / "tuning") if launch.separate else tune_here
 
@@ -136,7 +140,7 @@ class Tuning:
         number, config = phase["phase"], self.config
         settings = PhaseControls(build(TuningControls, phase["controls"])).phase(config.phase)
         pairs = [PreferencePair(**pair) for pair in self.store.phase_pairs(number)]
-        _, gate = self._buffer(number, phase["round"])
+        gate = self._buffer(number, phase["round"])[1]
         redo_phase(
             self.policy, pairs, settings, config.gate, phase,
             gate_items=_items(gate), seed=config.seed, tune=self._tune,
@@ -154,6 +158,8 @@ class Tuning:
         reason = self._reason_to_skip(first, last)
         self.advisers.begin()
         completions, gate = self._buffer(number, last)
+        if self._teacher is not None and not reason:
+            completions = self._taught(number, first, last, gate, self._teacher)
         settings, pairs = (
             (self.config.phase, []) if reason else self._prepare(number, first, last, completions)
         )
@@ -173,7 +179,7 @@ class Tuning:
         )  # fmt: skip
         self._save(number)
         self._probe(number, "after", last, pairs)
-        row = self._row(outcome, last, earlier)
+        row = self._row(outcome, last, earlier) | {"chosen_from": self._origins(pairs)}
         self.store.add_phase(number, last, outcome.promoted, row, pairs, self.advisers.calls)
 
     def _reason_to_skip(self, first: int, last: int) -> str:
@@ -188,12 +194,26 @@ class Tuning:
     def _buffer(self, number: int, last: int) -> tuple[list[ScoredCompletion], list[ScoredCompletion]]:
         """What D_k may be made of (the completions of the whole run so far: the data are cumulative, Algorithm 1), and
         the preferred completion of each prompt of G_k."""
-        seed, config = self.config.seed, self.config
-        pool = pair_pool(
-            self.store, last, config.pairs.pool, stream(seed, "pair pool", number), config.messages
-        )
-        pool = writable(pool, self.policy.tokenizer, config.sampling)
-        return set_apart(pool, config.gate.prompts, stream(seed, "gate prompts", number))
+        # G_k is drawn before anybody teaches, so that it is the same when the phase is done again.
+        pool = self._pool(number, last, self.store.lessons(number - 1))
+        rng = stream(self.config.seed, "gate prompts", number)
+        return set_apart(pool, self.config.gate.prompts, rng)
+
+    def _pool(self, number: int, last: int, lessons: Sequence[CandidateRecord]) -> list[ScoredCompletion]:
+        config = self.config
+        rng = stream(config.seed, "pair pool", number)
+        pool = pair_pool(self.store, last, config.pairs.pool, rng, config.messages, lessons)
+        return writable(pool, self.policy.tokenizer, config.sampling)
+
+    def _taught(
+        self, number: int, first: int, last: int, gate: Sequence[ScoredCompletion], teacher: Teacher
+    ) -> list[ScoredCompletion]:
+        """The buffer with the phase's lessons, G_k's prompts left out."""
+        self._tell("stage", f"phase {number}: the exploration supporter answers the agent's prompts")
+        apart = {completion.prompt for completion in gate}
+        teacher.teach(number, first, last, apart)
+        pool = self._pool(number, last, self.store.lessons(number))
+        return [completion for completion in pool if completion.prompt not in apart]
 
     def _prepare(
         self, number: int, first: int, last: int, completions: Sequence[ScoredCompletion]
@@ -261,6 +281,10 @@ class Tuning:
                 self.agent, self.config.probe.prompts, number, {pair.prompt for pair in pairs}
             )
         return probe_proposals(self.agent.styles[0], self.store.start(last))
+
+    def _origins(self, pairs: Sequence[PreferencePair]) -> dict[str, int]:
+        """How many pairs choose what the agent wrote, and how many what a supporter wrote."""
+        return dict(Counter(self.store.candidate(pair.chosen_id).origin for pair in pairs))
 
     def _row(self, outcome: PhaseResult, last: int, earlier: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """What the store keeps of a phase: the result, with step averages and the gate's warnings."""

@@ -16,7 +16,8 @@ class ExplorationSettings:
     """Groups the islands are split into; while one is generated the other is evaluated. 1 to `islands`."""
 
     patches: int = 2
-    """Programs the exploration supporter may add per island and round."""
+    """Programs the exploration supporter may add per island and round; 0: it adds none, and is not asked unless its
+    critique is shown."""
     advise_every: int = 1
     """The exploration supporter is asked every so many rounds."""
     show_critique: bool = False
@@ -35,6 +36,10 @@ class ExplorationSettings:
     def members(self, group: int) -> list[int]:
         """The islands of a group."""
         return list(range(group, self.islands, self.groups))
+
+    def asks_supporter(self, round_: int) -> bool:
+        """Whether the exploration supporter is asked in a round."""
+        return (self.patches > 0 or self.show_critique) and round_ % self.advise_every == 0
 
     def candidate_id(self, round_: int, island: int, sample: int) -> int:
         """Arithmetic id: equal in every run of the same layout, and ascending in the order of recording

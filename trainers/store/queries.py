@@ -36,8 +36,26 @@ class StoreQueries:
 
     def candidates(self, where: str = "", args: tuple = ()) -> Iterator[CandidateRecord]:
         """Candidates by id, read as they are asked for; `where` is an SQL condition over `c` (candidates)."""
+        return self._records("candidates", where, args)
+
+    def lessons(self, last: int) -> list[CandidateRecord]:
+        """What supporters taught before the phases up to `last`, in order."""
+        if not self.taught():
+            return []
+        return list(self._records("lessons", "WHERE c.phase <= ?", (last,)))[::-1]
+
+    def lesson_count(self) -> int:
+        """Lessons of all phases so far."""
+        return self.count("lessons") if self.taught() else 0
+
+    def taught(self) -> int:
+        """The last phase before which a supporter taught; 0 if there is none."""
+        phase: int = self.get_meta("taught", 0)
+        return phase
+
+    def _records(self, table: str, where: str, args: tuple) -> Iterator[CandidateRecord]:
         query = (
-            f"SELECT {COLUMNS}, p.prompt FROM candidates c "
+            f"SELECT {COLUMNS}, p.prompt FROM {table} c "
             f"LEFT JOIN prompts p ON c.prompted AND p.round = c.round AND p.island = c.island {where} ORDER BY c.id"
         )
         prompt = ""
@@ -64,12 +82,13 @@ class StoreQueries:
         return sorted(best, key=lambda record: (-(record.score or 0.0), record.id))
 
     def candidate(self, candidate_id: int) -> CandidateRecord:
-        """One candidate by id.
+        """One candidate by id, or one lesson (their ids are negative).
 
         Raises:
             KeyError: there is none of that id.
         """
-        for record in self.candidates("WHERE c.id = ?", (candidate_id,)):
+        table = "lessons" if candidate_id < 0 and self.taught() else "candidates"
+        for record in self._records(table, "WHERE c.id = ?", (candidate_id,)):
             return record
         raise KeyError(candidate_id)
 

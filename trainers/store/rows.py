@@ -6,18 +6,20 @@ from agents.population.candidate import CandidateRecord
 
 SCHEMA_VERSION = 1
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS prompts (
-    round INTEGER, island INTEGER, prompt TEXT NOT NULL, proposal TEXT NOT NULL, PRIMARY KEY (round, island)
-);
-CREATE TABLE IF NOT EXISTS candidates (
+_CANDIDATE = """
     id INTEGER PRIMARY KEY, round INTEGER NOT NULL, island INTEGER NOT NULL, origin TEXT NOT NULL,
     style TEXT NOT NULL, hole TEXT NOT NULL, parent_id INTEGER, completion TEXT NOT NULL, program TEXT NOT NULL,
     program_key TEXT, status TEXT NOT NULL, score REAL, detail TEXT NOT NULL, metrics TEXT NOT NULL,
     parent_score REAL, is_copy INTEGER NOT NULL, duplicate_of INTEGER, prompted INTEGER NOT NULL,
     diagnosis TEXT NOT NULL DEFAULT ''
+"""
+
+SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS prompts (
+    round INTEGER, island INTEGER, prompt TEXT NOT NULL, proposal TEXT NOT NULL, PRIMARY KEY (round, island)
 );
+CREATE TABLE IF NOT EXISTS candidates ({_CANDIDATE});
 CREATE INDEX IF NOT EXISTS candidates_by_round ON candidates (round, island);
 CREATE INDEX IF NOT EXISTS candidates_carried ON candidates (round) WHERE origin = 'carried';
 CREATE TABLE IF NOT EXISTS units (
@@ -41,6 +43,9 @@ CREATE TABLE IF NOT EXISTS supporter_calls (
 CREATE INDEX IF NOT EXISTS calls_by_phase ON supporter_calls (phase) WHERE phase IS NOT NULL;
 """
 
+LESSONS_SCHEMA = f"CREATE TABLE IF NOT EXISTS lessons ({_CANDIDATE}, phase INTEGER NOT NULL)"
+"""Made with the first lessons: a run that is taught nothing has no such table."""
+
 CANDIDATE_COLUMNS = (
     "id", "round", "island", "origin", "style", "hole", "parent_id", "completion", "program", "program_key",
     "status", "score", "detail", "metrics", "parent_score", "is_copy", "duplicate_of", "prompted",
@@ -50,6 +55,7 @@ CANDIDATE_COLUMNS = (
 _COLUMN_LIST = ", ".join(CANDIDATE_COLUMNS)
 _MARKS = ", ".join("?" * len(CANDIDATE_COLUMNS))
 INSERT_CANDIDATE = f"INSERT INTO candidates ({_COLUMN_LIST}) VALUES ({_MARKS})"
+INSERT_LESSON = f"INSERT INTO lessons ({_COLUMN_LIST}, phase) VALUES ({_MARKS}, ?)"
 
 
 def candidate_row(record: CandidateRecord) -> tuple:

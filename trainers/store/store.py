@@ -23,6 +23,8 @@ from agents.supporters.call import SupporterCall
 from trainers.store.queries import StoreQueries
 from trainers.store.rows import (
     INSERT_CANDIDATE,
+    INSERT_LESSON,
+    LESSONS_SCHEMA,
     SCHEMA,
     SCHEMA_VERSION,
     candidate_row,
@@ -188,6 +190,20 @@ class RunStore(StoreQueries):
             self._db.executemany(INSERT_CANDIDATE, [candidate_row(record) for record in records])
             self._db.execute("INSERT INTO units VALUES (?, ?, ?)", (round_, group, json.dumps(summary)))
             self._insert_calls(calls, round_, None)
+
+    def add_lessons(
+        self, phase: int, round_: int, lessons: Iterable[CandidateRecord], calls: Iterable[SupporterCall]
+    ) -> None:
+        """Store what a supporter taught before a phase that follows the round `round_`, all or nothing.
+
+        Each lesson has the round and the island of the prompt that it answers, and an id below -1.
+        """
+        rows = [(*candidate_row(lesson), phase) for lesson in lessons]
+        with self.transaction():
+            self._db.execute(LESSONS_SCHEMA)
+            self._db.executemany(INSERT_LESSON, rows)
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('taught', ?)", (json.dumps(phase),))
+            self._insert_calls(calls, round_, phase)
 
     def add_phase(
         self,

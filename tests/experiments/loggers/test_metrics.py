@@ -73,6 +73,9 @@ def test_a_phase_row_holds_both_sides_of_the_gate_and_the_strategists_settings(t
     assert row["gate/gain"] == stored["decision"]["gain"]
     assert row["gate/max_kl"] == stored["decision"]["max_kl"]
     assert (row["strategist/changes"], row["strategist/beta"]) == (2, 0.15)
+    assert (row["phase/pairs"], row["phase/taught"]) == (64, 24)
+    del stored["chosen_from"]
+    assert "phase/taught" not in phase_row(stored, [])
     ungated = phase_row(stored | {"decision": None, "gain": None, "gain_error": None}, [])
     assert "gate/min_gain" not in ungated
     assert "gate/gain" not in ungated

@@ -142,7 +142,8 @@ def add_phase(store: RunStore, search: _Search, phase: int, round_: int) -> None
     calls = [call("strategist", said[0], phase), call("inspector", said[1], phase),
              replace(call("exploration", "", phase), status="skipped", reason="deadline")]  # fmt: skip
     result = {
-        "phase": phase, "round": round_, "pairs": 64, "loss": 0.61, "margin": 0.2, "accuracy": 0.7,
+        "phase": phase, "round": round_, "pairs": 64, "chosen_from": {"agent": 40, "supporter": 24},
+        "loss": 0.61, "margin": 0.2, "accuracy": 0.7,
         "seconds": {"train": 31.0, "kl": 2.5, "score": 7.5}, "promoted": decision.promote, "kl": decision.kl,
         "gain": decision.gain, "gain_error": 0.01,
         "controls": {"beta": 0.15, "score_threshold": 0.3, "epochs": 2, "learning_rate": 2e-4},

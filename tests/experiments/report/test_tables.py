@@ -46,6 +46,17 @@ def test_interventions_count_phases_in_which_a_control_changed(runs):
     assert rates[2:5] == (str(phases), "0%", "100%")
 
 
+def test_a_phases_row_says_whose_completions_its_pairs_choose(runs):
+    phases = runs[0].tuned_phases
+    assert {row[3:5] for row in table("phases", runs[:1]).rows} == {("64", "24")}
+    alone = replace(runs[0], phases=tuple({**phase, "chosen_from": {"agent": 64}} for phase in phases))
+    assert {row[4] for row in table("phases", [alone]).rows} == {"0"}
+    unknown = replace(
+        runs[0], phases=tuple({k: v for k, v in p.items() if k != "chosen_from"} for p in phases)
+    )
+    assert {row[4] for row in table("phases", [unknown]).rows} == {"–"}
+
+
 def test_the_ablation_needs_methods_that_differ_in_nothing_else(runs):
     assert [row[0] for row in table("ablation", runs).rows] == ["atlas", "evotune"]
     other = replace(runs[0], config={**runs[0].config, "phase": {"beta": 0.2}})

@@ -1,0 +1,171 @@
+"""Rules for what stands right of an ``=`` or a ``return``, whatever it computes: small changes of an expression.
+
+They are what a supporter teaches with: an answer to one of the agent's prompts changes one expression, or a few, and
+these rules know of no task. Two of them are for tasks that declare past data: cutting it short and letting it fade.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from agents.proposals.source import Source, Splice
+from agents.supporters.findings import Case, Finding, Fix, past, sampled, short
+
+_COUNTS = {"int", "len", "range", "list", "tuple", "dict", "bool", "str", "float", "enumerate", "zip"}
+"""Calls whose value is no quantity: a factor breaks it."""
+
+_FUNCTIONS = ("sqrt(abs)", "log1p", "tanh", "abs", "square", "clip")
+
+
+def check_summands(case: Case) -> Iterator[Finding]:
+    """Every summand, with a factor."""
+    fixes = []
+    for node in _summands(case.code):
+        factor = short(case.factor(0.05, 10.0))
+        fixes.append(Fix((case.code.wrap(node, f"{factor} * ", ""),), f"scale a summand by {factor}"))
+    yield from _finding("scale", 3.0, fixes)
+
+
+def check_drops(case: Case) -> Iterator[Finding]:
+    """Every sum or difference, without one of its sides."""
+    code = case.code
+    fixes = [
+        Fix((code.replace(node, code.text(kept)),), f"leave out what stands beside {code.text(kept)[:40]}")
+        for node in _sums(code)
+        for kept in (node.left, node.right)
+    ]
+    yield from _finding("drop", 0.7, fixes)
+
+
+def check_wraps(case: Case) -> Iterator[Finding]:
+    """Every variable and call, within a function of one argument."""
+    code, fixes = case.code, []
+    for value in _right_sides(code):
+        for node in ast.walk(value):
+            if isinstance(node, ast.Name | ast.Call) and _is_quantity(code, node):
+                name = _FUNCTIONS[case.rng.integers(len(_FUNCTIONS))]
+                fixes.append(Fix((_wrapped(code, node, name),), f"apply {name}"))
+    yield from _finding("wrap", 1.0, fixes)
+
+
+def check_slices(case: Case) -> Iterator[Finding]:
+    """Arrays of past data, cut to the latest entries: those of one expression together, or all of the program."""
+    code = case.code
+    fixes: list[Fix] = []
+    everywhere: list[Splice] = []
+    window = int(case.factor(4, 80))
+    arrays = sampled(case)
+    for value in _right_sides(code):
+        names = [n for n in ast.walk(value) if isinstance(n, ast.Name) and n.id in arrays]
+        uses = [n for n in names if not isinstance(code.parents[n], ast.Subscript)]
+        splices = tuple(code.wrap(n, "", f"[-{window}:]") for n in uses)
+        if splices:
+            fixes.append(Fix(splices, f"use the last {window} samples only"))
+            everywhere += splices
+    if len(fixes) > 1:
+        fixes.append(Fix(tuple(everywhere), f"use the last {window} samples only, everywhere"))
+    yield from _finding("slice", 2.5, fixes)
+
+
+def check_fading(case: Case) -> Iterator[Finding]:
+    """Products ``X.T @ y`` over samples, one at a time: either side fades with a sample's age, in the product itself or
+    where it is read off past data."""
+    code, fixes, arrays = case.code, [], sampled(case)
+    matrices: set[str] = set()
+    vectors: set[str] = set()
+
+    def fade(node: ast.expr, samples: str, axis: str = "") -> None:
+        keep = short(1 - case.factor(0.01, 0.3))
+        ages = f"{keep} ** np.arange(len({samples}))[::-1]"
+        inner = isinstance(code.parents[node], ast.expr)
+        weights = f"({ages})[:, None]" if axis else ages
+        splice = code.wrap(node, "(" if inner else "", f" * {weights}" + (")" if inner else ""))
+        fixes.append(Fix((splice,), f"weigh a sample by {keep} per step of age"))
+
+    for node in code.nodes(ast.BinOp):
+        if not (isinstance(node.op, ast.MatMult) and _is_transposed(node.left, arrays | past(case))):
+            continue
+        assert isinstance(node.left, ast.Attribute)
+        samples = code.text(node.left.value)
+        matrices.add(samples)
+        fade(node.left, samples)
+        if isinstance(node.right, ast.Name) and node.right.id != samples:
+            vectors.add(node.right.id)
+            fade(node.right, samples)
+    for statement in code.nodes(ast.Assign):
+        names = {target.id for target in statement.targets if isinstance(target, ast.Name)} & arrays
+        if names & (matrices | vectors):
+            fade(statement.value, code.text(statement.value), "rows" if names & matrices else "")
+    yield from _finding("fade", 3.0, fixes)
+
+
+def _finding(kind: str, priority: float, fixes: list[Fix]) -> Iterator[Finding]:
+    if fixes:
+        yield Finding(kind, "", priority, tuple(fixes))
+
+
+def _right_sides(code: Source) -> list[ast.expr]:
+    """What is assigned or returned, facts about shapes left out."""
+    values = [
+        statement.value
+        for statement in code.nodes(ast.Assign)
+        if not isinstance(statement.targets[0], ast.Tuple)
+    ]
+    values += [statement.value for statement in code.nodes(ast.AugAssign)]
+    return values + [node.value for node in code.nodes(ast.Return) if node.value is not None]
+
+
+def _sums(code: Source) -> list[ast.BinOp]:
+    return [node for node in code.nodes(ast.BinOp) if isinstance(node.op, ast.Add | ast.Sub)]
+
+
+def _summands(code: Source) -> list[ast.expr]:
+    """Sides of sums, and right sides that are none, which have no constant factor yet."""
+    found = [side for node in _sums(code) for side in (node.left, node.right)] + _right_sides(code)
+    distinct = {code.place(node): node for node in found}
+    return [node for node in distinct.values() if _is_scalable(node)]
+
+
+def _is_scalable(node: ast.expr) -> bool:
+    if isinstance(node, ast.Call):
+        return not (isinstance(node.func, ast.Name) and node.func.id in _COUNTS)
+    if isinstance(node, ast.BinOp):
+        multiplies = isinstance(node.op, ast.Mult | ast.Div | ast.MatMult | ast.Pow)
+        return multiplies and not isinstance(node.left, ast.Constant)
+    return isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
+
+
+def _is_quantity(code: Source, node: ast.Name | ast.Call) -> bool:
+    """Whether a variable or a call is a value on its own: no module, no function's name, no index, no count."""
+    parent = code.parents[node]
+    if isinstance(parent, ast.Attribute | ast.Subscript | ast.keyword | ast.Slice | ast.UnaryOp):
+        return False
+    if isinstance(parent, ast.Call) and (parent.func is node or _is_count(parent)):
+        return False
+    return not _is_count(node)
+
+
+def _is_count(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _COUNTS
+
+
+def _wrapped(code: Source, node: ast.expr, name: str) -> Splice:
+    library = "torch" if "torch" in code.names(code.tree) else "np"
+    if name == "square":
+        return code.wrap(node, "", " ** 2")
+    if name == "clip":
+        return code.wrap(node, f"{library}.clip(", ", -1.0, 1.0)")
+    if name == "sqrt(abs)":
+        return code.wrap(node, f"{library}.sqrt({library}.abs(", "))")
+    return code.wrap(node, f"{library}.{name}(", ")")
+
+
+def _is_transposed(node: ast.expr, names: set[str]) -> bool:
+    """Whether it is ``X.T`` of one of these names."""
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == "T"
+        and isinstance(node.value, ast.Name)
+        and node.value.id in names
+    )

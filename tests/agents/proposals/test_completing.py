@@ -1,0 +1,76 @@
+"""From programs back to completions: assembling what is found gives the same program."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.proposals import Complete, EditLine, MessageStyle, Numeric, Rewrite, Showing
+from agents.proposals.completing import Opening, completion_of, opening_of
+from atlas_gym.program_text import program_key
+from tests.agents.proposals.programs import EXPRESSIONS, ORDINARY, any_program, candidate
+from tests.agents.proposals.test_styles import SPEC
+
+WRITING = [EditLine("policy"), Complete("policy"), Rewrite(SPEC)]
+TEXTS = st.one_of(EXPRESSIONS, st.text(max_size=40), st.sampled_from(["'a # b'  # c", "2  # two", "'#'", ""]))
+
+
+@pytest.mark.parametrize("style", WRITING, ids=lambda style: style.name)
+@given(any_program, TEXTS)
+def test_whatever_a_completion_makes_is_traced_back_to_one_that_makes_it(style, program, text):
+    for hole in style.sites(program):
+        proposal = style.propose(candidate(program), hole, Showing())
+        made = proposal.assemble(text if style.name == "edit_line" else f"\n    return {text}\n")
+        completion = completion_of(proposal, made)
+        if program_key(made) is None:
+            assert completion is None
+        else:
+            assert program_key(proposal.assemble(completion)) == program_key(made)
+            assert completion.endswith("\n")
+
+
+@pytest.mark.parametrize("style", WRITING, ids=lambda style: style.name)
+def test_another_line_changed_is_no_completion(style):
+    elsewhere = ORDINARY.replace("K, d = context.shape", "d, K = context.shape").replace(
+        "import numpy as np", ""
+    )
+    for hole in style.sites(ORDINARY):
+        proposal = style.propose(candidate(ORDINARY), hole, Showing())
+        assert completion_of(proposal, elsewhere) is None
+        assert completion_of(proposal, ORDINARY + "x = 1\n") is None
+        assert completion_of(proposal, "def policy(") is None
+
+
+def test_a_site_holds_its_own_changes_and_no_others():
+    style = EditLine("policy")
+    for hole in style.sites(ORDINARY):
+        proposal = style.propose(candidate(ORDINARY), hole, Showing())
+        opening = opening_of(proposal, ORDINARY)
+        assert ORDINARY[opening.start : opening.end].split("#")[0].rstrip() == proposal.avoid
+        assert opening.holds(ORDINARY, proposal.assemble(" 5\n"))
+        assert not opening.holds(ORDINARY, proposal.assemble(" 5\n").replace("K, d", "d, K"))
+        assert not opening.holds(
+            ORDINARY, ORDINARY[: opening.start] + " 5\n    x = 6" + ORDINARY[opening.end :]
+        )
+    several = Opening(3, 4, one_line=False)
+    assert several.holds("abcde", "abc\n\ne")
+    assert not several.holds("abcab", "abb")  # what is before and after may not overlap
+
+
+def test_styles_without_a_line_or_a_function_have_no_site():
+    for style in (Numeric("policy"), MessageStyle(SPEC, "rewrite"), MessageStyle(SPEC, "diff")):
+        for hole in style.sites(ORDINARY):
+            proposal = style.propose(candidate(ORDINARY), hole, Showing())
+            assert opening_of(proposal, ORDINARY) is None
+            assert completion_of(proposal, ORDINARY) is None
+
+
+def test_a_whole_function_is_read_off_a_program_laid_out_in_another_way():
+    program = ORDINARY.replace("import numpy as np\n\n\n", "import numpy as np\n")
+    style = Rewrite(SPEC)
+    proposal = style.propose(candidate(program), style.sites(program)[0], Showing())
+    changed = program.replace("window = 50", "window = 20")
+    assert opening_of(proposal, program).holds(program, changed)
+    completion = completion_of(proposal, changed)
+    assert completion.startswith("\n")
+    assert "window = 20" in completion
+    assert program_key(proposal.assemble(completion)) == program_key(changed)

@@ -1,0 +1,130 @@
+"""The rules that a supporter teaches with: they answer one of the agent's prompts, and stay within it."""
+
+import pytest
+
+from agents.proposals import Complete, EditLine, Rewrite, Showing
+from agents.proposals.completing import completion_of, opening_of
+from agents.supporters import ExplorationRequest
+from agents.supporters.edits import EditBound
+from agents.supporters.exploration_llm import interpret, prompt_values
+from agents.supporters.exploration_rules import RuleExplorationSupporter
+from atlas_gym import make_task
+from tests.agents.proposals.programs import candidate
+from tests.agents.supporters.samples import BANDIT, EXPLORATION
+from tests.agents.supporters.test_exploration_llm import patch, reply
+
+TASKS = {name: make_task(name) for name in ("ATLAS-Bandit-v0", "ATLAS-Burgers-v0", "ATLAS-TSP-v0")}
+STARTS = [(name, start) for name, task in TASKS.items() for start in task.starts]
+
+
+def answers(task, program, style, hole, *, seed=0, n=6, traits=None):
+    """(kind, completion) of every patch at a site."""
+    proposal = style.propose(candidate(program), hole, Showing())
+    request = ExplorationRequest(
+        ("phase", 1, "prompt", 0), task.function, program, -0.2, max_patches=n,
+        traits=task.traits if traits is None else traits, opening=opening_of(proposal, program),
+    )  # fmt: skip
+    patches = RuleExplorationSupporter(seed).consult(request).advice.patches
+    found = []
+    for made in patches:
+        completion = completion_of(proposal, made.program)
+        assert completion is not None
+        assert proposal.assemble(completion) == made.program
+        found.append((made.kind, completion))
+    return found
+
+
+@pytest.mark.parametrize(("name", "start"), STARTS)
+@pytest.mark.parametrize("style", [EditLine, Complete], ids=lambda style: style.name)
+def test_every_patch_at_a_site_is_an_answer_to_its_prompt(name, start, style):
+    task, program = TASKS[name], TASKS[name].starts[start]
+    style = style(task.function)
+    found = [answers(task, program, style, hole) for hole in style.sites(program)]
+    assert sum(map(bool, found)) >= 0.8 * len(found)
+    for own in found:
+        assert len({completion for _, completion in own}) == len(own)
+
+
+def test_a_whole_function_can_be_answered():
+    task, program = TASKS["ATLAS-Bandit-v0"], TASKS["ATLAS-Bandit-v0"].starts["inlined"]
+    style = Rewrite(task)
+    found = answers(task, program, style, style.sites(program)[0], n=20)
+    assert len(found) == 20
+    assert any(text.count("-50:") == 0 for _, text in found)  # two lines that depend on each other
+
+
+def at(label, **options):
+    task, program = TASKS["ATLAS-Bandit-v0"], TASKS["ATLAS-Bandit-v0"].starts["inlined"]
+    style = EditLine(task.function)
+    (hole,) = [hole for hole in style.sites(program) if hole.label == label]
+    return [pair for seed in range(6) for pair in answers(task, program, style, hole, seed=seed, **options)]
+
+
+EXPECTED = {
+    "A =": {"scale", "slice", "fade", "wrap", "drop", "regularisation"},
+    "b =": {"scale", "slice", "fade", "wrap"},
+    "y =": {"scale", "fade"},
+    "theta =": {"scale", "slice", "wrap"},
+    "scores =": {"scale", "drop", "bonus", "wrap"},
+}
+
+
+@pytest.mark.parametrize("label", EXPECTED)
+def test_the_rules_that_a_site_knows(label):
+    kinds = {part for kind, _ in at(label, n=12) for part in kind.split("+")}
+    assert EXPECTED[label] - {"slice"} <= kinds
+    assert ("slice" in kinds) == (label in ("A =", "b ="))
+
+
+def test_rules_for_past_data_follow_the_tasks_traits():
+    kinds = {part for kind, _ in at("b =", n=12, traits=frozenset()) for part in kind.split("+")}
+    assert kinds == {"scale", "wrap"}
+
+
+def test_faded_arrays_keep_their_shape():
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    contexts, rewards = rng.normal(size=(7, 3)), rng.normal(size=7)
+    for label, shape in (("X =", (7, 3)), ("y =", (7,))):
+        history = type("History", (), {"contexts": contexts, "rewards": rewards})
+        faded = [text for kind, text in at(label, n=12) if kind == "fade"]
+        assert faded
+        for text in faded:
+            value = eval(text.strip(), {"np": np, "history": history})
+            assert value.shape == shape
+            np.testing.assert_allclose(value[-1], (contexts if label == "X =" else rewards)[-1])
+            assert np.all(np.abs(value[0]) <= np.abs((contexts if label == "X =" else rewards)[0]))
+
+
+def teaching_request():
+    style = EditLine("policy")
+    (hole,) = [hole for hole in style.sites(BANDIT) if hole.label == "window ="]
+    proposal = style.propose(candidate(BANDIT), hole, Showing())
+    return ExplorationRequest(**{**vars(EXPLORATION), "opening": opening_of(proposal, BANDIT)}), proposal
+
+
+def test_a_models_patches_keep_to_the_site_or_are_left_out():
+    request, proposal = teaching_request()
+    text = reply(
+        patches=[patch(("lam = 1.0", "lam = 0.1")), patch(("window = 50", "window = 20\n    x = 1"))],
+        suggestions=[{"name": "window", "value": 12}, {"name": "alpha", "value": 0.5}],
+    )
+    patches = interpret(request, text, EditBound()).patches
+    assert [completion_of(proposal, made.program) for made in patches] == [" 12\n"]
+
+
+def test_a_model_is_told_where_it_may_write():
+    request, _ = teaching_request()
+    line = BANDIT.split("\n").index("    window = 50") + 1
+    told = prompt_values(request, EditBound())["opening"]
+    assert f"rewrite line {line} of" in told
+    assert "'window ='" in told
+    several = ExplorationRequest(
+        **{
+            **vars(EXPLORATION),
+            "opening": type(request.opening)(BANDIT.index("\n    lam"), len(BANDIT) - 1, False),
+        }
+    )
+    last = BANDIT.count("\n")
+    assert f"rewrite lines {line + 1} to {last} of" in prompt_values(several, EditBound())["opening"]

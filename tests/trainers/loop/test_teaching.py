@@ -1,0 +1,165 @@
+"""A supporter that teaches: which prompts it is asked about, what it is told, and what is stored of its answers."""
+
+from concurrent.futures import Future
+from dataclasses import replace
+
+import pytest
+
+from agents.proposals import EditLine, Showing
+from agents.supporters import Consultation, ExplorationAdvice, Failure, Patch, SupporterCall
+from atlas_gym.evaluation import Evaluation, Status
+from atlas_gym.program_text import program_key
+from atlas_gym.tasks.program_task import ProgramTask
+from tests.trainers.samples import RECORD
+from trainers.data.evaluations import ProgramCache
+from trainers.data.pair_pool import pair_pool
+from trainers.loop.teaching import Teacher
+from trainers.store.store import RunStore
+
+PROGRAM = "def f(x):\n    a = 1\n    b = 2\n    return a * x + b\n"
+
+
+class Toy(ProgramTask):
+    """Make f large."""
+
+    start = PROGRAM
+    floor = -9.0
+    traits = frozenset({"memory"})
+    hints = ("It is small.",)
+
+
+class Evaluator:
+    def __init__(self):
+        self.programs = []
+
+    def submit(self, program, task):
+        self.programs.append(program)
+        names: dict = {}
+        exec(program, names)
+        future: Future = Future()
+        try:
+            future.set_result(Evaluation(Status.OK, float(names["f"](2))))
+        except TypeError:
+            future.set_result(Evaluation(Status.ERROR, None, "TypeError"))
+        return future
+
+
+class Supporter:
+    """Answers every prompt by a large number, by nothing that runs, and by a change of another line."""
+
+    def __init__(self):
+        self.requests = []
+
+    def consult(self, request):
+        self.requests.append(request)
+        before, after = request.program[: request.opening.start], request.program[request.opening.end :]
+        texts = [before + f" {text}" + after for text in ("7", "None")]
+        programs = [*texts, request.program.replace("def f(x)", "def f(y)").replace("* x", "* y")]
+        patches = tuple(
+            Patch(text, f"kind {i}", program_key=program_key(text) or "") for i, text in enumerate(programs)
+        )
+        return Consultation(
+            ExplorationAdvice(patches=patches), SupporterCall("exploration", "rules", "", request.key, "ok")
+        )
+
+    def resume(self, calls):
+        pass
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Three rounds of one island each, on three sites; in the last one the agent failed."""
+    start = replace(
+        RECORD, id=0, round=0, island=0, origin="seed", parent_id=None, prompt="", completion="", program=PROGRAM,
+        program_key=program_key(PROGRAM), score=4.0, diagnosis="It ends at 4.", metrics={"size": 4.0},
+    )  # fmt: skip
+    style = EditLine("f")
+    with RunStore(tmp_path) as store:
+        store.add_unit(0, 0, [start], {})
+        for round_, hole in enumerate(style.sites(PROGRAM), start=1):
+            proposal = replace(style.propose(start, hole, Showing()), island=0, parent_score=4.0)
+            wrote = proposal.candidate(10 * round_, round_, " None\n")
+            failed = wrote.judged(Evaluation(Status.ERROR, None, "TypeError"))
+            store.add_unit(round_, 0, [failed], {}, {0: proposal})
+        yield store
+
+
+def teacher(store, supporter, prompts=9, evaluator=None):
+    cache = ProgramCache(evaluator or Evaluator(), None, store)
+    return Teacher(supporter, Toy(), cache, store, lessons=2, prompts=prompts, seed=3)
+
+
+def test_lessons_answer_the_phases_prompts_and_are_scored_like_candidates(store):
+    supporter = Supporter()
+    teacher(store, supporter).teach(1, 2, 3, set())
+    lessons = store.lessons(1)
+    assert [lesson.id for lesson in lessons] == [-2, -3, -4, -5]
+    for lesson in lessons:
+        proposal = store.proposal(lesson.round, 0)
+        assert lesson.round in (2, 3)  # the first round is an earlier phase's
+        assert (lesson.origin, lesson.prompt, lesson.hole) == ("supporter", proposal.prompt, proposal.hole)
+        assert lesson.program == proposal.assemble(lesson.completion)
+        assert (lesson.parent_id, lesson.parent_score) == (0, 4.0)
+        assert store.candidate(lesson.id) == lesson
+    assert {(lesson.style, lesson.completion, lesson.status) for lesson in lessons} >= {
+        ("kind 0", " 7\n", "ok"), ("kind 1", " None\n", "error")
+    }  # fmt: skip
+    assert [call["phase"] for call in store.supporter_calls(1)] == [1, 1]
+    assert all(record.id >= 0 for record in store.candidates())
+
+
+def test_the_supporter_is_told_what_it_was_promised(store):
+    supporter = Supporter()
+    teacher(store, supporter).teach(1, 3, 3, set())
+    (request,) = supporter.requests
+    assert (request.program, request.score, request.diagnosis) == (PROGRAM, 4.0, "It ends at 4.")
+    assert (request.metrics, request.hints, request.traits) == ({"size": 4.0}, Toy.hints, Toy.traits)
+    assert request.failures == (Failure("error", "TypeError", "None"),)
+    assert request.max_patches == 2
+    assert request.description == Toy().description
+
+
+def test_prompts_set_apart_are_not_taught(store):
+    apart = {store.proposal(2, 0).prompt}
+    teacher(store, Supporter()).teach(1, 1, 3, apart)
+    assert {lesson.round for lesson in store.lessons(1)} == {1, 3}
+
+
+def test_what_is_stored_is_not_taught_again(store):
+    teacher(store, Supporter()).teach(1, 1, 2, set())
+    before, again = store.lessons(1), Supporter()
+    teacher(store, again).teach(1, 1, 2, set())
+    assert again.requests == []
+    teacher(store, again).teach(2, 3, 3, set())
+    assert store.lessons(1) == before
+    assert [lesson.id for lesson in store.lessons(2)[len(before) :]] == [-6, -7]
+    assert store.lesson_count() == 6
+
+
+def test_every_site_comes_before_any_comes_twice(store):
+    style, start = EditLine("f"), store.candidate(0)
+    for round_ in range(4, 12):  # one site again and again
+        first = style.sites(PROGRAM)[0]
+        worse = replace(start, program=PROGRAM.replace("2", str(round_)))
+        proposal = replace(style.propose(start, first, Showing(worse)), island=0, parent_score=4.0)
+        store.add_unit(round_, 0, [], {}, {0: proposal})
+    teacher(store, Supporter(), prompts=3).teach(1, 1, 11, set())
+    assert len({lesson.hole for lesson in store.lessons(1)}) == 3
+
+
+def test_lessons_stand_beside_the_agents_answers_where_pairs_are_formed(store):
+    teacher(store, Supporter()).teach(1, 1, 3, set())
+    pool = pair_pool(store, 3, 9, None, lessons=store.lessons(1))
+    for prompt in {completion.prompt for completion in pool}:
+        ids = [completion.candidate_id for completion in pool if completion.prompt == prompt]
+        assert sorted(id_ < 0 for id_ in ids) == [False, True, True]
+    assert all(completion.parent_text for completion in pool)
+    assert not any(completion.candidate_id < 0 for completion in pair_pool(store, 3, 9, None))
+
+
+def test_a_store_without_lessons_has_no_place_for_them(store):
+    tables = "SELECT count(*) FROM sqlite_master WHERE name = 'lessons'"
+    assert store._db.execute(tables).fetchone() == (0,)
+    assert (store.taught(), store.lessons(5), store.lesson_count()) == (0, [], 0)
+    with pytest.raises(KeyError):
+        store.candidate(-2)

@@ -1,0 +1,118 @@
+"""A run whose supporter teaches, from beginning to end, with a model of random weights."""
+
+from dataclasses import replace
+
+import pytest
+
+from agents.supporters.exploration_rules import RuleExplorationSupporter
+from agents.supporters.settings import SupporterSettings
+from tests.trainers.test_atlas_run import Watcher, config, contents, menu, run
+from trainers.data.pair_pool import pair_pool
+from trainers.loop.config import load_config
+from trainers.store.plain import SettingsError
+from trainers.store.store import RunStore
+
+assert config, menu  # fixtures
+
+
+@pytest.fixture(scope="module")
+def taught(config):
+    """Two phases, each taught; exploration has no patches."""
+    layout = replace(config.exploration, patches=0)
+    return replace(config, teaching="phase", lessons=3, exploration=layout, start="inlined")
+
+
+@pytest.fixture(scope="module")
+def whole(taught, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("taught")
+    return folder, run(taught, folder)
+
+
+def lessons(folder):
+    with RunStore.open_readonly(folder) as store:
+        return store.lessons(9)
+
+
+def test_lessons_become_pairs_beside_the_agents_own(whole):
+    candidates, pairs, phases, _, calls = contents(whole[0])
+    assert {c.origin for c in candidates} == {"seed", "agent"}  # lessons enter no island
+    by_id = {lesson.id: lesson for lesson in lessons(whole[0])}
+    assert by_id
+    chosen = [row[3] for row in pairs]
+    assert any(id_ in by_id for id_ in chosen)
+    assert any(id_ in by_id for row in pairs for id_ in (row[3], row[4]))
+    for row in pairs:
+        assert all(by_id[id_].prompt == row[7] for id_ in (row[3], row[4]) if id_ in by_id)
+    assert not phases[-1].get("skipped")
+    for phase in [phase for phase in phases if not phase.get("skipped")]:
+        own = [row[3] for row in pairs if row[0] == phase["phase"]]
+        counts = {
+            "supporter": sum(id_ in by_id for id_ in own),
+            "agent": sum(id_ not in by_id for id_ in own),
+        }
+        assert phase["chosen_from"] == {origin: count for origin, count in counts.items() if count}
+    assert ("exploration", 1) in {(role, phase) for _, phase, role in calls}
+    assert (None, "exploration") not in {
+        (phase, role) for _, phase, role in calls
+    }  # no patches, nobody asked
+
+
+def killed_while_teaching(monkeypatch, after):
+    asked = []
+
+    def consult(self, request, consult=RuleExplorationSupporter.consult):
+        asked.append(request.key)
+        if len(asked) > after:
+            raise KeyboardInterrupt
+        return consult(self, request)
+
+    monkeypatch.setattr(RuleExplorationSupporter, "consult", consult)
+
+
+def test_a_run_killed_while_it_is_taught_and_after_ends_as_if_it_had_not_been(
+    taught, whole, tmp_path, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        killed_while_teaching(patch, after=1)
+        with pytest.raises(KeyboardInterrupt):
+            run(taught, tmp_path)
+    assert lessons(tmp_path) == []
+    with pytest.raises(KeyboardInterrupt):  # lessons are stored, the phase is not
+        run(taught, tmp_path, Watcher(interrupt_at=("probe", 2, "after")))
+    assert lessons(tmp_path)
+    assert run(taught, tmp_path) == whole[1]
+    assert contents(tmp_path) == contents(whole[0])
+    assert lessons(tmp_path) == lessons(whole[0])
+
+
+def test_in_exploration_patches_answer_the_islands_prompts(config, tmp_path):
+    run(replace(config, teaching="exploration", rounds=1, start="inlined"), tmp_path)
+    candidates = contents(tmp_path)[0]
+    patches = [c for c in candidates if c.origin == "supporter"]
+    assert patches
+    with RunStore.open_readonly(tmp_path) as store:
+        for patch in patches:
+            proposal = store.proposal(patch.round, patch.island)
+            assert patch.prompt == proposal.prompt
+            assert proposal.assemble(patch.completion) == patch.program
+        pool = {completion.candidate_id for completion in pair_pool(store, 1, 9, None)}
+    assert {patch.id for patch in patches} <= pool
+    assert lessons(tmp_path) == []
+
+
+def test_off_leaves_patches_without_a_prompt_and_no_lessons(config, tmp_path):
+    run(replace(config, rounds=1, start="inlined"), tmp_path)
+    patches = [c for c in contents(tmp_path)[0] if c.origin == "supporter"]
+    assert patches
+    assert {(c.prompt, c.completion, c.hole) for c in patches} == {("", "", "")}
+    with RunStore.open_readonly(tmp_path) as store:
+        assert store._db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'lessons'").fetchone() == (
+            0,
+        )
+
+
+def test_nobody_teaches_where_the_supporter_is_off(config):
+    with pytest.raises(SettingsError, match=r"supporters\.exploration\.form"):
+        load_config(None, {"teaching": "phase", "supporters": {"exploration": {"form": "off"}}})
+    assert load_config(None, {"teaching": False}).teaching == "off"  # YAML's word for off
+    assert config.supporters == SupporterSettings()

@@ -1,0 +1,157 @@
+"""The exploration supporter as a teacher: it answers the agent's own prompts, and the answers become preference data.
+
+Paper, section 2.1: in a fine-tuning phase the supporter proposes completions for each prompt, informed by recent
+failures, from which preference supervision is constructed. A *lesson* is such a completion. Its program is scored like
+any candidate's and stored with the prompt, but it enters no island: whatever a run finds, the agent has written. Pairs
+may choose a lesson or reject it (`trainers.data.pair_builder`).
+"""
+
+from collections.abc import Collection, Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+
+from agents.population.candidate import CandidateRecord, Proposal
+from agents.proposals.completing import Opening, completion_of, opening_of
+from agents.supporters import ExplorationRequest, Failure, SupporterCall
+from agents.supporters.call import Key
+from agents.supporters.exploration import ExplorationSupporter
+from atlas_gym.seeding import stream
+from atlas_gym.tasks.program_task import ProgramTask
+from trainers.data.evaluations import ProgramCache
+from trainers.data.rollouts import Pending, again, judged
+from trainers.store.store import RunStore
+
+_FAILURES = 3
+"""Failures of a prompt, or of an island, that the supporter is told."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A prompt of exploration."""
+
+    round: int
+    """When it was asked."""
+    proposal: Proposal
+    """What was asked, with the island that asked."""
+    parent: CandidateRecord
+    """The program that was to be changed."""
+
+
+class Teacher:
+    """Has lessons written, scored and stored.
+
+    Args:
+        supporter: writes them.
+        spec: the task, in what its programs have in common.
+        cache: evaluates programs.
+        store: where prompts are read and lessons are kept.
+        lessons: completions for each prompt, at most.
+        prompts: prompts of a phase, at most.
+        seed: the run's.
+        without: islands whose prompts are none that the policy continues.
+    """
+
+    def __init__(
+        self,
+        supporter: ExplorationSupporter,
+        spec: ProgramTask,
+        cache: ProgramCache,
+        store: RunStore,
+        *,
+        lessons: int,
+        prompts: int,
+        seed: int,
+        without: Collection[int] = (),
+    ):
+        self._supporter = supporter
+        self._spec = spec
+        self._cache = cache
+        self._store = store
+        self._lessons = lessons
+        self._prompts = prompts
+        self._seed = seed
+        self._without = without
+
+    def teach(self, phase: int, first: int, last: int, apart: Set[str]) -> None:
+        """Store the phase's lessons, on prompts of the rounds `first` to `last` that are not `apart`, unless they are
+        stored already."""
+        if self._store.taught() < phase:
+            self._write(phase, self._asked(phase, first, last, apart), last)
+
+    def _asked(self, phase: int, first: int, last: int, apart: Set[str]) -> list[Asked]:
+        found: dict[str, Asked] = {}
+        for round_, island in self._store.asked(last):
+            if round_ < first or island in self._without:
+                continue
+            proposal = self._store.proposal(round_, island)
+            if proposal.prompt and proposal.prompt not in apart:
+                parent = self._store.candidate(proposal.parent_id)
+                found.setdefault(proposal.prompt, Asked(round_, again(proposal, island, parent), parent))
+        return _spread(list(found.values()), stream(self._seed, "teaching", phase))[: self._prompts]
+
+    def _write(self, phase: int, asked: Sequence[Asked], last: int) -> None:
+        calls: list[SupporterCall] = []
+        pending: list[Pending] = []
+        next_id = -2 - self._store.lesson_count()
+        for number, one in enumerate(asked):
+            opening = opening_of(one.proposal, one.parent.program)
+            if opening is None:
+                continue
+            request = exploration_request(
+                self._spec, ("phase", phase, "prompt", number), one.parent, self._failures(one),
+                max_patches=self._lessons, opening=opening,
+            )  # fmt: skip
+            consultation = self._supporter.consult(request)
+            calls.append(consultation.call)
+            for patch in consultation.advice.patches:
+                completion = completion_of(one.proposal, patch.program)
+                if completion is not None:
+                    lesson = one.proposal.taught(next_id, one.round, patch.kind, completion)
+                    pending.append((lesson, self._cache.submit(lesson.program)))
+                    next_id -= 1
+        self._store.add_lessons(phase, last, judged(pending, self._cache), calls)
+
+    def _failures(self, asked: Asked) -> list[CandidateRecord]:
+        answers = self._store.unit_candidates(asked.round, (asked.proposal.island,))
+        return [answer for answer in answers if answer.prompt and not answer.passed]
+
+
+def exploration_request(
+    spec: ProgramTask,
+    key: Key,
+    parent: CandidateRecord,
+    failures: Sequence[CandidateRecord],
+    *,
+    max_patches: int,
+    opening: Opening | None = None,
+    tried: Set[str] = frozenset(),
+) -> ExplorationRequest:
+    """What the exploration supporter is told of a program: everything that is known of it.
+
+    Args:
+        spec: the task.
+        key: name of the consultation.
+        parent: the program.
+        failures: candidates that failed, newest last.
+        max_patches: patches wanted at most.
+        opening: the only place that patches may change, None for any.
+        tried: program keys that need not be proposed again.
+    """
+    return ExplorationRequest(
+        key=key, function=spec.function, program=parent.program, score=parent.score, description=spec.description,
+        traits=spec.traits, hints=spec.hints, diagnosis=parent.diagnosis, metrics=parent.metrics,
+        failures=tuple(Failure(f.status, f.detail, f.completion.strip()) for f in failures[-_FAILURES:]),
+        tried=tried, max_patches=max_patches, opening=opening,
+    )  # fmt: skip
+
+
+def _spread(asked: Sequence[Asked], rng: np.random.Generator) -> list[Asked]:
+    """In random order, but every edit site once before any comes twice: a site that is not taught does not gain."""
+    turns: dict[tuple[str, str], int] = {}
+    order: list[tuple[int, int, int]] = []
+    for index in rng.permutation(len(asked)).tolist():
+        site = (asked[index].proposal.style, asked[index].proposal.hole)
+        turns[site] = turns.get(site, 0) + 1
+        order.append((turns[site], len(order), index))
+    return [asked[index] for *_, index in sorted(order)]
