@@ -40,11 +40,12 @@ _HEAD = """# Leaderboard
 
 Every learner on the same training tasks and with the same number of candidates: {budget} each, {seeds}. A
 candidate is a text that was asked of the model, or a program that a rule or an optimiser proposed, whatever
-became of it. The seed of a row also draws its training task, the same for all learners; what a learner submits
-is scored on {held_out} held-out tasks that no search has seen. Gain is the share of the starting program's loss
-that is gone there. Controls that need no model come first. Differences to `{search}` are paired by task and
-seed, with 95 % intervals (Student's t); they are printed in bold where {bold} seeds or more tell them from 0.
-Seconds depend on the machine and on what else it did; CPU seconds less so.
+became of it; what a gate samples to judge a policy is none, though its time counts. The seed of a row also
+draws its training task, the same for all learners; what a learner submits is scored on {held_out} held-out
+tasks that no search has seen. Gain is the share of the starting program's loss that is gone there. Controls
+that need no model come first. Differences to `{search}` are paired by task and seed, with 95 % intervals
+(Student's t); they are printed in bold where {bold} seeds or more tell them from 0. Seconds depend on the
+machine and on what else it did; CPU seconds less so.
 
 Made of the CSV files beside this page by `python -m experiments.learners.leaderboard`.
 """

@@ -24,6 +24,7 @@ _SAMPLES, _PATCHES, _ROUNDS, _MOST_ISLANDS = 8, 2, 5, 5
 
 _TWO_CORES = "what two cores can do between so few rounds"
 SHARED: Mapping[str, tuple[Any, str]] = {
+    "probe.samples": (0, "a probe measures, and changes nothing"),
     "skip_idle_phases": (False, "every method that tunes has its phases"),
     "torch_threads": (1, "one core for every learner"),
     "workers": (1, "one core for every learner"),
@@ -38,7 +39,7 @@ SHARED: Mapping[str, tuple[Any, str]] = {
 """What runs set, by the settings' dotted names, and why."""
 
 PUBLISHED: Mapping[str, tuple[Any, str]] = {
-    **{name: SHARED[name] for name in list(SHARED)[:5]},
+    **{name: SHARED[name] for name in list(SHARED)[:6]},
     "model": ("embedded", "the model of all learners"),
     "device": ("auto", "there may be no GPU"),
     "backend.name": ("transformers", "there may be no GPU"),
@@ -125,14 +126,15 @@ def _nested(name: str, value: Any) -> dict[str, Any]:
 
 
 def read_outcome(folder: Path) -> Outcome:
-    """What a finished run submits and what it took, from its store."""
+    """What a finished run submits and what it took, from its store; lessons are candidates that nobody submits."""
     with RunStore.open_readonly(folder) as store:
         (best,) = store.best_candidates(1)
         written = [record for record in store.candidates() if record.origin != "seed"]
         start, units, phases = store.start(), store.unit_summaries(first=1), store.phases()
-    different = [record for record in written if record.duplicate_of is None]
+        lessons = store.lessons(len(phases))
+    different = [record for record in (*written, *lessons) if record.duplicate_of is None]
     return Outcome(
-        best.program, float(best.score or 0.0), len(written), len(different),
+        best.program, float(best.score or 0.0), len(written) + len(lessons), len(different),
         dict(Counter(record.status for record in different)), sum(unit["tokens"] for unit in units), 0,
         _curve(float(start.score or 0.0), units, phases),
     )  # fmt: skip
