@@ -98,12 +98,13 @@ def shinka(folder: Path, task: ProgramTask) -> Play:
 def achieved(play: Play | None) -> list[list[str]]:
     """What each attack achieved; RuntimeError if the honest program has not the score that it has everywhere."""
     seat = bandit()
-    if play is not None:
+    found = list(plain.run(seat, play, ATTACKS).values())
+    if play is not None:  # only now: a sacrificial process must not inherit an evaluator that is in use
         with contextlib.redirect_stdout(io.StringIO()):
             score, detail = play(seat.honest)
         if score != seat.play_bare(seat.honest, seat.task):
             raise RuntimeError(f"the honest program scores {score}: {detail}")
-    return list(plain.run(seat, play, ATTACKS).values())
+    return found
 
 
 def achieved_confined() -> list[list[str]]:
