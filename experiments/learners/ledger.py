@@ -135,6 +135,11 @@ class Ledger:
             self.candidates += 1
             return True
 
+    def take_back(self) -> None:
+        """A candidate that the machine, not the model, failed to answer was not asked for."""
+        with self._lock:
+            self.candidates -= 1
+
     def written(self, tokens: int, prompt_tokens: int = 0) -> None:
         """Count what a model wrote and read."""
         with self._lock:

@@ -60,6 +60,8 @@ def _handler(ledger: Ledger, model_url: str | None) -> type[BaseHTTPRequestHandl
                 if status == 200:
                     usage = json.loads(reply).get("usage", {})
                     ledger.written(usage.get("completion_tokens", 0), usage.get("prompt_tokens", 0))
+                elif status >= 500:
+                    ledger.take_back()
                 self._answer(status, reply)
             else:
                 self._answer(403, b'{"error": {"message": "the budget is spent"}}')
