@@ -1,14 +1,14 @@
 """The research agent: what to ask the language model next, on every island.
 
-The agent folds the run's records into its islands and its tallies of what paid, and plans proposals from
+The agent folds the run's records into its islands and its tallies of what paid, and makes proposals from
 them: per island and round one parent (by score), one worse program to show beside it, one style, one edit site. It
-neither generates nor evaluates; the loop does, with ``plan`` and ``record``::
+neither generates nor evaluates; the loop does, with ``propose`` and ``record``::
 
-    for proposal in agent.plan(round, islands, n):           # goes to an engine, which writes completions
+    for proposal in agent.propose(round, islands, n):           # goes to an engine, which writes completions
         proposal.candidate(id, round, completion)            # ... is evaluated
     agent.record(candidate)                                  # in an order that is the same in every run
 
-A plan depends on the seed, its labels and the records folded so far, nothing else. Migration and resets
+A proposal depends on the seed, its labels and the records folded so far, nothing else. Migration and resets
 happen in ``record``, when an island's first record of a round arrives, so replaying stored records alone
 restores the agent.
 """
@@ -93,11 +93,11 @@ class ResearchAgent:
         return kept
 
     def improves(self, record: CandidateRecord) -> bool:
-        """Whether a record is a new program that beats its parent by the smallest gain that counts."""
-        new = not record.is_copy and record.duplicate_of is None
-        return new and record.gain is not None and record.gain > self.settings.min_gain
+        """Whether a record is a program not seen before that beats its parent by the smallest gain that counts."""
+        first = not record.is_copy and record.duplicate_of is None
+        return first and record.gain is not None and record.gain > self.settings.min_gain
 
-    def plan(
+    def propose(
         self,
         round: int,
         islands: Iterable[int],
@@ -119,7 +119,7 @@ class ResearchAgent:
         """
         remarks = remarks or {}
         return [
-            self._plan(
+            self._propose(
                 self.islands[index],
                 round,
                 n,
@@ -129,7 +129,7 @@ class ResearchAgent:
             for index in islands
         ]
 
-    def _plan(self, island: Island, round: int, n: int, purpose: str, notes: Sequence[str]) -> Proposal:
+    def _propose(self, island: Island, round: int, n: int, purpose: str, notes: Sequence[str]) -> Proposal:
         rng = stream(self.seed, purpose, round, island.index)
         parent, worse = self._parents(island, rng)
         style, site = self._choose(island, parent, rng)

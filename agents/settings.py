@@ -43,3 +43,6 @@ class AgentSettings:
             raise ValueError(f"unknown proposal style {unknown[0]!r}")
         if not any(weight > 0 for weight in self.styles.values()) or min(self.styles.values()) < 0:
             raise ValueError("styles need weights of at least 0, one of them positive")
+        for name in ("min_gain", "migrate_every", "reset_every", "variants"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} cannot be negative, got {getattr(self, name)}")

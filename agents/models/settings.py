@@ -20,3 +20,7 @@ class LoraSettings:
     """The base model below the adapters: as it is, or quantised by bitsandbytes (extra `quantized`) to save
     memory on a GPU. Nothing can be folded into quantised weights without changing them, so that such a
     policy writes with its adapters beside the base, which is slower."""
+
+    def __post_init__(self) -> None:
+        if self.rank < 1 or self.alpha < 1 or not 0 <= self.dropout < 1:
+            raise ValueError("rank and alpha must be at least 1, and dropout lie in [0, 1)")

@@ -17,6 +17,12 @@ class ClusterSettings:
     """Clusters at most (>= 1); once there are as many, a program joins the nearest however far it is. Keeps the
     cost of a program independent of the length of a run."""
 
+    def __post_init__(self) -> None:
+        if not (0 <= self.radius <= 1 and 0 <= self.behaviour <= 1):
+            raise ValueError("radius and behaviour must lie in [0, 1]")
+        if self.depth < 1 or self.limit < 1:
+            raise ValueError("depth and limit must be at least 1")
+
 
 @dataclass(frozen=True)
 class IslandSettings:
@@ -32,3 +38,9 @@ class IslandSettings:
     """How many failed programs are remembered."""
     clusters: ClusterSettings = field(default_factory=ClusterSettings)
     """When two programs count as different ideas."""
+
+    def __post_init__(self) -> None:
+        if self.capacity < 1 or self.longest_parent < 1 or self.failed < 0:
+            raise ValueError("capacity and longest_parent must be at least 1, failed at least 0")
+        if not self.temperature > 0:
+            raise ValueError(f"temperature must be positive, got {self.temperature}")

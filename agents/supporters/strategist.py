@@ -106,7 +106,7 @@ class Telemetry:
     best_scores: tuple[float, ...] = ()
     """Best score at the end of each phase so far, oldest first."""
     distinct_share: float | None = None
-    """Distinct new programs as a share of the *valid* samples since the last phase, in [0, 1]."""
+    """Distinct programs as a share of the *valid* samples since the last phase, in [0, 1]."""
     entropy: float | None = None
     """Mean entropy of the policy's next token over the completions of the last phase's pairs while it was tuned,
     nats; None before the first phase."""

@@ -50,7 +50,7 @@ class Setup:
     theta: np.ndarray
 
 
-def plain(residuals, ic_err, bc_err, extras):  # type: ignore[no-untyped-def]
+def plain(residuals, ic_err, bc_err, extras):
     """The loss of the comparison."""
     return torch.mean(residuals**2) + torch.mean(ic_err**2) + torch.mean(bc_err**2)
 
@@ -154,8 +154,13 @@ def have_deepxde(folder: Path) -> Path | None:
 def run_deepxde(setup: Setup, folder: Path, what: str) -> dict:
     """Train in DeepXDE, in a process of its own."""
     path, p = folder / "setup.npz", setup.params
-    constants = {"nu0": p.nu0, "nu1": p.nu1, "steps": p.steps, "learning_rate": p.learning_rate}
-    network = {"theta": setup.theta, "width": p.hidden_width, "layers": p.hidden_layers}
+    constants: dict[str, Any] = {
+        "nu0": p.nu0,
+        "nu1": p.nu1,
+        "steps": p.steps,
+        "learning_rate": p.learning_rate,
+    }
+    network: dict[str, Any] = {"theta": setup.theta, "width": p.hidden_width, "layers": p.hidden_layers}
     np.savez(path, **vars(setup.points), **constants, **network)
     environment = {**os.environ, "PYTHONPATH": str(folder), "DDE_BACKEND": "pytorch"}
     command = [sys.executable, "-m", "experiments.benchmarks.deepxde_training", str(path), what]

@@ -115,7 +115,8 @@ def play_with_lists(program: str, task: BanditTask) -> float:
     namespaces: list[dict[str, Any]] = [{} for _ in range(task.replicas)]
     for namespace in namespaces:
         exec(program, namespace)
-    policies, histories = [n[task.function] for n in namespaces], [[] for _ in namespaces]
+    policies = [namespace[task.function] for namespace in namespaces]
+    histories: list[list[Any]] = [[] for _ in namespaces]
     drawn, choices = task.drawn(), np.empty((task.horizon, task.replicas), dtype=np.intp)
     for t in range(task.horizon):
         context, reward = drawn.contexts[t], drawn.rewards[t]

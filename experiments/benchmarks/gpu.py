@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,9 @@ def model_figures(options: argparse.Namespace) -> Figures:
         name = "phase, bf16" if bf16 else "phase"
         found[name] = _phase(options, policy, replace(TrainingSettings(max_tokens=4096), bf16=bf16), pairs)
         print(f"{name}: {found[name]}", flush=True)
-    items = gate_subset(pairs, GATE_PROMPTS, np.random.default_rng(0))
+    items = gate_subset(
+        [(pair.prompt, pair.chosen) for pair in pairs], GATE_PROMPTS, np.random.default_rng(0)
+    )
     found["gate KL, s"] = seconds_of(
         options.device, lambda: candidate_kls(policy, ["candidate-1", POLICY], REFERENCE, items)
     )
@@ -189,7 +192,7 @@ def burgers_figures(options: argparse.Namespace) -> Figures:
             points, thetas = zip(*(task.beginning(0) for task in tasks), strict=True)
             training = StackedTraining(stacked, points, thetas)
             losses = [LocalLosses([plain], params) for _ in tasks]
-            spent = seconds_of(options.device, lambda t=training, own=losses: train_stacked(stacked, t, own))
+            spent = seconds_of(options.device, partial(train_stacked, stacked, training, losses))
             found[f"burgers, {count} stacked, ms"] = 1000 * spent / BURGERS_STEPS / count
             print(
                 f"Burgers, {count} networks stacked: {1000 * spent / BURGERS_STEPS / count:.3f} ms per step"

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -59,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
 def pools(most: int, ray: bool) -> dict[str, Callable[[], Pool]]:
     """What is compared, by name; the first is what the others are relative to."""
     found: dict[str, Callable[[], Pool]] = {
-        f"{count} workers": lambda count=count: EvaluatorPool(count) for count in range(1, most + 1)
+        f"{count} workers": partial(EvaluatorPool, count) for count in range(1, most + 1)
     }
     if ray:
         from atlas_gym.evaluation.ray import RayEvaluatorPool

@@ -13,7 +13,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from rich.console import Console
@@ -22,7 +22,7 @@ from rich.table import Table
 from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.answer import Answer
-from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.tasks.program_task import Calls, Judgement, ProgramTask
 from atlas_gym.tasks.registry import BUILT_IN
 
 
@@ -116,8 +116,8 @@ def _row(evaluator: ConfinedEvaluator, task: ProgramTask, name: str, repeats: in
 
 def _bare(task: ProgramTask, program: str, instances: Sequence[Any]) -> tuple[float, int]:
     conversation = BareCalls(program, task.function)
-    judged = task.score_all(conversation, instances)
-    scores = [judgement.score for judgement in judged]
+    judged = task.score_all(cast(Calls, conversation), instances)
+    scores = [judgement.score if isinstance(judgement, Judgement) else judgement for judgement in judged]
     return float(np.mean(np.maximum(scores, task.floor))), sum(run.calls for run in conversation.runs)
 
 

@@ -85,7 +85,7 @@ def time_start(config: RunConfig) -> tuple[float, float]:
         return time.perf_counter() - began, time.process_time() - cpu + evaluation.cpu_s
 
 
-def show_plan(config: RunConfig) -> int:
+def show_dry_run(config: RunConfig) -> int:
     """Print what a run would do and what evaluating its programs would cost; evaluates the starting program twice.
 
     Returns:
@@ -97,7 +97,7 @@ def show_plan(config: RunConfig) -> int:
     except EvaluatorError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
-    console.print(_table(f"{config.name}: the plan", _plan(config, work)))
+    console.print(_table(f"{config.name}: what would be done", _layout(config, work)))
     console.print(_table("What that asks for, at most", _asked(work)))
     total = work.evaluations * cpu
     rows = [
@@ -109,7 +109,7 @@ def show_plan(config: RunConfig) -> int:
     return 0
 
 
-def _plan(config: RunConfig, work: Counts) -> list[tuple[str, str]]:
+def _layout(config: RunConfig, work: Counts) -> list[tuple[str, str]]:
     layout, phase = config.exploration, config.phase
     where = {"pool": "this machine", "ray": f"a Ray cluster ({config.ray_address or 'one on this machine'})"}
     tuning = (

@@ -16,7 +16,7 @@ from experiments.cli.settings_reference import Section, Setting, sections
 from trainers.loop.config import RunConfig
 from trainers.store.plain import SettingsError, nearest
 
-FLAGS = {
+FLAGS: dict[str, dict[str, Any]] = {
     "config": {
         "help": "a configuration file (YAML), or the name of one that comes with the package: default"
     },
@@ -80,8 +80,9 @@ def make_parser(listed: Iterable[Section], prog: str) -> ArgumentParser:
 
 
 def _help(setting: Setting) -> str:
-    default = f"(default: {setting.default})" if setting.default else "(no default)"
-    return f"{setting.meaning} {default}".replace("%", "%%")
+    default = f"default: {setting.default}" if setting.default else "no default"
+    numbers = f"{setting.range}; " if setting.range else ""
+    return f"{setting.meaning} ({numbers}{default})".replace("%", "%%")
 
 
 def _in_a_line(error: ArgumentError, settings: Sequence[Setting]) -> str:

@@ -36,9 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"Error: {error}", file=sys.stderr)
         return EXIT_USAGE
     if flags.dry_run:
-        from experiments.cli.dry_run import show_plan
+        from experiments.cli.dry_run import show_dry_run
 
-        return show_plan(config)
+        return show_dry_run(config)
     from experiments.cli.main_job import begin
 
     return begin(config, folder)

@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any, Literal
 
+from experiments.cli.ranges import range_of
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -31,8 +33,10 @@ class Setting:
     """Its type in words; for a choice, the choices."""
     default: str
     """Its default as JSON, which YAML reads as well; empty where there is none."""
+    range: str
+    """Which numbers it takes; empty for all, and for what is no number."""
     meaning: str
-    """The docstring of its field: meaning, unit and range."""
+    """The docstring of its field: meaning and unit."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,8 @@ def sections(defaults: Any, key: str = "") -> Iterator[Section]:
             inner.append((part, where))
         else:
             shown = "" if value is dataclasses.MISSING else json.dumps(value, ensure_ascii=False, default=str)
-            own.append(Setting(where, hint, _kind(hint), shown, meanings[field.name]))
+            numbers = "" if defaults is cls else range_of(defaults, field.name)
+            own.append(Setting(where, hint, _kind(hint), shown, numbers, meanings[field.name]))
     yield Section(key, _first_paragraph(cls), tuple(own))
     for value, where in inner:
         yield from sections(value, where)
@@ -91,13 +96,18 @@ def _field_docstrings(cls: type) -> Mapping[str, str]:
     for base in reversed(cls.__mro__):
         if not is_dataclass(base):
             continue
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        body = typing.cast(ast.ClassDef, tree).body
-        for field, text in itertools.pairwise(body):
+        for field, text in itertools.pairwise(_classes(base.__module__)[base.__name__].body):
             match field, text:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
                     texts[name] = " ".join(said.split())
     return texts
+
+
+@functools.cache
+def _classes(module: str) -> Mapping[str, ast.ClassDef]:
+    """The classes of a module by name. (`inspect` would read the module once for each.)"""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
 
 
 def _first_paragraph(cls: type) -> str:
@@ -126,8 +136,8 @@ def as_markdown(section: Section, heading: str) -> str:
         lines += [
             '<div class="settings" markdown>',
             "",
-            "| setting | type | default | meaning |",
-            "|---|---|---|---|",
+            "| setting | type | default | range | meaning |",
+            "|---|---|---|---|---|",
         ]
         lines += [_row(setting) for setting in section.settings]
         lines += ["", "</div>", ""]
@@ -139,6 +149,7 @@ def _row(setting: Setting) -> str:
         f"`{setting.key}`",
         setting.kind,
         f"`{setting.default}`" if setting.default else "needed",
+        setting.range,
         setting.meaning,
     )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
@@ -146,7 +157,7 @@ def _row(setting: Setting) -> str:
 
 PAGE = """# All settings
 
-Every setting of a run, with its type, its default and what it means, its range included where it has one. The page is
+Every setting of a run, with its type, its default, the numbers it takes and what it means. The page is
 made from the program's own definitions when the site is built, so it cannot be out of date. A key that does not exist,
 or a value that cannot be used, is refused with a message that names the setting.
 
@@ -187,9 +198,8 @@ def as_text(listed: Iterable[Section], word: str = "") -> str:
         if found:
             lines += ["", f"{section.key or 'the run'}: {section.about}"]
         for setting in found:
-            lines.append(
-                f"  --{setting.key} {setting.default or '(needed)'}   {setting.kind.replace('`', '')}"
-            )
+            kind = f"{setting.kind.replace('`', '')} {setting.range}".rstrip()
+            lines.append(f"  --{setting.key} {setting.default or '(needed)'}   {kind}")
             lines += textwrap.wrap(setting.meaning, 100, initial_indent=" " * 6, subsequent_indent=" " * 6)
     return "\n".join(lines).lstrip("\n")
 

@@ -80,7 +80,9 @@ def _phase_table(store: RunStore, phases: list[dict[str, Any]]) -> Table:
     probes = [(store.probe(p["phase"], "before"), store.probe(p["phase"], "after")) for p in phases]
     for name in ("valid", "new", "improving"):
         table.add_row(f"{name}, before → after", *[_change(before, after, name) for before, after in probes])
-    table.add_row("distinct new programs", *[_distinct(before, after) for before, after in probes])
+    table.add_row(
+        "distinct programs, before → after", *[_distinct(before, after) for before, after in probes]
+    )
     table.add_row("samples", *["–" if after is None else str(after["samples"]) for _, after in probes])
     table.add_row("preference pairs", *[str(p["pairs"]) for p in phases])
     table.add_row("of them, chosen text by the supporter", *[taught_share(p) for p in phases])

@@ -204,7 +204,8 @@ class EvoDPO:
     def kl(self, data: list[Pair], weights: dict) -> float:
         """K̂L (Eq. 3): mean divergence from the reference at the tokens of the chosen completions, nats."""
         with torch.no_grad():
-            ours, theirs = ([], [])
+            ours: list[torch.Tensor] = []
+            theirs: list[torch.Tensor] = []
             for found, of in ((ours, weights), (theirs, self.reference)):
                 self.load(of)
                 found += [self.log_probabilities(pair.prompt, pair.chosen)[0] for pair in data]

@@ -70,9 +70,9 @@ def _settings(algorithm: str, budget: int) -> dict[str, Any]:
 
 
 def _recorder(path: Path) -> Any:
-    callbacks = require("stable_baselines3.common.callbacks", "sb3")
+    callback: Any = require("stable_baselines3.common.callbacks", "sb3").BaseCallback
 
-    class Recorder(callbacks.BaseCallback):
+    class Recorder(callback):
         """Writes each evaluation as it comes, so that an interrupted run leaves what it had."""
 
         def _on_training_start(self) -> None:

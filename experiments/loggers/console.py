@@ -5,7 +5,7 @@ left alone for the night reads well in the morning.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -13,6 +13,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from trainers.loop.observer import Observer
+
+SHARES = ("valid", "new", "distinct")
+"""Shares of a round's samples, in the words of the glossary."""
 
 
 def make_console() -> Console:
@@ -37,6 +40,7 @@ class LiveView(Observer):
         self._rounds, self._phases, self._groups = rounds, phases, groups
         self._units: dict[int, list[Mapping[str, Any]]] = {}
         self._phases_done = 0
+        self._consulted = self._skipped = 0
         self._clock = _Clock()
         self._progress = Progress(
             TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
@@ -72,17 +76,29 @@ class LiveView(Observer):
         if len(units) < self._groups:
             return
         total = {
-            key: sum(u[key] for u in units) for key in ("samples", "valid", "new", "improving", "distinct")
+            key: sum(u[key] for u in units) for key in ("samples", "valid", "new", "distinct", "improving")
         }
         spoiled = sum(u.get("spoiled", 0) for u in units)
-        share = total["valid"] / max(1, total["samples"])
+        shares = "  ".join(f"{key} {total[key] / max(1, total['samples']):4.0%}" for key in SHARES)
         self._clock.round_done(sum(u["generation_s"] for u in units))
         self._progress.update(self._task, completed=summary["round"], left=self._left(summary["round"]))
         self.console.print(
-            f"round {summary['round']:3d}/{self._rounds}  best {best:.4f}  valid {share:4.0%}  "
-            f"new {total['new']:2d}  improving {total['improving']:2d}  distinct {total['distinct']:2d}  "
-            f"{self._left(summary['round'])}" + (f"  not evaluated {spoiled} (machine)" if spoiled else "")
+            f"round {summary['round']:3d}/{self._rounds}  best {best:.4f}  {shares}  "
+            f"improving {total['improving']:2d}  {self._left(summary['round'])}"
+            + (f"  not evaluated {spoiled} (machine)" if spoiled else "")
         )
+        self._say_skipped(units)
+
+    def _say_skipped(self, units: Sequence[Mapping[str, Any]]) -> None:
+        """A supporter that does not answer is told of, with what it came to in the whole run."""
+        reasons = [reason for unit in units for reason in unit.get("skipped", ())]
+        self._consulted += sum(unit.get("consulted", 0) for unit in units)
+        self._skipped += len(reasons)
+        if reasons:
+            self.console.print(
+                f"  exploration supporter: {self._consulted - self._skipped} of {self._consulted} answered, "
+                f"last error: {reasons[-1]}", style="yellow", markup=False,
+            )  # fmt: skip
 
     def probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
         """See `Observer`."""
@@ -91,7 +107,7 @@ class LiveView(Observer):
             for name in ("valid", "new", "improving")
         )
         where = f"{moment:6s} phase {phase}" if moment in ("before", "after") else f"unseen task, {moment:5s}"
-        self.console.print(f"  probe {where}: {shares}  distinct {result['distinct']}")
+        self.console.print(f"  probe {where}: {shares}  distinct {result['distinct_share']:.2f}")
 
     def phase(self, result: Mapping[str, Any]) -> None:
         """See `Observer`."""

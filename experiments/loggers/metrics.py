@@ -157,7 +157,7 @@ def supporter_row(calls: Iterable[Mapping[str, Any]]) -> Row:
 def probe_row(phase: int, moment: str, result: Mapping[str, Any]) -> Row:
     """The row of a probe before or after a phase."""
     row = {f"probe/{moment}_{key}": result[key]["value"] for key in ("valid", "new", "improving")}
-    return {"phase": phase, **row, f"probe/{moment}_distinct": result["distinct"]}
+    return {"phase": phase, **row, f"probe/{moment}_distinct": result["distinct_share"]}
 
 
 class RoundHistory:

@@ -120,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         report = self.server.report
-        port = int(self.server.server_address[1])
+        port = self.server.server_port
         if self.headers.get("Host") not in (f"{LOOPBACK}:{port}", f"localhost:{port}"):
             self._answer(403, b"", "text/plain")
         elif self.path == "/":

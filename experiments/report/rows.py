@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.report.data import RunData
+from trainers.data.measures import distinct_programs
 
 Row = dict[str, Any]
 
@@ -27,7 +28,7 @@ def run_row(run: RunData, held_out: bool = True) -> Row:
         "candidates": len(fresh),
         "evaluations": sum(c.duplicate_of is None for c in fresh),
         "valid_share": share(sum(c.passed for c in fresh), len(fresh)),
-        "distinct": len({c.program_key for c in fresh if c.passed and not c.is_copy}),
+        "distinct": len(distinct_programs(fresh)),
         "improving": sum(unit["improving"] for unit in run.units if "improving" in unit),
         "initial_held_out": initial,
         "best_held_out": best,

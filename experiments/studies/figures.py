@@ -1,4 +1,4 @@
-"""A study's Figure 2: best score over different programs evaluated, and the shares of valid and new programs."""
+"""A study's Figure 2: best score over different programs evaluated, and the shares of valid and distinct programs."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from experiments.report.style import COLORS, TEXT_WIDTH, plot_style, save
 _PANELS = (
     ("best_training", "best score so far"),
     ("valid_share", "share of valid programs"),
-    ("distinct_share", "share of new programs"),
+    ("distinct_share", "share of distinct programs"),
 )
 
 

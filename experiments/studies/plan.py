@@ -94,10 +94,7 @@ def read_plan(path: Path) -> Plan:
     if not isinstance(values.get("arms"), dict):
         raise SettingsError(f"{path} is no plan: it needs name, env and arms")
     arms = {name: build(Arm, arm or {}) for name, arm in values.pop("arms").items()}
-    try:
-        plan = Plan(arms=arms, **{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
-    except TypeError as error:
-        raise SettingsError(f"{path}: {error}") from error
+    plan = build(Plan, {**values, "arms": arms}, f"{path}: ")
     for run in plan.runs():
         run.config()
     return plan

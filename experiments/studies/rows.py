@@ -10,6 +10,7 @@ from experiments.report.data import RunData, read_run
 from experiments.report.rows import Row, run_row, share
 from experiments.report.spreadsheets import harmless
 from experiments.studies.plan import DONE, Plan, PlannedRun
+from trainers.data.measures import distinct_programs
 
 
 @dataclass(frozen=True)
@@ -43,21 +44,21 @@ def run_rows(runs: Sequence[Finished]) -> Iterator[Row]:
 
 
 def round_rows(runs: Sequence[Finished]) -> Iterator[Row]:
-    """One row a round: best score so far, and the shares of valid and of new, different programs."""
+    """One row a round: best score so far, and the shares of valid and of distinct programs."""
     for item in runs:
         best, evaluations = -float("inf"), 0
         for round_ in range(item.run.rounds + 1):
             records = [c for c in item.run.candidates if c.round == round_]
             best = max([best, *(c.score for c in records if c.score is not None)])
             evaluations += sum(c.duplicate_of is None for c in records)
-            new = {c.program_key for c in records if c.passed and not c.is_copy and c.duplicate_of is None}
+            distinct = distinct_programs(c for c in records if c.duplicate_of is None)
             yield {
                 **item.key,
                 "round": round_,
                 "evaluations": evaluations,
                 "best_training": best,
                 "valid_share": share(sum(c.passed for c in records), len(records)),
-                "distinct_share": share(len(new), len(records)),
+                "distinct_share": share(len(distinct), len(records)),
             }
 
 
@@ -90,7 +91,7 @@ def origin_rows(runs: Sequence[Finished]) -> Iterator[Row]:
                     "origin": origin,
                     "candidates": len(records),
                     "valid_share": share(len(scores), len(records)),
-                    "distinct": len({c.program_key for c in records if c.passed and not c.is_copy}),
+                    "distinct": len(distinct_programs(records)),
                     "better_than_parent": sum(c.gain is not None and c.gain > 0 for c in records),
                     "best_training": max(scores, default=None),
                 }

@@ -23,7 +23,7 @@ _HEAD = """# The study `{plan.name}`: {plan.env}
 python -m experiments.studies experiments/studies/{plan.name}.yaml
 ```
 
-![Best score, valid and new programs over rounds](progress.png)
+![Best score, valid and distinct programs over rounds](progress.png)
 
 """
 

@@ -31,13 +31,13 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     """Run the study, write its tables and figures, print the headline."""
     from experiments.theory.figures import write_figures
+    from experiments.theory.runner import run_plan
     from experiments.theory.settings import full_plan, quick_plan
-    from experiments.theory.study import run_study
     from experiments.theory.tables import headline, write_tables
 
     options = parse(arguments)
     plan = full_plan() if options.full else quick_plan()
-    results = run_study(plan, max(1, options.jobs))
+    results = run_plan(plan, max(1, options.jobs))
     command = f"python -m experiments.theory --{plan.name}"
     paths = write_tables(results, options.out, command)
     paths += write_figures(results, options.out, command)

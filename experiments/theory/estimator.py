@@ -39,7 +39,7 @@ def fit_logistic(differences: Array, labels: Array, ridge: float, start: Array) 
         active = np.linalg.norm(gradient, axis=-1) > GRADIENT_TOLERANCE
         if not active.any():
             return theta
-        step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
+        step = np.linalg.solve(hessian, gradient[..., None])[..., 0].astype(np.float64, copy=False)
         step[~active] = 0.0  # a finished seed stays put, so that its result does not depend on its batch
         theta, value = _descend(theta, value, step, (gradient * step).sum(-1), differences, labels, ridge)
     raise NotConverged(f"gradient still above {GRADIENT_TOLERANCE} after {MAX_ITERATIONS} Newton steps")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -13,8 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.theory.measures import Cell, interval, slope
+from experiments.theory.runner import Results
 from experiments.theory.settings import PHASES_PER_WINDOW
-from experiments.theory.study import Results
 
 COLOURS = {
     "DPO": "tab:blue",
@@ -24,7 +25,7 @@ COLOURS = {
     "averaged": "tab:orange",
     "timed": "tab:purple",
 }
-STYLE = {
+STYLE: dict[Any, Any] = {
     "figure.dpi": 130,
     "font.size": 9,
     "axes.spines.top": False,

@@ -79,7 +79,7 @@ def measure(bandit: Bandit, trace: Trace) -> Cell:
 
 def interval(values: Array) -> tuple[float, float, float]:
     """Mean and 95 % Student interval over the entries (at least two)."""
-    found = mean_interval(values)
+    found = mean_interval(values.tolist())
     return found.mean, found.low, found.high
 
 

@@ -11,8 +11,8 @@ import pandas as pd
 
 from experiments.theory.checks import Tally
 from experiments.theory.measures import Cell, interval, slope, slopes_by_seed
+from experiments.theory.runner import Results
 from experiments.theory.settings import Setting
-from experiments.theory.study import Results
 
 TABLE_GROUPS = {
     "main": "Rotation by 4π, β = 1, floor 0.05",

@@ -20,32 +20,32 @@ def agent(settings=None, *, seed=0, islands=3):
     return made
 
 
-def test_a_plan_is_an_edit_of_a_known_program():
+def test_a_proposal_is_an_edit_of_a_known_program():
     made = agent()
-    plans = made.plan(1, range(3), 8)
-    assert [plan.island for plan in plans] == [0, 1, 2]
-    for plan in plans:
-        parent = made.islands[plan.island].best
-        assert plan.parent_id == parent.id
-        assert plan.parent_score == -0.5
-        assert plan.parent_key == parent.program_key
-        assert plan.n == 8
-        assert plan.assemble(plan.avoid) == ORDINARY
+    proposals = made.propose(1, range(3), 8)
+    assert [proposal.island for proposal in proposals] == [0, 1, 2]
+    for proposal in proposals:
+        parent = made.islands[proposal.island].best
+        assert proposal.parent_id == parent.id
+        assert proposal.parent_score == -0.5
+        assert proposal.parent_key == parent.program_key
+        assert proposal.n == 8
+        assert proposal.assemble(proposal.avoid) == ORDINARY
 
 
-def test_plans_depend_on_their_labels_and_the_records_only():
-    def prompts(plans):
-        return [(plan.prompt, plan.seed) for plan in plans]
+def test_proposals_depend_on_their_labels_and_the_records_only():
+    def prompts(proposals):
+        return [(proposal.prompt, proposal.seed) for proposal in proposals]
 
     one, two = agent(), agent()
-    expected = prompts(one.plan(4, range(3), 8))
-    two.plan(9, [2, 0], 3)  # planning changes nothing
-    assert prompts(two.plan(4, range(3), 8)) == expected
-    assert prompts(two.plan(4, [2], 8)) == expected[2:]
+    expected = prompts(one.propose(4, range(3), 8))
+    two.propose(9, [2, 0], 3)  # proposing changes nothing
+    assert prompts(two.propose(4, range(3), 8)) == expected
+    assert prompts(two.propose(4, [2], 8)) == expected[2:]
     seeds = {
-        plan.seed
+        proposal.seed
         for made, round, purpose in itertools.product((one, agent(seed=1)), (4, 5), ("round", "probe"))
-        for plan in made.plan(round, range(3), 8, purpose=purpose)
+        for proposal in made.propose(round, range(3), 8, purpose=purpose)
     }
     assert len(seeds) == 2 * 2 * 2 * 3
 
@@ -56,7 +56,7 @@ def test_holes_that_pay_are_chosen_more_often():
         made.record(windowed(100 + step, -0.4, hole="lam =", parent_score=-0.5, round=1))
         for hole in ("window =", "scores =", "total ="):
             made.record(windowed(500 + step, -0.6, hole=hole, parent_score=-0.5, round=1))
-    holes = [made.plan(round, [0], 1)[0].hole for round in range(150)]
+    holes = [made.propose(round, [0], 1)[0].hole for round in range(150)]
     assert holes.count("lam =") > 75
     assert len(set(holes)) > 3
 
@@ -125,19 +125,19 @@ def test_an_agent_is_rebuilt_by_replaying_its_records():
 
     fold(*(windowed(50, -0.5, island=island, origin="seed") for island in range(3)))
     for round in range(1, 9):
-        for sample, plan in enumerate(made.plan(round, range(3), 2)):
-            text = f" {round}" if plan.texts is None else plan.texts[0]
+        for sample, proposal in enumerate(made.propose(round, range(3), 2)):
+            text = f" {round}" if proposal.texts is None else proposal.texts[0]
             origins = {
-                "style": plan.style,
-                "hole": plan.hole,
-                "parent_score": plan.parent_score,
+                "style": proposal.style,
+                "hole": proposal.hole,
+                "parent_score": proposal.parent_score,
             }
             score = -0.5 + (round * 7 + sample * 3) % 11 / 100
-            fold(record(plan.assemble(text), score, round=round, island=plan.island, **origins))
+            fold(record(proposal.assemble(text), score, round=round, island=proposal.island, **origins))
     again = ResearchAgent(SPEC, settings, seed=0)
     for entry in log:
         again.record(entry)
-    assert again.plan(9, range(3), 2) == made.plan(9, range(3), 2)
+    assert again.propose(9, range(3), 2) == made.propose(9, range(3), 2)
     assert again.best == made.best
     assert max(len(island.buffer) for island in again.islands.values()) > 4
 
@@ -154,7 +154,7 @@ def test_styles_are_used_by_weight_and_adapt_if_wanted():
             made.record(windowed(300 + step, -0.6, style="complete", parent_score=-0.5))
 
     def count(made, style):
-        return sum(made.plan(round, [0], 1)[0].style == style for round in range(120))
+        return sum(made.propose(round, [0], 1)[0].style == style for round in range(120))
 
     assert count(fixed, "complete") > 50
     assert count(fixed, "rewrite") == 0
@@ -162,17 +162,17 @@ def test_styles_are_used_by_weight_and_adapt_if_wanted():
 
 
 def test_the_numeric_style_writes_for_itself():
-    (plan,) = agent(AgentSettings(styles={"numeric": 1.0})).plan(1, [0], 5)
-    assert len(plan.texts) == 5
-    assert plan.prompt == ""
-    assert plan.assemble(plan.texts[0]) != ORDINARY
+    (proposal,) = agent(AgentSettings(styles={"numeric": 1.0})).propose(1, [0], 5)
+    assert len(proposal.texts) == 5
+    assert proposal.prompt == ""
+    assert proposal.assemble(proposal.texts[0]) != ORDINARY
 
 
 def test_scored_versions_of_the_line_are_shown_if_wanted():
     made = agent(AgentSettings(variants=2), islands=1)
     for window, score in ((9, -0.4), (8, -0.3), (7, -0.6)):
         made.record(windowed(window, score))
-    prompts = [plan.prompt for round in range(40) for plan in made.plan(round, [0], 1)]
+    prompts = [proposal.prompt for round in range(40) for proposal in made.propose(round, [0], 1)]
     shown = [prompt for prompt in prompts if prompt.endswith("    window =")]
     assert shown
     for prompt in shown:
@@ -182,20 +182,20 @@ def test_scored_versions_of_the_line_are_shown_if_wanted():
 def test_islands_may_have_their_own_sampling():
     hot, cold = Sampling(temperature=1.2), Sampling(temperature=0.4)
     made = agent(AgentSettings(island_sampling=(hot, cold)))
-    assert [plan.sampling for plan in made.plan(1, range(3), 1)] == [hot, cold, hot]
-    assert agent().plan(1, [0], 1)[0].sampling is None
+    assert [proposal.sampling for proposal in made.propose(1, range(3), 1)] == [hot, cold, hot]
+    assert agent().propose(1, [0], 1)[0].sampling is None
 
 
 def test_notes_reach_every_prompt():
-    for plan in agent().plan(1, range(3), 1, notes=["noise 0.2"]):
-        assert "\n# noise 0.2\n" in plan.prompt
+    for proposal in agent().propose(1, range(3), 1, notes=["noise 0.2"]):
+        assert "\n# noise 0.2\n" in proposal.prompt
 
 
 def test_a_program_that_cannot_be_rewritten_is_refused_clearly():
     made = ResearchAgent(SPEC, seed=0)
     made.record(record("policy = lambda c, h, t: 0\n", -0.5))
     with pytest.raises(ValueError, match="finds anything to rewrite"):
-        made.plan(1, [0], 1)
+        made.propose(1, [0], 1)
 
 
 @pytest.mark.parametrize(
@@ -217,16 +217,16 @@ def test_without_evolution_the_start_is_the_only_parent():
     made = agent(AgentSettings(evolve=False))
     for step in range(20):
         made.record(windowed(10 + step, -0.1, hole="window =", parent_score=-0.5, round=1 + step))
-    for plan in made.plan(30, range(3), 4):
-        assert plan.parent_score == -0.5
-        assert plan.assemble(plan.avoid) == ORDINARY
+    for proposal in made.propose(30, range(3), 4):
+        assert proposal.parent_score == -0.5
+        assert proposal.assemble(proposal.avoid) == ORDINARY
 
 
 def test_constants_can_be_left_to_the_numeric_style():
     made = agent(AgentSettings(styles={"edit_line": 1.0, "numeric": 1.0}, edit_numbers=False), islands=1)
     holes = {"edit_line": set(), "numeric": set()}
     for round in range(60):
-        proposal = made.plan(round, [0], 1)[0]
+        proposal = made.propose(round, [0], 1)[0]
         holes[proposal.style].add(proposal.hole)
     assert holes["edit_line"]
     assert "window =" in holes["numeric"]

@@ -5,7 +5,7 @@ the per-prompt share is averaged and its spread taken between prompts.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agents.population.candidate import CandidateRecord
@@ -35,15 +35,15 @@ class BatchMeasures:
     valid: Share
     """Ran and was scored."""
     new: Share
-    """Valid and not the parent again."""
+    """Valid, and not the parent again."""
     improving: Share
     """New and better than its parent by more than the margin."""
     distinct: int
-    """Number of different new programs."""
+    """New programs, each counted once."""
     distinct_share: float
-    """Different new programs per sample."""
+    """The same per sample."""
     distinct_improving: int
-    """Number of different improving programs."""
+    """Improving programs, each counted once."""
 
 
 def measure(groups: Sequence[Sequence[CandidateRecord]], margin: float = 0.0) -> BatchMeasures:
@@ -55,7 +55,7 @@ def measure(groups: Sequence[Sequence[CandidateRecord]], margin: float = 0.0) ->
     """
     samples = [record for group in groups for record in group]
     improving = [r for r in samples if is_improving(r, margin)]
-    distinct = len({r.program_key for r in samples if is_new(r)})
+    distinct = len(distinct_programs(samples))
     return BatchMeasures(
         samples=len(samples),
         prompts=len(groups),
@@ -77,7 +77,7 @@ def measurements(records: Sequence[CandidateRecord], errors: Sequence[str]) -> d
     """
     found = {
         VALID_SHARE: sum(r.passed for r in records) / len(records),
-        DISTINCT_SHARE: len({r.program_key for r in records if is_new(r)}) / len(records),
+        DISTINCT_SHARE: len(distinct_programs(records)) / len(records),
     }
     for name in errors:
         values = [r.metrics[name] for r in records if r.passed and name in r.metrics]
@@ -87,8 +87,13 @@ def measurements(records: Sequence[CandidateRecord], errors: Sequence[str]) -> d
 
 
 def is_new(record: CandidateRecord) -> bool:
-    """Valid and not its parent again."""
+    """Valid, and not its parent again."""
     return record.passed and not record.is_copy
+
+
+def distinct_programs(records: Iterable[CandidateRecord]) -> set[str | None]:
+    """Keys of the new programs, each once."""
+    return {record.program_key for record in records if is_new(record)}
 
 
 def is_improving(record: CandidateRecord, margin: float = 0.0) -> bool:

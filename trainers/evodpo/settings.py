@@ -52,8 +52,11 @@ class TrainingSettings:
         for name in ("beta", "learning_rate", "epochs", "batch_size", "max_grad_norm", "max_tokens"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        if not self.target_kl >= 0.0 or not self.supervised >= 0.0 or self.checks < 1:
-            raise ValueError("target_kl and supervised cannot be negative, and checks must be at least 1")
+        for name in ("target_kl", "supervised", "warmup_steps"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} cannot be negative, got {getattr(self, name)}")
+        if self.checks < 1:
+            raise ValueError(f"checks must be at least 1, got {self.checks}")
 
 
 @dataclass(frozen=True)

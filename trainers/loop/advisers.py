@@ -15,7 +15,7 @@ import numpy as np
 from agents.models.policy import REFERENCE
 from agents.supporters import GateOutcome, Inspection, MetricChange, SupporterCall, Telemetry, TuningControls
 from agents.supporters.build import Supporters
-from trainers.data.measures import DISTINCT_SHARE, VALID_SHARE
+from trainers.data.measures import DISTINCT_SHARE, VALID_SHARE, distinct_programs
 from trainers.data.pairs import PairSettings, PreferencePair
 from trainers.evodpo.gate import GateDecision
 from trainers.evodpo.phase_result import CandidateResult
@@ -90,14 +90,13 @@ class PhaseAdvisers:
         recent = list(self._store.candidates("WHERE c.round BETWEEN ? AND ?", (first, last)))
         scores = [r.score for r in recent if r.score is not None]
         quantiles = np.quantile(scores or [0.0], (0, 0.25, 0.5, 0.75, 1)).tolist()
-        different = {r.program_key for r in recent if r.passed and not r.is_copy}
         start = self._store.start(last)
         steps = rows[-1]["steps"] if rows else ()
         return Telemetry(
             key=("phase", number), controls=current, pairs=pairs, passed=len(scores),
             failed=len(recent) - len(scores), score_quantiles=tuple(quantiles), initial_score=start.score or 0.0,
             best_scores=tuple(self._best_by(row["round"]) for row in rows),
-            distinct_share=len(different) / len(scores) if scores else None,
+            distinct_share=len(distinct_programs(recent)) / len(scores) if scores else None,
             entropy=fmean(step["entropy"] for step in steps) if steps else None,
             losses=tuple(step["loss"] for step in steps),
             accuracies=tuple(step["accuracy"] for step in steps),

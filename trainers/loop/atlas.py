@@ -27,6 +27,7 @@ from trainers.data.evaluations import ProgramCache
 from trainers.loop.advisers import PhaseAdvisers
 from trainers.loop.config import RunConfig, save_config
 from trainers.loop.confirmation import confirm
+from trainers.loop.endpoints import greet_supporters, silent_servers
 from trainers.loop.exploration import Explorer
 from trainers.loop.fine_tuning import Tuning
 from trainers.loop.observer import Observer
@@ -48,6 +49,7 @@ class AtlasRun:
     Raises:
         ModelMissing: the model is not on this machine; the message names the command that fetches it.
         SettingsError: the settings do not fit the environment or the machine.
+        BackendError: a model behind an API cannot be used.
     """
 
     def __init__(self, config: RunConfig, store: RunStore, observers: Sequence[Observer] = ()):
@@ -75,6 +77,9 @@ class AtlasRun:
             policy=self.policy, further=config.island_models, ledger=self._ledger,
         )  # fmt: skip
         self._resources.callback(self.backend.close)
+        greet_supporters(config.supporters)
+        for text in silent_servers(config):
+            self._tell("stage", text)
         self.cache = ProgramCache(self.pool, self.tasks.task(1), store)
         supporters = build_supporters(config.supporters, config.seed)
         supporters.resume(SupporterCall.from_dict(call) for call in store.supporter_calls())

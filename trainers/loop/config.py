@@ -115,6 +115,8 @@ class RunConfig:
             raise ValueError(
                 "nobody teaches while supporters.exploration.form is off: set it to rules or llm, or teaching: off"
             )
+        if not self.gain_clip > 0:
+            raise ValueError(f"gain_clip must be positive, got {self.gain_clip}")
         islands = [island for own in self.island_models for island in own.islands]
         if len(set(islands)) < len(islands) or not set(islands) <= set(range(self.exploration.islands)):
             raise ValueError(

@@ -30,7 +30,7 @@ from agents.supporters.exploration import ExplorationSupporter
 from atlas_gym.evaluation import InfrastructureError, Task
 from atlas_gym.program_text import program_key
 from trainers.data.evaluations import ProgramCache
-from trainers.data.measures import is_new
+from trainers.data.measures import distinct_programs, is_improving, is_new
 from trainers.data.rollouts import Pending, outcome, write
 from trainers.loop.settings import ExplorationSettings
 from trainers.loop.teaching import exploration_request
@@ -59,7 +59,7 @@ class Explorer:
 
     Args:
         settings: the layout of a round.
-        agent: plans proposals and keeps the islands.
+        agent: makes proposals and keeps the islands.
         generator: returns the backend to write with (asked anew for each unit: a tuned policy replaces it).
         cache: evaluates programs.
         store: every unit is stored before it is folded into the islands.
@@ -158,7 +158,7 @@ class Explorer:
                 self._submit(unit, replace(again, id=id_, island=island))
 
     def _generate(self, unit: Unit, islands: Sequence[int]) -> None:
-        unit.proposals = self.agent.plan(
+        unit.proposals = self.agent.propose(
             unit.round, islands, self.settings.samples, notes=self.notes, remarks=self._critiques
         )
 
@@ -266,13 +266,16 @@ class Explorer:
             "samples": len(records),
             "valid": sum(r.passed for r in records),
             "new": sum(map(is_new, records)),
-            "improving": sum(map(self.agent.improves, records)),
-            "distinct": len({r.program_key for r in records if is_new(r) and r.duplicate_of is None}),
+            "improving": sum(is_improving(r, self.agent.settings.min_gain) for r in records),
+            # A run counts a program in the round that wrote it first.
+            "distinct": len(distinct_programs(r for r in records if r.duplicate_of is None)),
             "statuses": dict(Counter(record.status for record in records)),
             "spoiled": unit.spoiled,
             "best": max(scores, default=None),
             "island_best": {str(i): self._island_best(i, records) for i in self.settings.members(unit.group)},
             "critiques": unit.critiques,
+            "consulted": len(unit.calls),
+            "skipped": [call.reason for call in unit.calls if call.status == "skipped"],
             "tokens": unit.tokens,
             "generation_s": round(unit.generation_s, 3),
             "evaluation_wait_s": round(waited, 3),

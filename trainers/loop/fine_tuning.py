@@ -61,7 +61,7 @@ class Tuning:
         config: the run's configuration.
         policy: the policy that is tuned.
         backend: writes fresh samples with any adapter of the policy.
-        agent: plans what the probe asks.
+        agent: proposes what the probe asks.
         advisers: strategist and inspector.
         cache: evaluates fresh samples.
         store: the run store.
@@ -181,6 +181,9 @@ class Tuning:
         self._probe(number, "after", last, pairs)
         row = self._row(outcome, last, earlier) | {"chosen_from": self._origins(pairs)}
         self.store.add_phase(number, last, outcome.promoted, row, pairs, self.advisers.calls)
+        for call in self.advisers.calls:
+            if call.status == "skipped":
+                self._tell("stage", f"{call.role}: no answer, the phase went on without: {call.reason}")
 
     def _reason_to_skip(self, first: int, last: int) -> str:
         if not self.config.skip_idle_phases:

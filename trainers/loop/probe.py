@@ -36,7 +36,7 @@ def drawn_proposals(agent: ResearchAgent, n: int, phase: int, tuned_on: Set[str]
     found: dict[str, Proposal] = {}
     islands = sorted(set(agent.islands) - set(agent.messages))
     for draw in range(_DRAWS * n // len(islands) + 1):
-        for proposal in agent.plan(draw, islands, 1, purpose=f"probe {phase}"):
+        for proposal in agent.propose(draw, islands, 1, purpose=f"probe {phase}"):
             prompt = proposal.prompt
             if prompt and prompt not in tuned_on and len(found) < n:
                 found.setdefault(prompt, proposal)

@@ -92,7 +92,7 @@ def test_the_agent_says_which_island_asks():
 
     for island in range(3):
         agent.record(record(id=island, island=island, origin="seed", program=SPEC.starts["named"], score=1.0))
-    assert [plan.island for plan in agent.plan(1, range(3), 2)] == [0, 1, 2]
+    assert [plan.island for plan in agent.propose(1, range(3), 2)] == [0, 1, 2]
 
 
 def test_a_model_that_cannot_be_tuned_is_refused_where_a_phase_is_planned():
@@ -115,7 +115,7 @@ def test_an_island_whose_model_answers_messages_is_asked_in_messages():
     start = SPEC.starts["named"]
     for island in range(2):
         agent.record(record(id=island, island=island, origin="seed", program=start, score=1.0))
-    mine, its = agent.plan(1, range(2), 1)
+    mine, its = agent.propose(1, range(2), 1)
     assert (mine.style, mine.stop) == ("edit_line", "line")
     assert (its.style, its.stop, its.head) == ("diff", "diff", start)
     assert start.strip() in its.prompt

@@ -18,7 +18,7 @@ def planned(name, **changes):
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_a_dry_run_prints_the_plan_and_does_nothing(path, tmp_path, monkeypatch, capsys):
+def test_a_dry_run_prints_what_would_be_done_and_does_nothing(path, tmp_path, monkeypatch, capsys):
     def touched(*args, **kwargs):
         raise AssertionError("a dry run looks for no model")
 

@@ -28,11 +28,12 @@ def test_help_and_the_page_of_the_documentation_list_every_setting_alike(capsys)
     assert len(SETTINGS) > 150
     for setting in SETTINGS:
         assert f"--{setting.key}" in said
-        assert (
-            squeezed(setting.meaning + (f" (default: {setting.default})" if setting.default else "")) in said
-        )
+        numbers = f"{setting.range}; " if setting.range else ""
+        default = f"default: {setting.default}" if setting.default else "no default"
+        assert squeezed(f"{setting.meaning} ({numbers}{default})") in said
         assert squeezed(setting.meaning.replace("|", "\\|")) in shown
         assert f"|`{setting.key}`|" in shown
+        assert squeezed(setting.range) in shown
     assert all(f"--{name}" in said for name in FLAGS)
 
 

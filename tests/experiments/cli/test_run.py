@@ -86,3 +86,31 @@ def test_the_live_view_shows_text_in_brackets_as_it_is():
         view.phase({"phase": 2, "skipped": "no [d]"})
     said = console.file.getvalue()
     assert all(part in said for part in (text, decision["reason"], "FROZEN [c]", "no [d]"))
+
+
+def unit(round_, **more):
+    counts = {"samples": 10, "valid": 8, "new": 5, "distinct": 1, "improving": 0, "generation_s": 0.0}
+    return {"round": round_, **counts, **more}
+
+
+def test_a_round_is_a_line_with_the_shares_that_tell_a_collapse():
+    console = Console(file=io.StringIO(), width=200)
+    with LiveView(2, 0, 2, console) as view:
+        view.unit(unit(1), -0.5)
+        assert console.file.getvalue() == ""
+        view.unit(unit(1, valid=4), -0.5)
+    (line,) = console.file.getvalue().splitlines()
+    assert " ".join(line.split()).startswith(
+        "round 1/2 best -0.5000 valid 60% new 50% distinct 10% improving 0"
+    )
+
+
+def test_a_supporter_that_does_not_answer_is_told_of_with_its_last_error():
+    console = Console(file=io.StringIO(), width=200)
+    with LiveView(2, 0, 1, console) as view:
+        view.unit(unit(1, consulted=6, skipped=[]), -0.5)
+        assert "supporter" not in console.file.getvalue()
+        view.unit(unit(2, consulted=6, skipped=["too slow", "HTTP status [500]"]), -0.5)
+    assert (
+        "exploration supporter: 10 of 12 answered, last error: HTTP status [500]" in console.file.getvalue()
+    )

@@ -133,6 +133,7 @@ def add_phase(store: RunStore, search: _Search, phase: int, round_: int) -> None
                 "new": {"value": 0.35 + lift, "error": 0.03},
                 "improving": {"value": 0.04, "error": 0.02},
                 "distinct": 12,
+                "distinct_share": 0.2,
                 "distinct_improving": 2,
                 "samples": 120,
                 "prompts": 12,

@@ -300,7 +300,7 @@ def test_fresh_samples_leave_out_what_the_machine_failed(tmp_path):
     with RunStore(tmp_path) as store:
         agent = ResearchAgent(SPEC, AgentSettings(), seed=5)
         start = Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), None, store), store).seed(START)
-        (proposal, *_) = agent.plan(1, [0], 4)
+        (proposal, *_) = agent.propose(1, [0], 4)
         asked = [again(proposal, 0, start)]
         cache = ProgramCache(Spoiling(every=3), None, store)
         (group,) = fresh_samples(Writer(), cache, asked, 12, [0])

@@ -65,7 +65,7 @@ def run_cell(setting: Setting, horizon: int, seeds: int) -> tuple[Cell, dict[str
     return measure(bandit, simulate(bandit, setting.learner, [checks])), checks.tallies
 
 
-def run_study(plan: Plan, jobs: int) -> Results:
+def run_plan(plan: Plan, jobs: int) -> Results:
     """Run everything in `plan`, in so many processes."""
     began, spent = time.monotonic(), _cpu_seconds()
     tasks: dict[object, tuple] = {}

@@ -7,8 +7,8 @@ import pytest
 
 from experiments.theory import __main__ as command_line
 from experiments.theory.measures import slope
+from experiments.theory.runner import run_cell, run_plan
 from experiments.theory.settings import full_plan, main_settings, quick_plan
-from experiments.theory.study import run_cell, run_study
 
 HORIZONS = (500, 1000, 2000, 4000, 8000)
 
@@ -80,7 +80,7 @@ def test_the_command_writes_tables_and_figures(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_the_number_of_jobs_changes_nothing():
-    one, two = (run_study(tiny_plan("main", "control"), jobs) for jobs in (1, 2))
+    one, two = (run_plan(tiny_plan("main", "control"), jobs) for jobs in (1, 2))
     for setting in one.plan.settings:
         for a, b in zip(one.cells[setting], two.cells[setting], strict=True):
             assert (a.regret == b.regret).all()

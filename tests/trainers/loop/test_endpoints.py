@@ -1,0 +1,61 @@
+"""Servers that are not there are told of when a run begins."""
+
+import socket
+
+import pytest
+
+from agents.engines.engine import BackendError
+from agents.engines.settings import BackendSettings, Endpoint, OpenAISettings
+from agents.supporters.settings import RoleSettings, SupporterSettings
+from tests.agents.completions_server import write
+from tests.agents.supporters import server as s
+from trainers.loop.config import RunConfig
+from trainers.loop.endpoints import greet_supporters, silent_servers
+
+
+@pytest.fixture
+def nowhere():
+    """An address at which nothing listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+
+
+def with_inspector(base_url):
+    return SupporterSettings(inspector=RoleSettings("llm", Endpoint(base_url, "judge")))
+
+
+def test_a_supporter_that_cannot_be_reached_stops_the_run_and_is_named(nowhere):
+    with pytest.raises(
+        BackendError, match=r"supporters\.inspector: judge at .* --supporters\.inspector\.form off"
+    ):
+        greet_supporters(with_inspector(nowhere))
+
+
+def test_a_supporter_that_refuses_stops_the_run():
+    with s.serve(s.respond(b"{}", "401 Unauthorized")) as server, pytest.raises(BackendError, match="401"):
+        greet_supporters(with_inspector(server.base_url))
+
+
+@pytest.mark.parametrize("answer", [s.say("yes"), s.respond(b"{}", "503 Busy")], ids=["answers", "busy"])
+def test_one_that_answers_or_may_answer_later_does_not(answer):
+    with s.serve(answer) as server:
+        greet_supporters(with_inspector(server.base_url))
+    assert len(server.requests) == 1
+
+
+def test_rules_need_no_server():
+    greet_supporters(SupporterSettings())
+
+
+def test_a_server_that_is_waited_for_is_named(nowhere):
+    def config(url):
+        backend = BackendSettings("openai", openai=OpenAISettings(url, "writer", wait_s=60.0))
+        return RunConfig(method="search", tuning=False, backend=backend)
+
+    (said,) = silent_servers(config(nowhere))
+    assert f"writer at {nowhere}" in said
+    assert "60 s" in said
+    with s.serve(write("x\n")) as server:
+        assert list(silent_servers(config(server.base_url))) == []
+    assert list(silent_servers(RunConfig())) == []
