@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
 from experiments.learners.board import best_at, gains, interquartile_mean, paired_difference, profile
 from experiments.learners.entries import ENTRIES, SEARCH, START
@@ -204,27 +206,28 @@ def draw_curves(tables: Tables, path: Path) -> None:
             len(tasks), len(kinds), figsize=(TEXT_WIDTH, 2.2 * len(tasks)), squeeze=False
         )
         for (i, j), ax in np.ndenumerate(axes):
-            of_task = curves[curves.task == tasks[i]]
-            for place, name in enumerate(_order(of_task.learner)):
-                _draw_curve(ax, of_task[of_task.learner == name], kinds[j], place)
+            for name in _order(curves.learner):
+                _draw_curve(ax, curves[(curves.task == tasks[i]) & (curves.learner == name)], kinds[j], name)
             ax.set(xlabel=kinds[j], ylabel=tasks[i].removeprefix("ATLAS-") if j == 0 else "")
-        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+        handles = {line.get_label(): line for ax in axes.flat for line in ax.get_lines()}
+        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=5)
         figure.savefig(path, metadata={"Software": None})
         plt.close(figure)
 
 
-def _draw_curve(ax, curves: pd.DataFrame, by: str, place: int) -> None:
+def _draw_curve(ax: Axes, curves: pd.DataFrame, by: str, name: str) -> None:
+    """One learner on one task; nothing for one that did none of this work."""
+    if curves.empty or curves[by].max() == 0:
+        return
     levels = np.linspace(0, curves[by].max(), _POINTS)
     runs = [best_at(curve, by, levels) for _, curve in curves.groupby("seed")]
-    style = ("-", "--", ":")[place // 8]
-    ax.step(
-        levels,
-        np.mean(runs, axis=0),
-        style,
-        where="post",
-        color=f"C{place % 8}",
-        label=curves.learner.iloc[0],
-    )
+    ax.step(levels, np.mean(runs, axis=0), where="post", label=name, **_look(name))
+
+
+def _look(name: str) -> dict[str, Any]:
+    """Colour and line of a learner, the same in every figure."""
+    line, colour = divmod(list(ENTRIES).index(name), 8)
+    return {"color": f"C{colour}", "linestyle": ("-", "--", ":")[line]}
 
 
 def draw_profiles(tables: Tables, path: Path) -> None:
@@ -233,16 +236,8 @@ def draw_profiles(tables: Tables, path: Path) -> None:
     levels = np.linspace(min(0.0, values.quantile(0.1)), values.max(), _POINTS)
     with plot_style():
         figure, ax = plt.subplots(figsize=(TEXT_WIDTH, 2.6))
-        for place, name in enumerate(_order(tables["rows"].learner)):
-            share = profile(values, name, levels)
-            ax.step(
-                100 * levels,
-                share,
-                ("-", "--", ":")[place // 8],
-                where="post",
-                color=f"C{place % 8}",
-                label=name,
-            )
+        for name in _order(tables["rows"].learner):
+            ax.step(100 * levels, profile(values, name, levels), where="post", label=name, **_look(name))
         ax.set(xlabel="gain, %", ylabel="share of runs above it")
         figure.legend(loc="outside right center")
         figure.savefig(path, metadata={"Software": None})
