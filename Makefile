@@ -51,7 +51,7 @@ $(READY): pyproject.toml constraints.txt Makefile
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check "$(TORCH)" -c constraints.txt
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e ".[learn]" -c constraints.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e ".[learn,wandb]" -c constraints.txt
 	@touch $@
 
 $(DEV): $(READY)

@@ -42,6 +42,7 @@ class ResearchAgent:
         seed: int,
         chat: Chat | None = None,
         messages: Mapping[int, Mapping[str, float]] | None = None,
+        instances: int = 1,
     ):
         """``chat`` applies an instruct model's chat template (see
         :func:`agents.proposals.rewrite.chat_of`). ``messages``: the styles, with their weights, of islands whose
@@ -50,8 +51,8 @@ class ResearchAgent:
         self.settings = settings or AgentSettings()
         self.seed = seed
         self.islands: dict[int, Island] = {}
-        self.best: CandidateRecord | None = None
-        """The best candidate folded so far."""
+        self._instances = instances
+        self._best: dict[int, float] = {}
         self.styles = _styles(spec, chat, self.settings)
         self.messages = messages or {}
         self._starts: dict[int, CandidateRecord] = {}
@@ -60,8 +61,8 @@ class ResearchAgent:
 
     @property
     def best_score(self) -> float | None:
-        """Score of the best candidate folded so far."""
-        return None if self.best is None else self.best.score
+        """Score of the best candidate folded so far; with several instances the mean of their best."""
+        return sum(self._best.values()) / len(self._best) if self._best else None
 
     def record(self, record: CandidateRecord) -> None:
         """Fold one evaluated candidate into its island and the tallies."""
@@ -75,8 +76,9 @@ class ResearchAgent:
             improved = self.improves(record)
             self._site_statistics.add((record.style, record.hole), improved)
             self._style_statistics.add(record.style, improved)
-        if record.score is not None and (self.best_score is None or record.score > self.best_score):
-            self.best = record
+        if record.score is not None:
+            instance = record.island % self._instances
+            self._best[instance] = max(record.score, self._best.get(instance, record.score))
 
     def forget(self, keep: int) -> dict[int, list[CandidateRecord]]:
         """Empty every island, because the task changes and scores with it.
@@ -89,7 +91,7 @@ class ResearchAgent:
             start = self._starts[index]
             others = [r for r in island.population if r.program_key != start.program_key]
             kept[index] = [start, *others][:keep]
-        self.islands, self._starts, self.best = {}, {}, None
+        self.islands, self._starts, self._best = {}, {}, {}
         return kept
 
     def improves(self, record: CandidateRecord) -> bool:
@@ -104,48 +106,54 @@ class ResearchAgent:
         n: int,
         *,
         purpose: str = "round",
-        notes: Sequence[str] = (),
-        remarks: Mapping[int, str] | None = None,
+        notes: Mapping[int, Sequence[str]] | None = None,
+        sites: int = 1,
     ) -> list[Proposal]:
-        """One proposal of ``n`` samples per island.
+        """Per island ``n`` samples of one parent, divided among several of its edit sites: a proposal for each.
 
         Args:
             round: Exploration round, a label of the random streams.
             islands: Which islands are to propose.
-            n: Samples per proposal.
+            n: Samples per island.
             purpose: A further label of the random streams: other purposes get other proposals.
-            notes: Facts shown in every prompt, one line each.
-            remarks: A further line for single islands, such as a supporter's critique.
+            notes: Facts shown in an island's prompt, one line each, by island.
+            sites: Edit sites per island, at most.
         """
-        remarks = remarks or {}
         return [
-            self._propose(
-                self.islands[index],
-                round,
-                n,
-                purpose,
-                (*notes, *([remarks[index]] if remarks.get(index) else ())),
-            )
+            proposal
             for index in islands
+            for proposal in self._propose(
+                self.islands[index], round, n, purpose, (notes or {}).get(index, ()), sites
+            )
         ]
 
-    def _propose(self, island: Island, round: int, n: int, purpose: str, notes: Sequence[str]) -> Proposal:
+    def _propose(
+        self, island: Island, round: int, n: int, purpose: str, notes: Sequence[str], sites: int
+    ) -> list[Proposal]:
         rng = stream(self.seed, purpose, round, island.index)
         parent, worse = self._parents(island, rng)
-        style, site = self._choose(island, parent, rng)
-        variants = self._variants(island, style, site) if style.name == EditLine.name else ()
-        proposal = style.propose(parent, site, Showing(worse, notes, variants))
         if parent.score is None:
             raise ValueError(f"candidate {parent.id} has no score")
+        style, chosen = self._choose(island, parent, min(sites, n), rng)
+        score = parent.score if self.settings.scores else None
         own = self.settings.island_sampling
-        return replace(
-            proposal,
-            island=island.index,
-            n=n,
-            seed=torch_seed(self.seed, purpose, "tokens", round, island.index),
-            sampling=own[island.index % len(own)] if own else None,
-            texts=style.write(proposal, n, rng),
-        )
+        proposals = []
+        for number, site in enumerate(chosen):
+            variants = self._variants(island, style, site) if style.name == EditLine.name else ()
+            proposal = style.propose(parent, site, Showing(worse, notes, score, variants))
+            samples = n // len(chosen) + (number < n % len(chosen))
+            further = (number,) if number else ()
+            proposals.append(
+                replace(
+                    proposal,
+                    island=island.index,
+                    n=samples,
+                    seed=torch_seed(self.seed, purpose, "tokens", round, island.index, *further),
+                    sampling=own[island.index % len(own)] if own else None,
+                    texts=style.write(proposal, samples, rng),
+                )
+            )
+        return proposals
 
     def _parents(
         self, island: Island, rng: np.random.Generator
@@ -157,9 +165,9 @@ class ResearchAgent:
         return parent, island.choose_worse(parent, rng)
 
     def _choose(
-        self, island: Island, parent: CandidateRecord, rng: np.random.Generator
-    ) -> tuple[Style, EditSite]:
-        """A style, and one of the sites it finds in the parent."""
+        self, island: Island, parent: CandidateRecord, count: int, rng: np.random.Generator
+    ) -> tuple[Style, list[EditSite]]:
+        """A style, and up to `count` of the sites it finds in the parent."""
         weights = self.messages.get(island.index, self.settings.styles)
         options = [(style, style.sites(parent.program)) for style in self._styles_of(island.index)]
         options = [(style, sites) for style, sites in options if sites]
@@ -168,8 +176,11 @@ class ResearchAgent:
         prior = [weights[style.name] for style, _ in options]
         tally = self._style_statistics if self.settings.adaptive_styles else ChoiceStatistics()
         style, sites = options[tally.choose([style.name for style, _ in options], rng, prior)]
-        labels = [(style.name, site.label) for site in sites]
-        return style, sites[self._site_statistics.choose(labels, rng)]
+        chosen: list[EditSite] = []
+        while sites and len(chosen) < count:
+            labels = [(style.name, site.label) for site in sites]
+            chosen.append(sites.pop(self._site_statistics.choose(labels, rng)))
+        return style, chosen
 
     def _styles_of(self, island: int) -> Sequence[Style]:
         weights = self.messages.get(island)
@@ -194,14 +205,18 @@ class ResearchAgent:
         if _passes(self.settings.reset_every, island.round, round):
             self._reset_if_weak(island, round)
         if _passes(self.settings.migrate_every, island.round, round):
-            ring = sorted(self.islands)
+            ring = self._companions(island)
             neighbour = self.islands[ring[ring.index(island.index) - 1]].best
             if neighbour is not None:
                 island.add(neighbour)
 
     def _reset_if_weak(self, island: Island, round: int) -> None:
         """Start again from a stronger island's best if this island is in the weaker half."""
-        bests = [(-best.score, index) for index, best in self._bests() if best.score is not None]
+        bests = [
+            (-best.score, index)
+            for index in self._companions(island)
+            if (best := self.islands[index].best) is not None and best.score is not None
+        ]
         strong = [index for _, index in sorted(bests)[: (len(bests) + 1) // 2]]
         if island.index in strong or not strong:
             return
@@ -210,8 +225,9 @@ class ResearchAgent:
         if chosen is not None:
             island.restart(chosen)
 
-    def _bests(self) -> list[tuple[int, CandidateRecord]]:
-        return [(index, island.best) for index, island in self.islands.items() if island.best is not None]
+    def _companions(self, island: Island) -> list[int]:
+        """The islands that have the same instance, itself included."""
+        return [index for index in sorted(self.islands) if (index - island.index) % self._instances == 0]
 
 
 def _styles(spec: ProgramTask, chat: Chat | None, settings: AgentSettings) -> list[Style]:

@@ -34,6 +34,8 @@ class AgentSettings:
     evolve: bool = True
     """Whether parents are drawn from what the islands found; otherwise the starting program is the only parent
     ever (best-of-n)."""
+    scores: bool = False
+    """Whether prompts give the scores of the two versions they show, so that a direction can be read off."""
     variants: int = 0
     """How many scored versions of the line at hand ``edit_line`` shows in its prompt."""
 

@@ -4,7 +4,8 @@ Hidden streams hang on a secret. The suite fixes its own, for itself and for eve
 scores are the same wherever it runs; set ATLAS_GYM_SECRET to test under another. What must hold under any secret
 takes the fixture `any_secret`.
 
-Hypothesis measures no time: a busy machine may pause anywhere, and pytest's own timeout guards against hanging.
+Hypothesis measures no time: a busy machine may pause anywhere, and pytest's own timeout guards against hanging. It
+tries few examples in the quick suite, and many where slow tests are run too.
 """
 
 import os
@@ -21,12 +22,16 @@ from hypothesis import settings
 
 SECRET = os.environ.setdefault("ATLAS_GYM_SECRET", "the suite's own")
 
-settings.register_profile("no-deadline", deadline=None)
-settings.load_profile("no-deadline")
+settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("whole", deadline=None, max_examples=200)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run the test files in a random order")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("quick" if config.getoption("markexpr") == "not slow" else "whole")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -68,7 +68,7 @@ class Dictionary:
     def __init__(self):
         self.units = {}
 
-    def add_unit(self, round_, group, candidates, summary, proposals=None, calls=()):
+    def add_unit(self, round_, group, candidates, summary, proposals=(), calls=()):
         self.units[round_, group] = (list(candidates), dict(summary))
 
     def unit_summary(self, round_, group):
@@ -103,11 +103,11 @@ def explored():
             ExplorationSettings(islands=2, samples=2, groups=2, patches=1),
             ResearchAgent(task, AgentSettings(), seed=0),
             CountingEngine,
-            ProgramCache(pool, task, store),
+            ProgramCache(pool, [task], store),
             store,
             Doubling(),
         )
-        explorer.seed(task.starts["named"])
+        explorer.seed([task.starts["named"]])
         for summary in explorer.rounds(1, 4):
             logger.unit(summary, explorer.agent.best_score)
     return store, logger

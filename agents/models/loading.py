@@ -1,8 +1,7 @@
 """From a model's name to a folder with its weights, and from there to a loaded model.
 
 A name is ``embedded`` (see :mod:`agents.models.embedded`), a local folder, or a Hugging Face id. Resolving never
-downloads: a run that lacks its model says so at once and names the command that fetches it, ``python -m
-agents.models.loading fetch NAME``.
+downloads: a run that lacks its model says so at once and names the command that fetches it, ``atlas fetch NAME``.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ def _hub_snapshot(name: str, *, local_files_only: bool) -> Path:
 
 def _advice(problem: str, name: str) -> str:
     argument = "" if name == EMBEDDED else f" {name}"
-    return f"{problem} Fetch it with: python -m agents.models.loading fetch{argument}"
+    return f"{problem} Fetch it with: atlas fetch{argument}"
 
 
 def _print(text: str) -> None:

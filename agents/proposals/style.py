@@ -41,6 +41,8 @@ class Showing:
     """A program with a lower score, shown before the parent."""
     notes: Sequence[str] = ()
     """Facts about the task (observed statistics, a supporter's critique), one comment line each."""
+    score: float | None = None
+    """The parent's score, if prompts are to give scores."""
     variants: Sequence[tuple[float, str]] = ()
     """Scores and texts of this line in other programs, shown above it, worst first."""
 
@@ -84,6 +86,11 @@ def versions(source: Source, showing: Showing) -> str:
     worse = None if showing.worse is None else Source.by_lines(showing.worse.program, name)
     # Without a worse program the parent stands in: measured on the embedded model, a second version in sight
     # raises the share of valid and new edits from a quarter to a third.
-    parts.append((worse or source).function_text(f"{name}_v0"))
-    parts.append(source.function_text(f"{name}_v1"))
+    before = showing.score if worse is None or showing.worse is None else showing.worse.score
+    parts.append(_scored(showing, before) + (worse or source).function_text(f"{name}_v0"))
+    parts.append(_scored(showing, showing.score) + source.function_text(f"{name}_v1"))
     return "".join(f"{part}\n\n\n" for part in parts)
+
+
+def _scored(showing: Showing, score: float | None) -> str:
+    return "" if showing.score is None or score is None else f"# score {score:.4f}\n"

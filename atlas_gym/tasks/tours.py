@@ -106,7 +106,7 @@ class TourSearch:
         return [turned[k] for k in (0, 1, middle - 1, middle, end - 1, end)]
 
     def improve(self, cities: Iterable[int]) -> None:
-        """Apply moves around these cities, and around those that a move touches, until none shortens the tour."""
+        """Apply moves around these cities and around those that a move touches, until none there shortens the tour."""
         queue = list(cities)
         queued = set(queue)
         while queue:

@@ -25,11 +25,11 @@ class Counts:
     """How much a run asks for, at most."""
 
     candidates: int
-    """Samples of the research agent while exploring."""
+    """Samples of the research agent while exploring, those of a control included."""
     patches: int
     """Programs that the exploration supporter may add."""
     measured: int
-    """Fresh samples for the gate's scores and the probes."""
+    """Fresh samples for the gate's scores, the probes and the measure."""
     evaluations: int
     """All of these, and the confirmation on held-out seeds."""
     pairs: int
@@ -44,8 +44,10 @@ def count(config: RunConfig) -> Counts:
     """The work of a run."""
     layout, phases, supporters = config.exploration, config.phases, config.supporters
     candidates = config.rounds * layout.islands * layout.samples
+    advised = sum(map(layout.asks_supporter, range(1, config.rounds + 1))) * layout.islands
+    taught = phases * config.pairs.prompts if config.teaching in ("phase", "both") else 0
     asked = {
-        "exploration": config.rounds // layout.advise_every * layout.islands,
+        "exploration": advised + taught,
         "strategist": phases,
         "inspector": phases,
     }
@@ -53,17 +55,25 @@ def count(config: RunConfig) -> Counts:
         settings = getattr(supporters, role)
         limit = settings.limits.calls if settings.form == "llm" else asked[role]
         asked[role] = 0 if settings.form == "off" else min(asked[role], limit)
-    patches = asked["exploration"] * layout.patches
+    patches = min(asked["exploration"], advised) * layout.patches
+    lessons = min(asked["exploration"], taught) * config.lessons
     spec = make_task(config.env, **config.env_args)
     probed = config.probe.prompts or len(EditLine(spec.function).sites(spec.starts[config.start]))
     measured = 2 * probed * config.probe.samples
     if config.phase.reference == "gated":  # the reference, the checkpoints, the final policy
         measured += (2 + config.phase.checkpoints) * config.gate.prompts * config.gate.samples
+    if config.control == "frozen" and config.phases:
+        candidates += (config.rounds - config.phase_every) * layout.islands * layout.samples
+    confirmed = 2 * max(1, len(config.instances)) * config.held_out_seeds
+    asked_once = (
+        len(config.measure.instances) * config.measure.seeds * config.measure.prompts * config.measure.samples
+    )
+    all_measured = phases * measured + ((phases + 1) * asked_once if phases else 0)
     return Counts(
         candidates=candidates,
         patches=patches,
-        measured=phases * measured,
-        evaluations=candidates + patches + phases * measured + 2 * config.held_out_seeds,
+        measured=all_measured,
+        evaluations=candidates + patches + lessons + all_measured + confirmed,
         pairs=phases * config.pairs.count,
         steps=phases * -(-config.pairs.count * config.phase.epochs // config.phase.batch_size),
         consultations=asked,

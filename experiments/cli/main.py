@@ -29,6 +29,11 @@ COMMANDS = {
     "resume": Command(
         "experiments.cli.run", "continue the run in a folder: atlas resume FOLDER", ("--resume", "--folder")
     ),
+    "fetch": Command(
+        "agents.models.loading",
+        "make a model available on this machine, by default the embedded one",
+        ("fetch",),
+    ),
     "report": Command("experiments.report.__main__", "write the report of one or several runs"),
     "export": Command("experiments.cli.export", "write a run's traces as data sets for training"),
     "settings": Command(
@@ -53,7 +58,6 @@ _EXTRAS = {
     "rich": "learn",
     "yaml": "learn",
     "pandas": "learn",
-    "wandb": "learn",
     "matplotlib": "render",
     "optuna": "optimisers",
 }

@@ -26,6 +26,7 @@ from experiments.report.write import write_report
 from trainers.evodpo.launch import LaunchError
 from trainers.loop.atlas import AtlasRun
 from trainers.loop.config import RunConfig
+from trainers.loop.control import FOLDER, frozen, open_control
 from trainers.store.plain import SettingsError
 from trainers.store.store import RunStore, StoreError
 
@@ -68,11 +69,16 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
     with RunStore(folder) as store:
         view = LiveView(config.rounds, config.phases, config.exploration.groups, console)
         tracker = WandbObserver(
-            store, config, warn=lambda text: console.print(text, style="yellow", markup=False)
+            store,
+            config,
+            warn=lambda text: console.print(text, style="yellow", markup=False),
+            tell=lambda text: console.print(text, style="dim", markup=False, soft_wrap=True),
         )
         try:
             with view, AtlasRun(config, store, (view, tracker)) as run:
                 summary = run.run()
+            if config.control == "frozen" and config.phases:
+                _run_control(config, store, console)
         except (KeyboardInterrupt, BackendError) as stopped:
             tracker.close()
             return _conclude_early(stopped, folder, console)
@@ -82,6 +88,18 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
         tracker.close()
         console.print(f"\nIn {where}: run.sqlite, config.yaml, " + ", ".join(path.name for path in files))
     return 0
+
+
+def _run_control(config: RunConfig, run: RunStore, console: Console) -> None:
+    """The same run with tuning off, from where the first phase set them apart."""
+    console.print("\n[bold]The frozen control[/bold]: the same run with tuning off, from the first phase on")
+    view = LiveView(config.rounds, 0, config.exploration.groups, console)
+    with (
+        open_control(run, run.folder / FOLDER) as store,
+        view,
+        AtlasRun(frozen(config), store, (view,)) as control,
+    ):
+        control.run()
 
 
 def _conclude_early(stopped: BaseException, folder: Path, console: Console) -> int:

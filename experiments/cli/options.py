@@ -6,15 +6,19 @@ answer to a typo, are there at once.
 """
 
 import argparse
+import ast
+import contextlib
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
 from experiments.cli.settings_reference import Section, Setting, sections
 from trainers.loop.config import RunConfig
-from trainers.store.plain import SettingsError, nearest
+from trainers.store.plain import SettingsError, flatten, nearest
 
 FLAGS: dict[str, dict[str, Any]] = {
     "config": {
@@ -47,14 +51,28 @@ def read_arguments(
         SystemExit: help was asked for and given.
     """
     listed = list(sections(RunConfig()))
+    keys = [setting.key for section in listed for setting in section.settings]
+    words = _unfolded(sys.argv[1:] if arguments is None else arguments, keys)
     parser = make_parser(listed, prog)
     try:
-        given = parser.parse_args(arguments)
+        given = parser.parse_args(list(words))
     except ArgumentError as error:
         raise SettingsError(_in_a_line(error, [s for part in listed for s in part.settings])) from None
     values = _plain(given)
     flags = Namespace({name.replace("-", "_"): values.pop(name.replace("-", "_"), None) for name in FLAGS})
     return flags, values
+
+
+def _unfolded(words: Iterable[str], keys: Sequence[str]) -> Iterator[str]:
+    """`--phase={'beta': 0.2}`, as W&B's agent writes a sweep's nested parameters, setting by setting."""
+    for word in words:
+        name, _, text = word.removeprefix("--").partition("=")
+        if text.startswith("{") and name not in keys and any(key.startswith(f"{name}.") for key in keys):
+            with contextlib.suppress(ValueError, SyntaxError):  # no mapping: refused under its own name
+                members = flatten(ast.literal_eval(text))
+                yield from (f"--{name}.{key}={json.dumps(value)}" for key, value in members.items())
+                continue
+        yield word
 
 
 def make_parser(listed: Iterable[Section], prog: str) -> ArgumentParser:

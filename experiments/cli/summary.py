@@ -1,7 +1,6 @@
 """The table at the end of a run, and the files that go with it."""
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,10 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
+from experiments.loggers.metrics import improvement
 from experiments.report.data import read_run
 from experiments.report.figures import draw_progress
+from experiments.report.learning_figure import said, save_learning
 from experiments.report.tables import taught_share
 from trainers.store.store import RunStore
 
@@ -21,6 +22,8 @@ def print_summary(store: RunStore, summary: Mapping[str, Any], console: Console)
     phases = [p for p in store.phases() if not p.get("skipped")]
     if phases:
         console.print(_phase_table(store, phases))
+    if words := said(read_run(store.folder)):
+        console.print(f"\n{words}", markup=False, highlight=False)
     for model, spent in summary["spending"].items():
         console.print(
             f"\n{model}: {spent['requests']} requests, {spent['prompt_tokens']} tokens read, "
@@ -38,7 +41,8 @@ def write_files(store: RunStore, summary: Mapping[str, Any]) -> list[Path]:
     draw_progress(
         read_run(store.folder), figure, f"{summary['env']}, {summary['method']}, seed {summary['seed']}"
     )
-    return [program, figure]
+    learned = save_learning(read_run(store.folder), store.folder / "learning.png")
+    return [program, figure, *learned]
 
 
 def _score_table(summary: Mapping[str, Any]) -> Table:
@@ -47,6 +51,19 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
     )
     for heading, justify in (("", "left"), ("training seeds", "right"), ("held-out seeds", "right")):
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    if len(summary["instances"]) > 1:
+        _add_instances(table, summary["instances"])
+    else:
+        _add_programs(table, summary)
+    table.caption = (
+        f"{summary['candidates']} candidates, {summary['evaluated']} different programs evaluated, "
+        f"{summary['valid_share']:.0%} valid; {summary['held_out_seeds']} held-out seeds, ± standard error over them; "
+        f"origin of the best: {summary['best']['origin']}"
+    )
+    return table
+
+
+def _add_programs(table: Table, summary: Mapping[str, Any]) -> None:
     for name in ("initial", "best"):
         row = summary[name]
         table.add_row(
@@ -59,17 +76,18 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
     )
     for name in ("initial", "best"):
         table.add_row(f"{name}: training minus held-out", "", summary[name]["gap"] or "–")
-    table.caption = (
-        f"{summary['candidates']} candidates, {summary['evaluated']} different programs evaluated, "
-        f"{summary['valid_share']:.0%} valid; {summary['held_out_seeds']} held-out seeds; "
-        f"origin of the best: {summary['best']['origin']}"
-    )
-    return table
 
 
-def improvement(initial: float, final: float) -> float:
-    """Share of the initial program's loss that is gone; scores are negative losses."""
-    return 1.0 - final / initial if initial else math.nan
+def _add_instances(table: Table, instances: Sequence[Mapping[str, Any]]) -> None:
+    """Initial → best program of every instance, and the mean improvement."""
+    for own in instances:
+        constants = ", ".join(f"{name} {value}" for name, value in own["env_args"].items()) or "as configured"
+        table.add_row(constants, *(f"{own['initial'][key]:.4f} → {own['best'][key]:.4f}" for key in _SPLITS))
+    gains = [[improvement(own["initial"][key], own["best"][key]) for own in instances] for key in _SPLITS]
+    table.add_row("mean improvement", *(f"{sum(own) / len(own):.1%}" for own in gains))
+
+
+_SPLITS = ("score", "held_out")
 
 
 def _phase_table(store: RunStore, phases: list[dict[str, Any]]) -> Table:

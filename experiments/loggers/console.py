@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from trainers.loop.measure import learned
 from trainers.loop.observer import Observer
 
 SHARES = ("valid", "new", "distinct")
@@ -108,6 +109,16 @@ class LiveView(Observer):
         )
         where = f"{moment:6s} phase {phase}" if moment in ("before", "after") else f"unseen task, {moment:5s}"
         self.console.print(f"  probe {where}: {shares}  distinct {result['distinct_share']:.2f}")
+
+    def measured(self, phase: int, probes: Mapping[tuple[int, str], Mapping[str, Any]]) -> None:
+        """See `Observer`."""
+        changes = (
+            f"{name} {found.base:.3f} → {found.tuned:.3f}"
+            for name, found in learned(probes).get(phase, {}).items()
+        )
+        self.console.print(
+            f"  base model → phase {phase}: {', '.join(changes)}" if phase else "  base model: done"
+        )
 
     def phase(self, result: Mapping[str, Any]) -> None:
         """See `Observer`."""

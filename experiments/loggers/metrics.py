@@ -1,10 +1,12 @@
 """A run's numbers under the names that W&B, sweeps and tests know them by.
 
-Three axes: `evaluations` (different programs evaluated) for every score, `round` for exploration, `phase` for
-fine-tuning. The same functions serve a run that is under way and one that is read from its store, so a sweep's
-`metric: {name: explore/best}` means the same with and without a server.
+Four axes: `evaluations` (different programs evaluated) for every score, `round` for exploration, `phase` for
+fine-tuning, `optimiser_step` for DPO's curves. No number is told under two names. The same functions serve a run that
+is under way and one that is read from its store, so a sweep's `metric: {name: score/best}` means the same with and
+without a server.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +14,7 @@ from agents.population.candidate import CandidateRecord
 from agents.population.clusters import Clusters, signature
 from agents.population.settings import ClusterSettings
 from atlas_gym.evaluation import Status
+from trainers.store.queries import held_out_key
 from trainers.store.store import RunStore
 
 Row = dict[str, Any]
@@ -88,17 +91,14 @@ class Progress:
         if cluster is not None:
             self._reached.setdefault(record.island, set()).add(cluster)
 
-    def round(self, units: Sequence[Mapping[str, Any]], records: Sequence[CandidateRecord]) -> Row:
+    def round(self, units: Sequence[Mapping[str, Any]]) -> Row:
         """The row of a round whose records went through `evaluations`."""
-        scores = [record.score for record in records if record.score is not None]
         row = _sums(units) | {
             "evaluations": self._evaluations,
-            "explore/best": self._best,
+            "score/best": self._best,  # here too, so that it can be drawn over rounds
             "clusters/found": len(self._fold.clusters.leaders),
             "clusters/effective": self._fold.clusters.effective,
         }
-        if scores:
-            row["explore/mean"] = sum(scores) / len(scores)
         row |= {f"island/{island}/best": best for island, best in self._islands.items()}
         return row | {f"island/{island}/clusters": len(reached) for island, reached in self._reached.items()}
 
@@ -114,7 +114,8 @@ def _sums(units: Sequence[Mapping[str, Any]]) -> Row:
     row |= {
         f"explore/{key}": sum(unit[key] for unit in units) for key in ("generation_s", "evaluation_wait_s")
     }
-    return row | {f"status/{s}": sum(unit["statuses"].get(s, 0) for unit in units) for s in Status}
+    failures = [status for status in Status if status != Status.OK]  # the share of `ok` is `explore/valid`
+    return row | {f"status/{s}": sum(unit["statuses"].get(s, 0) for unit in units) for s in failures}
 
 
 def phase_row(result: Mapping[str, Any], calls: Iterable[Mapping[str, Any]]) -> Row:
@@ -124,19 +125,35 @@ def phase_row(result: Mapping[str, Any], calls: Iterable[Mapping[str, Any]]) -> 
         result: the phase as it is stored.
         calls: the supporters' stored calls of this phase.
     """
-    row: Row = {"phase": result["phase"], "phase/round": result["round"], **supporter_row(calls)}
+    row: Row = {"phase": result["phase"], "round": result["round"], **supporter_row(calls)}
     if result.get("skipped"):
         return row | {"phase/skipped": 1}
     decision = result["decision"] or {}
     row |= {f"gate/{key}": decision[key] for key in ("min_gain", "max_kl") if key in decision}
     row |= {f"gate/{key}": result[key] for key in ("gain", "gain_error", "kl") if result.get(key) is not None}
-    row |= {f"phase/{key}": result[key] for key in ("pairs", "loss", "margin", "accuracy", "kl")}
+    row |= {f"phase/{key}": result[key] for key in ("pairs", "tokens")}
     row |= {f"phase/{what}_s": seconds for what, seconds in result["seconds"].items()}
     row |= {"phase/skipped": 0, "gate/promoted": int(result["promoted"])}
     if "chosen_from" in result:
         row["phase/taught"] = result["chosen_from"].get("supporter", 0)
     row |= {f"strategist/{name}": value for name, value in result.get("controls", {}).items()}
     return row | {"strategist/changes": len(result.get("changed_controls", ()))}
+
+
+def step_rows(result: Mapping[str, Any], before: int) -> list[Row]:
+    """DPO's curves in a phase: a row per optimiser step.
+
+    Args:
+        result: the phase as it is stored.
+        before: optimiser steps of the phases before it.
+    """
+    kls = dict(result.get("kls", ()))
+    rows: list[Row] = []
+    for step in result.get("steps", ()):
+        row: Row = {"phase": result["phase"], "optimiser_step": before + step["step"]}
+        row |= {f"dpo/{name}": value for name, value in step.items() if name != "step"}
+        rows.append(row | ({"dpo/kl": kls[step["step"]]} if step["step"] in kls else {}))
+    return rows
 
 
 def supporter_row(calls: Iterable[Mapping[str, Any]]) -> Row:
@@ -186,19 +203,44 @@ class RoundHistory:
             for _ in self._progress.evaluations(records):
                 pass
             if self._next > 0:
-                self.rows.append(self._progress.round(own, records))
+                self.rows.append(self._progress.round(own))
             self._next += 1
         return self.rows
 
 
 def final_row(store: RunStore) -> Row:
-    """What a run came to: its best score and, once confirmed, the mean over the held-out seeds."""
+    """What a run came to: where it began, what was spent and, once confirmed, the scores on the held-out seeds.
+
+    The best training score is not repeated: it is the last `score/best`.
+    """
     best = next(iter(store.best_candidates(1)), None)
     if best is None:
         return {}
-    row: Row = {"best_score": best.score, "candidates": store.count("candidates")}
-    scores = (store.held_out(best.program_key or "") or {}).get("scores")
-    if not scores or best.score is None:
+    start = store.start(island=best.island)
+    row: Row = {"initial_score": start.score, "candidates": store.count("candidates"), **_tokens(store)}
+    held_out, initial = _held_out(store, best), _held_out(store, start)
+    if held_out is None or best.score is None:
         return row
-    mean = sum(scores) / len(scores)
-    return row | {"held_out_score": mean, "held_out_gap": best.score - mean}
+    row |= {"held_out_score": held_out, "held_out_gap": best.score - held_out}
+    if initial is None:
+        return row
+    return row | {"initial_held_out_score": initial, "improvement": improvement(initial, held_out)}
+
+
+def improvement(initial: float, final: float) -> float:
+    """Share of the initial program's loss that is gone; scores are negative losses. NaN where none was lost."""
+    return 1.0 - final / initial if initial else math.nan
+
+
+def _tokens(store: RunStore) -> Row:
+    """Tokens of the whole run: written while exploring, run through the model while tuning, the supporters'."""
+    return {
+        "tokens/written": sum(unit["tokens"] for unit in store.unit_summaries(first=1)),
+        "tokens/tuned": sum(phase.get("tokens", 0) for phase in store.phases()),
+        "tokens/supporters": supporter_row(store.supporter_calls()).get("supporters/tokens", 0),
+    }
+
+
+def _held_out(store: RunStore, record: CandidateRecord) -> float | None:
+    scores = (store.held_out(held_out_key(record, store.instances)) or {}).get("scores")
+    return sum(scores) / len(scores) if scores else None

@@ -15,7 +15,7 @@ import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -24,6 +24,7 @@ from typing import Any
 from agents.population.candidate import CandidateRecord
 from trainers.loop.memorising import HeldOutGap, held_out_gap
 from trainers.store.plain import read_mapping
+from trainers.store.queries import held_out_key
 from trainers.store.store import RunStore, StoreError
 
 SHOWN = 6000
@@ -50,7 +51,12 @@ class Census:
     rounds: int = 0
     """The last round."""
     curve: tuple[tuple[int, float], ...] = ()
-    """Best score so far against different programs evaluated: one point per improvement, and the last one."""
+    """Best score so far against different programs evaluated: one point per improvement, and the last one. With several
+    instances the mean of their best scores."""
+    instances: int = 1
+    """How many instances of the task the islands have, in turn."""
+    bests: Mapping[int, float] = field(default_factory=dict)
+    """Best score by instance of the task."""
     numbers: tuple[int, ...] = ()
     """Of every candidate that is shown, how many different programs had been evaluated with it."""
 
@@ -85,16 +91,33 @@ class RunData:
         """The round in which the run's last task began: scores before it mean something else."""
         return max((c.round for c in self.candidates if c.origin == "carried"), default=0)
 
+    @property
+    def instances(self) -> int:
+        """How many instances of the task the islands have, in turn."""
+        return self.census.instances
+
     @cached_property
     def initial(self) -> CandidateRecord | None:
-        """The program the run started from, as its last task scores it."""
-        return next((c for c in self.candidates if c.round >= self.task_began), None)
+        """The program that the best one's island started from, as its last task scores it."""
+        return self._starts.get(self.best.island if self.best else 0)
 
     @cached_property
     def best(self) -> CandidateRecord | None:
-        """The highest score on the training seeds, the earliest of equals."""
+        """The highest score on the training seeds, the earliest of equals; with several instances the program that lies
+        furthest above its island's start."""
         comparable = (c for c in self.candidates if c.passed and c.round >= self.task_began)
-        return max(comparable, key=lambda c: (c.score, -c.id), default=None)
+        return max(comparable, key=lambda c: (self._rise(c), c.score, -c.id), default=None)
+
+    @cached_property
+    def _starts(self) -> dict[int, CandidateRecord]:
+        starts: dict[int, CandidateRecord] = {}
+        for candidate in self.candidates:
+            if candidate.round >= self.task_began:
+                starts.setdefault(candidate.island, candidate)
+        return starts
+
+    def _rise(self, record: CandidateRecord) -> float:
+        return (record.score or 0.0) - (self._starts[record.island].score or 0.0)
 
     @property
     def tuned_phases(self) -> list[Mapping[str, Any]]:
@@ -119,7 +142,7 @@ class RunData:
     @property
     def confirmed(self) -> bool:
         """Whether the run has come to its end: its best program is confirmed on held-out seeds."""
-        return self.best is not None and self.best.program_key in self.held_out
+        return self.best is not None and held_out_key(self.best, self.instances) in self.held_out
 
     def setting(self, key: str, default: Any = None) -> Any:
         """A setting by its dotted name."""
@@ -134,13 +157,13 @@ class RunData:
         """A program's scores on the held-out seeds; empty if it was not confirmed."""
         if record is None or record.program_key is None:
             return []
-        return list(self.held_out.get(record.program_key, {}).get("scores", ()))
+        return list(self.held_out.get(held_out_key(record, self.instances), {}).get("scores", ()))
 
     def held_out_gap(self, record: CandidateRecord | None) -> HeldOutGap | None:
         """A program's training score against its held-out scores; None if it was not confirmed."""
         if record is None or record.score is None or record.program_key is None:
             return None
-        failed = len(self.held_out.get(record.program_key, {}).get("failed", ()))
+        failed = len(self.held_out.get(held_out_key(record, self.instances), {}).get("failed", ()))
         return held_out_gap(record.score, self.held_out_scores(record), failed)
 
 
@@ -164,7 +187,7 @@ def read_run(folder: Path) -> RunData:
         StoreError: there is no run store in it, or one that no run has written.
     """
     with intelligible(f"{folder} holds a damaged run"), RunStore.open_readonly(folder) as store:
-        census, ids = select(store.outcomes(), store.task_began())
+        census, ids = select(store.outcomes(), store.task_began(), instances=store.instances)
         where, args = (
             ("", ())
             if ids is None
@@ -172,7 +195,9 @@ def read_run(folder: Path) -> RunData:
         )
         candidates = tuple(replace(record, prompt="") for record in store.candidates(where, args))
         phases = tuple(store.phases())
-        keys = {record.program_key for record in candidates if record.program_key is not None}
+        keys = {
+            held_out_key(record, store.instances) for record in candidates if record.program_key is not None
+        }
         return RunData(
             name=Path(folder).resolve().name,
             config=_read_config(Path(folder) / "config.yaml"),
@@ -206,7 +231,7 @@ def best_curve(run: RunData) -> list[tuple[int, float]]:
 
 
 def select(
-    outcomes: Iterable[tuple], began: int = 0, shown: int = SHOWN, drawn: int = DRAWN
+    outcomes: Iterable[tuple], began: int = 0, shown: int = SHOWN, drawn: int = DRAWN, instances: int = 1
 ) -> tuple[Census, list[int] | None]:
     """The census, and the ids to show in their order; None for all.
 
@@ -215,8 +240,9 @@ def select(
         began: the round in which the run's last task began; earlier scores mean something else.
         shown: candidates up to which all are shown.
         drawn: how many are drawn at random of more.
+        instances: how many instances of the task the islands have, in turn.
     """
-    look = _Look(began)
+    look = _Look(began, instances)
     for row in outcomes:
         look.add(*row)
     ids = None if len(look.ids) <= shown else look.choose(drawn)
@@ -224,8 +250,10 @@ def select(
 
 
 class _Look:
-    def __init__(self, began: int) -> None:
-        self._began = began
+    def __init__(self, began: int, instances: int) -> None:
+        self._began, self._instances = began, instances
+        self._starts: dict[int, float] = {}
+        self._bests: dict[int, float] = {}
         self.ids, self.numbers, self.parents = array("q"), array("q"), array("q")
         self._fresh = array("q")
         self._valid = self._evaluated = self._round = 0
@@ -251,12 +279,15 @@ class _Look:
             self._must.add(id_)
         if score is None or round_ < self._began:
             return
-        if not self._curve or score > self._curve[-1][1]:
-            self._curve.append((self._evaluated, score))
+        instance, start = island % self._instances, self._starts.setdefault(island, score)
+        if score > self._bests.get(instance, -math.inf):
+            self._bests[instance] = score
             self._must.add(id_)
+            if len(self._bests) == self._instances:
+                self._curve.append((self._evaluated, sum(self._bests.values()) / self._instances))
         if fresh:
             keep = heapq.heappush if len(self._top) < _BEST else heapq.heappushpop
-            keep(self._top, (score, -id_))
+            keep(self._top, (score - start, -id_))
 
     def choose(self, drawn: int) -> list[int]:
         """The ids of the selection, ascending."""
@@ -280,4 +311,7 @@ class _Look:
             curve = [*curve, (self._evaluated, curve[-1][1])]
         shown = None if ids is None else set(ids)
         numbers = (n for id_, n in zip(self.ids, self.numbers, strict=True) if shown is None or id_ in shown)
-        return Census(len(self.ids), self._valid, self._evaluated, self._round, tuple(curve), tuple(numbers))
+        return Census(
+            candidates=len(self.ids), valid=self._valid, evaluated=self._evaluated, rounds=self._round,
+            curve=tuple(curve), instances=self._instances, bests=self._bests, numbers=tuple(numbers),
+        )  # fmt: skip

@@ -16,7 +16,8 @@ from agents.population.candidate import CandidateRecord
 from experiments.loggers.metrics import ClusterFold
 from experiments.report.comparison import Group, band
 from experiments.report.coverage import coverage, every
-from experiments.report.data import RunData
+from experiments.report.data import RunData, best_curve
+from experiments.report.learning_figure import learning_pictures
 from experiments.report.pictures import Picture
 from experiments.report.tables import Table
 from trainers.store.plain import flatten
@@ -118,6 +119,8 @@ def _run(run: RunData, label: str, pictures: Sequence[Picture], fold: ClusterFol
         "units": _rounds(run),
         "coverage": coverage(run, fold),
         "pictures": [asdict(picture) for picture in pictures],
+        "learning": [asdict(picture) for picture in learning_pictures(run)],
+        "curve": [[number, _short(score)] for number, score in best_curve(run)],
     }
 
 

@@ -12,7 +12,7 @@ import json
 import resource
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from atlas_gym.evaluation.safe_start import safe_command, safe_environment
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.registry import find_task
 from experiments.report.data import RunData
+from trainers.loop.schedule import instance_seed
 
 _DEADLINE_S = 900.0
 _MEMORY_BYTES = 4 * 2**30
@@ -57,7 +58,9 @@ def draw_pictures(run: RunData) -> list[Picture]:
     job = {
         "kind": base64.b64encode(cloudpickle.dumps(kind)).decode("ascii"),
         "seed": run.setting("seed", 0),
+        "number": run.best.island % run.instances,
         "env_args": run.setting("env_args") or {},
+        "instances": run.setting("instances") or [],
         "programs": {title: record.program for title, record in named},
     }
     command = safe_command("experiments.report.pictures")
@@ -82,15 +85,31 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
     try:
         pictures = _draw(**json.load(sys.stdin))
-    except (ConfinementError, EvaluatorError, ImportError, ValueError, TypeError, MemoryError) as error:
+    except (
+        ConfinementError,
+        EvaluatorError,
+        ImportError,
+        LookupError,
+        ValueError,
+        TypeError,
+        MemoryError,
+    ) as error:
         # The run may come from another machine or version; the rest of the report does not depend on this one.
         pictures = _none(error)
     print(json.dumps([asdict(picture) for picture in pictures]))
 
 
-def _draw(kind: str, seed: Any, env_args: Mapping[str, Any], programs: Mapping[str, str]) -> list[Picture]:
-    posed: ProgramTask = cloudpickle.loads(base64.b64decode(kind)).from_keywords(**env_args)
-    task = _patient(posed.at(int(seed)))
+def _draw(
+    kind: str,
+    seed: Any,
+    number: int,
+    env_args: Mapping[str, Any],
+    instances: Sequence[Mapping[str, Any]],
+    programs: Mapping[str, str],
+) -> list[Picture]:
+    own = instances[number]["env_args"] if instances else {}
+    posed: ProgramTask = cloudpickle.loads(base64.b64decode(kind)).from_keywords(**{**env_args, **own})
+    task = _patient(posed.at(instance_seed(int(seed), number)))
     evaluator = ConfinedEvaluator()
     try:
         evaluations = [(title, evaluator.evaluate(program, task)) for title, program in programs.items()]

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from atlas_gym.intervals import standard_error
+from experiments.report import learning
 from experiments.report.comparison import Group
 from experiments.report.data import RunData
 from experiments.report.rows import CONTROLS, run_row
@@ -45,6 +46,7 @@ def all_tables(groups: Sequence[Group]) -> list[Table]:
         interventions(runs, "Environment"),
         interventions_by_run(runs[runs.phases > 0], "Environment"),
         phases(groups),
+        learned(groups),
         best_programs(groups),
     ]
     return [table for table in tables if table.rows]
@@ -73,6 +75,10 @@ def _is_ablation(groups: Sequence[Group]) -> bool:
     return len(set(settings)) == len(settings) and len({method for method, _ in settings}) > 1
 
 
+OVER_SEEDS = "± is the standard error over the runs' seeds."
+"""Said under every table of such means."""
+
+
 def final_scores(runs: pd.DataFrame, where: str = "Start", note: str = "") -> Table:
     """The paper's Table 2: initial and best score by method, on the seeds that no program was chosen by."""
     rows = tuple(
@@ -88,7 +94,10 @@ def final_scores(runs: pd.DataFrame, where: str = "Start", note: str = "") -> Ta
         for (arm, start), own in groups_of(runs[runs.best_training.notna()], "arm", "start")
     )
     columns = ("Method", where, "Seeds", "Initial", "Best", "Improvement", "Evaluations")
-    note += "Held-out seeds that chose no program; improvement is the share of the initial program's loss that is gone."
+    note += (
+        "Held-out seeds that chose no program; improvement is the share of the initial program's loss that is gone. "
+        + OVER_SEEDS
+    )
     return Table("final_scores", "Best program on held-out seeds", columns, rows, note)
 
 
@@ -99,7 +108,7 @@ def ablation(runs: pd.DataFrame) -> Table:
         (arm, *(percent_error(own[own.start == start].improvement) for start in starts))
         for (arm,), own in groups_of(runs, "arm")
     )
-    return Table("ablation", "Improvement by method and start", ("Method", *starts), rows)
+    return Table("ablation", "Improvement by method and start", ("Method", *starts), rows, OVER_SEEDS)
 
 
 def interventions(runs: pd.DataFrame, where: str = "Start") -> Table:
@@ -177,6 +186,12 @@ def phases(groups: Sequence[Group]) -> Table:
     )
 
 
+def learned(groups: Sequence[Group]) -> Table:
+    """Base model against tuned policies on instances that no phase saw."""
+    title = "What tuning changed, on instances that no phase saw"
+    return Table("learning", title, learning.COLUMNS, tuple(learning.rows(_runs(groups))), learning.NOTE)
+
+
 def taught_share(phase: Mapping[str, Any]) -> str:
     """How many of a phase's pairs choose a supporter's completion; a dash where that was not recorded."""
     origins = phase.get("chosen_from")
@@ -202,7 +217,8 @@ def best_programs(groups: Sequence[Group], limit: int = 5) -> Table:
                 )
             )
     columns = ("Run", "Candidate", "Round", "Island", "Origin", "Training seeds", "Held-out seeds")
-    return Table("best_programs", "Best programs", columns, tuple(rows))
+    note = "± is the standard error over the held-out seeds."
+    return Table("best_programs", "Best programs", columns, tuple(rows), note)
 
 
 def _runs(groups: Iterable[Group]) -> list[RunData]:

@@ -11,6 +11,7 @@ from experiments.report.rows import Row, run_row, share
 from experiments.report.spreadsheets import harmless
 from experiments.studies.plan import DONE, Plan, PlannedRun
 from trainers.data.measures import distinct_programs
+from trainers.loop.measure import MEASURE, learned
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ def probe_rows(runs: Sequence[Finished]) -> Iterator[Row]:
     """One row a probe and kind of hole: what fresh samples were before and after a phase."""
     for item in runs:
         for (phase, moment), probe in item.run.probes.items():
+            if moment == MEASURE:
+                continue
             for kind, shares in {"all": probe, **probe.get("kinds", {})}.items():
                 yield {
                     **item.key,
@@ -118,6 +121,23 @@ def probe_rows(runs: Sequence[Finished]) -> Iterator[Row]:
                 }
 
 
+def measure_rows(runs: Sequence[Finished]) -> Iterator[Row]:
+    """One row a phase and measure: base model against tuned policy on instances that no phase saw."""
+    for item in runs:
+        for phase, measures in learned(item.run.probes).items():
+            for name, found in measures.items():
+                yield {
+                    **item.key,
+                    "phase": phase,
+                    "measure": name,
+                    "base": found.base,
+                    "tuned": found.tuned,
+                    "difference": found.difference.mean,
+                    "half_width": found.difference.half_width,
+                    "instances": found.instances,
+                }
+
+
 _SHARES = ("valid", "new", "improving")
 
 
@@ -126,6 +146,7 @@ def collect(plan: Plan, folder: Path) -> dict[str, pd.DataFrame]:
     runs = finished(plan, folder)
     makers = {
         "runs": run_rows, "rounds": round_rows, "phases": phase_rows, "origins": origin_rows, "probes": probe_rows,
+        "measures": measure_rows,
     }  # fmt: skip
     found = {name: pd.DataFrame(list(make(runs))) for name, make in makers.items()}
     return {name: frame for name, frame in found.items() if len(frame)}

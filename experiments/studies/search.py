@@ -19,8 +19,8 @@ from trainers.store.store import RunStore, StoreError
 
 _RANDOM_FIRST = 4
 """Runs that bayes draws at random before it has anything to model."""
-SUMMARY_METRICS = ("best_score", "held_out_score", "held_out_gap")
-"""Known at a run's end only: until then it is judged by `explore/best`."""
+SUMMARY_METRICS = ("held_out_score", "held_out_gap", "improvement")
+"""Known at a run's end only: until then it is judged by `score/best`."""
 
 
 class Search:
@@ -139,7 +139,7 @@ class RunWatch:
 
     def is_hopeless(self) -> bool:
         """Report the rounds that are new; whether one of them came to too little to go on."""
-        name = "explore/best" if self._sweep.metric in SUMMARY_METRICS else self._sweep.metric
+        name = "score/best" if self._sweep.metric in SUMMARY_METRICS else self._sweep.metric
         rows = self._read(self._history) or []
         self._values = [row[name] for row in rows if _is_number(row.get(name))]
         for step, value in list(enumerate(self._values, start=1))[self._told :]:

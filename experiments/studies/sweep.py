@@ -114,7 +114,7 @@ def _job(search: Search, trial: Any, folder: Path) -> Job:
         name,
         folder / name,
         expand(search.sweep, parameters),
-        environment(name, folder / name, parameters, folder / f"{name}.parameters.yaml"),
+        environment(search.sweep.name, name, folder / name, parameters, folder / f"{name}.parameters.yaml"),
         folder / f"{name}.log",
     )
 

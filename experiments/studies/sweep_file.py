@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -109,7 +109,7 @@ def _build(values: Mapping[str, Any], text: str, default_name: str) -> Sweep:
         method=method,
         metric=str(metric["name"]),
         maximize=goal == "maximize",
-        parameters={str(name): parse_parameter(str(name), e) for name, e in values["parameters"].items()},
+        parameters=dict(_parameters(values["parameters"])),
         program=str(values.get("program", "")),
         command=tuple(map(str, values.get("command", _COMMAND))),
         run_cap=run_cap,
@@ -121,6 +121,17 @@ def _build(values: Mapping[str, Any], text: str, default_name: str) -> Sweep:
     return sweep
 
 
+def _parameters(entries: Mapping[str, Any], where: str = "") -> Iterator[tuple[str, Any]]:
+    """The parameters by setting; `phase: {parameters: {beta: …}}` is `phase.beta`."""
+    if not isinstance(entries, Mapping):
+        raise SweepError(f"{where}parameters must be a mapping of settings, not {entries!r}")
+    for name, entry in entries.items():
+        if isinstance(entry, Mapping) and "parameters" in entry:
+            yield from _parameters(entry["parameters"], f"{where}{name}.")
+        else:
+            yield f"{where}{name}", parse_parameter(f"{where}{name}", entry)
+
+
 def parse_parameter(name: str, entry: Any) -> Any:
     """A parameter as an Optuna distribution.
 
@@ -130,8 +141,6 @@ def parse_parameter(name: str, entry: Any) -> Any:
     of = require("optuna.distributions", "optimisers")
     if not isinstance(entry, Mapping):
         raise SweepError(f"parameters.{name} must be a mapping such as {{value: {entry!r}}}")
-    if "parameters" in entry:
-        raise SweepError(f"parameters.{name} is nested; write its members as {name}.MEMBER")
     if "probabilities" in entry:
         raise SweepError(
             f"parameters.{name}: probabilities are not supported here; repeat a value in `values`"
@@ -220,19 +229,21 @@ def _macro(name: str, sweep: Sweep, parameters: Mapping[str, Any]) -> list[str]:
 
 
 def environment(
-    run_id: str, folder: Path, parameters: Mapping[str, Any], parameter_file: Path
+    sweep: str, run_id: str, folder: Path, parameters: Mapping[str, Any], parameter_file: Path
 ) -> dict[str, str]:
     """The environment of a run.
 
     Writes the file from which W&B itself takes a sweep's parameters (`WANDB_SWEEP_PARAM_PATH`), so that the run's
     record holds them as it would under an agent. `WANDB_SWEEP_ID` is not set: no server knows this sweep, and a
-    record that names it could not be synchronised.
+    record that names it could not be synchronised; the sweep's name is the runs' group. The programs of this Python's
+    environment, `atlas` among them, are found first.
     """
     entries = {"wandb_version": 1, **{name: {"value": value} for name, value in parameters.items()}}
     parameter_file.write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
     return {
+        "WANDB_RUN_GROUP": sweep,
         **os.environ,
-        "WANDB_MODE": os.environ.get("WANDB_MODE", "offline"),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "WANDB_RUN_ID": run_id,
         "WANDB_SWEEP_PARAM_PATH": str(parameter_file.resolve()),
         "ATLAS_RUN_FOLDER": str(folder.resolve()),

@@ -4,7 +4,7 @@ import pandas as pd
 
 from atlas_gym.intervals import mean_interval
 from experiments.report.rows import Row
-from experiments.report.tables import Table, groups_of, mean_error
+from experiments.report.tables import OVER_SEEDS, Table, groups_of, mean_error
 
 
 def comparisons(runs: pd.DataFrame) -> Table:
@@ -44,12 +44,15 @@ def shares(runs: pd.DataFrame, rounds: pd.DataFrame) -> Table:
         "Start",
         "Valid, first third",
         "last third",
-        "New, first third",
+        "New and distinct, first third",
         "last third",
-        "Different",
+        "Distinct in the run",
     )
-    note = "New: runs, is not its parent, and was not seen before in the run; shares of the candidates of a round."
-    return Table("shares", "Valid and different programs", columns, tuple(rows), note)
+    note = (
+        "Shares of the candidates of a round; new and distinct: valid, not its parent, and not seen before in the run. "
+        + OVER_SEEDS
+    )
+    return Table("shares", "Valid and distinct programs", columns, tuple(rows), note)
 
 
 def origins(rows: pd.DataFrame) -> Table:
@@ -67,7 +70,7 @@ def origins(rows: pd.DataFrame) -> Table:
         for (arm, start, origin), own in groups_of(rows, "arm", "start", "origin")
     )
     columns = ("Method", "Start", "Origin", "Candidates", "Valid", "Better than parent", "Best (training)")
-    return Table("origins", "By origin", columns, cells)
+    return Table("origins", "By origin", columns, cells, OVER_SEEDS)
 
 
 def probes(rows: pd.DataFrame) -> Table:
@@ -92,7 +95,7 @@ def probes(rows: pd.DataFrame) -> Table:
     )
     columns = (
         "Method", "Start", "Seed", "When", "Holes", "Prompts × samples", "Valid", "New", "Improving",
-        "Different improving",
+        "Distinct improving",
     )  # fmt: skip
     note = (
         "Fresh samples before → after a phase, or of base model → tuned policy on a task that came after the last "

@@ -11,7 +11,7 @@ from experiments.studies.figures import draw_study
 from experiments.studies.plan import Plan
 from experiments.studies.rows import collect, write_csv
 
-KINDS = ("runs", "rounds", "phases", "origins", "probes")
+KINDS = ("runs", "rounds", "phases", "origins", "probes", "measures")
 CONCLUSIONS = "conclusions.md"
 """Beside the page, written by a person when the data were there: linked, never written here."""
 

@@ -79,7 +79,31 @@ def test_the_best_candidate_is_known():
     made.record(windowed(8, -0.3, island=1))
     made.record(record(score=None))
     assert made.best_score == -0.1
-    assert made.best.island == 2
+
+
+def test_islands_of_different_instances_have_nothing_in_common():
+    made = ResearchAgent(SPEC, AgentSettings(migrate_every=1), seed=0, instances=2)
+    for island in range(4):
+        made.record(windowed(50 + island, -0.5 - island, island=island, origin="seed"))
+    assert made.best_score == (-0.5 - 1.5) / 2  # the mean of both instances' best
+    made.record(windowed(9, -0.1, island=1, round=1))
+    made.record(windowed(8, -0.9, island=2, round=2))
+    made.record(windowed(7, -0.9, island=3, round=2))
+    assert made.islands[2].best.score == -0.5  # of island 0, its companion
+    assert made.islands[3].best.score == -0.1  # of island 1
+
+
+def test_the_sites_of_one_parent_share_an_islands_samples():
+    made = agent()
+    (whole,) = made.propose(1, [0], 8)
+    parts = made.propose(1, [0], 8, sites=3)
+    assert [part.n for part in parts] == [3, 3, 2]
+    assert replace(parts[0], n=8) == whole  # one site is asked as ever
+    assert len({part.hole for part in parts}) == len({part.seed for part in parts}) == 3
+    assert {part.parent_id for part in parts} == {whole.parent_id}
+    everywhere = made.propose(1, [0], 50, sites=50)
+    assert sum(part.n for part in everywhere) == 50
+    assert len(everywhere) < 50  # there are no more
 
 
 def test_a_neighbours_best_arrives_with_the_rounds_first_record():
@@ -138,7 +162,7 @@ def test_an_agent_is_rebuilt_by_replaying_its_records():
     for entry in log:
         again.record(entry)
     assert again.propose(9, range(3), 2) == made.propose(9, range(3), 2)
-    assert again.best == made.best
+    assert again.best_score == made.best_score
     assert max(len(island.buffer) for island in again.islands.values()) > 4
 
 
@@ -187,7 +211,7 @@ def test_islands_may_have_their_own_sampling():
 
 
 def test_notes_reach_every_prompt():
-    for proposal in agent().propose(1, range(3), 1, notes=["noise 0.2"]):
+    for proposal in agent().propose(1, range(3), 1, notes={island: ["noise 0.2"] for island in range(3)}):
         assert "\n# noise 0.2\n" in proposal.prompt
 
 

@@ -23,7 +23,7 @@ def main() -> int:
     folder = Path(os.environ["ATLAS_RUN_FOLDER"])
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "starts.txt").open("a") as starts:
-        starts.write(f"{os.environ['WANDB_RUN_ID']} {os.environ['WANDB_MODE']}\n")
+        starts.write(f"{os.environ['WANDB_RUN_ID']} {os.environ['WANDB_RUN_GROUP']}\n")
     if settings.get("broken"):
         print("this configuration cannot work")
         return 1

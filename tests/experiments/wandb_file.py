@@ -22,6 +22,9 @@ class WandbFile:
     """What one offline run was told."""
 
     run_id: str = ""
+    name: str = ""
+    project: str = ""
+    entity: str = ""
     config: dict[str, Any] = field(default_factory=dict)
     group: str = ""
     tags: list[str] = field(default_factory=list)
@@ -49,6 +52,11 @@ def _take(found: WandbFile, record: pb.Record) -> None:
     kind = record.WhichOneof("record_type")
     if kind == "run":
         found.run_id, found.group = record.run.run_id, record.run.run_group
+        found.name, found.project, found.entity = (
+            record.run.display_name,
+            record.run.project,
+            record.run.entity,
+        )
         found.tags = list(record.run.tags)
         found.config |= {item.key: json.loads(item.value_json) for item in record.run.config.update}
     elif kind == "config":

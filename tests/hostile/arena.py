@@ -1,10 +1,12 @@
-"""Runs the whole catalogue in one environment, confined, several attacks at a time."""
+"""Runs attacks of the catalogue in one environment, confined, several at a time."""
 
 import contextlib
+import itertools
 import os
 import queue
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from atlas_gym.evaluation import ConfinedEvaluator, Evaluation
@@ -14,6 +16,12 @@ from tests.hostile.scene import Scene
 
 LANES = 4
 """Many attacks only wait for their limit, so more lanes than cores."""
+HONEST_EVERY = 3
+"""The honest program follows so many attacks: what they do to it does not heal."""
+SAMPLE_EVERY = 5
+"""The quick suite tries the first and every so manieth attack of a category, but for the environment `WHOLE`."""
+WHOLE = "ATLAS-Bandit-v0"
+"""The environment in which the quick suite tries every attack."""
 OPEN_FILES = 500
 """So that the descriptors of fork servers and workers begin above this number."""
 
@@ -52,6 +60,19 @@ def attacks_on(seat: Seat) -> tuple[Attack, ...]:
     return tuple(attack for attack in catalogue_of(seat) if attack.works_here)
 
 
+def sample_of(seat: Seat) -> tuple[Attack, ...]:
+    """What the quick suite tries of an environment's catalogue: every category."""
+    whole = catalogue_of(seat)
+    if seat.env_id == WHOLE:
+        return whole
+    seen, chosen = Counter[str](), []
+    for attack in whole:
+        if seen[attack.category] % SAMPLE_EVERY == 0:
+            chosen.append(attack)
+        seen[attack.category] += 1
+    return tuple(chosen)
+
+
 @contextlib.contextmanager
 def many_open_files() -> Iterator[None]:
     """This process holds `OPEN_FILES` files in the block."""
@@ -62,10 +83,10 @@ def many_open_files() -> Iterator[None]:
 
 
 @many_open_files()
-def run(seat: Seat, lanes: int = LANES) -> Record:
-    """Evaluate every attack; each lane has its own evaluator and scene. The process has many files open."""
+def run(seat: Seat, attacks: Sequence[Attack], lanes: int = LANES) -> Record:
+    """Evaluate these attacks; each lane has its own evaluator and scene. The process has many files open."""
     record, waiting = Record(), queue.SimpleQueue[Attack]()
-    for attack in attacks_on(seat):
+    for attack in attacks:
         waiting.put(attack)
     threads = [threading.Thread(target=_lane, args=(seat, waiting, record)) for _ in range(lanes)]
     for thread in threads:
@@ -82,14 +103,16 @@ def _lane(seat: Seat, waiting: "queue.SimpleQueue[Attack]", record: Record) -> N
         with ConfinedEvaluator() as evaluator, Scene() as scene:
             record.honest.append(evaluator.evaluate(seat.honest, patient))
             ceiling = (record.honest[-1].score or 0.0) + seat.margin
-            while True:
+            for number in itertools.count(1):
                 try:
                     attack = waiting.get_nowait()
                 except queue.Empty:
-                    return
+                    break
                 evaluation = evaluator.evaluate(seat.program(attack, scene), seat.task)
                 harm = scene.harm(evaluation, ceiling, seat.task.limits.wall_s)
                 record.outcomes[attack.name] = Outcome(evaluation, harm)
-                record.honest.append(evaluator.evaluate(seat.honest, patient))
+                if number % HONEST_EVERY == 0:
+                    record.honest.append(evaluator.evaluate(seat.honest, patient))
+            record.honest.append(evaluator.evaluate(seat.honest, patient))
     except BaseException as error:  # noqa: BLE001 - reported by the test
         record.errors.append(error)

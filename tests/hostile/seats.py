@@ -13,7 +13,7 @@ from tests.atlas_gym.evaluation import toy
 from tests.hostile.attack import Seat
 from tests.hostile.catalogue import pinn
 
-LIMITS = Limits(wall_s=2.0, cpu_s=5.0, memory_mb=256)
+LIMITS = Limits(wall_s=1.0, cpu_s=2.0, memory_mb=256)
 
 
 def play_naively(program: str, task: toy.ToyTask) -> float:
@@ -92,6 +92,10 @@ def burgers() -> Seat:
         prelude="import torch",
         # Any gradient is a legitimate loss; five steps of a lucky one may be worth a little.
         margin=0.1,
+        otherwise={
+            # It answers ahead of the questions, and has ended before the last of them or not.
+            "the driver's receiving replaced": frozenset({Status.CRASHED, Status.OK}),
+        },
         attacks=pinn.ATTACKS,
     )
 

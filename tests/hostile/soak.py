@@ -9,7 +9,7 @@ import random
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from atlas_gym.evaluation import Evaluation, EvaluatorPool
@@ -72,7 +72,6 @@ class Report:
 def soak(evaluations: int, workers: int = 2, seed: int = 0) -> Report:
     """Evaluate honest and hostile programs in random order and compare the footprints."""
     seat = bandit()
-    seat = replace(seat, task=replace(seat.task, limits=replace(seat.task.limits, wall_s=1.0)))
     report, began = Report(), time.monotonic()
     with Scene() as scene, EvaluatorPool(workers) as pool:
         batch = _batch(seat, scene, evaluations, seed)

@@ -19,6 +19,7 @@ WAKE = f"""{BOTH}
 word, until = shared_word(), time.monotonic() + 3
 while time.monotonic() < until:
     libc.syscall(number, word, 1, 1, None, None, 0)
+    time.sleep(0.001)
 
 def policy(context, history, t):
     return 0
@@ -38,7 +39,7 @@ def policy(context, history, t):
 
 def meet(confinement: str) -> list[str]:
     """What became of the two programs, in words."""
-    envs = gymnasium.make_vec("ATLAS-Bandit-v0", num_envs=2, confinement=confinement)
+    envs = gymnasium.make_vec("ATLAS-Bandit-v0", num_envs=2, replicas=1, confinement=confinement)
     try:
         envs.reset(seed=0)
         infos = envs.step((WAKE, WAIT))[-1]

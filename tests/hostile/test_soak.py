@@ -6,7 +6,7 @@ from tests.hostile.soak import soak
 
 
 @pytest.mark.parametrize(
-    "evaluations", [150, pytest.param(2000, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
+    "evaluations", [80, pytest.param(2000, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
 )
 def test_pool_survives_unchanged(evaluations):
     report = soak(evaluations)

@@ -8,5 +8,6 @@ RECORD = CandidateRecord(
     metrics={"normalized_score": 0.5}, parent_score=-0.25, is_copy=False, duplicate_of=None,
 )  # fmt: skip
 PROPOSAL = Proposal(
-    style="edit_line", parent_id=0, hole="window =", prompt="prompt", avoid=" 50", stop="line", head="a =", tail="\n"
+    style="edit_line", parent_id=0, hole="window =", prompt="prompt", avoid=" 50", stop="line", head="a =", tail="\n",
+    island=2,
 )  # fmt: skip

@@ -14,6 +14,8 @@ from tests.tiny_model import save_tiny_model
 from tests.trainers.menu import MenuGenerator
 from trainers.loop.atlas import AtlasRun
 from trainers.loop.config import RunConfig, load_config
+from trainers.loop.control import frozen, open_control
+from trainers.loop.measure import MEASURE, learned
 from trainers.loop.observer import Observer
 from trainers.store.store import RunStore
 
@@ -40,6 +42,9 @@ class Watcher(Observer):
     def probe(self, phase, moment, result):
         self._note("probe", phase, moment)
 
+    def measured(self, phase, probes):
+        self._note("measured", phase)
+
     def phase(self, result):
         self._note("phase", result["phase"])
 
@@ -49,7 +54,11 @@ class Watcher(Observer):
 
 @pytest.fixture(scope="module", autouse=True)
 def menu():
+    """Completions from the menu, for a start with a constant that supporters can vary."""
+    starts = make_task("ATLAS-Bandit-v0").starts
+    weighted = starts["scratch"].replace("= context @ theta", "= 0.5 * context @ theta")
     with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(starts, "scratch", weighted)
         patch.setattr(agents.engines.serving, "TransformersGenerator", MenuGenerator)
         yield
 
@@ -66,6 +75,7 @@ def config(tmp_path_factory) -> RunConfig:
         "phase": {"learning_rate": 0.01, "epochs": 1, "batch_size": 4, "target_kl": 0.0},
         "gate": {"min_gain": -2.0, "max_kl": 1e3, "standard_errors": 0.0, "prompts": 2, "samples": 4},
         "probe": {"samples": 2},
+        "measure": {"samples": 3, "prompts": 2, "seeds": 2, "instances": [{"start": "named", "weakened": 2}]},
     })  # fmt: skip
 
 
@@ -103,7 +113,8 @@ def test_a_run_explores_tunes_and_confirms_in_this_order(whole):
         return [("unit", round_, 0), ("unit", round_, 1)]
 
     def tuned(phase):
-        return [("probe", phase, "before"), ("probe", phase, "after"), ("phase", phase)]
+        first, last = ("measured", 0), ("measured", phase)
+        return [first, ("probe", phase, "before"), ("probe", phase, "after"), last, ("phase", phase)]
 
     assert events == [
         ("seeded", 0, 3), *explored(1), *tuned(1), *explored(2), *tuned(2), *explored(3), ("finished",)
@@ -116,10 +127,51 @@ def test_the_agent_and_the_supporters_have_their_candidates(whole):
     assert len(written) == 3 * 3 * 6
     assert {c.status for c in written} >= {"ok", "invalid"}
     patched = [c for c in candidates if c.origin == "supporter"]
+    assert patched
     assert all(c.program != candidates[0].program for c in patched)
     assert {(phase, role) for _, phase, role in calls} == {
         (None, "exploration"), *((p["phase"], role) for p in phases for role in ("strategist", "inspector"))
     }  # fmt: skip
+
+
+def test_base_model_and_policies_answer_the_same_questions_on_instances_that_nothing_was_tuned_on(
+    config, whole
+):
+    _, pairs, _, probes, _ = contents(whole[0])
+    answers = [probes[phase, MEASURE]["answers"] for phase in (0, 1, 2)]
+    asked = [
+        [(answer["instance"], answer["hole"], len(answer["samples"])) for answer in own] for own in answers
+    ]
+    assert asked[0] == asked[1] == asked[2]
+    assert [number for number, _, _ in asked[0]] == [0, 0, 1, 1]
+    assert answers[0] != answers[2]  # the policy did move
+    with RunStore(whole[0].parent / "panel") as store, AtlasRun(config, store) as atlas:
+        questions = atlas.tuning._panel.questions
+    assert len(questions) == 4
+    assert not {question.prompt for question in questions} & {row[7] for row in pairs}
+    found = learned(probes)
+    assert list(found) == [1, 2]
+    assert found[1]["validity"].instances == 2
+
+
+def test_the_frozen_control_is_the_same_run_until_the_first_phase_and_goes_on_untuned(
+    config, whole, tmp_path
+):
+    def control(folder, observer=None):
+        with RunStore.open_readonly(whole[0]) as tuned:
+            open_control(tuned, folder).close()
+        run(frozen(config), folder, observer)
+
+    control(tmp_path / "whole")
+    mine, its = (contents(folder)[0] for folder in (whole[0], tmp_path / "whole"))
+    assert [c for c in its if c.round <= 1] == [c for c in mine if c.round <= 1]
+    assert sorted((c.round, c.island) for c in its) == sorted((c.round, c.island) for c in mine)
+    assert [c.program for c in its] != [c.program for c in mine]
+    assert contents(tmp_path / "whole")[2] == []
+    with pytest.raises(KeyboardInterrupt):
+        control(tmp_path / "killed", Watcher(interrupt_at=("unit", 2, 0)))
+    control(tmp_path / "killed")
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
 
 
 def test_pairs_are_two_answers_to_one_prompt_the_better_first(whole):

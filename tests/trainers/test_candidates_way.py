@@ -10,7 +10,7 @@ ASIDE = {
     "trainers/store/rows.py", "trainers/store/protocol.py", "trainers/data/comparison.py",
     "trainers/data/gate_buffer.py",
     "trainers/data/measures.py", "agents/proposals/complete.py", "agents/proposals/rewrite.py",
-    "agents/proposals/numeric.py", "agents/proposals/messages.py",
+    "agents/proposals/numeric.py", "agents/proposals/messages.py", "agents/proposals/completing.py",
 }  # fmt: skip
 """Other styles and engines, columns, and what looks at finished candidates."""
 ROOMS = ("agents/population", "agents/proposals", "trainers/data", "trainers/store")

@@ -64,7 +64,7 @@ def store(tmp_path):
         start = replace(RECORD, id=0, round=0, origin="seed", parent_id=None, prompt="", program_key="start")
         store.add_unit(0, 0, [start], {})
         records = [RECORD, replace(RECORD, id=8, island=3, hole="lam =", prompt="another prompt")]
-        store.add_unit(1, 0, records, {}, {2: PROPOSAL, 3: OTHER})
+        store.add_unit(1, 0, records, {}, [PROPOSAL, replace(OTHER, island=3)])
         yield store
 
 
@@ -87,7 +87,7 @@ def tuning(store, **settings):
     backend = Backend()
     advisers = PhaseAdvisers(config, Supporters(), store)
     agent = SimpleNamespace(spec=SimpleNamespace(errors=()))
-    cache = ProgramCache(Evaluator(), None, store)
+    cache = ProgramCache(Evaluator(), [None], store)
     policy = SimpleNamespace(tokenizer=None)
     return backend, Tuning(config, policy, backend, agent, advisers, cache, store, lambda *event: None)
 
@@ -128,7 +128,7 @@ def test_a_phase_is_skipped_unless_exploration_improved_since_the_last(
     after = replace(RECORD, id=30, round=3, score=since, status="ok" if since is not None else "error")
     store.add_unit(2, 0, [before], {})
     store.add_unit(3, 0, [after], {})
-    monkeypatch.setattr(RunStore, "best_score", _without_the_start(RunStore.best_score))
+    monkeypatch.setattr(RunStore, "best_scores", _without_the_start(RunStore.best_scores))
     monkeypatch.setattr(trainers.loop.fine_tuning, "build_pairs", lambda *_: [])
     _, phases = tuning(store)
     phases.phase(1, 3, 3)
@@ -137,8 +137,8 @@ def test_a_phase_is_skipped_unless_exploration_improved_since_the_last(
     assert idle or "cannot train" in row["skipped"]  # it went on to its pairs, of which there are none here
 
 
-def _without_the_start(best_score):
-    return lambda self, first, last: best_score(self, max(first, 2), last)
+def _without_the_start(best_scores):
+    return lambda self, first, last: best_scores(self, max(first, 2), last)
 
 
 def test_idle_phases_are_not_skipped_where_the_settings_say_so(store, monkeypatch):

@@ -19,12 +19,12 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import stdtrit
 
-from agents.population.candidate import CandidateRecord
 from atlas_gym.intervals import Interval, mean_interval
-from trainers.data.measures import is_improving, is_new
+from trainers.data.measures import Outcome, is_improving, is_new
 
-Groups = Sequence[Sequence[CandidateRecord]]
+Groups = Sequence[Sequence[Outcome]]
 """Samples, one group a prompt."""
 
 MARGINS = (0.002, 0.01)
@@ -32,6 +32,25 @@ MARGINS = (0.002, 0.01)
 
 _Sums = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 """By instance, the measure's numerator and denominator."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is kept of a sample."""
+
+    passed: bool
+    """Whether it ran and was scored."""
+    is_copy: bool
+    """Whether it is its parent again."""
+    program_key: str | None
+    """Its normalised syntax tree; None if it does not parse."""
+    gain: float | None
+    """Its score less its parent's, None unless it passed."""
+
+    @classmethod
+    def of(cls, record: Outcome) -> "Answer":
+        """What is kept of this one."""
+        return cls(record.passed, record.is_copy, record.program_key, record.gain)
 
 
 @dataclass(frozen=True)
@@ -44,6 +63,14 @@ class Comparison:
     """Of the second."""
     difference: Interval
     """Tuned less base, with its 95 % interval over instances."""
+    instances: int
+    """How many there are."""
+
+    @property
+    def detectable(self) -> float:
+        """The true difference that 4 of 5 such measurements would tell from none; NaN without an interval."""
+        instances = self.instances - 1
+        return self.difference.half_width * (1 + float(stdtrit(instances, 0.8) / stdtrit(instances, 0.975)))
 
     @property
     def ratio(self) -> float:
@@ -122,4 +149,4 @@ def _paired(base: _Sums, tuned: _Sums) -> Comparison:
             (numerator - ratio * denominator) / denominator.mean() if total > 0 else numerator * math.nan
         )
     spread = mean_interval((residuals[1] - residuals[0]).tolist()).half_width
-    return Comparison(ratios[0], ratios[1], Interval(ratios[1] - ratios[0], spread))
+    return Comparison(ratios[0], ratios[1], Interval(ratios[1] - ratios[0], spread), len(base[0]))

@@ -7,11 +7,36 @@ the per-prompt share is averaged and its spread taken between prompts.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from agents.population.candidate import CandidateRecord
 
 VALID_SHARE, DISTINCT_SHARE = "valid_share", "distinct_share"
 """Names of the measurements that are better when higher."""
+
+
+class Outcome(Protocol):
+    """What is counted of a candidate, and enough to keep of one that enters nothing."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether it ran and was scored."""
+        ...
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is its parent again."""
+        ...
+
+    @property
+    def program_key(self) -> str | None:
+        """Its normalised syntax tree; None if it does not parse."""
+        ...
+
+    @property
+    def gain(self) -> float | None:
+        """Its score less its parent's; None without either."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -86,7 +111,7 @@ def measurements(records: Sequence[CandidateRecord], errors: Sequence[str]) -> d
     return found
 
 
-def is_new(record: CandidateRecord) -> bool:
+def is_new(record: Outcome) -> bool:
     """Valid, and not its parent again."""
     return record.passed and not record.is_copy
 
@@ -96,7 +121,7 @@ def distinct_programs(records: Iterable[CandidateRecord]) -> set[str | None]:
     return {record.program_key for record in records if is_new(record)}
 
 
-def is_improving(record: CandidateRecord, margin: float = 0.0) -> bool:
+def is_improving(record: Outcome, margin: float = 0.0) -> bool:
     """New and better than its parent by more than the margin."""
     return is_new(record) and record.gain is not None and record.gain > margin
 

@@ -69,13 +69,13 @@ def _candidates(
     """Every pair the builder and the thresholds allow, in a fixed order."""
     thresholds = _thresholds(completions, settings.chosen_quantile)
     pairs: dict[tuple[str, str, str], PreferencePair] = {}
-    for group in group_by_prompt([(completion.task, completion.prompt) for completion in completions]):
+    for group in group_by_prompt([(completion.scale, completion.prompt) for completion in completions]):
         members = [completions[index] for index in group]
         for kind, good, bad in _combinations(members, settings):
             known = kind == "improving_parent" or bad.candidate_id in rejectable
             if (
                 known
-                and good.value >= thresholds[good.task]
+                and good.value >= thresholds[good.scale]
                 and _comparable(good, bad, settings.length_ratio)
             ):
                 pair = PreferencePair(
@@ -93,14 +93,15 @@ def _candidates(
     return list(pairs.values())
 
 
-def _thresholds(completions: Sequence[ScoredCompletion], quantile: float) -> dict[int, float]:
-    """By task, the quantile of the passed scores."""
-    passed: dict[int, list[float]] = {completion.task: [] for completion in completions}
+def _thresholds(completions: Sequence[ScoredCompletion], quantile: float) -> dict[tuple[int, int], float]:
+    """By task and instance, the quantile of the passed scores."""
+    passed: dict[tuple[int, int], list[float]] = {completion.scale: [] for completion in completions}
     for completion in completions:
         if completion.passed:
-            passed[completion.task].append(completion.value)
+            passed[completion.scale].append(completion.value)
     return {
-        task: float(np.quantile(values, quantile)) if values else -math.inf for task, values in passed.items()
+        scale: float(np.quantile(values, quantile)) if values else -math.inf
+        for scale, values in passed.items()
     }
 
 
@@ -176,14 +177,14 @@ def _selection(
     ]
     chosen = {completion.candidate_id: completion for completion in completions}
     gains = {
-        task: np.sort([c.gain for c in completions if c.task == task])
-        for task in {c.task for c in completions}
+        scale: np.sort([c.gain for c in completions if c.scale == scale])
+        for scale in {c.scale for c in completions}
     }
 
     def strength(pair: PreferencePair) -> float:
         good = chosen[pair.chosen_id]
-        ranks = np.searchsorted(gains[good.task], [good.gain, good.gain - pair.margin], side="right")
-        return float(ranks[0] - ranks[1]) / len(gains[good.task]) / (1.0 + before.get(pair.rejected_id, 0))
+        ranks = np.searchsorted(gains[good.scale], [good.gain, good.gain - pair.margin], side="right")
+        return float(ranks[0] - ranks[1]) / len(gains[good.scale]) / (1.0 + before.get(pair.rejected_id, 0))
 
     return Selection(caps, strength, lambda pair: pair.prompt, settings.prompts)
 

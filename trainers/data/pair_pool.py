@@ -30,20 +30,19 @@ def pair_pool(
         without: islands that do not count, since their prompts are none that the policy continues.
         lessons: further answers to these prompts.
     """
-    asked = [(round_, island) for round_, island in store.asked(last) if island not in without]
+    asked = [own for own in store.asked(last) if own[1] not in without]
     if len(asked) > limit:
         asked = [asked[index] for index in sorted(rng.choice(len(asked), limit, replace=False))]
-    tasks = _tasks(store, [round_ for round_, _ in asked])
+    tasks = _tasks(store, [round_ for round_, *_ in asked])
     taught: dict[tuple[int, int], list[CandidateRecord]] = {}
     for lesson in lessons:
         taught.setdefault((lesson.round, lesson.island), []).append(lesson)
     found = []
-    for round_, island in asked:
-        proposal = store.proposal(round_, island)
+    for round_, island, prompt in asked:
+        proposal = store.proposal(round_, island, prompt)
         for record in (*store.unit_candidates(round_, (island,)), *taught.get((round_, island), ())):
-            if record.prompt:
-                own = record.prompt == proposal.prompt
-                found.append(scored(record, tasks[round_], proposal.avoid if own else None))
+            if record.prompt and record.prompt == prompt:
+                found.append(scored(record, tasks[round_], proposal.avoid, island % store.instances))
     return found
 
 
@@ -69,10 +68,13 @@ def writable(
     return [completion for completion in completions if fits(completion.completion)]
 
 
-def scored(record: CandidateRecord, task: int = 0, parent_text: str | None = None) -> ScoredCompletion:
+def scored(
+    record: CandidateRecord, task: int = 0, parent_text: str | None = None, instance: int = 0
+) -> ScoredCompletion:
     """A candidate as what pairs are made of; `parent_text` is the parent's own text at the site."""
     return ScoredCompletion(
         candidate_id=record.id, prompt=record.prompt, completion=record.completion, status=record.status,
         score=record.score, parent_score=record.parent_score, is_copy=record.is_copy, hole=record.hole,
         program_key=record.program_key, task=task, parent_id=record.parent_id, parent_text=parent_text,
+        instance=instance,
     )  # fmt: skip

@@ -69,11 +69,18 @@ class ScoredCompletion:
     program_key: str | None = None
     """Hash of the program's normalised syntax tree; equal keys are never paired."""
     task: int = 0
-    """Label of the task that scored it; scores of different tasks are never compared."""
+    """The round in which the task that scored it began; scores of different tasks are never compared."""
+    instance: int = 0
+    """The instance of the task; scores of different instances are never compared either."""
     parent_id: int | None = None
     """The parent's candidate."""
     parent_text: str | None = None
     """The parent's own text at the site, None where the prompt asks for a whole function."""
+
+    @property
+    def scale(self) -> tuple[int, int]:
+        """What its score is comparable within."""
+        return self.task, self.instance
 
     @property
     def passed(self) -> bool:

@@ -52,7 +52,7 @@ def fresh_samples(
 
     Args:
         generator: the policy to sample from.
-        cache: evaluates the programs.
+        cache: evaluates the programs, each on the task of its proposal's island.
         proposals: what to ask.
         n: completions per proposal.
         seeds: one seed a proposal; equal seeds make two policies comparable (common random numbers).
@@ -61,7 +61,7 @@ def fresh_samples(
 
     def submit(request: int, sample: int, completion: Completion) -> None:
         candidate = proposals[request].candidate(-1, -1, completion.text)
-        pending[request, sample] = candidate, cache.submit(candidate.program)
+        pending[request, sample] = candidate, cache.submit(candidate.program, candidate.island)
 
     requests = [
         replace(proposal, n=n, seed=seed, island=-1) for proposal, seed in zip(proposals, seeds, strict=True)
@@ -79,7 +79,7 @@ def judged(group: Sequence[Pending], cache: ProgramCache) -> list[CandidateRecor
     found: list[CandidateRecord] = []
     for place, (candidate, evaluation) in enumerate(group, start=1):
         try:
-            known = cache.recorded(candidate.program_key) if evaluation is None else None
+            known = cache.recorded(candidate.program_key, candidate.island) if evaluation is None else None
             found.append(candidate.judged(known or outcome(evaluation)))
         except InfrastructureError:
             if place == len(group) and not found:

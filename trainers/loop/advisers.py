@@ -107,7 +107,8 @@ class PhaseAdvisers:
         )  # fmt: skip
 
     def _best_by(self, round_: int) -> float:
-        return self._store.best_score(self._store.task_began(round_), round_) or 0.0
+        best = self._store.best_scores(self._store.task_began(round_), round_).values()
+        return fmean(best) if best else 0.0
 
     def review(
         self, number: int, measured: Measured, decision: GateDecision, candidates: Sequence[CandidateResult]

@@ -18,11 +18,13 @@ from agents.engines.serving import open_backend, tokenizer_of
 from agents.engines.spending import total
 from agents.models.loading import resolve_model
 from agents.models.policy import POLICY, Policy
+from agents.proposals import Numeric
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
 from agents.supporters import SupporterCall
 from agents.supporters.build import Supporters, build_supporters
 from atlas_gym import make_task
+from atlas_gym.seeding import stream
 from trainers.data.evaluations import ProgramCache
 from trainers.loop.advisers import PhaseAdvisers
 from trainers.loop.config import RunConfig, save_config
@@ -30,10 +32,13 @@ from trainers.loop.confirmation import confirm
 from trainers.loop.endpoints import greet_supporters, silent_servers
 from trainers.loop.exploration import Explorer
 from trainers.loop.fine_tuning import Tuning
+from trainers.loop.instances import Instance
+from trainers.loop.measure import Panel
 from trainers.loop.observer import Observer
 from trainers.loop.resources import make_pool
 from trainers.loop.schedule import TaskSchedule
 from trainers.loop.teaching import Teacher
+from trainers.loop.weakening import starting_program
 from trainers.store.plain import SettingsError
 from trainers.store.store import RunStore
 
@@ -69,8 +74,9 @@ class AtlasRun:
         )
         tokenizer = self.policy.tokenizer if self.policy else tokenizer_of(config.backend, config.model)
         self.agent = ResearchAgent(
-            self.spec, config.agent, seed=config.seed, chat=chat_of(tokenizer), messages=config.messages
-        )
+            self.spec, config.agent, seed=config.seed, chat=chat_of(tokenizer), messages=config.messages,
+            instances=len(self.tasks.instances),
+        )  # fmt: skip
         self._ledger = store.folder / "spending.jsonl"
         self.backend = open_backend(
             config.backend, config.sampling, model=config.model, folder=store.folder / "adapters" / "served",
@@ -80,7 +86,7 @@ class AtlasRun:
         greet_supporters(config.supporters)
         for text in silent_servers(config):
             self._tell("stage", text)
-        self.cache = ProgramCache(self.pool, self.tasks.task(1), store)
+        self.cache = ProgramCache(self.pool, self.tasks.tasks(1), store)
         supporters = build_supporters(config.supporters, config.seed)
         supporters.resume(SupporterCall.from_dict(call) for call in store.supporter_calls())
         self.explorer = Explorer(
@@ -90,7 +96,7 @@ class AtlasRun:
         advisers = PhaseAdvisers(config, supporters, store)
         self.tuning = self.policy and Tuning(
             config, self.policy, self.backend, self.agent, advisers, self.cache, store, self._tell,
-            self._teacher(supporters),
+            self._panel(), self._teacher(supporters),
         )  # fmt: skip
         self._generator: Generator | None = None
         # Last: a run that could not even begin must not tie its folder to the settings that prevented it.
@@ -113,10 +119,11 @@ class AtlasRun:
 
     def run(self) -> dict[str, Any]:
         """Walk every step of the run that is not stored yet; returns the summary of the whole run."""
-        start = self.spec.starts[self.config.start]
-        seed = self.explorer.seed(start)
-        done = self.store.last_round()
-        self._tell("seeded", seed.score, done, self.config.rounds)
+        begun = self.store.unit_summary(0, 0) is not None
+        if not begun:
+            self.store.set_instances(len(self.tasks.instances))
+        self.explorer.seed(() if begun else self._starts())
+        self._tell("seeded", self.agent.best_score, self.store.last_round(), self.config.rounds)
         for phase, (first, last) in enumerate(self.config.blocks, start=1):
             self._set_task(phase)
             self._explore(first, last)
@@ -129,10 +136,36 @@ class AtlasRun:
         self._tell("finished", summary)
         return summary
 
+    def _starts(self) -> list[str]:
+        """The instances' starting programs."""
+
+        def start(number: int, own: Instance) -> str:
+            program = self.spec.starts[own.start or self.config.start]
+            rng = stream(self.config.seed, "weakened", number)
+            return starting_program(
+                program,
+                self.spec.function,
+                own.weakened,
+                rng,
+                lambda text: self.cache.evaluate(text, number).score,
+            )
+
+        return [start(number, own) for number, own in enumerate(self.tasks.instances)]
+
+    def _panel(self) -> Panel | None:
+        config = self.config
+        if config.measure.samples == 0:
+            return None
+        asking = [style for style in self.agent.styles if style.name != Numeric.name]
+        return Panel(
+            config.measure, self.tasks, config.start, asking, config.agent.scores, self.pool, self.store
+        )
+
     def _set_task(self, block: int) -> None:
-        self.explorer.notes = self.tasks.notes(block)
+        tasks = self.tasks.tasks(block)
+        self.explorer.notes = [self.tasks.observed(task) for task in tasks]
         if self.tasks.changes(block):
-            self.explorer.change_task(self.tasks.task(block))
+            self.explorer.change_tasks(tasks)
 
     def _explore(self, first: int, last: int) -> None:
         self._tell("stage", f"rounds {first} to {last}: exploring")

@@ -15,12 +15,13 @@ from agents.settings import AgentSettings
 from agents.supporters.settings import SupporterSettings
 from trainers.data.pairs import GateScore, PairSettings
 from trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
+from trainers.loop.instances import Instance, MeasureSettings
 from trainers.loop.methods import METHODS
 from trainers.loop.settings import ExplorationSettings, ProbeSettings
 from trainers.store.plain import SettingsError, build, merge, plain, read_mapping
 
 Mode = Literal["auto", "online", "offline", "off"]
-"""How a run is tracked with W&B, see `experiments.loggers.wandb`."""
+"""How a run is tracked with W&B, see `experiments.loggers.tracker`."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,19 @@ class RunConfig:
     between phases. Empty: one task all along."""
     observe: bool = False
     """Whether prompts say what random play observes of the task."""
+    instances: tuple[Instance, ...] = ()
+    """Instances of the task, dealt to the islands in turn: each island searches on its own. Empty: all islands share
+    one."""
     start: str = "named"
     """Starting program: `named` (constants on lines of their own), `inlined` or `scratch`."""
     method: str = "atlas"
     """What learns, and how: `atlas`, `evodpo`, `evotune`, `search`, `best-of-n`, or ATLAS without one component, such
     as `atlas-no-gate` (all in `trainers.loop.methods`)."""
     tuning: bool = True
-    """Whether there are fine-tuning phases at all."""
+    """Whether there are fine-tuning phases at all; without them the model is frozen."""
+    control: Literal["off", "frozen"] = "off"
+    """What the run is compared with when it has ended: `frozen`, the same run with tuning off, in the run's folder. The
+    rounds before the first phase, which are the same, are taken over."""
     seed: int = 0
     """Seed of every random stream of the run."""
     model: str = "embedded"
@@ -64,7 +71,7 @@ class RunConfig:
     held_out_seeds: int = 16
     """Held-out replicas that confirm the initial and the best program."""
     tracking: Mode = "auto"
-    """W&B: `online`, `offline`, `off`, or `auto` (online with a key in the environment, else offline)."""
+    """W&B: `online`, `offline`, `off`, or `auto` (online for whoever is logged in to W&B, else offline)."""
     exploration: ExplorationSettings = ExplorationSettings()
     """Layout of a round."""
     agent: AgentSettings = field(default_factory=AgentSettings)
@@ -102,6 +109,8 @@ class RunConfig:
     """Answers of the supporter to each prompt of a phase, at most."""
     probe: ProbeSettings = ProbeSettings()
     """What is sampled before and after each phase."""
+    measure: MeasureSettings = MeasureSettings()
+    """What shows whether the agent has learned: the same questions to the base model and after each phase."""
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -109,9 +118,12 @@ class RunConfig:
         for name in ("rounds", "phase_every", "workers", "torch_threads", "held_out_seeds"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        if len(self.instances) > self.exploration.islands:
+            raise ValueError("there must be an island for each of the instances")
         if self.lessons < 1:
             raise ValueError("lessons must be at least 1; teaching: off writes none")
-        if self.teaching != "off" and self.supporters.exploration.form == "off":
+        taught = self.teaching in ("exploration", "both") or (self.teaching == "phase" and self.phases > 0)
+        if taught and self.supporters.exploration.form == "off":
             raise ValueError(
                 "nobody teaches while supporters.exploration.form is off: set it to rules or llm, or teaching: off"
             )

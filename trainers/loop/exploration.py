@@ -84,37 +84,48 @@ class Explorer:
         self.store = store
         self.supporter = supporter
         self.teaching = teaching
-        self.notes: Sequence[str] = ()
+        self.notes: Sequence[Sequence[str]] = ((),)
+        """What prompts say of each task, a line each."""
         self._critiques: dict[int, str] = {}
         self._carried: dict[int, list[CandidateRecord]] = {}
 
-    def change_task(self, task: Task) -> None:
-        """From the next round on programs are scored on another task; that round scores the islands' best again."""
-        self.cache.change_task(task)
+    def change_tasks(self, tasks: Sequence[Task]) -> None:
+        """From the next round on programs are scored on other tasks; that round scores the islands' best again."""
+        self.cache.change_tasks(tasks)
         most = min(self.settings.carried, self.settings.samples + self.settings.patches)
         self._carried = self.agent.forget(most)
 
-    def seed(self, program: str) -> CandidateRecord:
-        """Evaluate the starting program (round 0) and give it to every island.
+    def seed(self, programs: Sequence[str]) -> CandidateRecord:
+        """Evaluate the starting programs (round 0), one for each instance, and give every island its own.
 
         Raises:
             ValueError: the starting program itself fails.
         """
         records = self.store.unit_candidates(0, range(self.settings.islands))
         if not records:
-            evaluation = self.cache.evaluate(program)
-            if not evaluation.ok:
-                raise ValueError(f"the starting program fails: {evaluation.status}: {evaluation.detail}")
-            start = self._program("seed", 0, program).judged(evaluation)
-            ids = [self.settings.candidate_id(0, island, 0) for island in range(self.settings.islands)]
+            starts = [self._start(number, program) for number, program in enumerate(programs)]
             records = [
-                replace(start, id=id_, island=island, duplicate_of=start.id if island else None)
-                for island, id_ in enumerate(ids)
+                starts[island]
+                if island < len(starts)
+                else replace(
+                    starts[island % len(starts)],
+                    id=self.settings.candidate_id(0, island, 0),
+                    island=island,
+                    duplicate_of=starts[island % len(starts)].id,
+                )
+                for island in range(self.settings.islands)
             ]
             self.store.add_unit(0, 0, records, {"round": 0, "group": 0})
         for record in records:
             self._fold(record)
         return records[0]
+
+    def _start(self, island: int, program: str) -> CandidateRecord:
+        evaluation = self.cache.evaluate(program, island)
+        if not evaluation.ok:
+            raise ValueError(f"the starting program fails: {evaluation.status}: {evaluation.detail}")
+        start = replace(self._program("seed", 0, program), island=island)
+        return replace(start, id=self.settings.candidate_id(0, island, 0)).judged(evaluation)
 
     def _program(
         self, origin: Origin, round_: int, program: str, parent: int | None = None
@@ -159,27 +170,38 @@ class Explorer:
 
     def _generate(self, unit: Unit, islands: Sequence[int]) -> None:
         unit.proposals = self.agent.propose(
-            unit.round, islands, self.settings.samples, notes=self.notes, remarks=self._critiques
+            unit.round,
+            islands,
+            max(1, self.settings.samples),
+            notes={island: self._notes(island) for island in islands},
+            sites=self.settings.sites,
         )
+        first = _first_samples(unit.proposals)
 
         def submit(request: int, sample: int, completion: Completion) -> None:
             proposal = unit.proposals[request]
-            id_ = self.settings.candidate_id(unit.round, proposal.island, sample)
+            id_ = self.settings.candidate_id(unit.round, proposal.island, first[request] + sample)
             unit.tokens += completion.tokens
             self._submit(unit, proposal.candidate(id_, unit.round, completion.text))
 
         started = time.monotonic()
-        write(self.generator, unit.proposals, submit)
+        if self.settings.samples:
+            write(self.generator, unit.proposals, submit)
         unit.generation_s = time.monotonic() - started
         if self.supporter is not None and self.settings.asks_supporter(unit.round):
             self._consult(unit, self.supporter)
 
+    def _notes(self, island: int) -> list[str]:
+        critique = self._critiques.get(island)
+        return [*self.notes[island % len(self.notes)], *([critique] if critique else [])]
+
     def _submit(self, unit: Unit, candidate: CandidateRecord) -> None:
-        unit.pending.append((candidate, self.cache.submit(candidate.program)))
+        unit.pending.append((candidate, self.cache.submit(candidate.program, candidate.island)))
 
     def _consult(self, unit: Unit, supporter: ExplorationSupporter) -> None:
         """Ask about each parent of the unit, and start evaluating the patches that come back."""
-        for proposal in unit.proposals:
+        # Of several proposals of an island the last: whoever advises looks at the parent, which is the same.
+        for proposal in {proposal.island: proposal for proposal in unit.proposals}.values():
             consultation = self._ask(unit.round, proposal, supporter)
             unit.calls.append(consultation.call)
             unit.critiques[str(proposal.island)] = consultation.advice.critique
@@ -201,7 +223,8 @@ class Explorer:
         request = exploration_request(
             self.agent.spec, ("round", round_, "island", proposal.island), parent,
             list(self.agent.islands[proposal.island].failed), max_patches=self.settings.patches,
-            opening=opening_of(proposal, parent.program) if self.teaching else None, tried=self.cache.keys,
+            opening=opening_of(proposal, parent.program) if self.teaching else None,
+            tried=self.cache.keys(proposal.island),
         )  # fmt: skip
         return supporter.consult(request)
 
@@ -219,8 +242,7 @@ class Explorer:
         started = time.monotonic()
         unit.stored = self._records(unit)
         summary = self._summary(unit, unit.stored, waited=time.monotonic() - started)
-        proposals = {proposal.island: proposal for proposal in unit.proposals}
-        self.store.add_unit(unit.round, unit.group, unit.stored, summary, proposals, unit.calls)
+        self.store.add_unit(unit.round, unit.group, unit.stored, summary, unit.proposals, unit.calls)
         return summary
 
     def _fold(self, record: CandidateRecord) -> None:
@@ -233,10 +255,12 @@ class Explorer:
         Raises `InfrastructureError` if the machine failed with every one of them.
         """
         records: list[CandidateRecord] = []
-        seen: dict[str, CandidateRecord] = {}
+        seen: dict[tuple[int, str], CandidateRecord] = {}
         for candidate, evaluation in sorted(unit.pending, key=lambda pending: pending[0].id):
-            key = candidate.program_key
-            earlier = self.cache.recorded(key) or (seen.get(key) if key else None)
+            key = candidate.program_key and (self.cache.instance(candidate.island), candidate.program_key)
+            earlier = self.cache.recorded(candidate.program_key, candidate.island) or (
+                seen.get(key) if key else None
+            )
             try:
                 found = candidate.judged(earlier or outcome(evaluation), earlier.id if earlier else None)
             except InfrastructureError:
@@ -244,7 +268,7 @@ class Explorer:
                 if unit.spoiled == len(unit.pending):
                     raise
                 continue
-            if key is not None:
+            if key:
                 seen.setdefault(key, found)
             records.append(found)
         return records
@@ -280,3 +304,13 @@ class Explorer:
             "generation_s": round(unit.generation_s, 3),
             "evaluation_wait_s": round(waited, 3),
         }
+
+
+def _first_samples(proposals: Sequence[Proposal]) -> list[int]:
+    """For each proposal how many samples of its island come before."""
+    asked: Counter[int] = Counter()
+    first = []
+    for proposal in proposals:
+        first.append(asked[proposal.island])
+        asked[proposal.island] += proposal.n
+    return first

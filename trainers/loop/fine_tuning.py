@@ -10,6 +10,7 @@ programs alone is worth nothing. All policies of a phase answer the same prompts
 are paired. The prompts are drawn from the whole buffer before pairs are formed, and no pair has one of them.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -39,6 +40,7 @@ from trainers.evodpo.phase_result import late_mean, sinking_warnings
 from trainers.evodpo.settings import PhaseSettings
 from trainers.loop.advisers import PhaseAdvisers, PhaseControls
 from trainers.loop.config import RunConfig
+from trainers.loop.measure import BASE, MEASURE, Panel
 from trainers.loop.probe import drawn_proposals, probe_proposals, take_probe
 from trainers.loop.redo import redo_phase
 from trainers.loop.teaching import Teacher
@@ -66,6 +68,7 @@ class Tuning:
         cache: evaluates fresh samples.
         store: the run store.
         tell: passes events to the observers.
+        panel: asks base model and tuned policies the same questions; None: nobody is asked.
         teacher: answers the prompts of each phase; None if nobody does.
 
     Raises:
@@ -82,6 +85,7 @@ class Tuning:
         cache: ProgramCache,
         store: RunStore,
         tell: Tell,
+        panel: Panel | None = None,
         teacher: Teacher | None = None,
     ):
         self.config = config
@@ -94,6 +98,7 @@ class Tuning:
         self._measured: dict[str, dict[str, float]] = {}
         self.store = store
         self._tell = tell
+        self._panel = panel
         self._teacher = teacher
         launch = config.launch
         self._tune: Tune = launched(launch, store.folder / "tuning") if launch.separate else tune_here
@@ -169,6 +174,7 @@ class Tuning:
             result = {"phase": number, "round": last, "skipped": reason}
             self.store.add_phase(number, last, False, result, ())
             return
+        self._measure(BASE)
         self._probe(number, "before", last, pairs)
         self._tell("stage", f"phase {number}: tuning on {len(pairs)} pairs")
         outcome = run_phase(
@@ -179,6 +185,7 @@ class Tuning:
         )  # fmt: skip
         self._save(number)
         self._probe(number, "after", last, pairs)
+        self._measure(number)
         row = self._row(outcome, last, earlier) | {"chosen_from": self._origins(pairs)}
         self.store.add_phase(number, last, outcome.promoted, row, pairs, self.advisers.calls)
         for call in self.advisers.calls:
@@ -189,9 +196,9 @@ class Tuning:
         if not self.config.skip_idle_phases:
             return ""
         began = self.store.task_began(last)
-        before = self.store.best_score(began, max(began, first - 1))
-        since = self.store.best_score(max(first, began + 1), last)
-        improved = since is not None and (before is None or since > before)
+        before = self.store.best_scores(began, max(began, first - 1))
+        since = self.store.best_scores(max(first, began + 1), last)
+        improved = any(score > before.get(instance, -math.inf) for instance, score in since.items())
         return "" if improved else f"exploration brought no improvement in rounds {first} to {last}"
 
     def _buffer(self, number: int, last: int) -> tuple[list[ScoredCompletion], list[ScoredCompletion]]:
@@ -206,7 +213,8 @@ class Tuning:
         config = self.config
         rng = stream(config.seed, "pair pool", number)
         pool = pair_pool(self.store, last, config.pairs.pool, rng, config.messages, lessons)
-        return writable(pool, self.policy.tokenizer, config.sampling)
+        asked = self._panel.prompts if self._panel else ()
+        return [c for c in writable(pool, self.policy.tokenizer, config.sampling) if c.prompt not in asked]
 
     def _taught(
         self, number: int, first: int, last: int, gate: Sequence[ScoredCompletion], teacher: Teacher
@@ -259,7 +267,7 @@ class Tuning:
 
     def _asked(self, answer: CandidateRecord) -> Proposal:
         """The proposal that this candidate answered."""
-        proposal = self.store.proposal(answer.round, answer.island)
+        proposal = self.store.proposal(answer.round, answer.island, answer.prompt)
         return again(proposal, answer.island, self.store.candidate(proposal.parent_id))
 
     def _probe(
@@ -277,6 +285,16 @@ class Tuning:
                 )  # fmt: skip
             self.store.add_probe(number, moment, result)
         self._tell("probe", number, moment, result)
+
+    def _measure(self, number: int) -> None:
+        """The policy's answers after a phase; before the first it is the base model."""
+        if self._panel is None:
+            return
+        if self.store.probe(number, MEASURE) is None:
+            self._tell("stage", "measuring on instances that no phase sees")
+            with self.backend.serving(POLICY) as generator:
+                self.store.add_probe(number, MEASURE, self._panel.answers(generator))
+        self._tell("measured", number, self.store.probes())
 
     def _probe_proposals(self, number: int, last: int, pairs: Sequence[PreferencePair]) -> list[Proposal]:
         if self.config.probe.prompts:

@@ -37,6 +37,18 @@ METHODS: Mapping[str, Settings] = {
     "search": {"tuning": False, "supporters": _ALONE},
     # The untuned model on the starting program over and over: what evolution itself is worth.
     "best-of-n": {"tuning": False, "supporters": _ALONE, "agent": {"evolve": False}},
+    # The exploration supporter's edits and no model: what its rules find by themselves, as many programs a round.
+    "supporter-alone": {
+        "tuning": False,
+        "exploration": {"samples": 0, "patches": 8},
+        "supporters": {"exploration": {"form": "rules"}, "strategist": _OFF, "inspector": _OFF},
+    },
+    # Random changes of constants and no model: what numbers alone are worth.
+    "numbers-alone": {
+        "tuning": False,
+        "supporters": _ALONE,
+        "agent": {"styles": {"edit_line": 0.0, "numeric": 1.0}},
+    },
     # ATLAS without one of its components.
     "atlas-no-exploration-supporter": _without(supporters={"exploration": _OFF}),
     "atlas-no-strategist": _without(supporters={"strategist": _OFF}),
@@ -44,6 +56,7 @@ METHODS: Mapping[str, Settings] = {
     "atlas-no-gate": _without(phase={"reference": "every_phase"}),
     "atlas-fixed-reference": _without(phase={"reference": "fixed"}),
     "atlas-from-base": _without(phase={"initialisation": "base"}),
+    # Its frozen control: the same run, and the model stays as it is.
     "atlas-no-tuning": _without(tuning=False),
     # As many samples a round, from one population.
     "atlas-one-island": _without(exploration={"islands": 1, "groups": 1, "samples": 48, "patches": 12}),

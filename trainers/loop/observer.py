@@ -19,6 +19,10 @@ class Observer:
     def probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
         """A probe was taken: "before" or "after" a phase; on a task that no phase saw, "base" or "tuned"."""
 
+    def measured(self, phase: int, probes: Mapping[tuple[int, str], Mapping[str, Any]]) -> None:
+        """The questions of the measure were answered by the policy after a phase (0: by the base model); `probes` has
+        all answers so far (`trainers.loop.measure.learned`)."""
+
     def phase(self, result: Mapping[str, Any]) -> None:
         """A phase has ended with its gate decision."""
 

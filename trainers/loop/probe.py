@@ -28,7 +28,10 @@ _DRAWS = 10
 
 def probe_proposals(style: Style, start: CandidateRecord) -> list[Proposal]:
     """One proposal for each hole of the starting program."""
-    return [again(style.propose(start, hole, Showing()), -1, start) for hole in style.sites(start.program)]
+    return [
+        again(style.propose(start, site, Showing()), start.island, start)
+        for site in style.sites(start.program)
+    ]
 
 
 def drawn_proposals(agent: ResearchAgent, n: int, phase: int, tuned_on: Set[str]) -> list[Proposal]:

@@ -10,8 +10,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from atlas_gym import ProgramTask, make_task
+from atlas_gym.seeding import torch_seed
 from trainers.loop.config import RunConfig
+from trainers.loop.instances import Instance
 from trainers.store.plain import SettingsError
+
+_UNSEEN = 100_000
+"""Held-out seeds below this one confirm results; those above it are for the measure of learning."""
+
+
+def instance_seed(seed: int, number: int) -> int:
+    """The task seed of a run's instance: instances share no random numbers, even where their constants are the same."""
+    return torch_seed(seed, "instance", number) % 2**31 if number else seed
 
 
 class TaskSchedule:
@@ -26,36 +36,52 @@ class TaskSchedule:
 
     def __init__(self, config: RunConfig):
         self._config = config
+        self.instances = config.instances or (Instance(),)
         for block in range(1, max(1, len(config.drift)) + 1):
-            try:
-                self.task(block)
-            except (TypeError, ValueError, ImportError, OSError) as error:
-                where = f"drift[{block - 1}] on env_args" if config.drift else "env_args"
-                raise SettingsError(
-                    f"{config.env} with {where} {dict(self.arguments(block))}: {error}"
-                ) from error
+            for number in range(len(self.instances)):
+                try:
+                    self.task(block, number)
+                except (TypeError, ValueError, ImportError, OSError) as error:
+                    where = f"drift[{block - 1}] on env_args" if config.drift else "env_args"
+                    where = f"instances[{number}] on {where}" if config.instances else where
+                    raise SettingsError(
+                        f"{config.env} with {where} {dict(self.arguments(block, number))}: {error}"
+                    ) from error
         starts = make_task(config.env, **config.env_args).starts
-        if config.start not in starts:
-            raise SettingsError(f"start must be one of {', '.join(starts)}, not {config.start!r}")
+        for start in (
+            config.start,
+            *(own.start for own in (*self.instances, *config.measure.instances) if own.start),
+        ):
+            if start not in starts:
+                raise SettingsError(f"start must be one of {', '.join(starts)}, not {start!r}")
 
-    def arguments(self, block: int) -> Mapping[str, Any]:
-        """The environment's keywords in a block; blocks count from 1, as phases do."""
+    def arguments(self, block: int, island: int = 0) -> Mapping[str, Any]:
+        """The environment's keywords on an island in a block; blocks count from 1, as phases do."""
         drift = self._config.drift
-        return {**self._config.env_args, **(drift[(block - 1) % len(drift)] if drift else {})}
+        own = self.instances[island % len(self.instances)].env_args
+        return {**self._config.env_args, **(drift[(block - 1) % len(drift)] if drift else {}), **own}
 
-    def task(self, block: int) -> ProgramTask:
-        """What programs are scored on in a block."""
-        return make_task(self._config.env, seed=self._config.seed, **self.arguments(block))
+    def task(self, block: int, island: int = 0) -> ProgramTask:
+        """What an island's programs are scored on in a block."""
+        seed = instance_seed(self._config.seed, island % len(self.instances))
+        return make_task(self._config.env, seed=seed, **self.arguments(block, island))
 
-    def held_out(self, block: int, seed: int) -> ProgramTask:
-        """A task for confirming what a block came to."""
-        return make_task(self._config.env, seed=seed, split="held_out", **self.arguments(block))
+    def tasks(self, block: int) -> list[ProgramTask]:
+        """The tasks of a block, dealt to the islands in turn."""
+        return [self.task(block, number) for number in range(len(self.instances))]
 
-    def notes(self, block: int) -> tuple[str, ...]:
-        """What prompts say of the task: observed statistics, if the run shows them."""
-        if not self._config.observe:
-            return ()
-        return self.task(block).observations()
+    def held_out(self, block: int, seed: int, island: int = 0) -> ProgramTask:
+        """A task for confirming what an island came to in a block."""
+        return make_task(self._config.env, seed=seed, split="held_out", **self.arguments(block, island))
+
+    def unseen(self, instance: Instance, seed: int) -> ProgramTask:
+        """An instance of the held-out split that no candidate of a run is scored on, nor any result confirmed on."""
+        arguments = {**self._config.env_args, **instance.env_args}
+        return make_task(self._config.env, seed=_UNSEEN + seed, split="held_out", **arguments)
+
+    def observed(self, task: ProgramTask) -> tuple[str, ...]:
+        """What prompts say of a task: observed statistics, if the run shows them."""
+        return task.observations() if self._config.observe else ()
 
     def changes(self, block: int) -> bool:
         """Whether a block's task is another than the block's before."""

@@ -11,7 +11,10 @@ class ExplorationSettings:
     islands: int = 6
     """Number of islands (paper: 6)."""
     samples: int = 8
-    """Completions per island and round (EvoTune: 8)."""
+    """Completions per island and round (EvoTune: 8). 0: only the supporter writes."""
+    sites: int = 1
+    """Edit sites of its parent at which an island asks in a round, at most; its samples are divided among them. The
+    prompts of one parent are read together, so further sites cost little."""
     groups: int = 2
     """Groups the islands are split into; while one is generated the other is evaluated. 1 to `islands`."""
 
@@ -30,8 +33,15 @@ class ExplorationSettings:
     def __post_init__(self) -> None:
         if not 1 <= self.groups <= self.islands:
             raise ValueError("groups must lie between 1 and the number of islands")
-        if self.samples < 1 or self.patches < 0 or self.advise_every < 1 or self.carried < 1:
-            raise ValueError("samples, advise_every and carried must be at least 1, patches at least 0")
+        if not 1 <= self.sites <= max(1, self.samples):
+            raise ValueError("sites must lie between 1 and the number of samples")
+        if (
+            min(self.samples, self.patches) < 0
+            or min(self.samples + self.patches, self.advise_every, self.carried) < 1
+        ):
+            raise ValueError(
+                "advise_every, carried and samples + patches must be at least 1, samples and patches at least 0"
+            )
 
     def members(self, group: int) -> list[int]:
         """The islands of a group."""

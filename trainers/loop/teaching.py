@@ -81,10 +81,10 @@ class Teacher:
 
     def _asked(self, phase: int, first: int, last: int, apart: Set[str]) -> list[Asked]:
         found: dict[str, Asked] = {}
-        for round_, island in self._store.asked(last):
+        for round_, island, prompt in self._store.asked(last):
             if round_ < first or island in self._without:
                 continue
-            proposal = self._store.proposal(round_, island)
+            proposal = self._store.proposal(round_, island, prompt)
             if proposal.prompt and proposal.prompt not in apart:
                 parent = self._store.candidate(proposal.parent_id)
                 found.setdefault(proposal.prompt, Asked(round_, again(proposal, island, parent), parent))
@@ -108,13 +108,13 @@ class Teacher:
                 completion = completion_of(one.proposal, patch.program)
                 if completion is not None:
                     lesson = one.proposal.taught(next_id, one.round, patch.kind, completion)
-                    pending.append((lesson, self._cache.submit(lesson.program)))
+                    pending.append((lesson, self._cache.submit(lesson.program, lesson.island)))
                     next_id -= 1
         self._store.add_lessons(phase, last, judged(pending, self._cache), calls)
 
     def _failures(self, asked: Asked) -> list[CandidateRecord]:
         answers = self._store.unit_candidates(asked.round, (asked.proposal.island,))
-        return [answer for answer in answers if answer.prompt and not answer.passed]
+        return [answer for answer in answers if answer.prompt == asked.proposal.prompt and not answer.passed]
 
 
 def exploration_request(

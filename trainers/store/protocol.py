@@ -12,7 +12,7 @@ class Store(Protocol):
 
     def add_unit(
         self, round_: int, group: int, candidates: Iterable[CandidateRecord], summary: Mapping[str, Any],
-        proposals: Mapping[int, Proposal] | None = None, calls: Iterable[SupporterCall] = (),
+        proposals: Iterable[Proposal] = (), calls: Iterable[SupporterCall] = (),
     ) -> None:  # fmt: skip
         """Keep a unit, all or nothing; called before anything acts on its candidates."""
 

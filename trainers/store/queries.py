@@ -3,12 +3,19 @@
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 from agents.population.candidate import CandidateRecord, Proposal
 from trainers.store.rows import CANDIDATE_COLUMNS, candidate_from_row
 
 COLUMNS = ", ".join(f"c.{name}" for name in CANDIDATE_COLUMNS)
+
+
+def held_out_key(record: CandidateRecord, instances: int) -> str:
+    """Under what a candidate's confirmation is stored: its program, and the instance that it was written for."""
+    instance = record.island % instances
+    return f"{record.program_key}@{instance}" if instance else record.program_key or ""
 
 
 class StoreQueries:
@@ -56,7 +63,8 @@ class StoreQueries:
     def _records(self, table: str, where: str, args: tuple) -> Iterator[CandidateRecord]:
         query = (
             f"SELECT {COLUMNS}, p.prompt FROM {table} c "
-            f"LEFT JOIN prompts p ON c.prompted AND p.round = c.round AND p.island = c.island {where} ORDER BY c.id"
+            f"LEFT JOIN prompts p ON p.site = c.prompted AND p.round = c.round AND p.island = c.island {where} "
+            "ORDER BY c.id"
         )
         prompt = ""
         for *row, text in self._db.execute(query, args):
@@ -71,15 +79,27 @@ class StoreQueries:
             "SELECT id, round, island, parent_id, status, score, duplicate_of FROM candidates ORDER BY id"
         )
 
-    def best_candidates(self, limit: int) -> list[CandidateRecord]:
-        """The different candidates with the highest training scores under the run's last task, best first, the
-        earliest of equals."""
-        best = self.candidates(
-            "WHERE c.id IN (SELECT id FROM candidates WHERE score IS NOT NULL AND duplicate_of IS NULL "
-            "AND round >= ? ORDER BY score DESC, id LIMIT ?)",
-            (self.task_began(), limit),
+    @cached_property
+    def instances(self) -> int:
+        """Instances of the task that the islands have, in turn."""
+        count: int = self.get_meta("instances", 1)
+        return count
+
+    def best_candidates(self, limit: int, island: int | None = None) -> list[CandidateRecord]:
+        """The different candidates with the highest training scores under the run's last task, best first, the earliest
+        of equals. With several instances those that lie furthest above their island's start; or those of one
+        `island`'s instance."""
+        began = self.task_began()
+        instance = "" if island is None else f"AND island % {self.instances} = {island % self.instances}"
+        rows = self._db.execute(
+            "SELECT id, score - (SELECT s.score FROM candidates s WHERE s.round = ? AND s.island = c.island "
+            "ORDER BY s.id LIMIT 1) AS rise FROM candidates c "
+            "WHERE score IS NOT NULL AND duplicate_of IS NULL AND round >= ? "
+            f"{instance} "
+            "ORDER BY rise DESC, score DESC, id LIMIT ?",
+            (began, began, limit),
         )
-        return sorted(best, key=lambda record: (-(record.score or 0.0), record.id))
+        return [self.candidate(id_) for id_, _ in rows.fetchall()]
 
     def candidate(self, candidate_id: int) -> CandidateRecord:
         """One candidate by id, or one lesson (their ids are negative).
@@ -92,18 +112,20 @@ class StoreQueries:
             return record
         raise KeyError(candidate_id)
 
-    def proposal(self, round_: int, island: int) -> Proposal:
-        """What an island was asked in a round; KeyError if nothing was."""
+    def proposal(self, round_: int, island: int, prompt: str | None = None) -> Proposal:
+        """What an island was asked in a round, at its first edit site or with this prompt; KeyError if nothing was."""
         row = self._db.execute(
-            "SELECT prompt, proposal FROM prompts WHERE round = ? AND island = ?", (round_, island)
+            "SELECT prompt, proposal FROM prompts WHERE round = ? AND island = ? AND prompt = coalesce(?, prompt) "
+            "ORDER BY site",
+            (round_, island, prompt),
         ).fetchone()
         if row is None:
-            raise KeyError(f"island {island} was asked nothing in round {round_}")
+            raise KeyError(f"island {island} was asked nothing of the kind in round {round_}")
         return Proposal(**{**json.loads(row[1]), "prompt": row[0]})
 
-    def asked(self, last: int) -> list[tuple[int, int]]:
-        """(round, island) of every prompt up to the round `last`, in order."""
-        query = "SELECT round, island FROM prompts WHERE round <= ? ORDER BY round, island"
+    def asked(self, last: int) -> list[tuple[int, int, str]]:
+        """(round, island, prompt) of everything asked up to the round `last`, in order."""
+        query = "SELECT round, island, prompt FROM prompts WHERE round <= ? ORDER BY round, island, site"
         return list(self._db.execute(query, (last,)))
 
     def count(self, table: str) -> int:
@@ -116,15 +138,19 @@ class StoreQueries:
         query = "SELECT max(round) FROM candidates WHERE origin = 'carried' AND round <= ?"
         return self._db.execute(query, (self.last_round() if last is None else last,)).fetchone()[0] or 0
 
-    def start(self, last: int | None = None) -> CandidateRecord:
-        """The starting program as the task of the round `last` scores it."""
-        return next(self.candidates("WHERE c.round >= ?", (self.task_began(last),)))
+    def start(self, last: int | None = None, island: int = 0) -> CandidateRecord:
+        """The starting program of an island's instance as the task of the round `last` scores it."""
+        where = "WHERE c.round >= ? AND c.island % ? = ?"
+        args = (self.task_began(last), self.instances, island % self.instances)
+        return next(self.candidates(where, args))
 
-    def best_score(self, first: int, last: int) -> float | None:
-        """The best score of the rounds `first` to `last`, None if nothing was scored in them."""
-        return self._db.execute(
-            "SELECT max(score) FROM candidates WHERE round BETWEEN ? AND ?", (first, last)
-        ).fetchone()[0]
+    def best_scores(self, first: int, last: int) -> dict[int, float]:
+        """The best score of the rounds `first` to `last` by instance, of those that have one."""
+        query = (
+            "SELECT island % ?, max(score) FROM candidates "
+            "WHERE round BETWEEN ? AND ? AND score IS NOT NULL GROUP BY 1"
+        )
+        return dict(self._db.execute(query, (self.instances, first, last)))
 
     def candidate_counts(self) -> dict[str, Any]:
         """Sampled candidates, different programs among them, and the share that was valid (seeds left out)."""
@@ -171,9 +197,9 @@ class StoreQueries:
         rows = self._db.execute("SELECT phase, moment, result FROM probes ORDER BY phase, rowid")
         return {(phase, moment): json.loads(result) for phase, moment, result in rows}
 
-    def held_out(self, program_key: str) -> dict[str, Any] | None:
-        """A program's stored confirmation, or None."""
-        row = self._db.execute("SELECT result FROM held_out WHERE program_key = ?", (program_key,)).fetchone()
+    def held_out(self, key: str) -> dict[str, Any] | None:
+        """A stored confirmation by its `held_out_key`, or None."""
+        row = self._db.execute("SELECT result FROM held_out WHERE program_key = ?", (key,)).fetchone()
         return None if row is None else json.loads(row[0])
 
     def supporter_calls(self, phase: int | None = None) -> Iterator[dict[str, Any]]:

@@ -4,7 +4,7 @@ import json
 
 from agents.population.candidate import CandidateRecord
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _CANDIDATE = """
     id INTEGER PRIMARY KEY, round INTEGER NOT NULL, island INTEGER NOT NULL, origin TEXT NOT NULL,
@@ -17,7 +17,8 @@ _CANDIDATE = """
 SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS prompts (
-    round INTEGER, island INTEGER, prompt TEXT NOT NULL, proposal TEXT NOT NULL, PRIMARY KEY (round, island)
+    round INTEGER, island INTEGER, site INTEGER, prompt TEXT NOT NULL, proposal TEXT NOT NULL,
+    PRIMARY KEY (round, island, site)
 );
 CREATE TABLE IF NOT EXISTS candidates ({_CANDIDATE});
 CREATE INDEX IF NOT EXISTS candidates_by_round ON candidates (round, island);
@@ -58,12 +59,13 @@ INSERT_CANDIDATE = f"INSERT INTO candidates ({_COLUMN_LIST}) VALUES ({_MARKS})"
 INSERT_LESSON = f"INSERT INTO lessons ({_COLUMN_LIST}, phase) VALUES ({_MARKS}, ?)"
 
 
-def candidate_row(record: CandidateRecord) -> tuple:
-    """A candidate as a row of `CANDIDATE_COLUMNS`."""
+def candidate_row(record: CandidateRecord, site: int = 1) -> tuple:
+    """A candidate as a row of `CANDIDATE_COLUMNS`; `site`: the number of its prompt among those of its island's round,
+    from 1."""
     values = dict(vars(record))
     values["metrics"] = json.dumps(dict(record.metrics))
     values["is_copy"] = int(record.is_copy)
-    values["prompted"] = int(bool(record.prompt))
+    values["prompted"] = site if record.prompt else 0
     return tuple(values[name] for name in CANDIDATE_COLUMNS)
 
 

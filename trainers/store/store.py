@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -161,13 +162,18 @@ class RunStore(StoreQueries):
         with self.transaction():
             self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(value)))
 
+    def set_instances(self, count: int) -> None:
+        """How many instances of the task the islands have, in turn; 1 unless set."""
+        if count > 1:
+            self.set_meta("instances", count)
+
     def add_unit(
         self,
         round_: int,
         group: int,
         candidates: Iterable[CandidateRecord],
         summary: Mapping[str, Any],
-        proposals: Mapping[int, Proposal] | None = None,
+        proposals: Iterable[Proposal] = (),
         calls: Iterable[SupporterCall] = (),
     ) -> None:
         """Store what one group of islands did in one round, all or nothing.
@@ -177,17 +183,21 @@ class RunStore(StoreQueries):
             group: the group.
             candidates: its evaluated candidates.
             summary: its numbers, as plain values.
-            proposals: what each island asked for; stored once however many completions share it.
+            proposals: what the islands asked for; stored once however many completions share it.
             calls: consultations of the exploration supporter.
         """
         records = list(candidates)
-        prompts = [
-            (round_, i, p.prompt, json.dumps({k: v for k, v in vars(p).items() if k not in NOT_STORED}))
-            for i, p in (proposals or {}).items()
-        ]
+        sites: dict[tuple[int, str], int] = {}
+        prompts, asked = [], Counter[int]()
+        for p in proposals:
+            asked[p.island] += 1
+            sites[p.island, p.prompt] = asked[p.island]
+            row = json.dumps({k: v for k, v in vars(p).items() if k not in NOT_STORED})
+            prompts.append((round_, p.island, asked[p.island], p.prompt, row))
+        rows = [candidate_row(record, sites.get((record.island, record.prompt), 1)) for record in records]
         with self.transaction():
-            self._db.executemany("INSERT INTO prompts VALUES (?, ?, ?, ?)", prompts)
-            self._db.executemany(INSERT_CANDIDATE, [candidate_row(record) for record in records])
+            self._db.executemany("INSERT INTO prompts VALUES (?, ?, ?, ?, ?)", prompts)
+            self._db.executemany(INSERT_CANDIDATE, rows)
             self._db.execute("INSERT INTO units VALUES (?, ?, ?)", (round_, group, json.dumps(summary)))
             self._insert_calls(calls, round_, None)
 
@@ -198,7 +208,11 @@ class RunStore(StoreQueries):
 
         Each lesson has the round and the island of the prompt that it answers, and an id below -1.
         """
-        rows = [(*candidate_row(lesson), phase) for lesson in lessons]
+        query = "SELECT site FROM prompts WHERE round = ? AND island = ? AND prompt = ?"
+        rows = []
+        for lesson in lessons:
+            (site,) = self._db.execute(query, (lesson.round, lesson.island, lesson.prompt)).fetchone() or (1,)
+            rows.append((*candidate_row(lesson, site), phase))
         with self.transaction():
             self._db.execute(LESSONS_SCHEMA)
             self._db.executemany(INSERT_LESSON, rows)
@@ -231,12 +245,25 @@ class RunStore(StoreQueries):
         with self.transaction():
             self._db.execute("INSERT INTO probes VALUES (?, ?, ?)", (phase, moment, json.dumps(result)))
 
-    def add_held_out(self, program_key: str, result: Mapping[str, Any]) -> None:
-        """Store a program's confirmation on held-out seeds."""
+    def begin_like(self, other: "RunStore", last: int) -> None:
+        """Take over another run's rounds up to `last`, all or nothing, into a store that has none yet."""
+        self.set_instances(other.instances)
         with self.transaction():
-            self._db.execute(
-                "INSERT OR REPLACE INTO held_out VALUES (?, ?)", (program_key, json.dumps(result))
+            for table in ("prompts", "candidates", "units"):
+                for row in other._db.execute(f"SELECT * FROM {table} WHERE round <= ?", (last,)):
+                    self._db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+            calls = other._db.execute(
+                "SELECT round, phase, role, call FROM supporter_calls WHERE round <= ? AND phase IS NULL ORDER BY id",
+                (last,),
             )
+            self._db.executemany(
+                "INSERT INTO supporter_calls (round, phase, role, call) VALUES (?, ?, ?, ?)", calls
+            )
+
+    def add_held_out(self, key: str, result: Mapping[str, Any]) -> None:
+        """Store a confirmation on held-out seeds under its `held_out_key`."""
+        with self.transaction():
+            self._db.execute("INSERT OR REPLACE INTO held_out VALUES (?, ?)", (key, json.dumps(result)))
 
     def _insert_calls(self, calls: Iterable[SupporterCall], round_: int, phase: int | None) -> None:
         self._db.executemany(

@@ -20,6 +20,15 @@ function bandChart(bands, width) {
   return chart.root;
 }
 
+function learning(run) {
+  if (!run.learning.length) return null;
+  return section("learning", "What tuning changed",
+    "Left: the search against its frozen control. Right: the agent alone, with 95 % intervals over instances.",
+    run.learning.map((picture) => el("figure", {},
+      el("img", {src: `data:image/png;base64,${picture.png}`, alt: "Best score with and without tuning, and best gain of base and tuned agent"}),
+      picture.text.split("\n").map((line) => el("p", {class: "lead"}, line)))));
+}
+
 function pictures(run) {
   if (!run.pictures.length) return null;
   return section("environment", "The environment's picture", "The first and the best program, evaluated once more on the run's training task.",

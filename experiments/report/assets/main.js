@@ -21,7 +21,7 @@ function show(data) {
   const tree = run.initial ? lineage.view() : null;
   if (tree) tree.append(detail);
   const sections = [
-    several && data.bands.length ? comparison(data.bands) : null, overview(run), scores(run, open), tree, gate(run),
+    several && data.bands.length ? comparison(data.bands) : null, overview(run), learning(run), scores(run, open), tree, gate(run),
     run.initial ? supporters(run) : null, islands(run), pictures(run), tables(data.tables),
   ].filter(Boolean);
 

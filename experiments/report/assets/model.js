@@ -36,17 +36,6 @@ class Run {
     return chain;
   }
 
-  // Improvements of the best score: [evaluations, score, index].
-  bestCurve() {
-    const points = [];
-    this.candidates.score.forEach((score, i) => {
-      if (score !== null && (!points.length || score > points[points.length - 1][1])) {
-        points.push([this.evaluations[i], score, i]);
-      }
-    });
-    return points;
-  }
-
   // Programs evaluated when a round had ended.
   evaluationsAfter(round) {
     const rounds = this.candidates.round;

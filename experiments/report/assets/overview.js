@@ -12,7 +12,7 @@ function overview(run) {
       figure("Best score, training seeds", number(best.score), `from ${number(initial.score)}: ${gain(initial.score, best.score)}`),
       figure("Best score, held-out seeds", number(best.heldOut), best.heldOut === null
         ? "confirmed when the run ends"
-        : `from ${number(initial.heldOut)}: ${gain(initial.heldOut, best.heldOut)}; ±\u00a0${number(standardError(best.heldOutScores))}; training minus held-out ${best.gap}`),
+        : `from ${number(initial.heldOut)}: ${gain(initial.heldOut, best.heldOut)}; ±\u00a0${number(standardError(best.heldOutScores))} (standard error over seeds); training minus held-out ${best.gap}`),
       figure("Different programs", run.evaluated.toLocaleString("en"),
         `of ${run.total.toLocaleString("en")} candidates; ${percent(run.valid / run.total)} ran`),
       figure("Promotions", `${run.tuned.filter((p) => p.promoted).length} of ${run.tuned.length}`,

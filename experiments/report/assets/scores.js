@@ -10,7 +10,7 @@ function scores(run, select) {
 }
 
 function scoreChart(run, width, select) {
-  const range = scoreRange(run), curve = run.bestCurve();
+  const range = scoreRange(run), {curve} = run;
   const chart = new Chart(width, Math.min(380, Math.max(240, width * 0.4)),
     {domain: [0, Math.max(1, run.evaluated)], label: "different programs evaluated"},
     {domain: padded(range), label: "score (higher is better)"}, "Score over evaluations");
@@ -27,7 +27,7 @@ function scoreChart(run, width, select) {
     dots.append(svg("circle", {cx: chart.x(run.evaluations[i]).toFixed(1), cy: chart.y(c.score[i]).toFixed(1),
       r: low ? 1.5 : 2.5, class: c.names[c.origin[i]] === "supporter" ? "supporter" : "agent", "data-index": i}));
   }
-  chart.add(dots, chart.steps([...curve.map(([x, y]) => [x, y]), [run.evaluated, curve[curve.length - 1][1]]],
+  chart.add(dots, chart.steps([...curve, [run.evaluated, curve[curve.length - 1][1]]],
     {class: "series best"}));
   if (below) {
     chart.add(svg("text", {x: chart.x(0) + 6, y: chart.height - MARGIN.bottom - 6, class: "hint"},

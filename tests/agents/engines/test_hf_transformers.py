@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.engines.engine import Sampling
@@ -102,7 +102,6 @@ def test_a_completion_does_not_depend_on_its_batch():
         assert texts(backend.generate([request]))[0] == expected
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     trunk=st.text("abc\n", min_size=4, max_size=14),
     sites=st.lists(

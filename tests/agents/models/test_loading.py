@@ -36,7 +36,7 @@ def cache(tmp_path, monkeypatch):
 def test_fetching_makes_the_model_resolvable_and_a_second_fetch_does_nothing(cache):
     folder, downloads = cache
     told = []
-    with pytest.raises(ModelMissing, match=r"python -m agents\.models\.loading fetch$"):
+    with pytest.raises(ModelMissing, match=r"atlas fetch$"):
         resolve_model("embedded", folder)
     found = fetch_model("embedded", folder, told.append)
     assert resolve_model("embedded", folder) == found
@@ -145,7 +145,7 @@ def test_local_folders_are_models_if_they_hold_one(tmp_path):
 
 def test_a_hub_model_that_is_not_here_names_the_command_that_fetches_it(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(ModelMissing, match=r"python -m agents\.models\.loading fetch nobody/no-such-model"):
+    with pytest.raises(ModelMissing, match=r"atlas fetch nobody/no-such-model"):
         resolve_model("nobody/no-such-model")
     with pytest.raises(ModelMissing, match="neither a folder nor"):
         resolve_model("not a name")

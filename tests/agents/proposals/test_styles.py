@@ -132,6 +132,16 @@ def test_a_line_prompt_shows_the_versions_and_ends_at_the_hole():
     assert (proposal.parent_id, proposal.hole, proposal.style) == (7, "lam =", "edit_line")
 
 
+def test_prompts_give_the_scores_of_both_versions_if_wanted():
+    style = EditLine("policy")
+    worse = candidate(ORDINARY.replace("50", "99"), id_=3, score=-0.9)
+    prompt = style.propose(candidate(ORDINARY), style.sites(ORDINARY)[0], Showing(worse, score=-0.25)).prompt
+    assert "# score -0.9000\ndef policy_v0(" in prompt
+    assert "# score -0.2500\ndef policy_v1(" in prompt
+    alone = style.propose(candidate(ORDINARY), style.sites(ORDINARY)[0], Showing(score=-0.25)).prompt
+    assert "# score -0.2500\ndef policy_v0(" in alone  # the parent stands in
+
+
 def test_completing_keeps_the_beginning_and_what_follows_the_function():
     program = ORDINARY + "\n\nLATER = 1\n"
     style = Complete("policy")

@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.supporters import ExplorationAdvice, ExplorationRequest, Failure
@@ -169,7 +169,6 @@ _PIECES = st.sampled_from(
 
 
 @given(st.lists(_PIECES, max_size=12), st.integers(0, 50))
-@settings(max_examples=150)
 def test_any_program_is_answered_within_the_bounds(lines, seed):
     program = "def policy(context, history, t):\n    pass\n" + "\n".join(lines)
     for patch in ask(program, seed=seed).patches:

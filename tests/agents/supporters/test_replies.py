@@ -4,7 +4,7 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.supporters.replies import Reply, ReplyError, parse_reply, strip_reasoning
@@ -98,7 +98,6 @@ def test_any_json_gives_an_answer_or_a_reply_error(value):
 @given(
     st.text(max_size=200), st.text(max_size=200), st.text(alphabet=st.characters(codec="utf-8"), max_size=50)
 )
-@settings(max_examples=200)
 def test_object_behind_reasoning_is_found_whatever_the_reasoning(reasoning, between, word):
     """The text between must not hold objects or tags of its own."""
     plain = between.replace("{", "(").replace("<", "(")

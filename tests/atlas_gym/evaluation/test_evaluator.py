@@ -10,11 +10,13 @@ from atlas_gym.evaluation import (
     ConfinedEvaluator,
     ConfinementError,
     EvaluatorError,
+    InfrastructureError,
     Limits,
     Status,
     UnconfinedEvaluator,
     make_evaluator,
 )
+from atlas_gym.evaluation import evaluator as evaluator_module
 from atlas_gym.sandbox.confinement import ALL_LAYERS
 from tests.atlas_gym.evaluation.processes import alive, descendants
 from tests.atlas_gym.evaluation.toy import HONEST, LAZY, ToyTask, play_bare
@@ -116,6 +118,31 @@ def test_programs_may_use_dataclasses_and_what_is_installed(evaluator):
     assert evaluator.evaluate(textwrap.dedent(program), TASK).ok
 
 
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("import scipy.stats; scipy.stats.norm.cdf(0)", "ok"),
+        ("from scipy import linalg; linalg.norm([3.0])", "ok"),
+        ("import scipy; scipy.optimize.minimize", "ok"),
+        ("import importlib; importlib.import_module('col' + 'orsys')", "error"),
+        ("import gymnasium", "error"),
+        ("open('x')", "violation"),
+        ("import os; os.stat('/')", "violation"),
+        ("import os; os.kill(os.getpid(), 9)", "violation"),
+    ],
+)
+def test_what_an_honest_program_notices(evaluator, line, status):
+    evaluation = evaluator.evaluate(f"{line}\n{HONEST}", replace(TASK, limits=Limits()))
+    assert evaluation.status == status, evaluation.detail
+    assert status != "error" or "No module named" in evaluation.detail
+
+
+def test_an_unconfined_program_that_kills_itself_looks_like_a_fault_of_the_machine(monkeypatch):
+    monkeypatch.setattr(evaluator_module, "_PAUSE_S", 0.0)
+    with UnconfinedEvaluator() as unconfined, pytest.raises(InfrastructureError, match="attempts failed"):
+        unconfined.evaluate("import os; os.kill(os.getpid(), 9)", TASK)
+
+
 def test_error_text_shows_the_program_line(evaluator):
     program = "def guess(hint, t):\n    wanted = unknown + 1\n    return wanted\n"
     detail = evaluator.evaluate(program, TASK).detail
@@ -142,7 +169,10 @@ def test_cpu_time_is_limited_for_programs_that_ignore_the_warning(evaluator):
 
 
 def test_a_closed_channel_is_told(evaluator):
-    evaluation = evaluator.evaluate("import os, time\nos.closerange(3, 99)\ntime.sleep(60)", TASK)
+    close = "try: os.close(fd)\n    except OSError: pass"  # `os.closerange` aborts where it may not list descriptors
+    evaluation = evaluator.evaluate(
+        f"import os, time\nfor fd in range(3, 99):\n    {close}\ntime.sleep(60)", TASK
+    )
     assert (evaluation.status, evaluation.detail) == (Status.CRASHED, "it closed the channel")
 
 

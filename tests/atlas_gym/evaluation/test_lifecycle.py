@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from atlas_gym.evaluation import ConfinedEvaluator, InfrastructureError, handles
+from atlas_gym.evaluation import ConfinedEvaluator, InfrastructureError, Limits, handles
 from atlas_gym.sandbox import wire
 from tests.atlas_gym.evaluation.processes import alive, descendants, die_out, open_descriptors
 from tests.atlas_gym.evaluation.toy import HONEST, ToyTask
@@ -197,7 +197,7 @@ def test_a_fork_server_that_falls_silent_is_replaced(evaluator, monkeypatch):
     (silent,) = evaluator._servers.values()
     os.kill(silent.pid, signal.SIGSTOP)
     monkeypatch.setattr(handles, "_ANSWER_S", 0.5)
-    assert evaluator.evaluate(HONEST, TASK).ok
+    assert evaluator.evaluate(HONEST, ToyTask(limits=Limits(wall_s=0.5))).ok
     assert silent not in evaluator._servers.values()
 
 

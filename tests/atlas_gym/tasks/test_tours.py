@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from atlas_gym.tasks.tours import (
@@ -44,11 +44,17 @@ def test_the_nearest_neighbour_is_always_next():
 
 
 @given(n=st.integers(5, 9), seed=st.integers(0, 10**6))
+@example(n=8, seed=336)
 def test_no_reversal_shortens_what_the_search_leaves(n, seed):
-    """With nine cities or fewer all others are near: the search must find any 2-opt move that helps."""
+    """With nine cities or fewer all others are near: the search must find any 2-opt move that helps.
+
+    One pass may leave one: a move turns a stretch round, which allows moves at cities that it does not touch.
+    """
     distances = cities(n, seed)
-    search = TourSearch(distances, np.random.default_rng(seed).permutation(n).tolist())
-    search.improve(range(n))
+    search, before = TourSearch(distances, np.random.default_rng(seed).permutation(n).tolist()), None
+    while search.tour != before:
+        before = search.tour[:]
+        search.improve(range(n))
     assert sorted(search.tour) == list(range(n))
     assert not shortened_by_a_reversal(distances, search.tour)
 

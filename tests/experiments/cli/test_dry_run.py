@@ -45,7 +45,8 @@ GATED = {
     "rounds": 24, "phase_every": 8, "pairs": {"count": 64}, "gate": {"samples": 8, "prompts": 4}, "held_out_seeds": 16,
     "exploration": {"islands": 6, "samples": 8},
     "phase": {"epochs": 2, "batch_size": 10, "reference": "gated", "checkpoints": 1},
-    "probe": {"prompts": 100, "samples": 16},
+    "probe": {"prompts": 100, "samples": 16}, "measure": {"samples": 0}, "instances": [], "control": "off",
+    "teaching": "off",
 }  # fmt: skip
 
 
@@ -59,8 +60,20 @@ def test_what_is_counted_is_what_the_configuration_decides():
 
 
 def test_work_grows_with_what_asks_for_it():
-    assert planned("default", rounds=48).candidates == 2 * planned("default", rounds=24).candidates
     once = planned("default", **GATED)
+    assert planned("default", **GATED | {"rounds": 48}).candidates == 2 * once.candidates
+    beside = planned("default", **GATED | {"control": "frozen"})
+    assert beside.candidates - once.candidates == (24 - 8) * 6 * 8  # its first block is the run's
+    asked = planned(
+        "default", **GATED | {"measure": {"samples": 8, "prompts": 3, "seeds": 2, "instances": [{}, {}]}}
+    )
+    assert asked.measured - once.measured == 3 * 2 * 2 * 3 * 8  # before the first and after both phases
+    taught = planned(
+        "default", **GATED | {"teaching": "phase", "pairs": {"count": 64, "prompts": 10}, "lessons": 5}
+    )
+    assert taught.evaluations - once.evaluations == 2 * 10 * 5
+    several = planned("default", **GATED | {"instances": [{}, {}]})
+    assert several.evaluations - once.evaluations == 2 * 16
     fixed = planned("default", **GATED | {"phase": GATED["phase"] | {"reference": "fixed", "checkpoints": 0}})
     assert once.measured - fixed.measured == 2 * 3 * 4 * 8
     search = planned("default", method="search")
@@ -72,7 +85,7 @@ def test_consultations_end_at_their_budget():
     limited = planned("paper", supporters={"exploration": {"limits": {"calls": 10}}})
     assert limited.consultations["exploration"] == 10
     off = {role: {"form": "off"} for role in ("exploration", "strategist", "inspector")}
-    assert set(planned("default", supporters=off).consultations.values()) == {0}
+    assert set(planned("default", supporters=off, teaching="off").consultations.values()) == {0}
 
 
 def test_files_are_laid_on_one_another(tmp_path):

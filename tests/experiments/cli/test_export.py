@@ -26,7 +26,7 @@ PAIR = PreferencePair(
 @pytest.fixture
 def run(tmp_path):
     with RunStore(tmp_path / "run") as store:
-        store.add_unit(1, 0, [RECORD, FAILED], {}, {2: PROPOSAL})
+        store.add_unit(1, 0, [RECORD, FAILED], {}, [PROPOSAL])
         store.add_phase(1, 1, True, {}, [PAIR])
         yield tmp_path / "run"  # still open: a run under way
 
@@ -44,7 +44,7 @@ def test_candidates_and_pairs_load_as_they_were_stored(run, tmp_path):
 
 def test_a_run_without_pairs_has_no_such_part(tmp_path):
     with RunStore(tmp_path / "run") as store:
-        store.add_unit(1, 0, [RECORD], {}, {2: PROPOSAL})
+        store.add_unit(1, 0, [RECORD], {}, [PROPOSAL])
     assert export(tmp_path / "run", tmp_path / "out")["pairs"] == 0
     assert not (tmp_path / "out" / "pairs").exists()
     assert "config_name: pairs" not in (tmp_path / "out" / "README.md").read_text()

@@ -125,3 +125,13 @@ def test_an_answer_waits_for_nothing_heavy(words):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_nested_parameters_of_a_sweep_are_read_as_the_agent_writes_them():
+    words = [f"--phase={ {'beta': 2e-05, 'packed': False} }", "--phase.epochs=2", f"--pairs={ {'count': 4} }"]
+    _, values = read_arguments(words)
+    assert values["phase"] == {"beta": 2e-05, "packed": False, "epochs": 2}
+    assert values["pairs"] == {"count": 4}
+    for wrong in ("--phase={'betta': 1}", "--phase={beta", "--faze={'beta': 1}"):
+        with pytest.raises(SettingsError, match="unknown setting"):
+            read_arguments([wrong])

@@ -1,8 +1,14 @@
 """Names and numbers of a run's metrics."""
 
+import itertools
+import random
+
+import numpy as np
 import pytest
 
-from experiments.loggers.metrics import RoundHistory, final_row, phase_row, supporter_row
+from agents.population.clusters import ClusterSettings
+from atlas_gym.evaluation import Status
+from experiments.loggers.metrics import Progress, RoundHistory, final_row, phase_row, step_rows, supporter_row
 from tests.experiments.report.synthetic import Layout, make_run
 from trainers.store.store import RunStore
 
@@ -19,11 +25,10 @@ def test_the_history_of_a_stored_run(folder):
     assert [row["round"] for row in rows] == [1, 2, 3, 4]
     for row in rows:
         known = [c for c in candidates if c.round <= row["round"] and c.score is not None]
-        here = [c.score for c in known if c.round == row["round"]]
-        assert row["explore/best"] == max(c.score for c in known)
-        assert row["explore/mean"] == pytest.approx(sum(here) / len(here))
+        here = [c for c in known if c.round == row["round"]]
+        assert row["score/best"] == max(c.score for c in known)
         assert row["explore/samples"] == 12
-        assert row["status/ok"] == len(here)
+        assert row["explore/valid"] == pytest.approx(len(here) / 12)
         assert row["island/0/best"] == max(c.score for c in known if c.island == 0)
 
 
@@ -40,13 +45,82 @@ def test_a_round_counts_when_all_its_groups_are_there(folder):
         assert RoundHistory(groups=2).extend(store) == []
 
 
-def test_the_final_row_is_the_best_program(folder):
+def test_the_final_row_says_where_the_run_began_what_it_came_to_and_what_it_spent(folder):
     with RunStore.open_readonly(folder) as store:
         row = final_row(store)
+        start, written = store.start(), sum(unit["tokens"] for unit in store.unit_summaries(first=1))
         best = max(c.score for c in store.candidates() if c.score is not None)
-    assert row["best_score"] == best
+        tuned = sum(phase["tokens"] for phase in store.phases())
+        initial = sum(store.held_out(start.program_key)["scores"]) / 4
+        asked = sum(
+            c.get("prompt_tokens", 0) + c.get("completion_tokens", 0) for c in store.supporter_calls()
+        )
+    assert row["initial_score"] == start.score
     assert row["held_out_score"] == pytest.approx(best - 0.002 + 0.0045)
     assert row["held_out_gap"] == pytest.approx(-0.0025)
+    assert row["initial_held_out_score"] == pytest.approx(initial)
+    assert row["improvement"] == pytest.approx((row["held_out_score"] - initial) / -initial)
+    assert (row["tokens/written"], row["tokens/tuned"], row["tokens/supporters"]) == (written, tuned, asked)
+
+
+def test_a_run_that_was_stopped_has_a_final_row_too(tmp_path):
+    with RunStore.open_readonly(make_run(tmp_path / "run", Layout(rounds=2), finished=False)) as store:
+        row = final_row(store)
+    assert "initial_score" in row
+    assert "held_out_score" not in row
+
+
+def test_no_number_is_told_under_two_names(folder, tmp_path):
+    """Over rounds: no series is another one, or a multiple of it. Of a phase, a step and a probe: unlike numbers that
+    are stored come out once."""
+    rng = random.Random(0)
+    rows, progress = [], Progress(ClusterSettings())
+    with RunStore.open_readonly(make_run(tmp_path / "long", Layout(rounds=12))) as store:
+        for round_ in range(12):
+            list(progress.evaluations(store.candidates("WHERE c.round = ?", (round_,))))
+            rows.append(progress.round([_random_unit(round_, rng)]))
+    series = {key: np.array([float(row.get(key) or 0) for row in rows]) for key in rows[-1]}
+    told = {key: column for key, column in series.items() if len(set(column)) > 2}
+    assert {"score/best", "explore/valid", "explore/new", "status/error", "island/0/best"} <= set(told)
+    for one, other in itertools.combinations(told, 2):
+        alike = np.corrcoef(told[one], told[other])[0, 1]
+        assert abs(alike) < 1 - 1e-9, f"{one} and {other} are the same"
+
+    numbers = iter(range(100, 300))
+    with RunStore.open_readonly(folder) as store:
+        (stored,) = store.phases()
+    unlike = _unlike(stored, numbers)
+    row = {key: value for key, value in phase_row(unlike, []).items() if value >= 100}  # no yes or no
+    assert sorted(row.values()) == sorted(set(row.values()))
+    for step in step_rows(unlike, before=next(numbers)):
+        assert sorted(step.values()) == sorted(set(step.values()))
+        assert not set(step.values()) & (set(row.values()) - {row["phase"]})
+
+
+def _random_unit(round_, rng):
+    counts = ("valid", "new", "improving", "distinct", "tokens")
+    return {"round": round_, "samples": rng.randint(50, 99), "statuses": {s: rng.randint(0, 9) for s in Status},
+            "generation_s": rng.random(), "evaluation_wait_s": rng.random(),
+            **{key: rng.randint(1, 50) for key in counts}}  # fmt: skip
+
+
+def _unlike(value, numbers):
+    """The same with another number in place of every number."""
+    if isinstance(value, dict):
+        return {key: _unlike(item, numbers) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_unlike(item, numbers) for item in value]
+    return next(numbers) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def test_dpos_curves_go_on_over_the_phases():
+    steps = [{"step": n, "loss": 0.7 - n / 10, "margin": n / 10} for n in (1, 2)]
+    rows = step_rows({"phase": 2, "steps": steps, "kls": [[2, 0.3]]}, before=5)
+    assert rows == [
+        {"phase": 2, "optimiser_step": 6, "dpo/loss": pytest.approx(0.6), "dpo/margin": 0.1},
+        {"phase": 2, "optimiser_step": 7, "dpo/loss": pytest.approx(0.5), "dpo/margin": 0.2, "dpo/kl": 0.3},
+    ]
+    assert step_rows({"phase": 3, "skipped": "idle"}, before=7) == []
 
 
 def test_supporters_are_counted_with_what_they_cost():
@@ -81,4 +155,4 @@ def test_a_phase_row_holds_both_sides_of_the_gate_and_the_strategists_settings(t
     assert "gate/gain" not in ungated
     assert ungated["gate/kl"] == stored["kl"]
     skipped = phase_row({"phase": 3, "round": 8, "skipped": "idle"}, [])
-    assert skipped == {"phase": 3, "phase/round": 8, "phase/skipped": 1}
+    assert skipped == {"phase": 3, "round": 8, "phase/skipped": 1}

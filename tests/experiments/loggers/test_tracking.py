@@ -1,13 +1,20 @@
 """What an offline W&B run holds of a run, read back from its file; and that W&B can fail as it likes."""
 
+import json
 import math
+import os
 import sys
 import time
+from unittest.mock import MagicMock
 
 import pytest
+import wandb
+from PIL import Image
 
 from atlas_gym.evaluation import Status
-from experiments.loggers.wandb import Tracker, WandbObserver, resolve_mode
+from experiments.loggers import tracker
+from experiments.loggers.tracker import Tracker
+from experiments.loggers.wandb import WandbObserver
 from tests.experiments.report.synthetic import Layout, make_run
 from tests.experiments.wandb_file import read_offline
 from trainers.loop.config import load_config
@@ -17,9 +24,15 @@ LAYOUT = Layout(rounds=9, planned_rounds=12)
 
 
 @pytest.fixture(autouse=True)
-def quiet_environment(monkeypatch):
-    for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_RUN_ID", "WANDB_SWEEP_ID"):
-        monkeypatch.delenv(name, raising=False)
+def quiet_environment(monkeypatch, tmp_path):
+    """W&B knows nothing of whoever runs the tests."""
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "wandb-config"))
+    yield
+    wandb.teardown()
 
 
 @pytest.fixture
@@ -41,7 +54,7 @@ def config_of(mode="offline"):
 def track(folder, until=None, warn=pytest.fail, mode="offline"):
     """Tell an observer what the loop would tell it of a stored run, up to a round, or to the end."""
     with RunStore(folder) as store:
-        observer = WandbObserver(store, config_of(mode), warn)
+        observer = WandbObserver(store, config_of(mode), warn, lambda line: None)
         observer.seeded(-0.2, 0, LAYOUT.rounds)
         for summary in store.unit_summaries()[1:]:
             if until is not None and summary["round"] > until:
@@ -55,7 +68,9 @@ def track(folder, until=None, warn=pytest.fail, mode="offline"):
             observer.finished({})
             report = folder / "report.html"
             report.write_text("the report")
-            observer.attach([report])
+            figure = folder / "best_score.png"
+            Image.new("RGB", (4, 4)).save(figure)
+            observer.attach([figure, report])
         observer.close()
 
 
@@ -68,18 +83,18 @@ def test_an_offline_run_holds_every_promised_key(folder):
     (run,) = read_offline(folder)
     assert run.config["gate"]["max_kl"] == 0.4
     assert run.config["seed"] == 3
-    rounds = [row for row in run.history if "explore/best" in row]
+    rounds = [row for row in run.history if "explore/valid" in row]
     assert values(rounds, "round") == list(range(1, 10))
     expected = {
-        "evaluations", "explore/best", "explore/mean", "explore/valid", "explore/distinct", "explore/new",
+        "evaluations", "score/best", "explore/valid", "explore/distinct", "explore/new",
         "explore/improving", "explore/samples", "explore/tokens", "explore/generation_s", "explore/evaluation_wait_s",
-        "clusters/found", "clusters/effective", *(f"status/{status}" for status in Status),
+        "clusters/found", "clusters/effective", *(f"status/{status}" for status in Status if status != Status.OK),
         *(f"island/{i}/{what}" for i in range(3) for what in ("best", "clusters")),
     }  # fmt: skip
     assert all(expected <= set(row) for row in rounds)
     phases = [row for row in run.history if "gate/promoted" in row]
     expected = {
-        "phase", "phase/loss", "phase/margin", "phase/accuracy", "phase/kl", "phase/pairs", "phase/train_s",
+        "phase", "round", "phase/pairs", "phase/tokens", "phase/train_s",
         "gate/gain", "gate/kl", "gate/min_gain", "gate/max_kl", "strategist/changes", "strategist/beta",
         "strategist/epochs", "supporters/calls", "supporters/answered", "supporters/tokens", "supporters/seconds",
     }  # fmt: skip
@@ -88,15 +103,50 @@ def test_an_offline_run_holds_every_promised_key(folder):
     assert (
         len(values(run.history, "probe/before_valid")) == len(values(run.history, "probe/after_valid")) == 2
     )
+    curves = {
+        "phase",
+        "dpo/loss",
+        "dpo/margin",
+        "dpo/accuracy",
+        "dpo/chosen_reward",
+        "dpo/grad_norm",
+        "dpo/entropy",
+    }
+    steps = [row for row in run.history if "optimiser_step" in row]
+    assert values(steps, "optimiser_step") == [1, 2, 3, 4, 5, 6]
+    assert all(curves <= set(row) for row in steps)
+    assert len(values(steps, "dpo/kl")) == 2
+    final = {"initial_score", "initial_held_out_score", "held_out_score", "held_out_gap", "improvement", "candidates",
+             "tokens/written", "tokens/tuned", "tokens/supporters"}  # fmt: skip
+    assert final <= set(run.summary)
+
+
+def test_the_end_shows_programs_with_their_diffs_the_report_and_the_figure(folder):
+    track(folder)
+    (run,) = read_offline(folder)
+    shown = {key: media for row in run.history for key, media in row.items() if key.endswith("/_type")}
+    assert shown == {
+        "best_programs/_type": "table-file", "report/_type": "html-file", "figure/_type": "image-file"
+    }  # fmt: skip
     assert values(run.history, "best_programs/nrows") == [10]
-    assert run.artifacts["report"] == ["report.html"]
+    (file,) = folder.glob("wandb/offline-run-*/files/media/table/best_programs*.json")
+    table = json.loads(file.read_text())
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    with RunStore(folder) as store:
+        start, best = store.start(), store.best_candidates(1)[0]
+    assert rows[0]["program"] == best.program
+    for row in rows:
+        changed = row["changed_since_start"].splitlines()
+        added = {line for line in row["program"].splitlines() if line not in start.program.splitlines()}
+        assert added <= {line[1:] for line in changed if line.startswith("+")}
+    assert run.artifacts["report"] == ["best_score.png", "config.yaml", "report.html"]
     assert run.artifacts["model"] == ["policy/adapter_model.safetensors"]
 
 
 def test_every_evaluation_has_its_row(folder):
     track(folder)
     (run,) = read_offline(folder)
-    rows = [row for row in run.history if "score/best" in row]
+    rows = [row for row in run.history if "score/best" in row and "round" not in row]
     with RunStore(folder) as store:
         different = [c for c in store.candidates() if c.duplicate_of is None]
     assert values(rows, "evaluations") == list(range(1, len(different) + 1))
@@ -107,7 +157,7 @@ def test_every_evaluation_has_its_row(folder):
         best = max(best, row.get("score/candidate", -math.inf))
         assert row["score/best"] == best
     with RunStore(folder) as store:
-        assert run.summary["best_score"] == best
+        assert run.summary["score/best"] == best
         key = next(c.program_key for c in store.candidates() if c.score == best)
         assert run.summary["held_out_score"] == pytest.approx(sum(store.held_out(key)["scores"]) / 4)
 
@@ -117,6 +167,7 @@ def test_axes_are_defined(folder):
     (run,) = read_offline(folder)
     assert run.axes["score/*"] == "evaluations"
     assert run.axes["explore/*"] == run.axes["island/*"] == run.axes["clusters/*"] == "round"
+    assert run.axes["dpo/*"] == "optimiser_step"
     assert run.axes["gate/*"] == run.axes["strategist/*"] == "phase"
 
 
@@ -138,43 +189,86 @@ def test_resumed_the_record_keeps_its_id_and_its_steps_go_on(folder):
         return [
             {k: v for k, v in r.items() if not k.startswith("_")}
             for r in rows
-            if "best_programs/nrows" not in r
+            if not any(key.endswith("/_type") for key in r)
         ]
 
     assert told(history) == told(whole.history)
 
 
+NAMES = {
+    "WANDB_NAME": "mine", "WANDB_RUN_GROUP": "ours", "WANDB_TAGS": "a,b", "WANDB_PROJECT": "else", "WANDB_ENTITY": "us",
+}  # fmt: skip
+
+
+def test_the_environments_names_win(folder, monkeypatch):
+    track(folder, until=1)
+    for name, value in NAMES.items():
+        monkeypatch.setenv(name, value)
+    wandb.teardown()
+    other = make_run(folder.parent / "other", LAYOUT)
+    track(other, until=1)
+    (ours,), (theirs,) = read_offline(folder), read_offline(other)
+    assert (ours.name, ours.group, ours.tags) == ("run", "ATLAS-Bandit-v0", ["atlas"])
+    assert (ours.project, ours.entity) == ("atlas-gym", "")
+    assert (theirs.name, theirs.group, theirs.tags) == ("mine", "ours", ["a", "b"])
+    assert (theirs.project, theirs.entity) == ("else", "us")
+
+
+NETRC = f"machine api.wandb.ai\n  login user\n  password {'0' * 40}\n"
+KEY = {"WANDB_API_KEY": "0" * 40}
+
+
 @pytest.mark.parametrize(
-    ("environment", "mode"),
+    ("netrc", "environment", "setting", "mode", "said"),
     [
-        ({}, "offline"),
-        ({"WANDB_API_KEY": "x" * 40}, "online"),
-        ({"WANDB_API_KEY": "x" * 40, "WANDB_MODE": "offline"}, "offline"),
-        ({"WANDB_SWEEP_ID": "abc"}, "online"),
-        ({"WANDB_SWEEP_ID": "abc", "WANDB_MODE": "offline"}, "offline"),
-        ({"WANDB_MODE": "disabled"}, "off"),
+        ("", {}, "auto", "offline", "not logged in"),
+        (NETRC, {}, "auto", "online", "logged in"),
+        ("", KEY, "auto", "online", "logged in"),
+        (NETRC, {"WANDB_MODE": "offline"}, "auto", "offline", "told offline"),
+        (NETRC, {"WANDB_MODE": "offline"}, "online", "offline", "told offline"),
+        (NETRC, {"WANDB_MODE": "dryrun"}, "auto", "offline", "told dryrun"),
+        (NETRC, {"WANDB_MODE": "disabled"}, "online", "off", "told disabled"),
+        (NETRC, {}, "offline", "offline", "tracking is offline"),
+        ("", {}, "online", "online", "tracking is online"),
+        (NETRC, {"WANDB_MODE": "online"}, "offline", "online", "WANDB_MODE is online"),
+        (NETRC, {"WANDB_MODE": "online"}, "off", "off", ""),
     ],
 )
-def test_the_mode_follows_the_environment_unless_it_is_set(monkeypatch, environment, mode):
+def test_who_is_logged_in_is_online_unless_told_otherwise(
+    tmp_path, monkeypatch, netrc, environment, setting, mode, said
+):
+    (tmp_path / ".netrc").write_text(netrc)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert resolve_mode("auto") == mode
-    assert resolve_mode("off") == "off"
+    wandb.teardown()
+    begun: list[dict] = []
+    monkeypatch.setattr(
+        wandb, "init", lambda **given: begun.append(given) or MagicMock(url="https://the/run")
+    )
+    monkeypatch.setattr(tracker, "_answers", lambda address: True)
+    told: list[str] = []
+    Tracker(tmp_path, setting, {"env": "x", "method": "search"}, "run-1", pytest.fail, told.append)
+    assert [given["mode"] for given in begun] == ([] if mode == "off" else [mode])
+    (line,) = told
+    assert line.startswith(f"W&B: {mode}")
+    assert said in line
+    assert "--tracking off|offline|online" in line
+    assert ("https://the/run" in line) == (mode == "online")
 
 
-def test_a_missing_package_is_said_once_and_stops_nothing(folder, monkeypatch):
+def test_a_missing_package_is_said_and_stops_nothing(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     warnings = []
-    track(folder, warn=warnings.append)
-    assert len(warnings) == 1
-    assert "not installed" in warnings[0]
+    track(folder, warn=warnings.append)  # asked for: offline
+    assert warnings == ['W&B: off (it is not installed: `pip install "atlas-gym[wandb]"`).']
+    track(folder, mode="auto")  # not asked for: said, and no warning
     assert not (folder / "wandb").exists()
 
 
 @pytest.mark.parametrize("method", ["log", "define_metric", "log_artifact", "finish"])
 def test_whatever_fails_in_wandb_ends_the_tracking_and_not_the_run(folder, monkeypatch, method):
-    import wandb
-
     def outage(*arguments, **keywords):
         raise ConnectionError("the server is away")
 
@@ -187,8 +281,6 @@ def test_whatever_fails_in_wandb_ends_the_tracking_and_not_the_run(folder, monke
 
 
 def test_a_record_that_cannot_begin_stops_nothing(folder, monkeypatch):
-    import wandb
-
     def outage(*arguments, **keywords):
         raise TimeoutError("the service does not start")
 
@@ -201,15 +293,20 @@ def test_a_record_that_cannot_begin_stops_nothing(folder, monkeypatch):
 def test_without_the_server_a_run_is_tracked_offline(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
     monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
-    warnings = []
-    tracker = Tracker(tmp_path, "online", {"env": "x", "method": "atlas"}, "run-1", warnings.append)
-    tracker.log({"round": 1, "explore/best": -0.5})
-    tracker.finish()
+    wandb.teardown()
+    warnings: list[str] = []
+    told: list[str] = []
+    record = Tracker(
+        tmp_path, "online", {"env": "x", "method": "atlas"}, "run-1", warnings.append, told.append
+    )
+    record.log({"evaluations": 1, "score/best": -0.5})
+    record.finish({})
     assert len(warnings) == 1
     assert "tracked offline" in warnings[0]
+    assert told[0].startswith("W&B: offline (its server does not answer)")
     # W&B's own process writes the file, and on a busy machine a little after `finish` has returned.
     deadline = time.monotonic() + 30
-    while not values(read_offline(tmp_path)[0].history, "explore/best") and time.monotonic() < deadline:
+    while not values(read_offline(tmp_path)[0].history, "score/best") and time.monotonic() < deadline:
         time.sleep(0.1)
     (run,) = read_offline(tmp_path)
-    assert values(run.history, "explore/best") == [-0.5]
+    assert values(run.history, "score/best") == [-0.5]

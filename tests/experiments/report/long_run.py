@@ -9,6 +9,7 @@ import hashlib
 import math
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +64,11 @@ class SyntheticRun:
         for round_ in range(1, self.rounds + 1):
             for group in range(LAYOUT.groups):
                 records: list[CandidateRecord] = []
-                proposals: dict[int, Proposal] = {}
+                proposals: list[Proposal] = []
                 for island in LAYOUT.members(group):
                     parent = self._rng.choice(self._parents[island])
-                    proposals[island] = _proposal(parent)
-                    prompt = proposals[island].prompt
+                    proposals.append(replace(_proposal(parent), island=island))
+                    prompt = proposals[-1].prompt
                     records += [
                         self._sample(round_, island, s, parent, prompt) for s in range(LAYOUT.samples)
                     ]

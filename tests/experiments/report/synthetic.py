@@ -145,6 +145,7 @@ def add_phase(store: RunStore, search: _Search, phase: int, round_: int) -> None
     result = {
         "phase": phase, "round": round_, "pairs": 64, "chosen_from": {"agent": 40, "supporter": 24},
         "loss": 0.61, "margin": 0.2, "accuracy": 0.7,
+        "tokens": 900 * phase, "steps": [_step(step) for step in (1, 2, 3)], "kls": [[3, decision.kl]],
         "seconds": {"train": 31.0, "kl": 2.5, "score": 7.5}, "promoted": decision.promote, "kl": decision.kl,
         "gain": decision.gain, "gain_error": 0.01,
         "controls": {"beta": 0.15, "score_threshold": 0.3, "epochs": 2, "learning_rate": 2e-4},
@@ -153,6 +154,12 @@ def add_phase(store: RunStore, search: _Search, phase: int, round_: int) -> None
                        for k in (1, 2)],
     }  # fmt: skip
     store.add_phase(phase, round_, decision.promote, result, [], calls)
+
+
+def _step(step: int) -> dict[str, float]:
+    return {"step": step, "loss": 0.7 - step / 50, "margin": step / 10, "accuracy": 0.5 + step / 20,
+            "chosen_reward": step / 30, "rejected_reward": -step / 15, "grad_norm": 1 / step,
+            "entropy": 2.0}  # fmt: skip
 
 
 def call(role: Role, outcome: str, phase: int = 0) -> SupporterCall:

@@ -6,7 +6,7 @@ import json
 import re
 from html.parser import HTMLParser
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.report.write import embed, render_page
@@ -46,7 +46,6 @@ dangerous = st.sampled_from(
 texts = st.lists(st.text(max_size=20) | dangerous, max_size=4).map("".join)
 
 
-@settings(max_examples=100, deadline=None)
 @given(texts)
 def test_any_text_stays_in_its_block_and_comes_back(text):
     page = render_page(PAYLOAD | {"runs": [text]}, title=text)

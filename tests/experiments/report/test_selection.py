@@ -25,7 +25,9 @@ def long_run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def thinned(long_run):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(data, "select", lambda outcomes, began: select(outcomes, began, shown=100, drawn=50))
+        patch.setattr(
+            data, "select", lambda outcomes, began, instances: select(outcomes, began, shown=100, drawn=50)
+        )
         return read_run(long_run)
 
 

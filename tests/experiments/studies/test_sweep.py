@@ -17,7 +17,7 @@ from experiments.studies.sweep_file import load_sweep
 from trainers.store.store import RunStore
 
 COMMAND = 'command: ["${interpreter}", "-m", "tests.experiments.fake_run", "${args}"]\n'
-HEAD = COMMAND + "metric: {name: explore/best, goal: maximize}\n"
+HEAD = COMMAND + "metric: {name: score/best, goal: maximize}\n"
 GRID = HEAD + "name: grid\nmethod: grid\nparameters: {beta: {values: [0.1, 0.3, 0.5, 0.8]}"
 
 
@@ -49,8 +49,8 @@ def test_a_grid_is_run_and_its_best_configuration_reported(sweep, tmp_path, caps
     assert sweep(GRID + "}\n", "--workers", "2") == 0
     best = yaml.safe_load((tmp_path / "s" / "best.yaml").read_text())
     assert best["parameters"] == {"beta": 0.3}
-    assert best["explore/best"] == pytest.approx(-0.2)
-    assert "explore/best = -0.2 with beta=0.3" in capsys.readouterr().out
+    assert best["score/best"] == pytest.approx(-0.2)
+    assert "score/best = -0.2 with beta=0.3" in capsys.readouterr().out
     with (tmp_path / "s" / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["beta"] for row in rows] == ["0.1", "0.3", "0.5", "0.8"]

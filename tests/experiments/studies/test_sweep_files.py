@@ -1,5 +1,7 @@
 """The sweep files: W&B's own format, settings that exist, and commands that W&B's agent would run alike."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,8 +31,8 @@ def test_the_runs_of_a_file_exist_and_write_equal_numbers_of_candidates(path, tm
     configs = []
     for parameters in drawn:
         words = expand(sweep, parameters)
-        assert words[1:4] == ["-m", "experiments.run", "--resume-if-exists"]
-        configs.append(load_config(None, read_arguments(words[3:])[1]))
+        assert words[:3] == ["atlas", "run", "--resume-if-exists"]
+        configs.append(load_config(None, read_arguments(words[2:])[1]))
     assert [config.phase.beta for config in configs] == [parameters["phase.beta"] for parameters in drawn]
     assert len({(c.method, c.rounds, c.exploration, c.supporters.exploration) for c in configs}) == 1
     assert len({config.seed for config in configs}) > 1
@@ -63,12 +65,34 @@ def test_the_other_macros(monkeypatch):
         expand(sweep_with(["${args_of_mine}"]), {})
 
 
-def test_parameters_reach_wandb_through_its_own_file(tmp_path, monkeypatch):
+def test_nested_parameters_are_settings_with_dots(tmp_path):
+    (tmp_path / "nested.yaml").write_text(
+        "method: grid\nmetric: {name: held_out_score}\nparameters:\n"
+        "  seed: {values: [0, 1]}\n"
+        "  phase: {parameters: {beta: {values: [0.1, 0.2]}}}\n"
+        "  exploration: {parameters: {samples: {value: 4}}}\n"
+    )
+    sweep = load_sweep(tmp_path / "nested.yaml")
+    assert set(sweep.parameters) == {"seed", "phase.beta", "exploration.samples"}
+    assert len(sweep.cells()) == 4
+    (tmp_path / "wrong.yaml").write_text(
+        "method: grid\nmetric: {name: m}\nparameters: {phase: {parameters: [beta]}}\n"
+    )
+    with pytest.raises(SweepError, match=r"phase\.parameters must be a mapping"):
+        load_sweep(tmp_path / "wrong.yaml")
+
+
+def test_a_run_of_a_local_sweep_is_told_what_an_agent_would_tell_it(tmp_path, monkeypatch):
     monkeypatch.delenv("WANDB_MODE", raising=False)
+    monkeypatch.delenv("WANDB_RUN_GROUP", raising=False)
     path = tmp_path / "parameters.yaml"
-    found = environment("s-000", tmp_path / "run", {"phase.beta": 0.1}, path)
+    found = environment("s", "s-000", tmp_path / "run", {"phase.beta": 0.1}, path)
     assert found["WANDB_SWEEP_PARAM_PATH"] == str(path)
     assert yaml.safe_load(path.read_text()) == {"wandb_version": 1, "phase.beta": {"value": 0.1}}
-    assert (found["WANDB_MODE"], found["WANDB_RUN_ID"]) == ("offline", "s-000")
+    assert (found["WANDB_RUN_ID"], found["WANDB_RUN_GROUP"]) == ("s-000", "s")
     assert found["ATLAS_RUN_FOLDER"] == str(tmp_path / "run")
     assert "WANDB_SWEEP_ID" not in found
+    assert "WANDB_MODE" not in found, "who is logged in is online here too"
+    assert found["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent), "`atlas` is this one"
+    monkeypatch.setenv("WANDB_RUN_GROUP", "mine")
+    assert environment("s", "s-000", tmp_path / "run", {}, path)["WANDB_RUN_GROUP"] == "mine"

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.theory.drift import DRIFT_KINDS, Drift, parameter_paths, variation
@@ -15,7 +15,6 @@ def paths(drift, horizon=200, seeds=3, dimension=4, norm=2.0):
     return parameter_paths(drift, start, rng.standard_normal((seeds, horizon, dimension)))
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(DRIFT_KINDS), st.floats(0.0, 30.0), st.integers(2, 60), st.integers(2, 6))
 def test_the_norm_never_changes(kind, angle, horizon, dimension):
     path = paths(Drift(kind, angle=angle), horizon=horizon, dimension=dimension)

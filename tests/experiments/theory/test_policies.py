@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import log_softmax, rel_entr
@@ -14,7 +14,6 @@ from experiments.theory import policies
 logits = arrays(float, (3, 4), elements=st.floats(-30, 30))
 
 
-@settings(deadline=None)
 @given(logits, logits, st.floats(0.05, 5.0))
 def test_the_policy_is_the_brute_force_softmax(reference_logits, utilities, beta):
     reference = policies.normalised(reference_logits)
@@ -27,7 +26,6 @@ def test_the_policy_is_the_brute_force_softmax(reference_logits, utilities, beta
         np.testing.assert_allclose(found[row], np.array(weights) / sum(weights), atol=1e-12)
 
 
-@settings(deadline=None)
 @given(arrays(float, (5, 3), elements=st.floats(-1e6, 1e6)))
 def test_normalised_is_log_softmax(values):
     np.testing.assert_allclose(
@@ -36,7 +34,6 @@ def test_normalised_is_log_softmax(values):
     np.testing.assert_array_equal(policies.largest(values), values.max(-1))
 
 
-@settings(deadline=None)
 @given(logits, st.floats(0.0, 0.9))
 def test_the_floor_keeps_every_action_and_the_sum(values, floor):
     found = np.exp(policies.with_floor(policies.normalised(values), floor))
@@ -47,7 +44,6 @@ def test_the_floor_keeps_every_action_and_the_sum(values, floor):
     )
 
 
-@settings(deadline=None)
 @given(logits, logits)
 def test_kl_is_scipy_s(p, q):
     log_p, log_q = policies.normalised(p), policies.normalised(q)

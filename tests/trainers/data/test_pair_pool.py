@@ -19,7 +19,7 @@ ROUNDS, ISLANDS, SAMPLES = 6, 2, 3
 def store(tmp_path):
     with RunStore(tmp_path) as store:
         for round_ in range(1, ROUNDS + 1):
-            prompts = {i: replace(PROPOSAL, prompt=f"prompt {round_} {i}") for i in range(ISLANDS)}
+            prompts = [replace(PROPOSAL, island=i, prompt=f"prompt {round_} {i}") for i in range(ISLANDS)]
             records = [
                 replace(
                     RECORD, id=(round_ * ISLANDS + i) * SAMPLES + j, round=round_, island=i,

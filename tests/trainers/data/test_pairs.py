@@ -3,7 +3,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trainers.data.pair_builder import build_pairs
@@ -61,7 +61,6 @@ settings_strategy = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=200)
 @given(buffers(), settings_strategy, st.integers(0, 5))
 def test_every_pair_keeps_the_rules(buffer, pair_settings, seed):
     pairs = build_pairs(buffer, pair_settings, np.random.default_rng(seed))
@@ -94,7 +93,6 @@ def test_every_pair_keeps_the_rules(buffer, pair_settings, seed):
             assert long <= pair_settings.length_ratio * short + 12
 
 
-@settings(deadline=None, max_examples=200)
 @given(buffers(), settings_strategy, st.integers(0, 5))
 def test_counts_and_caps_hold_and_no_pair_comes_twice(buffer, pair_settings, seed):
     pairs = build_pairs(buffer, pair_settings, np.random.default_rng(seed))
@@ -113,7 +111,6 @@ def test_counts_and_caps_hold_and_no_pair_comes_twice(buffer, pair_settings, see
         assert max(Counter(map(key, pairs)).values(), default=0) <= cap
 
 
-@settings(deadline=None, max_examples=50)
 @given(buffers(), settings_strategy, st.sets(st.integers(0, 60)), st.integers(0, 4))
 def test_what_was_rejected_often_enough_is_not_rejected_again(buffer, pair_settings, ids, phases):
     pairs = build_pairs(buffer, pair_settings, rng(), dict.fromkeys(ids, phases))
@@ -121,7 +118,6 @@ def test_what_was_rejected_often_enough_is_not_rejected_again(buffer, pair_setti
     assert not again or pair_settings.reuse == 0 or phases < pair_settings.reuse
 
 
-@settings(deadline=None, max_examples=50)
 @given(buffers(), settings_strategy)
 def test_the_same_generator_gives_the_same_pairs(buffer, pair_settings):
     assert build_pairs(buffer, pair_settings, rng()) == build_pairs(buffer, pair_settings, rng())

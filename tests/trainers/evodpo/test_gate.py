@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trainers.evodpo.gate import choose_candidate, gate_decision, gate_warnings, passes_gate
@@ -19,7 +19,6 @@ def test_equation_4_trades_score_against_divergence():
     assert choose_candidate(scores, kls, GateSettings(kl_penalty=10.0)) == 0
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.lists(st.tuples(numbers, st.floats(0, 3)), min_size=3, max_size=3), min_size=1, max_size=6)
 )
@@ -112,7 +111,6 @@ def test_a_promotion_asks_for_its_standard_errors(gain, error, promote):
     assert decision.reason.startswith("promoted" if promote else "kept: gain")
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 1000))
 def test_a_phase_that_changes_nothing_is_seldom_promoted(seed):
     """Gains of a null phase: their mean passes two standard errors in a few per cent of cases, not in half of them."""

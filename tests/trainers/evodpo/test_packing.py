@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
@@ -58,7 +58,6 @@ letters = st.lists(st.integers(1, 3), min_size=1, max_size=6)
 branches = st.lists(st.tuples(letters, letters), min_size=1, max_size=7)
 
 
-@settings(deadline=None, max_examples=60)
 @given(branches=branches, limit=st.integers(1, 40))
 def test_packed_log_probabilities_and_gradients_equal_those_of_separate_sequences(model, branches, limit):
     weights = model.get_input_embeddings().weight
@@ -99,7 +98,6 @@ def test_pairs_share_trees_and_completions():
     assert forest.places == [(0, 0), (1, 0), (0, 0), (0, 1), (1, 1), (0, 2)]
 
 
-@settings(deadline=None)
 @given(
     prompts=st.lists(st.integers(0, 6), min_size=1, max_size=40),
     size=st.integers(1, 6),

@@ -251,7 +251,7 @@ def test_pairs_that_are_too_long_are_left_out_and_counted(policy):
 
 
 def test_training_ends_at_the_target_and_keeps_the_last_checkpoints(policy):
-    settings = dataclasses.replace(SETTINGS, epochs=8, checks=10, rollback=True)
+    settings = dataclasses.replace(SETTINGS, epochs=4, checks=5, rollback=True)
     free = run(policy, WORSE, settings)
     assert free.kls == ()
     target = (free.candidates[0].kl + free.candidates[-1].kl) / 3
@@ -297,7 +297,7 @@ def test_a_supervised_term_keeps_the_chosen_side_up(policy):
     for weight in (0.0, 1.0):
         for name, tensor in policy.tensors(POLICY).items():
             tensor.data.copy_(start[name])
-        settings = dataclasses.replace(SETTINGS, reference="fixed", epochs=4, supervised=weight)
+        settings = dataclasses.replace(SETTINGS, reference="fixed", epochs=2, supervised=weight)
         rewards.append(run(policy, never, settings).steps[-1].chosen_reward)
     assert rewards[1] > rewards[0]
 

@@ -43,7 +43,7 @@ class Inspector:
 @pytest.fixture
 def store(tmp_path):
     with RunStore(tmp_path) as store:
-        store.add_unit(1, 0, [RECORD, replace(RECORD, id=8, status="error", score=None)], {}, {2: PROPOSAL})
+        store.add_unit(1, 0, [RECORD, replace(RECORD, id=8, status="error", score=None)], {}, [PROPOSAL])
         yield store
 
 

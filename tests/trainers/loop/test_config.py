@@ -48,15 +48,27 @@ def test_what_is_given_wins_over_the_method():
 
 def test_the_default_job_leaves_every_candidate_to_the_model():
     config = load_config(Path("experiments/configs/default.yaml"), {})
-    assert config.supporters.exploration.form == "off"
-    assert config.rounds >= 20
+    assert config.exploration.patches == 0
+    assert config.teaching == "phase"
     assert config.phases >= 2
+
+
+def test_the_default_job_is_compared_with_its_control_and_measured_on_what_no_island_has():
+    config = load_config(Path("experiments/configs/default.yaml"), {})
+    assert config.control == "frozen"
+    assert len(config.instances) == config.exploration.islands
+    trained = [own.env_args for own in config.instances]
+    assert not [own for own in config.measure.instances if own.env_args in trained]
+    assert len(config.measure.instances) * config.measure.seeds >= 8
 
 
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
         ({"method": "atlsa"}, "method must be one of"),
+        ({"instances": [{}] * 7}, "an island for each"),
+        ({"exploration": {"sites": 9}}, "sites must lie between"),
+        ({"measure": {"instances": []}}, "measure"),
         ({"rounds": 0}, "rounds must be at least 1"),
         ({"phse": {}}, "did you mean phase"),
     ],

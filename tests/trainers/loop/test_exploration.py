@@ -77,13 +77,13 @@ class Evaluator:
         return future
 
 
-def explore(folder, dies_after=None):
+def explore(folder, dies_after=None, settings=SETTINGS):
     """One process's life: from whatever is stored to the last round; returns the evaluator."""
     evaluator, writer = Evaluator(), Writer(dies_after)
     with RunStore(folder) as store:
         agent = ResearchAgent(SPEC, AgentSettings(migrate_every=2), seed=5)
-        explorer = Explorer(SETTINGS, agent, lambda: writer, ProgramCache(evaluator, None, store), store)
-        explorer.seed(START)
+        explorer = Explorer(settings, agent, lambda: writer, ProgramCache(evaluator, [None], store), store)
+        explorer.seed([START])
         for _ in explorer.rounds(1, ROUNDS):
             pass
     return evaluator
@@ -126,6 +126,62 @@ def test_a_program_is_evaluated_once_and_its_duplicates_say_so(whole):
             first[record.program_key] = record.id
 
 
+def test_several_sites_of_a_parent_are_asked_and_resumed_as_one(tmp_path):
+    settings = replace(SETTINGS, sites=2)
+    explore(tmp_path / "whole", settings=settings)
+    with pytest.raises(KeyboardInterrupt):
+        explore(tmp_path / "killed", dies_after=18, settings=settings)
+    explore(tmp_path / "killed", settings=settings)
+    records = stored(tmp_path / "whole")
+    assert stored(tmp_path / "killed") == records
+    with RunStore(tmp_path / "whole") as store:
+        asked = store.asked(ROUNDS)
+        assert len(asked) == ROUNDS * settings.islands * 2
+        assert len(set(asked)) == len(asked)
+        for record in records:
+            if record.origin == "agent":  # each has the prompt that it was written for
+                proposal = store.proposal(record.round, record.island, record.prompt)
+                assert (proposal.hole, proposal.assemble(record.completion)) == (record.hole, record.program)
+
+
+class PerTask(Evaluator):
+    """Scores on one of several tasks, which are numbers."""
+
+    def submit(self, program, task):
+        future = super().submit(program, task)
+        evaluation = future.result()
+        if evaluation.score is not None:
+            future = Future()
+            future.set_result(replace(evaluation, score=task * evaluation.score))
+        return future
+
+
+def test_each_island_searches_on_its_own_instance(tmp_path):
+    with RunStore(tmp_path) as store:
+        store.set_instances(2)
+        agent = ResearchAgent(SPEC, AgentSettings(migrate_every=1), seed=5, instances=2)
+        explorer = Explorer(SETTINGS, agent, Writer, ProgramCache(PerTask(), [1.0, -1.0], store), store)
+        explorer.notes = [["up"], ["down"]]
+        explorer.seed([START, START.replace("a = 1", "a = 4")])
+        list(explorer.rounds(1, ROUNDS))
+        records = list(store.candidates())
+        starts = [store.start(island=island).score for island in range(3)]
+        assert starts == [4.0, -10.0, 4.0]
+        assert records[2].duplicate_of == records[0].id  # two islands share the first instance
+        assert max(r.score for r in records if r.island == 1 and r.score is not None) <= 0
+        assert all(("# down" in r.prompt) == (r.island == 1) for r in records if r.origin == "agent")
+        ids = {r.id: r for r in records}
+        twins = [(r, ids[r.duplicate_of]) for r in records if r.duplicate_of is not None]
+        assert twins
+        assert all(one.island % 2 == other.island % 2 for one, other in twins)
+        bests = store.best_scores(0, ROUNDS)
+        assert agent.best_score == pytest.approx((bests[0] + bests[1]) / 2)
+        (down,) = store.best_candidates(1, island=1)
+        assert (down.island, down.score) == (1, bests[1])
+        (best,) = store.best_candidates(1)
+        assert best.score - starts[best.island] == max(bests[0] - 4.0, bests[1] + 10.0)
+
+
 def test_copies_are_recognised(whole):
     records, _ = whole
     by_id = {r.id: r for r in records}
@@ -149,9 +205,9 @@ def test_killed_anywhere_and_resumed_is_the_same_run(whole, tmp_path, seed):
 def test_a_failing_start_is_an_error(tmp_path):
     with RunStore(tmp_path) as store:
         agent = ResearchAgent(SPEC, AgentSettings(), seed=5)
-        explorer = Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), None, store), store)
+        explorer = Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), [None], store), store)
         with pytest.raises(ValueError, match="starting program fails"):
-            explorer.seed("def f(x:\n")
+            explorer.seed(["def f(x:\n"])
 
 
 class Scaled(Evaluator):
@@ -172,11 +228,11 @@ def explore_drifting(folder, dies_after=None):
     evaluator, writer = Scaled(), Writer(dies_after)
     with RunStore(folder) as store:
         agent = ResearchAgent(SPEC, AgentSettings(migrate_every=2), seed=5)
-        explorer = Explorer(SETTINGS, agent, lambda: writer, ProgramCache(evaluator, 1.0, store), store)
-        explorer.seed(START)
+        explorer = Explorer(SETTINGS, agent, lambda: writer, ProgramCache(evaluator, [1.0], store), store)
+        explorer.seed([START])
         list(explorer.rounds(1, 3))
         kept = {i: [r.program for r in island.population[:1]] for i, island in agent.islands.items()}
-        explorer.change_task(-1.0)
+        explorer.change_tasks([-1.0])
         list(explorer.rounds(4, ROUNDS))
         return kept, store.task_began(3), store.task_began(), store.start().score, store.best_candidates(1)[0]
 
@@ -222,9 +278,9 @@ def explore_with_critique(folder, dies_after=None, show=True):
     layout = replace(SETTINGS, show_critique=show)
     with RunStore(folder) as store:
         agent = ResearchAgent(SPEC, AgentSettings(), seed=5)
-        cache = ProgramCache(Evaluator(), None, store)
+        cache = ProgramCache(Evaluator(), [None], store)
         explorer = Explorer(layout, agent, lambda: Writer(dies_after), cache, store, Critic())
-        explorer.seed(START)
+        explorer.seed([START])
         for _ in explorer.rounds(1, 4):
             pass
     return [r for r in stored(folder) if r.origin == "agent"]
@@ -265,9 +321,9 @@ class Spoiling(Evaluator):
 def explore_on(folder, evaluator):
     with RunStore(folder) as store:
         agent = ResearchAgent(SPEC, AgentSettings(migrate_every=2), seed=5)
-        cache = ProgramCache(evaluator, None, store)
+        cache = ProgramCache(evaluator, [None], store)
         explorer = Explorer(SETTINGS, agent, Writer, cache, store)
-        explorer.seed(START)
+        explorer.seed([START])
         return list(explorer.rounds(1, ROUNDS)), store.candidate_counts()
 
 
@@ -289,7 +345,7 @@ def test_a_machine_that_fails_with_every_program_ends_the_run(tmp_path):
 def test_a_spoiled_evaluation_is_not_joined_but_made_again(tmp_path):
     with RunStore(tmp_path) as store:
         spoiling = Spoiling(every=2)
-        cache = ProgramCache(spoiling, None, store)
+        cache = ProgramCache(spoiling, [None], store)
         cache.submit("def f(x):\n    return 1\n")
         spoiled = cache.submit("def f(x):\n    return 2\n")
         assert isinstance(spoiled.exception(), InfrastructureError)
@@ -299,14 +355,16 @@ def test_a_spoiled_evaluation_is_not_joined_but_made_again(tmp_path):
 def test_fresh_samples_leave_out_what_the_machine_failed(tmp_path):
     with RunStore(tmp_path) as store:
         agent = ResearchAgent(SPEC, AgentSettings(), seed=5)
-        start = Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), None, store), store).seed(START)
+        start = Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), [None], store), store).seed(
+            [START]
+        )
         (proposal, *_) = agent.propose(1, [0], 4)
         asked = [again(proposal, 0, start)]
-        cache = ProgramCache(Spoiling(every=3), None, store)
+        cache = ProgramCache(Spoiling(every=3), [None], store)
         (group,) = fresh_samples(Writer(), cache, asked, 12, [0])
         assert 0 < len(group) < 12
         with pytest.raises(InfrastructureError):
-            fresh_samples(Writer(), ProgramCache(AlwaysSpoiling(), None, store), asked, 3, [1])
+            fresh_samples(Writer(), ProgramCache(AlwaysSpoiling(), [None], store), asked, 3, [1])
 
 
 class AlwaysSpoiling(Evaluator):

@@ -47,6 +47,16 @@ def test_one_island_draws_as_many_samples():
     assert one.islands * one.patches == atlas.islands * atlas.patches
 
 
+@pytest.mark.parametrize("method", ["supporter-alone", "numbers-alone"])
+def test_controls_without_a_model_write_as_many_candidates_as_others_sample(method):
+    config, search = (load_config(None, {"method": name}) for name in (method, "search"))
+    layout = config.exploration
+    assert not config.tuning
+    written = layout.patches if method == "supporter-alone" else layout.samples
+    assert written == search.exploration.samples
+    assert layout.samples == 0 or config.agent.styles["edit_line"] == 0
+
+
 def test_best_of_n_neither_evolves_nor_tunes():
     config = load_config(None, {"method": "best-of-n"})
     assert not config.agent.evolve

@@ -3,6 +3,7 @@
 import pytest
 
 from trainers.loop.config import RunConfig
+from trainers.loop.instances import Instance
 from trainers.loop.schedule import TaskSchedule
 from trainers.store.plain import SettingsError
 
@@ -13,7 +14,7 @@ def test_without_drift_there_is_one_task():
     schedule = TaskSchedule(RunConfig(env_args={"replicas": 2}))
     assert schedule.task(1) == schedule.task(3)
     assert not schedule.changes(2)
-    assert schedule.notes(1) == ()
+    assert schedule.observed(schedule.task(1)) == ()
 
 
 def test_drift_lays_its_keywords_on_the_environments_in_turn():
@@ -31,11 +32,31 @@ def test_the_task_drifts_at_the_same_rounds_with_and_without_tuning(tuning):
     assert config.blocks == [(1, 3), (4, 6), (7, 7)]
 
 
+def test_instances_lay_their_keywords_on_those_of_the_block_and_share_no_hidden_data():
+    instances = (Instance(), Instance({"noise": 0.1}), Instance())
+    schedule = TaskSchedule(RunConfig(seed=3, drift=DRIFT, instances=instances))
+    assert [task.noise for task in schedule.tasks(3)] == [0.5, 0.1, 0.5]
+    assert schedule.task(3, island=4) == schedule.tasks(3)[1]
+    assert schedule.task(1).seed == 3  # the first is the task of a run without instances
+    assert len({task.seed for task in schedule.tasks(1)}) == 3
+    assert schedule.held_out(1, 7, island=1).noise == 0.1
+
+
+def test_what_the_measure_asks_is_scored_on_by_nothing_else():
+    schedule = TaskSchedule(RunConfig(env_args={"replicas": 2}))
+    task = schedule.unseen(Instance({"noise": 0.1}), 3)
+    assert (task.noise, task.replicas, task.split) == (0.1, 2, "held_out")
+    assert task.seed > 10_000  # results are confirmed on the first few
+
+
 def test_prompts_say_what_random_play_observes():
-    calm, wild = (
-        TaskSchedule(RunConfig(observe=True, env_args={"variation_budget": budget, "horizon": 400})).notes(1)
-        for budget in (0, 400)
-    )
+    schedule = TaskSchedule(
+        RunConfig(
+            observe=True, env_args={"horizon": 400, "variation_budget": 0},
+            instances=(Instance(), Instance({"variation_budget": 400})),
+        )
+    )  # fmt: skip
+    calm, wild = map(schedule.observed, schedule.tasks(1))
     assert "5 arms" in calm[0]
     assert calm[1] != wild[1]
 
@@ -45,6 +66,8 @@ def test_prompts_say_what_random_play_observes():
     [
         (RunConfig(env="ATLAS-Bandits-v0"), "ATLAS-Bandits-v0"),
         (RunConfig(env_args={"arm": 3}), "env_args {'arm': 3}"),
+        (RunConfig(instances=(Instance({"noise": -1.0}),)), r"instances\[0\]"),
+        (RunConfig(instances=(Instance(start="other"),)), "start must be one of"),
         (RunConfig(drift=({}, {"noise": -1.0})), r"drift\[1\] on env_args {'noise': -1.0}"),
     ],
 )

@@ -80,12 +80,12 @@ def store(tmp_path):
             proposal = replace(style.propose(start, hole, Showing()), island=0, parent_score=4.0)
             wrote = proposal.candidate(10 * round_, round_, " None\n")
             failed = wrote.judged(Evaluation(Status.ERROR, None, "TypeError"))
-            store.add_unit(round_, 0, [failed], {}, {0: proposal})
+            store.add_unit(round_, 0, [failed], {}, [replace(proposal, island=0)])
         yield store
 
 
 def teacher(store, supporter, prompts=9, evaluator=None):
-    cache = ProgramCache(evaluator or Evaluator(), None, store)
+    cache = ProgramCache(evaluator or Evaluator(), [None], store)
     return Teacher(supporter, Toy(), cache, store, lessons=2, prompts=prompts, seed=3)
 
 
@@ -142,7 +142,7 @@ def test_every_site_comes_before_any_comes_twice(store):
         first = style.sites(PROGRAM)[0]
         worse = replace(start, program=PROGRAM.replace("2", str(round_)))
         proposal = replace(style.propose(start, first, Showing(worse)), island=0, parent_score=4.0)
-        store.add_unit(round_, 0, [], {}, {0: proposal})
+        store.add_unit(round_, 0, [], {}, [replace(proposal, island=0)])
     teacher(store, Supporter(), prompts=3).teach(1, 1, 11, set())
     assert len({lesson.hole for lesson in store.lessons(1)}) == 3
 
@@ -163,3 +163,17 @@ def test_a_store_without_lessons_has_no_place_for_them(store):
     assert (store.taught(), store.lessons(5), store.lesson_count()) == (0, [], 0)
     with pytest.raises(KeyError):
         store.candidate(-2)
+
+
+def test_a_lesson_keeps_the_prompt_of_its_own_site(store):
+    start, style = store.candidate(0), EditLine("f")
+    proposals = [
+        replace(style.propose(start, site, Showing(notes=["other"])), island=0, parent_score=4.0)
+        for site in style.sites(PROGRAM)
+    ]
+    store.add_unit(4, 0, [], {}, proposals)
+    teacher(store, Supporter()).teach(1, 4, 4, set())
+    lessons = store.lessons(1)
+    assert {lesson.prompt for lesson in lessons} == {proposal.prompt for proposal in proposals}
+    for lesson in lessons:
+        assert store.proposal(4, 0, lesson.prompt).hole == lesson.hole

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_gym.tasks.bandit.params import BanditParams
@@ -16,7 +16,6 @@ def step_lengths(theta):
     return np.linalg.norm(np.diff(theta, axis=0), axis=-1)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     drift=st.sampled_from(["random_walk", "rotation"]),
     dimension=st.integers(2, 8),

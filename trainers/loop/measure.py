@@ -1,0 +1,121 @@
+"""The measure of learning within a run: base model and tuned policies on instances that no phase saw.
+
+The questions are the same for every policy of a run, and for every run of the same task and settings: held-out
+instances with starting programs of their own, and of each some edit sites. The base model answers once, each tuned
+policy after its phase, under the same seeds, so that what `trainers.data.comparison` makes of two sets of answers is
+paired by question and clustered by instance. Nothing that is written here enters an island or a pair, and no pair may
+have one of the questions (`Panel.prompts`).
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from agents.engines.engine import Generator
+from agents.population.candidate import Proposal
+from agents.proposals import Showing, Style
+from atlas_gym import ProgramTask
+from atlas_gym.evaluation import Pool
+from atlas_gym.seeding import stream, torch_seed
+from trainers.data.comparison import Answer, Comparison, compare
+from trainers.data.evaluations import ProgramCache
+from trainers.data.rollouts import again, fresh_samples
+from trainers.loop.instances import Instance, MeasureSettings
+from trainers.loop.schedule import TaskSchedule
+from trainers.loop.weakening import parent_of, starting_program
+from trainers.store.plain import plain
+from trainers.store.store import RunStore
+
+BASE = 0
+"""Phase under which the base model's answers are stored."""
+MEASURE = "measure"
+"""Moment under which answers are stored, among the probes."""
+
+
+def learned(probes: Mapping[tuple[int, str], Mapping[str, Any]]) -> dict[int, dict[str, Comparison]]:
+    """By phase, the policy after it against the base model; empty without measurements."""
+    base = probes.get((BASE, MEASURE))
+    return {
+        phase: compare(_groups(base), _groups(tuned), [answer["instance"] for answer in base["answers"]])
+        for (phase, moment), tuned in probes.items()
+        if base is not None and moment == MEASURE and phase != BASE
+    }
+
+
+def _groups(result: Mapping[str, Any]) -> list[list[Answer]]:
+    return [[Answer(**sample) for sample in answer["samples"]] for answer in result["answers"]]
+
+
+class Panel:
+    """The questions, and the policies' answers to them.
+
+    Args:
+        settings: how many questions of what.
+        tasks: poses the instances.
+        start: name of the run's starting program.
+        styles: how the agent asks its model.
+        scores: whether prompts give scores.
+        pool: evaluates programs.
+        store: the run's store, where nothing of this is looked up.
+    """
+
+    def __init__(
+        self,
+        settings: MeasureSettings,
+        tasks: TaskSchedule,
+        start: str,
+        styles: Sequence[Style],
+        scores: bool,
+        pool: Pool,
+        store: RunStore,
+    ):
+        self._settings = settings
+        self._start = start
+        self._styles = styles
+        self._posed = [
+            (instance, tasks.unseen(instance, seed))
+            for instance in settings.instances
+            for seed in range(settings.seeds)
+        ]
+        self._scores = scores
+        self._notes = tasks.observed
+        self._cache = ProgramCache(pool, [task for _, task in self._posed], store)
+
+    @cached_property
+    def questions(self) -> list[Proposal]:
+        """One proposal a question; `island` is the number of the instance."""
+        return [
+            question
+            for number, (own, task) in enumerate(self._posed)
+            for question in self._of(number, own, task)
+        ]
+
+    @property
+    def prompts(self) -> set[str]:
+        """What no phase may be tuned on."""
+        return {question.prompt for question in self.questions}
+
+    def _of(self, number: int, instance: Instance, task: ProgramTask) -> list[Proposal]:
+        rng = stream(0, "measure", number)  # not by the run's seed: runs are to be comparable
+
+        def score(program: str) -> float | None:
+            return self._cache.evaluate(program, number).score
+
+        start = task.starts[instance.start or self._start]
+        program = starting_program(start, task.function, instance.weakened, rng, score)
+        parent = parent_of(program, score(program))
+        sites = [(style, site) for style in self._styles for site in style.sites(program)]
+        drawn = sorted(rng.choice(len(sites), min(self._settings.prompts, len(sites)), replace=False))
+        showing = Showing(notes=self._notes(task), score=parent.score if self._scores else None)
+        proposals = [sites[place][0].propose(parent, sites[place][1], showing) for place in drawn]
+        return [again(proposal, number, parent) for proposal in proposals]
+
+    def answers(self, generator: Generator) -> dict[str, Any]:
+        """What a policy writes, as plain values: per question its instance, its site and its samples."""
+        found: list[dict[str, Any]] = []
+        seeds = [torch_seed(0, "measure", index) for index in range(len(self.questions))]
+        groups = fresh_samples(generator, self._cache, self.questions, self._settings.samples, seeds)
+        for question, group in zip(self.questions, groups, strict=True):
+            samples = [plain(Answer.of(record)) for record in group]
+            found.append({"instance": question.island, "hole": question.hole, "samples": samples})
+        return {"answers": found}
