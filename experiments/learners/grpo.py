@@ -128,18 +128,13 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--group", type=int, default=4, help="completions per prompt (default 4)")
     options = parser.parse_args()
-<<<<<<< HEAD
     trial = Trial(options.env_id, 0, options.steps * options.group)
     with Ledger(trial) as ledger:
         log = train(ledger, options.model, options.steps, options.group)
     for number, entry in enumerate(log, start=1):
-        print(f"step {number}: reward {entry['reward']:.3f} ± {entry['reward_std']:.3f}")
-    print(f"\n{ledger.best[0]}\nbest score {ledger.best[1]:.4f}")
-=======
-    for number, entry in enumerate(train(options.model, options.steps, options.group), start=1):
         spread = f"standard deviation in a group {entry['reward_std']:.3f}"
         print(f"step {number}: mean reward {entry['reward']:.3f}, {spread}")
->>>>>>> main
+    print(f"\n{ledger.best[0]}\nbest score {ledger.best[1]:.4f}")
 
 
 if __name__ == "__main__":
