@@ -15,4 +15,6 @@ def test_a_program_crosses_few_files_on_its_way_to_a_score():
     crossed = {file for seen in sides.values() for file, _ in seen}
     assert {"atlas_gym/evaluation/scheduler.py", "atlas_gym/evaluation/evaluator.py"} <= crossed
     assert {"atlas_gym/sandbox/worker.py", "atlas_gym/tasks/bandit/driver.py"} <= crossed
-    assert len(crossed - {f for f in crossed if f.startswith("atlas_gym/tasks/")}) <= 13
+    assert (
+        len([file for file in crossed if not file.startswith("atlas_gym/tasks/")]) <= 11
+    )  # and the fork server

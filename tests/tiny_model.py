@@ -6,6 +6,9 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.models.settings import LoraSettings
+
 # Matrices this small gain nothing from threads, and threads that wait for each other cost minutes on busy
 # cores.
 torch.set_num_threads(1)
@@ -43,3 +46,13 @@ def save_tiny_model(folder: Path, dtype: torch.dtype = torch.float32, width: int
     model.to(dtype).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def tuned_policy(folder: Path) -> Policy:
+    """A policy that has learned something and a reference that has learned something else."""
+    policy = Policy.load(folder, dtype=torch.float32, lora=LoraSettings(rank=4, alpha=8))
+    generator = torch.Generator().manual_seed(3)
+    for name in (POLICY, REFERENCE):
+        for tensor in policy.tensors(name).values():
+            tensor.data.normal_(0.0, 0.1, generator=generator)
+    return policy

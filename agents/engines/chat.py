@@ -20,7 +20,7 @@ from agents.engines.completions import ServerGenerator
 from agents.engines.completions_client import GivenUp, PatientClient
 from agents.engines.endpoint import ChatClient, ChatReply, Message, prompt_estimate
 from agents.engines.engine import Completion, Generator, Request, Sampling, cut
-from agents.engines.http import EndpointError
+from agents.engines.http import BUSY, EndpointError
 from agents.engines.sequences import sample_seed
 from agents.engines.settings import ChatSettings
 from agents.engines.spending import Ledger
@@ -58,9 +58,6 @@ _HINTS = {
     "diff": '\n\nReply with a JSON object whose field "edits" lists the blocks, each with "search" and "replace".',
 }
 
-_BUSY = 429
-"""From this status on a server may be well a moment later."""
-
 
 class ChatServer(PatientClient):
     """One endpoint, what it refuses, and what it has cost."""
@@ -82,7 +79,7 @@ class ChatServer(PatientClient):
         try:
             self._once("Reply with the word yes.", "", 0, 1.0)
         except EndpointError as error:
-            if error.status is None or error.status < _BUSY:
+            if error.status is None or error.status < BUSY:
                 raise self.hopeless(error) from None
 
     def alive(self) -> bool:

@@ -23,9 +23,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from agents.engines.engine import BackendError
-from agents.engines.http import EndpointError, api_key, post
+from agents.engines.http import EndpointError, api_key, first_choice, post
 from agents.engines.settings import OpenAISettings, ServerSettings
-from atlas_gym.text import clean
 
 Answer = TypeVar("Answer")
 
@@ -205,20 +204,12 @@ class CompletionsClient(PatientClient):
 
 
 def _read_continuation(body: bytes, key: str) -> Continuation:
-    try:
-        envelope = json.loads(body.decode(errors="replace"))
-        choice = envelope["choices"][0]
-        text, reason = choice["text"], choice.get("finish_reason")
-    except (ValueError, RecursionError, TypeError, LookupError, AttributeError):
-        raise EndpointError("the reply is not a completion") from None
-    if not isinstance(text, str):
-        raise EndpointError("the reply holds no text")
-    if key:
-        text = text.replace(key, "[key]")
-    usage = envelope.get("usage")
-    tokens = usage.get("completion_tokens") if isinstance(usage, dict) else None
+    choice = first_choice(body, key, lambda found: found["text"])
+    claimed = choice.usage.get("completion_tokens")
     return Continuation(
-        text=clean(text, len(text)),
-        tokens=tokens if type(tokens) is int and 0 <= tokens <= len(body) else max(1, len(text) // 4),
-        stopped=reason != "length",
+        text=choice.text,
+        tokens=claimed
+        if type(claimed) is int and 0 <= claimed <= len(body)
+        else max(1, len(choice.text) // 4),
+        stopped=choice.finished,
     )

@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agents.engines.http import WRONG_FIELDS, EndpointError, api_key, post
+from agents.engines.http import WRONG_FIELDS, EndpointError, api_key, first_choice, post
 from agents.engines.settings import Endpoint
-from atlas_gym.text import clean
 
 _CHARS_PER_TOKEN = 4
 """Rough estimate for servers that do not report usage."""
@@ -130,29 +129,18 @@ def _refused_field(body: bytes, sent: Mapping[str, Any]) -> str | None:
 
 
 def _read_reply(body: bytes, key: str, messages: Sequence[Message], max_tokens: int) -> ChatReply:
-    try:
-        envelope = json.loads(body.decode(errors="replace"))
-        choice = envelope["choices"][0]
-        text, reason = choice["message"]["content"], choice.get("finish_reason")
-    except (ValueError, RecursionError, TypeError, LookupError, AttributeError):
-        raise EndpointError("the reply is not a chat completion") from None
-    if text is None and reason == "length":  # all of the limit went into reasoning
-        text = ""
-    if not isinstance(text, str):
-        raise EndpointError("the reply holds no text")
-    if key:
-        text = text.replace(key, "[key]")
-    usage = envelope.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
-    estimate = prompt_estimate(messages)
+    choice, estimate = (
+        first_choice(body, key, lambda found: found["message"]["content"]),
+        prompt_estimate(messages),
+    )
     # A server's claims are capped: it may not talk a budget, or the tables, into nonsense.
     return ChatReply(
-        text=clean(text, len(text)),
-        prompt_tokens=_claimed(usage.get("prompt_tokens"), estimate, 4 * estimate + 1_000),
+        text=choice.text,
+        prompt_tokens=_claimed(choice.usage.get("prompt_tokens"), estimate, 4 * estimate + 1_000),
         completion_tokens=_claimed(
-            usage.get("completion_tokens"), len(text) // _CHARS_PER_TOKEN, 4 * max_tokens
+            choice.usage.get("completion_tokens"), len(choice.text) // _CHARS_PER_TOKEN, 4 * max_tokens
         ),
-        finished=reason != "length",
+        finished=choice.finished,
     )
 
 

@@ -14,7 +14,6 @@ learned positions); recurrent models and flash attention are not supported.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,23 +31,10 @@ from agents.models.tokens import Vocabulary, encode_continuation, encode_prompt
 class GenerationTotals:
     """What a generator has done since it was made."""
 
-    samples: int = 0
-    """Completions handed over."""
-    unfinished: int = 0
-    """Completions cut by their token limit."""
     prompt_tokens: int = 0
     """Tokens read, each common beginning counted once."""
     tokens: int = 0
     """Tokens drawn."""
-    prefill_s: float = 0.0
-    """Seconds spent reading prompts."""
-    decode_s: float = 0.0
-    """Seconds spent drawing tokens."""
-
-    @property
-    def tokens_per_second(self) -> float:
-        """Tokens drawn per second of all work."""
-        return self.tokens / max(self.prefill_s + self.decode_s, 1e-9)
 
 
 class TransformersGenerator(Generator):
@@ -137,18 +123,14 @@ class TransformersGenerator(Generator):
         ]
 
     def _run(self, batch: SampleBatch, on_completion: OnCompletion) -> None:
-        started = time.perf_counter()
         self.totals.prompt_tokens += batch.prompt_tokens
         advanced = batch.prefill()
-        self.totals.prefill_s += time.perf_counter() - started
         while True:
-            started = time.perf_counter()
             for sample in advanced:
                 self._hand_over(sample, batch, on_completion)
             if not batch.active:
                 break
             advanced = batch.step()
-            self.totals.decode_s += time.perf_counter() - started
 
     def _hand_over(self, sample: Sample, batch: SampleBatch, on_completion: OnCompletion) -> None:
         text, ended = sample.text(self.tokenizer)
@@ -156,7 +138,5 @@ class TransformersGenerator(Generator):
         if not ended and len(sample.drawn) < sample.limit:
             return
         batch.retire(sample)
-        self.totals.samples += 1
         self.totals.tokens += len(sample.drawn)
-        self.totals.unfinished += not ended
         on_completion(sample.request, sample.index, Completion(text, len(sample.drawn), ended))

@@ -15,21 +15,27 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import logging
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import httpx2
 
 from agents.engines.threads import started
+from atlas_gym.text import clean
 
 THREAD = "http-exchange"
 """Name of the threads that exchanges run on."""
 
 WRONG_FIELDS = (400, 422)
 """HTTP statuses of a request that the server calls wrong."""
+
+BUSY = 429
+"""From this HTTP status on a server may be well a moment later."""
 
 _HTTP_LOGGERS = (
     "httpx2",
@@ -138,3 +144,32 @@ def _shut_http_log() -> None:
 @functools.cache
 def _tls() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The first choice of a reply, as OpenAI's protocols have it."""
+
+    text: str
+    """What the model wrote, free of control characters and of the API key."""
+    finished: bool
+    """False if the token limit ended it."""
+    usage: Mapping[str, object]
+    """What the server says it used; any JSON."""
+
+
+def first_choice(body: bytes, key: str, text_of: Callable[[Any], object]) -> Choice:
+    """Read a reply; `text_of` finds the text in its first choice. Raises :class:`EndpointError`."""
+    try:
+        envelope = json.loads(body.decode(errors="replace"))
+        choice = envelope["choices"][0]
+        text, reason, usage = text_of(choice), choice.get("finish_reason"), envelope.get("usage")
+    except (ValueError, RecursionError, TypeError, LookupError, AttributeError):
+        raise EndpointError("the reply is not a completion") from None
+    if text is None and reason == "length":  # all of the limit went into reasoning
+        text = ""
+    if not isinstance(text, str):
+        raise EndpointError("the reply holds no text")
+    if key:
+        text = text.replace(key, "[key]")
+    return Choice(clean(text, len(text)), reason != "length", usage if isinstance(usage, dict) else {})

@@ -109,9 +109,7 @@ def _print(text: str) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Command line: ``fetch`` makes a model available, ``path`` prints where it lies."""
-    parser = argparse.ArgumentParser(
-        prog="python -m agents.models.loading", description="Fetch or find a model."
-    )
+    parser = argparse.ArgumentParser(prog="atlas", description="Fetch or find a model.")
     parser.add_argument("command", choices=["fetch", "path"])
     parser.add_argument("name", nargs="?", default=EMBEDDED, help="embedded, a folder or a Hugging Face id")
     parser.add_argument("--cache", help=f"cache folder (default: ${CACHE_VARIABLE} or the user's cache)")

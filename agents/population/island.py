@@ -17,7 +17,7 @@ record costs the same in a run's first round and after a million programs.
 from __future__ import annotations
 
 from bisect import insort
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,20 +25,6 @@ import numpy as np
 from agents.population.candidate import CandidateRecord
 from agents.population.clusters import Clusters, covering_top, signature
 from agents.population.settings import IslandSettings
-
-
-@dataclass(frozen=True)
-class ClusterView:
-    """One cluster of an island, for people: its leader shows what its programs have in common."""
-
-    leader: CandidateRecord
-    """The first program of the cluster, to which all others were compared."""
-    best: CandidateRecord
-    """The program with the highest score."""
-    size: int
-    """Programs taken in."""
-    parents: int
-    """Programs in the population."""
 
 
 @dataclass
@@ -130,20 +116,6 @@ class Island:
     def best(self) -> CandidateRecord | None:
         """The best program that may become a parent."""
         return self.population[0] if self.population else None
-
-    @property
-    def clusters_in_population(self) -> int:
-        """How many clusters the parents come from."""
-        return len({self.cluster_of(record) for record in self.population})
-
-    def cluster_views(self) -> list[ClusterView]:
-        """The island's clusters, the one with the best program first."""
-        parents = Counter(self.cluster_of(record) for record in self.population)
-        views = [
-            ClusterView(kept.leader, kept.best, self.clusters.sizes[cluster], parents[cluster])
-            for cluster, kept in enumerate(self._kept)
-        ]
-        return sorted(views, key=lambda view: -_score(view.best))
 
     def choose_parent(self, rng: np.random.Generator) -> CandidateRecord:
         """Draw a parent by score; the members of one cluster share its chances.

@@ -7,9 +7,12 @@ real or why it was skipped. The loop stores the record before it acts on the adv
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, Literal, TypeVar
+
+from atlas_gym.text import one_line
 
 Role = Literal["exploration", "strategist", "inspector"]
 
@@ -73,6 +76,14 @@ class SupporterCall:
         """The record that :meth:`as_dict` wrote; further entries (the store's own columns) are ignored."""
         known = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
         return cls(**known | {"key": tuple(values["key"])})
+
+
+def rules_call(role: Role, key: Key, began: float, summary: str, skipped: str = "") -> SupporterCall:
+    """The record of an answer by rules, begun at a moment of the monotonic clock; `skipped`: why there is none."""
+    return SupporterCall(
+        role, "rules", "", key, "skipped" if skipped else "ok", skipped,
+        seconds=time.monotonic() - began, outcome=one_line(summary, 1_000),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -119,16 +119,16 @@ class ExplorationSupporter(Protocol):
 
 
 def admit_patches(
-    request: ExplorationRequest, drafts: Iterable[Patch], bound: EditBound
+    request: ExplorationRequest, proposed: Iterable[Patch], bound: EditBound
 ) -> tuple[Patch, ...]:
     """Those that are new, runnable and bounded edits of the agent's program, in order, at most as many
     as asked for."""
     seen = {program_key(request.program)}
     admitted: list[Patch] = []
-    for draft in drafts:
+    for unchecked in proposed:
         if len(admitted) >= request.max_patches:
             break
-        patch = _admit(request, draft, bound)
+        patch = _admit(request, unchecked, bound)
         if patch is not None and patch.program_key not in seen and patch.program_key not in request.tried:
             seen.add(patch.program_key)
             admitted.append(patch)
@@ -148,14 +148,14 @@ def bounded_value(current: float, proposed: float) -> float | None:
     return None if value == current else value
 
 
-def _admit(request: ExplorationRequest, draft: Patch, bound: EditBound) -> Patch | None:
-    if request.opening is not None and not request.opening.holds(request.program, draft.program):
+def _admit(request: ExplorationRequest, patch: Patch, bound: EditBound) -> Patch | None:
+    if request.opening is not None and not request.opening.holds(request.program, patch.program):
         return None
-    if not is_plain(draft.program) or not bound.allows(request.program, draft.program):
+    if not is_plain(patch.program) or not bound.allows(request.program, patch.program):
         return None
-    if syntax_error(draft.program, request.function) is not None:
+    if syntax_error(patch.program, request.function) is not None:
         return None
-    key = program_key(draft.program)
+    key = program_key(patch.program)
     if key is None:
         return None
-    return replace(draft, program_key=key, reason=one_line(draft.reason, REASON_CHARS))
+    return replace(patch, program_key=key, reason=one_line(patch.reason, REASON_CHARS))

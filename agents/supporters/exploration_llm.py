@@ -109,8 +109,8 @@ def interpret(request: ExplorationRequest, text: str, bound: EditBound) -> Explo
     reply = parse_reply(text, ExplorationReply)
     code = Source.parse(request.program, request.function)
     accepted = list(_suggestions(code, reply.suggestions[:_MOST_ITEMS]))
-    drafts = [*_edited(request.program, reply.patches[:_MOST_ITEMS]), *_with_values(code, accepted)]
-    return ExplorationAdvice(one_line(reply.critique, CRITIQUE_CHARS), admit_patches(request, drafts, bound))
+    patches = [*_edited(request.program, reply.patches[:_MOST_ITEMS]), *_with_values(code, accepted)]
+    return ExplorationAdvice(one_line(reply.critique, CRITIQUE_CHARS), admit_patches(request, patches, bound))
 
 
 Suggested = tuple[Constant, float, str]

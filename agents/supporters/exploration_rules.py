@@ -15,7 +15,7 @@ from itertools import chain
 
 from agents.proposals.source import Source
 from agents.supporters import code_rules, expression_rules, loss_rules
-from agents.supporters.call import Consultation, SupporterCall
+from agents.supporters.call import Consultation, SupporterCall, rules_call
 from agents.supporters.edits import EditBound
 from agents.supporters.exploration import (
     CRITIQUE_CHARS,
@@ -91,16 +91,8 @@ class RuleExplorationSupporter:
             else None
         )
         advice = ExplorationAdvice() if code is None else self._advise(code, request)
-        call = SupporterCall(
-            role="exploration",
-            form="rules",
-            model="",
-            key=request.key,
-            status="skipped" if code is None else "ok",
-            reason="" if code else "the program does not parse, lacks the entry function or is too long",
-            seconds=time.monotonic() - began,
-            outcome=one_line(advice.summary(), 1_000),
-        )
+        skipped = "" if code else "the program does not parse, lacks the entry function or is too long"
+        call = rules_call("exploration", request.key, began, advice.summary(), skipped)
         return Consultation(advice, call)
 
     def resume(self, calls: Iterable[SupporterCall]) -> None:
@@ -109,10 +101,10 @@ class RuleExplorationSupporter:
     def _advise(self, code: Source, request: ExplorationRequest) -> ExplorationAdvice:
         case = Case(code, request, stream(self._seed, "supporter", "exploration", *request.key))
         if request.opening is not None:
-            return ExplorationAdvice(patches=admit_patches(request, _site_drafts(case), self._bound))
+            return ExplorationAdvice(patches=admit_patches(request, _site_patches(case), self._bound))
         findings = _findings(case, GENERAL, BY_TRAIT)
         order = _draw_order(case, [(finding, fix) for finding in findings for fix in finding.fixes])
-        patches = admit_patches(request, _drafts(case, order), self._bound)
+        patches = admit_patches(request, _patches(case, order), self._bound)
         return ExplorationAdvice(_critique(request, findings), patches)
 
 
@@ -122,7 +114,7 @@ def _findings(case: Case, checks: tuple[Check, ...], by_trait: dict[str, tuple[C
     return list(chain.from_iterable(check(case) for check in asked))
 
 
-def _site_drafts(case: Case) -> Iterator[Patch]:
+def _site_patches(case: Case) -> Iterator[Patch]:
     """Changes of what the request leaves open, pass after pass with other values."""
     by_trait = {
         trait: BY_TRAIT.get(trait, ()) + AT_A_SITE_BY_TRAIT.get(trait, ())
@@ -131,7 +123,7 @@ def _site_drafts(case: Case) -> Iterator[Patch]:
     for _ in range(_PASSES):
         findings = _findings(case, GENERAL + AT_A_SITE, by_trait)
         options = [(finding, fix) for finding in findings for fix in finding.fixes if _within(case, fix)]
-        yield from _drafts(case, _draw_order(case, options)[:_A_PASS])
+        yield from _patches(case, _draw_order(case, options)[:_A_PASS])
 
 
 def _within(case: Case, fix: Fix) -> bool:
@@ -148,7 +140,7 @@ def _draw_order(case: Case, options: list[tuple[Finding, Fix]]) -> list[tuple[Fi
     return [option for _, option in sorted(zip(keys, options, strict=True), key=lambda pair: pair[0])]
 
 
-def _drafts(case: Case, order: list[tuple[Finding, Fix]]) -> Iterator[Patch]:
+def _patches(case: Case, order: list[tuple[Finding, Fix]]) -> Iterator[Patch]:
     for index, (finding, fix) in enumerate(order):
         if index + 1 < len(order) and case.rng.random() < _COMBINED:
             other_finding, other = order[index + 1]

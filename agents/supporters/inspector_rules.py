@@ -11,10 +11,9 @@ import math
 import time
 from collections.abc import Iterable
 
-from agents.supporters.call import Consultation, SupporterCall
+from agents.supporters.call import Consultation, SupporterCall, rules_call
 from agents.supporters.inspector import Inspection, InspectorVerdict, Regression
 from agents.supporters.settings import InspectorSettings
-from atlas_gym.text import one_line
 
 
 class RulePolicyInspector:
@@ -27,15 +26,7 @@ class RulePolicyInspector:
         """The rule's decision, or a veto."""
         began = time.monotonic()
         verdict = self._inspect(request)
-        call = SupporterCall(
-            role="inspector",
-            form="rules",
-            model="",
-            key=request.key,
-            status="ok",
-            seconds=time.monotonic() - began,
-            outcome=one_line(verdict.summary(), 1_000),
-        )
+        call = rules_call("inspector", request.key, began, verdict.summary())
         return Consultation(verdict, call)
 
     def resume(self, calls: Iterable[SupporterCall]) -> None:

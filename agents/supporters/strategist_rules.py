@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from agents.supporters.call import Consultation, SupporterCall
+from agents.supporters.call import Consultation, SupporterCall, rules_call
 from agents.supporters.strategist import (
     REASON_CHARS,
     ControlBounds,
@@ -135,15 +135,7 @@ class RuleFineTuningStrategist:
         """Bounded settings for the next phase."""
         began = time.monotonic()
         advice = bounded_advice(request.controls, propose(request), self._bounds)
-        call = SupporterCall(
-            role="strategist",
-            form="rules",
-            model="",
-            key=request.key,
-            status="ok",
-            seconds=time.monotonic() - began,
-            outcome=one_line(advice.summary(), 1_000),
-        )
+        call = rules_call("strategist", request.key, began, advice.summary())
         return Consultation(advice, call)
 
     def resume(self, calls: Iterable[SupporterCall]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium as gym
 
 from atlas_gym.optional import require
+from atlas_gym.tasks.registry import find_task
 
 
 def record(
@@ -24,7 +25,7 @@ def record(
     """Evaluate programs and store them as a dataset.
 
     Args:
-        env_id: A registered id.
+        env_id: A registered id, or another reference to a task that has one.
         dataset_id: Minari's id, `namespace/name-v0`.
         episodes: Of each episode the task's seed and its programs, at most `turns` of them.
         algorithm: Who wrote the programs.
@@ -36,7 +37,7 @@ def record(
     """
     minari = require("minari", "minari")
     buffers = require("minari.data_collector", "minari")
-    env = gym.make(env_id, **constants)
+    env = gym.make(find_task(env_id).env_id, **constants)  # Minari stores the id
     try:
         # Minari's own DataCollector needs jax, which nothing here does.
         played = [buffers.EpisodeBuffer(**_play(env, seed, programs)) for seed, programs in episodes]

@@ -8,9 +8,8 @@ methods are tools; subclass it to choose the environment.
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import gymnasium as gym
-
 from atlas_gym.bridges.answer import program_in
+from atlas_gym.envs.program_env import ProgramEnv
 from atlas_gym.evaluation import EvaluatorPool, InfrastructureError
 from atlas_gym.tasks.registry import make_task
 
@@ -65,14 +64,14 @@ class ProgramEnvironment:
     """
 
     env_id: ClassVar[str] = "ATLAS-Bandit-v0"
-    """The environment that is posed."""
+    """The task that is posed: an id or another reference."""
     turns: ClassVar[int] = 4
     """Programs that may be submitted per episode."""
     constants: ClassVar[dict[str, Any]] = {}
     """The environment's own keywords."""
 
     def __init__(self) -> None:
-        self._env = gym.make(self.env_id, turns=self.turns, **self.constants)
+        self._env = ProgramEnv(task=self.env_id, turns=self.turns, **self.constants)
         self._best = self._worst = make_task(self.env_id, **self.constants).worst_score
         self._over = False
         self._spoiled: InfrastructureError | None = None

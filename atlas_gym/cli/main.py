@@ -15,7 +15,7 @@ from atlas_gym.cli.gallery import write_gallery
 from atlas_gym.cli.new_task import add_new_task
 from atlas_gym.cli.serve import add_serve
 from atlas_gym.envs.feedback import feedback_text
-from atlas_gym.evaluation import ConfinementError, Evaluation, EvaluatorPool, Limits
+from atlas_gym.evaluation import Evaluation, EvaluatorError, EvaluatorPool, Limits
 from atlas_gym.evaluation.pool import core_count
 from atlas_gym.intervals import Interval, mean_interval
 from atlas_gym.tasks.constants import constants_from
@@ -26,7 +26,7 @@ _EXPECTED_ERRORS = (
     ValueError,
     TypeError,
     OSError,
-    ConfinementError,
+    EvaluatorError,
     DependencyNotInstalled,
     ModuleNotFoundError,
 )

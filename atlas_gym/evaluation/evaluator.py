@@ -54,7 +54,7 @@ _GRACE_S = 0.25
 
 
 class _ForkingEvaluator:
-    """What confined and unconfined evaluation share: fork servers, workers, verdicts."""
+    """What confined and unconfined evaluation share: fork servers, workers, outcomes."""
 
     def __init__(self, layers: Sequence[str], minimum_layers: Sequence[str]) -> None:
         self._layers = tuple(layers)

@@ -103,7 +103,7 @@ class Evaluation:
     diagnosis: str = ""
     """The judgement's diagnosis; empty unless ok."""
     wall_s: float = 0.0
-    """Seconds from handing over the program to the verdict."""
+    """Seconds from handing over the program to the outcome."""
     cpu_s: float = 0.0
     """Seconds of CPU time of the worker, as the kernel counted them."""
     peak_memory_mb: float = 0.0

@@ -148,7 +148,7 @@ def run(read_fd: int, write_fd: int, serve: Callable[..., None], confinement: Co
         program.prepare()
         confinement.seal()
         serve(program.load, pipe)
-    except BaseException as error:  # noqa: BLE001 - whatever the program raises is its verdict
+    except BaseException as error:  # noqa: BLE001 - whatever the program raises is its outcome
         pipe.send_raw(failure.error_frame(error, source, error_chars))
         os._exit(1)
     os._exit(0)

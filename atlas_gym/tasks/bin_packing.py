@@ -11,6 +11,8 @@ import numpy as np
 
 from atlas_gym.evaluation.result import Judgement
 from atlas_gym.tasks.calls import Calls
+from atlas_gym.tasks.given_programs import template_of
+from atlas_gym.tasks.parameter import Parameter
 from atlas_gym.tasks.program_task import ProgramTask
 
 
@@ -136,6 +138,15 @@ class OnlineBinPacking(ProgramTask, id="ATLAS-BinPacking-v0"):
 
     function = "priority"
     start = {"named": avoid_waste, "inlined": avoid_waste_inlined, "scratch": first_fit}
+    templates = (
+        template_of(
+            avoid_waste,
+            function,
+            Parameter("smallest", 1, 9),
+            Parameter("largest", 8, 50),
+            Parameter("penalty", 1, 100),
+        ),
+    )
     experts = (best_fit, funsearch_or, funsearch_weibull, no_waste, leave_room)
     floor = -0.5
     metrics = ("bins", "mean_gap")

@@ -13,6 +13,8 @@ import numpy as np
 
 from atlas_gym.evaluation.result import Judgement, Limits
 from atlas_gym.tasks.calls import Program
+from atlas_gym.tasks.given_programs import template_of
+from atlas_gym.tasks.parameter import Parameter
 from atlas_gym.tasks.program_task import ProgramTask
 
 
@@ -187,6 +189,15 @@ class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
 
     function = "pack"
     start = {"named": rings, "inlined": rings_inlined, "scratch": row}
+    templates = (
+        template_of(
+            rings,
+            function,
+            Parameter("inner", 0.15, 0.6),
+            Parameter("outer", 0.35, 1.4),
+            Parameter("members", 4, 16, integer=True),
+        ),
+    )
     experts = {"grid": grid, "slsqp": slsqp}
     floor = -2.6359
     metrics = ("sum_of_radii",)

@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from atlas_gym.tasks.experts import Expert
+from atlas_gym.tasks.parameter import Parameter
+from atlas_gym.tasks.template import Template
 
 GivenProgram: TypeAlias = str | Callable[..., Any] | Expert
 """A program as a text, a function, or read already."""
@@ -38,6 +40,20 @@ def as_expert(program: GivenProgram, name: str, function: str = "") -> Expert:
         return replace(program, name=name)
     text = program.lstrip("\n") if isinstance(program, str) else _source(program, function)
     return Expert(name, _title(text) or name.replace("_", " "), text)
+
+
+def template_of(given: Callable[..., Any], function: str, *parameters: Parameter) -> Template:
+    """A function's program with the numbers left open that have lines of their own.
+
+    Raises ValueError unless each parameter has just one such line, `name = number`.
+    """
+    text = as_expert(given, given.__name__, function).program.replace("$", "$$")
+    for parameter in parameters:
+        line = re.compile(rf"^( *{parameter.name} = )[-+.\w]+$", re.M)
+        text, count = line.subn(rf"\g<1>${parameter.name}", text)
+        if count != 1:
+            raise ValueError(f"{given.__name__} has {count} lines `{parameter.name} = number`; it needs one")
+    return Template(given.__name__, text, parameters)
 
 
 def entry_of(program: str, function: str = "") -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Where tasks are found: by id, as `module:Class`, as `./file.py:Class`, or as `module:Id-v0`.
+"""Where tasks are found: by id, as `module:Class`, as `./file.py:Class`, as `module:Id-v0`, or in a folder.
 
 A task is registered by its class statement, and known to Gymnasium from then on. Those of this package and of
 other distributions (entry points of the group `atlas_gym.tasks`, named as the ids) are imported at first use, so
@@ -34,6 +34,7 @@ BUILT_IN = {
     "ATLAS-CirclePacking-v0": "atlas_gym.tasks.circle_packing:CirclePacking",
 }
 """The tasks of this package: `module:Class` by id."""
+_FOLDERS = "atlas_gym.tasks.openevolve"  # imported at first use, as all tasks: they import this module
 _ENVIRONMENT = "atlas_gym.envs.program_env:ProgramEnv"
 _VECTOR_ENVIRONMENT = "atlas_gym.envs.vector_env:ProgramVectorEnv"
 
@@ -103,7 +104,7 @@ def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
 
     Args:
         reference: A registered id, `module:Class`, `module:Id-v0`, `./file.py:Class`, `./file.py:Id-v0`, or
-            `./file.py` for the only task of a file.
+            `./file.py` for the only task of a file; or `./folder`, one in OpenEvolve's form.
         importing: Whether to import the module or file that the reference names. Without, as for references from data,
             there are the ids of installed packages and what this process has imported already.
 
@@ -117,6 +118,9 @@ def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
         return find_task(BUILT_IN[reference])
     if reference in _offered():
         return _checked(_offered()[reference].load(), reference)
+    if (Path(reference) / "evaluator.py").is_file():
+        folders = importlib.import_module(_FOLDERS)
+        return folders.folder_task(Path(reference), importing=importing)
     place, colon, name = reference.rpartition(":")
     if reference.endswith(".py"):
         place, colon, name = reference, ":", ""

@@ -7,6 +7,8 @@ import numpy as np
 
 from atlas_gym.evaluation.result import Judgement
 from atlas_gym.tasks.calls import Calls
+from atlas_gym.tasks.given_programs import template_of
+from atlas_gym.tasks.parameter import Parameter
 from atlas_gym.tasks.tsp_cities import Cities, Tours
 from atlas_gym.tasks.tsp_guided import GuidedSalesman
 
@@ -145,6 +147,9 @@ class TravellingSalesman(Tours, id="ATLAS-TSP-v0"):
 
     function = "next_city"
     start = {"named": near_first, "inlined": near_first_inlined, "scratch": nearest}
+    templates = (
+        template_of(near_first, function, Parameter("w_spread", 0.0025, 1), Parameter("w_back", 0.0004, 1)),
+    )
     experts = {"look_ahead": look_ahead, "plan": plan}
 
     @classmethod

@@ -47,7 +47,7 @@ from trainers.evodpo.settings import TrainingSettings
 from trainers.evodpo.training import train as train_policy
 
 BATCHES = (1, 8, 32)
-GATE_PROMPTS, GATE_SAMPLES = 4, 8
+GATE_PROMPTS = 4
 BURGERS_STEPS = 20
 
 Figures = dict[str, Any]

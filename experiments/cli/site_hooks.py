@@ -1,14 +1,17 @@
 """What MkDocs calls while the documentation's site is built (`make docs`): settings and doctests are made readable."""
 
+import re
 from collections.abc import Sequence
 
 from markdown import Extension, Markdown
 from markdown.preprocessors import Preprocessor
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 from experiments.cli.settings_reference import page
 
+_MARKED_FENCE = re.compile(r"^(```\w+) (?:file=(\S+)|[\w-]+)$", re.MULTILINE)
 _BEFORE_FENCES = 30
 """Priority of a preprocessor; Markdown's own for fenced blocks has 25."""
 
@@ -17,6 +20,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Docstrings show doctests as code; Markdown alone takes `>>>` for a quotation."""
     config.markdown_extensions.append(DoctestExtension())
     return config
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """What stands behind a fence's language is for the tests; of it the site shows the name of a file, as a title."""
+    return _MARKED_FENCE.sub(lambda fence: fence[1] + (f' title="{fence[2]}"' if fence[2] else ""), markdown)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

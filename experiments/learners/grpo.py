@@ -2,7 +2,8 @@
 
     python -m experiments.learners.grpo --steps 2
 
-The prompt is the starting program up to its last assignment; the completion is the rest of that line. Rewards are
+The prompt is the starting program up to its last assignment, or to its last `return` if it assigns nothing; the
+completion is the rest of that line. Rewards are
 graded (`graded`): a program that fails earns less than a copy, a copy less than a worse program, a worse one less than
 a better one, and differences to the program in the prompt are clipped. In published work that did more than the choice
 of the algorithm (CALM). With the embedded model this runs on a laptop's CPU and shows that the pieces fit; it is no
@@ -21,7 +22,8 @@ from experiments.learners.ledger import Ledger, Trial
 
 FAILED, COPY, WORST, BEST = -1.0, -0.75, -0.5, 1.0
 """Rewards of a program that fails and of a copy, and the bounds of all others."""
-_LAST_ASSIGNMENT = re.compile(r"(?s)(.*\n {4}\w+ =)[^\n]*(\n.*)")
+_HOLES = [re.compile(rf"(?s)(.*\n {{4}}{begin})[^\n]*(\n.*)") for begin in (r"\w+ =", "return")]
+"""Where a program is rewritten: at the last line that matches the first of these that matches at all."""
 
 
 def graded(score: float | None, parent: float, copy: bool) -> float:
@@ -29,22 +31,26 @@ def graded(score: float | None, parent: float, copy: bool) -> float:
 
     Args:
         score: its score, None if it failed.
-        parent: the score (< 0) of the program in the prompt.
+        parent: the score of the program in the prompt; differences are shares of it, or as they are if it is 0.
         copy: whether the program has been seen before, or does as the one in the prompt.
     """
     if score is None:
         return FAILED
     if copy or score == parent:
         return COPY
-    return min(BEST, max(WORST, (score - parent) / abs(parent)))
+    return min(BEST, max(WORST, (score - parent) / (abs(parent) or 1.0)))
 
 
 def halves(program: str) -> tuple[str, str]:
-    """What stands before and behind the right side of the last assignment; ValueError if there is none."""
-    found = _LAST_ASSIGNMENT.fullmatch(program)
-    if found is None:
-        raise ValueError("the program has no assignment of its own to rewrite")
-    return found[1], found[2]
+    """What stands before and behind the right side of the last assignment, or else of the last return.
+
+    Raises:
+        ValueError: there is neither.
+    """
+    for hole in _HOLES:
+        if found := hole.fullmatch(program):
+            return found[1], found[2]
+    raise ValueError("the program has neither an assignment nor a return to rewrite")
 
 
 class GradedReward:

@@ -1,17 +1,20 @@
-"""What a learner of Gymnasium's interface searches: a template's numbers on cheap tasks; and how results are confirmed.
+"""What the leaderboard's learners search, and how what they submit is confirmed.
 
-What is found is scored on the full task, on held-out seeds that no search has seen.
+They search a template's coordinates, scored on training tasks of an environment; what they find is scored on the full
+task, on held-out seeds that no search has seen.
+
+All learners see the same tasks in the same order (evaluation i poses task `first_seed + i % tasks`), and all
+count the same thing: one evaluation is one program run once.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
-import atlas_gym  # noqa: F401 - registers the ids
 from atlas_gym import make_task
+from atlas_gym.envs.program_env import ProgramEnv
 from atlas_gym.evaluation import EvaluatorPool, Limits
 from atlas_gym.tasks.registry import find_task
 from atlas_gym.wrappers import Template, TemplateAction
@@ -46,7 +49,7 @@ class Setting:
 
     def make(self) -> TemplateAction:
         """The wrapped environment, on the training split."""
-        return TemplateAction(gym.make(self.env_id, **self.constants), self.template)
+        return TemplateAction(ProgramEnv(task=self.env_id, **self.constants), self.template)
 
     def load_template(self) -> Template:
         """The template."""
@@ -61,6 +64,32 @@ class Found:
     """The point, in [-1, 1]."""
     evaluations: int
     """How many evaluations it took; a learner that works in batches may leave some of its budget."""
+
+
+class Objective:
+    """Coordinates in [-1, 1] to a score, counting evaluations; usable as a context manager."""
+
+    def __init__(self, setting: Setting):
+        self.setting = setting
+        self.template = setting.load_template()
+        self.evaluations = 0
+        self._env = setting.make()
+
+    def __call__(self, coordinates: np.ndarray) -> float:
+        """Score of the program at these coordinates on the next training task; higher is better."""
+        self._env.reset(seed=self.setting.first_seed + self.evaluations % self.setting.tasks)
+        self.evaluations += 1
+        return self._env.step(np.asarray(coordinates, np.float32))[1]
+
+    def mean(self, coordinates: np.ndarray) -> float:
+        """Mean score over all training tasks; as many evaluations as there are tasks."""
+        return float(np.mean([self(coordinates) for _ in range(self.setting.tasks)]))
+
+    def __enter__(self) -> "Objective":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._env.close()
 
 
 def confirm(env_id: str, program: str, seeds: int, workers: int = 2) -> list[float]:
@@ -83,8 +112,19 @@ def relative_gap(scores: Sequence[float], reference: Sequence[float]) -> float:
     return sum(scores) / sum(reference) - 1.0
 
 
+def setting_for(env_id: str) -> Setting:
+    """How programs of an environment are tried; of any other than those of `SETTINGS`, on the full task.
+
+    Raises ValueError if the task has no template.
+    """
+    return SETTINGS.get(env_id) or Setting(env_id, find_task(env_id).template().name)
+
+
 SETTINGS = {
     "ATLAS-Bandit-v0": Setting("ATLAS-Bandit-v0", "sw_linucb", {"horizon": 500, "replicas": 2}),
     "ATLAS-Burgers-v0": Setting("ATLAS-Burgers-v0", "loss_weights", {"steps": 200, "replicas": 1}, tasks=2),
+    "ATLAS-BinPacking-v0": Setting("ATLAS-BinPacking-v0", "avoid_waste", {"items": 300}),
+    "ATLAS-TSP-v0": Setting("ATLAS-TSP-v0", "near_first", {"count": 5}),
+    "ATLAS-CirclePacking-v0": Setting("ATLAS-CirclePacking-v0", "rings", tasks=1),
 }
 """By environment. The drift per step of a shorter bandit is that of the full one."""

@@ -15,8 +15,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from atlas_gym import make_task
+from atlas_gym.envs.program_env import ProgramEnv
 from atlas_gym.optional import require
-from experiments.learners.objective import SETTINGS, Found, Setting, confirm, confirm_expert, relative_gap
+from atlas_gym.wrappers import ProgramChoice
+from experiments.learners.objective import Found, Setting, confirm, confirm_expert, relative_gap, setting_for
 
 _START = {"log_std_init": -0.5}
 ALGORITHMS: dict[str, dict[str, Any]] = {
@@ -26,8 +29,19 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
 }
 """Where settings differ from the library's own, which are for millions of cheap steps."""
 
-REFERENCES = {"ATLAS-Bandit-v0": "tuned_sw_linucb", "ATLAS-Burgers-v0": "shock_downweight"}
-"""The expert that a recorded run is compared with."""
+REFERENCES = {
+    "ATLAS-Bandit-v0": "tuned_sw_linucb",
+    "ATLAS-Burgers-v0": "shock_downweight",
+    "ATLAS-BinPacking-v0": "leave_room",
+    "ATLAS-TSP-v0": "look_ahead",
+    "ATLAS-CirclePacking-v0": "grid",
+}
+"""The expert that a recorded run is compared with; of any other task, the last one."""
+
+
+def reference_of(env_id: str) -> str:
+    """The name of the expert that learners are compared with."""
+    return REFERENCES.get(env_id) or list(make_task(env_id).programs)[-1]
 
 
 def learn_sb3(setting: Setting, budget: int, seed: int, algorithm: str, record: Path | None = None) -> Found:
@@ -44,6 +58,14 @@ def learn_sb3(setting: Setting, budget: int, seed: int, algorithm: str, record: 
     return Found(np.clip(np.asarray(action, float), -1.0, 1.0), evaluations)
 
 
+def choose_expert(setting: Setting, budget: int, seed: int, algorithm: str = "PPO") -> tuple[str, int]:
+    """Train on the choice among the environment's expert programs (Discrete); the name chosen, and the
+    evaluations it took. SAC has no discrete actions."""
+    env = ProgramChoice(ProgramEnv(task=setting.env_id, **setting.constants))
+    action, evaluations = _train(env, setting, budget, seed, algorithm)
+    return env.names[int(action)], evaluations
+
+
 def _train(
     env: gym.Env, setting: Setting, budget: int, seed: int, algorithm: str, record: Path | None = None
 ) -> tuple[Any, int]:
@@ -52,6 +74,8 @@ def _train(
     batch = settings.get("n_steps", 1)
     if budget < batch:
         raise ValueError(f"{algorithm} learns from batches of {batch}: a budget of {budget} is less than one")
+    if isinstance(env.action_space, gym.spaces.Discrete):
+        settings.pop("policy_kwargs")  # the width of a continuous policy
     model = getattr(sb3, algorithm)("MlpPolicy", env, seed=seed, device="cpu", **settings)
     model.learn(budget // batch * batch, callback=None if record is None else _recorder(record))
     observation, _ = env.reset(seed=setting.first_seed)
@@ -96,18 +120,18 @@ def _recorder(path: Path) -> Any:
 def main(arguments: list[str] | None = None) -> None:
     """Train, confirm on held-out tasks, and record both."""
     parser = argparse.ArgumentParser(prog="python -m experiments.learners.ppo_template", description=__doc__)
-    parser.add_argument("--env-id", choices=SETTINGS, default="ATLAS-Bandit-v0")
+    parser.add_argument("--env-id", default="ATLAS-Bandit-v0")
     parser.add_argument("--algorithm", choices=ALGORITHMS, default="PPO")
     parser.add_argument("--budget", type=int, default=3000, help="evaluations (default 3000)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--held-out", type=int, default=16, help="held-out tasks (default 16)")
     parser.add_argument("--record", type=Path, required=True, help="path without ending for .csv and .json")
     options = parser.parse_args(arguments)
-    setting = SETTINGS[options.env_id]
+    setting = setting_for(options.env_id)
     record = options.record.with_suffix(".csv")
     found = learn_sb3(setting, options.budget, options.seed, options.algorithm, record)
     template = setting.load_template()
-    reference = REFERENCES[options.env_id]
+    reference = reference_of(options.env_id)
     scores = confirm(options.env_id, template.program(found.coordinates), options.held_out)
     expert = confirm_expert(options.env_id, reference, options.held_out)
     result = {

@@ -44,12 +44,12 @@ def shares(runs: pd.DataFrame, rounds: pd.DataFrame) -> Table:
         "Start",
         "Valid, first third",
         "last third",
-        "New and distinct, first third",
+        "Distinct, first third",
         "last third",
         "Distinct in the run",
     )
     note = (
-        "Shares of the candidates of a round; new and distinct: valid, not its parent, and not seen before in the run. "
+        "Shares of the candidates of a round; distinct: valid, not its parent, and not seen before in the run. "
         + OVER_SEEDS
     )
     return Table("shares", "Valid and distinct programs", columns, tuple(rows), note)

@@ -29,6 +29,11 @@ def test_the_strict_build_is_green(tmp_path):
         assert "<blockquote>" not in reference.read_text(encoding="utf-8"), (
             f"{reference}: a doctest as a quotation"
         )
+    for page in tmp_path.rglob("*.html"):
+        if page.parent.parent.name != "notebooks":  # a notebook prints a prompt, which has fences
+            assert "<p>```" not in page.read_text(encoding="utf-8"), (
+                f"{page}: a fence that is not shown as code"
+            )
     for page in (ROOT / "docs").rglob("*.md"):
         name = page.relative_to(ROOT / "docs")
         folder = name.parent if name.name in ("index.md", "README.md") else name.with_suffix("")

@@ -5,13 +5,10 @@ from collections.abc import Iterator
 from agents.engines.completions_client import CompletionsClient
 from agents.engines.endpoint import ChatClient, Message
 from agents.engines.engine import BackendError
-from agents.engines.http import EndpointError
+from agents.engines.http import BUSY, EndpointError
 from agents.supporters.call import ROLES
 from agents.supporters.settings import SupporterSettings
 from trainers.loop.config import RunConfig
-
-_BUSY = 429
-"""HTTP status from which on a server may answer later."""
 
 
 def greet_supporters(settings: SupporterSettings) -> None:
@@ -30,7 +27,7 @@ def greet_supporters(settings: SupporterSettings) -> None:
                 deadline_s=own.limits.deadline_s, max_bytes=own.limits.reply_bytes,
             )  # fmt: skip
         except EndpointError as error:
-            if not error.reached or (error.status or _BUSY) < _BUSY:
+            if not error.reached or (error.status or BUSY) < BUSY:
                 raise BackendError(
                     f"supporters.{role}: {own.endpoint.model} at {own.endpoint.base_url} does not answer: {error}. "
                     f"Check the endpoint, or go without: --supporters.{role}.form off"

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from atlas_gym.tasks.bandit.drift import chord_angle
 from atlas_gym.tasks.bandit.instances import Instances
 from atlas_gym.tasks.bandit.params import BanditParams
-from atlas_gym.tasks.bandit.process import chord_angle
 
 
 def diagnose(regret: np.ndarray, instances: Instances, params: BanditParams) -> str:

@@ -13,8 +13,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from atlas_gym.hidden_streams import hidden_stream
+from atlas_gym.tasks.bandit.drift import theta_paths
 from atlas_gym.tasks.bandit.params import BanditParams
-from atlas_gym.tasks.bandit.process import theta_paths
 
 DISPLACEMENT_LAG = 50
 """Steps over which pictures show the drift."""

@@ -2,12 +2,9 @@
 
 import copy
 import dataclasses
-import inspect
-import itertools
 import json
 import os
 import pickle
-import re
 import subprocess
 import sys
 import warnings
@@ -24,55 +21,15 @@ from gymnasium.wrappers import (
     TransformObservation,
     TransformReward,
 )
-from markdown_it import MarkdownIt
 
 import atlas_gym
 from atlas_gym import make_task
 from atlas_gym.envs.spaces import Source
 from atlas_gym.evaluation import Limits
-from atlas_gym.evaluation.shared import SharedEvaluator
 from atlas_gym.tasks.program_task import SPLITS
-from atlas_gym.tasks.registry import BUILT_IN, find_task
+from tests.atlas_gym.envs.registered import IDS, ONE_PROBLEM, QUICK, starts
 
-pytestmark = pytest.mark.filterwarnings("error")
-
-QUICK = {
-    "ATLAS-Bandit-v0": {"horizon": 60, "replicas": 2},
-    "ATLAS-Burgers-v0": {"steps": 4, "replicas": 1, "n_residual": 50},
-    "ATLAS-BinPacking-v0": {"items": 60, "count": 5},
-    "ATLAS-TSP-v0": {"cities": 12, "count": 3},
-    "ATLAS-CirclePacking-v0": {"n": 10},
-}
-"""Constants that make one evaluation take milliseconds; an environment without an entry fails."""
-
-IDS = list(BUILT_IN)
-ONE_PROBLEM = {"ATLAS-CirclePacking-v0"}
-"""Environments that draw nothing: every seed of every split is the same problem."""
-SAME_STEP = {"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}
-
-
-@pytest.fixture(params=IDS)
-def env_id(request):
-    return request.param
-
-
-@pytest.fixture(scope="module", autouse=True)
-def keep_evaluators():
-    """Hold a share in the evaluator, so that its processes start once and not once per test."""
-    lease = SharedEvaluator("default")
-    yield
-    lease.close()
-
-
-@pytest.fixture
-def env(env_id):
-    env = gym.make(env_id, **QUICK[env_id])
-    yield env
-    env.close()
-
-
-def starts(env_id):
-    return list(atlas_gym.make_task(env_id, **QUICK[env_id]).starts.values())
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("keep_evaluators")]
 
 
 def outcome(env, program):
@@ -199,38 +156,6 @@ def test_standard_wrappers_apply(env_id):
     env.close()
 
 
-VECTORIZATIONS = {None: None, "sync": SAME_STEP, "async": {**SAME_STEP, "shared_memory": False}}
-
-
-def vectorization(env_id, mode):
-    """Outside this process torch has to be imported again, for seconds."""
-    slow = [pytest.mark.slow] if mode != "sync" and make_task(env_id).at(0, "train").torch else []
-    return pytest.param(env_id, mode, marks=slow, id=f"{env_id}-{mode or 'pool'}")
-
-
-@pytest.mark.parametrize(
-    ("env_id", "mode"), [vectorization(env_id, mode) for env_id in IDS for mode in VECTORIZATIONS]
-)
-def test_every_vectorization_gives_the_same_rewards(env_id, mode):
-    env = gym.make_vec(
-        env_id, num_envs=2, vectorization_mode=mode, vector_kwargs=VECTORIZATIONS[mode], **QUICK[env_id]
-    )
-    observations, infos = env.reset(seed=10)
-    assert observations in env.observation_space
-    programs = tuple(starts(env_id)[:2])
-    _, rewards, terminated, _, infos = env.step(programs)
-    env.close()
-    expected = []
-    for index, program in enumerate(programs):
-        single = gym.make(env_id, **QUICK[env_id])
-        single.reset(seed=10 + index)
-        expected.append(single.step(program)[1])
-        single.close()
-    np.testing.assert_array_equal(rewards, expected)
-    assert terminated.all()
-    assert list(infos["final_info"]["status"]) == ["ok", "ok"]
-
-
 SCORE = """
 import json, sys
 import gymnasium as gym, atlas_gym
@@ -255,11 +180,6 @@ def test_a_reward_does_not_depend_on_the_threads_of_the_process(env_id):
     assert len(rewards) == 1
 
 
-def test_shared_memory_is_refused_instead_of_returning_stale_texts(env_id):
-    with pytest.raises(ValueError, match="shared_memory=False"):
-        gym.make_vec(env_id, num_envs=2, vectorization_mode="async", **QUICK[env_id])
-
-
 def test_registering_again_changes_nothing():
     from atlas_gym.tasks.registry import make_all_known
 
@@ -267,50 +187,6 @@ def test_registering_again_changes_nothing():
         warnings.simplefilter("error")
         make_all_known()
     assert all(env_id in gym.registry for env_id in IDS)
-
-
-def tables(text):
-    """The tables of a Markdown text as lists of rows, and what of them was not recognised as a table."""
-    tokens = MarkdownIt("commonmark").enable("table").parse(text)
-    rows, stray = [], []
-    for before, token in itertools.pairwise(tokens):
-        if token.type == "table_open":
-            rows.append([])
-        elif token.type == "tr_open":
-            rows[-1].append([])
-        elif token.type == "inline" and before.type in ("td_open", "th_open"):
-            rows[-1][-1].append(token.content)
-        elif token.type == "inline":
-            stray += [line for line in token.content.splitlines() if line.startswith("|")]
-    return rows, stray
-
-
-def test_the_tables_of_its_documentation_can_be_rendered(env_id):
-    documentation = inspect.getdoc(find_task(env_id))
-    found, stray = tables(documentation)
-    assert not stray
-    assert sum(len(table) + 1 for table in found) == len(re.findall(r"(?m)^\s*\|", documentation))
-    arguments = next(table for table in found if table[0][0] == "Keyword")
-    assert all(all(row) for table in found for row in table)
-    keywords = {name for row in arguments[1:] for name in re.findall(r"`(\w+)`", row[0])}
-    assert {
-        "preset",
-        "limits",
-        "turns",
-        "split",
-        "start",
-        "task_seed",
-        "confinement",
-        "render_mode",
-    } <= keywords
-
-
-def test_every_argument_is_described_on_a_line_of_its_own(env_id):
-    for env in (gym.make(env_id).unwrapped, gym.make_vec(env_id, num_envs=1).unwrapped):
-        described = re.findall(r"(?m)^    (\w+): ", inspect.getdoc(env.reset))
-        assert [*inspect.signature(env.reset).parameters] == [
-            n for n in described if n in ("seed", "options")
-        ]
 
 
 def test_limits_survive_the_way_through_json(env_id):
@@ -350,35 +226,6 @@ def test_counts_that_are_no_integers_are_refused_where_they_are_given(env_id):
     for name in QUICK[env_id]:
         with pytest.raises(ValueError, match=rf"{name} is 100\.0; it must be a whole number"):
             gym.make(env_id, **{name: 100.0})
-
-
-def test_numbers_in_a_batchs_info_have_one_type_whatever_fails(env_id):
-    broken, works = "def (", make_task(env_id).starts["named"]
-    types = set()
-    env = gym.make_vec(env_id, num_envs=2, **QUICK[env_id])
-    for programs in ((broken, broken), (broken, works), (works, broken)):
-        env.reset(seed=0)
-        infos = env.step(programs)[4]["final_info"]
-        numbers = [
-            infos["score"],
-            infos["incumbent_score"],
-            infos["normalized_score"],
-            *values(infos["metrics"]),
-        ]
-        types |= {array.dtype for array in numbers}
-        failed = [program == broken for program in programs]
-        assert np.isnan(infos["score"]).tolist() == failed
-    env.close()
-    assert types == {np.dtype(np.float64)}
-
-
-def values(metrics):
-    return [array for name, array in metrics.items() if not name.startswith("_")]
-
-
-def test_a_batch_is_made_where_processes_cannot_be_kept_to_cores(env_id, monkeypatch):
-    monkeypatch.delattr(os, "sched_getaffinity")
-    assert gym.make_vec(env_id, num_envs=2, **QUICK[env_id]).unwrapped.workers >= 1
 
 
 def test_a_system_without_resource_limits_is_told_so():

@@ -18,7 +18,7 @@ import pytest
 from atlas_gym.evaluation import EvaluatorError, EvaluatorPool, InfrastructureError, Limits
 from atlas_gym.evaluation.protocols import ATTEMPTS
 from tests.atlas_gym.evaluation.processes import alive, descendants, die_out, open_descriptors
-from tests.atlas_gym.evaluation.toy import HONEST, LAZY, ToyTask, play_bare
+from tests.atlas_gym.evaluation.toy import HONEST, LAZY, LethalTask, MistakenTask, ToyTask, play_bare
 
 TASK = ToyTask(limits=Limits(wall_s=2.0, cpu_s=5.0))
 ENDLESS = "while True: pass"
@@ -124,22 +124,6 @@ def test_a_dead_evaluator_is_replaced_and_its_work_done_once():
         assert scores == [play_bare(program, TASK) for program in (HONEST, LAZY, HONEST)]
         assert processes(pool) != [before]
         assert pool.statistics.retried <= 1  # none if it died between two jobs
-
-
-@dataclass(frozen=True)
-class LethalTask(ToyTask):
-    """Kills its evaluator whenever it is judged."""
-
-    def judge(self, channel):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-@dataclass(frozen=True)
-class MistakenTask(ToyTask):
-    """Has a bug."""
-
-    def judge(self, channel):
-        return 1 / 0
 
 
 def test_work_that_loses_every_evaluator_has_no_evaluation(shared_pool):

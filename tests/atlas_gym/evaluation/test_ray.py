@@ -23,7 +23,7 @@ from atlas_gym.evaluation import (
     hidden_stream,
 )
 from tests.atlas_gym.evaluation.processes import descendants, die_out
-from tests.atlas_gym.evaluation.toy import HONEST, LAZY, ToyTask, play_bare
+from tests.atlas_gym.evaluation.toy import HONEST, LAZY, LethalTask, MistakenTask, ToyTask, play_bare
 
 needs_ray = [
     pytest.mark.slow,
@@ -158,22 +158,6 @@ class SecretiveTask(ToyTask):
     def judge(self, channel):
         super().judge(channel)
         return Judgement(hidden_stream("toy", self.seed).random())
-
-
-@dataclass(frozen=True)
-class LethalTask(ToyTask):
-    """Kills its evaluator whenever it is judged."""
-
-    def judge(self, channel):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-@dataclass(frozen=True)
-class MistakenTask(ToyTask):
-    """Has a bug."""
-
-    def judge(self, channel):
-        return 1 / 0
 
 
 class TestEnds:

@@ -1,6 +1,8 @@
 """A task small enough to see through: the hidden number is three times the hint, give or take a little."""
 
 import math
+import os
+import signal
 import struct
 from dataclasses import dataclass, field
 
@@ -46,6 +48,22 @@ class ToyTask:
                 distance += abs(guess - number)
         metrics = {"steps": float(self.steps)}
         return Judgement(-distance / hints.size, metrics, "well guessed", {"hints": hints})
+
+
+@dataclass(frozen=True)
+class LethalTask(ToyTask):
+    """Kills its evaluator whenever it is judged."""
+
+    def judge(self, channel):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class MistakenTask(ToyTask):
+    """Has a bug."""
+
+    def judge(self, channel):
+        return 1 / 0
 
 
 def play_bare(program: str, task: ToyTask) -> float:

@@ -3,7 +3,7 @@
 import pytest
 
 from atlas_gym.evaluation import ConfinedEvaluator, Status
-from tests.atlas_gym.tasks.examples import Echo
+from tests.atlas_gym.tasks.examples import Echo, Remember
 
 PIPE = """
     import os, sys, time
@@ -35,6 +35,66 @@ ANSWERS = {
     "a list within itself": ("x = []\n    x.append(x)\n    return x", Status.ERROR, "nested"),
     "a mapping of objects": ("return {'a': object()}", Status.ERROR, "use numbers"),
     "a lone surrogate": ("return '\\ud800'", Status.ERROR, "surrogates"),
+    "an array of objects": ("return np.array([object()])", Status.ERROR, "an array of object"),
+    "a structured array": (
+        "return np.zeros(1, dtype=[('a', float)])",
+        Status.ERROR,
+        "use numbers or truth values",
+    ),
+    "a date": ("return np.datetime64('2020-01-01')", Status.ERROR, "an array of datetime64"),
+    "an integer of 71 bits": ("return 1 << 70", Status.ERROR, "beyond 64 bits"),
+    "an integer of a million digits": ("return 1 << 3_400_000", Status.ERROR, "beyond 64 bits"),
+    "a generator": ("return (y for y in [x])", Status.ERROR, "a generator; use numbers"),
+    "a number by its index": (
+        "class Index:\n        def __index__(self): return 1\n    return Index()",
+        Status.ERROR,
+        "a Index; use numbers",
+    ),
+    "an object that is pickled as a command": (
+        "class Reduced:\n        def __reduce__(self): return (eval, ('1 + 1',))\n    return Reduced()",
+        Status.ERROR,
+        "a Reduced; use numbers",
+    ),
+    "an array made by the object": (
+        "class Made:\n        def __array__(self, *args, **kwargs): return [1.0]\n    return Made()",
+        Status.ERROR,
+        "",
+    ),
+    "an array of the object's that never comes": (
+        "class Never:\n        def __array__(self, *args, **kwargs):\n            while True: pass\n    return Never()",
+        Status.TIMEOUT,
+        "",
+    ),
+    "a list that lies about its length": (
+        "class Long(list):\n        def __len__(self): return 1 << 60\n    return Long([1.0])",
+        Status.MEMORY,
+        "",
+    ),
+    "a text that is no text": (
+        "class Text(str):\n        def encode(self, *args): return b'\\xff' * 9\n    return Text('seven')",
+        Status.ERROR,
+        "a str; return a number",
+    ),
+    "a mapping whose keys collide": (
+        "class Key(str):\n        def __eq__(self, other): return False\n        __hash__ = str.__hash__\n"
+        "    return {Key('a'): 1.0, Key('a'): 2.0}",
+        Status.ERROR,
+        "a dictionary with a Key as key",
+    ),
+    "a mapping with a lone surrogate": ("return {'\\ud800': 1.0}", Status.ERROR, "surrogates"),
+    "a thousand tuples": ("for _ in range(1000): x = (x,)\n    return x", Status.ERROR, "nested"),
+    "a mapped file": ("import mmap\n    return np.memmap('/etc/hostname', mode='r')", Status.VIOLATION, ""),
+    "an exception with a huge text": ("raise ValueError('x' * 50_000_000)", Status.ERROR, "xxx"),
+    "an exception that cannot be shown": (
+        "class Silent(Exception):\n        def __str__(self): raise self\n    raise Silent",
+        Status.ERROR,
+        "",
+    ),
+    "an exception that is never shown": (
+        "class Endless(Exception):\n        def __str__(self):\n            while True: pass\n    raise Endless",
+        Status.TIMEOUT,
+        "",
+    ),
     "too late": ("import time\n    time.sleep(60)", Status.TIMEOUT, "no answer within"),
     "never, at full speed": ("while True: pass", Status.TIMEOUT, ""),
     "two replies at once": (
@@ -89,6 +149,49 @@ def test_a_reply_before_the_reply_gains_nothing(evaluator):
     evaluation = evaluator.evaluate(f"def echo(x):\n    {body}\n", Echo())
     assert evaluation.status in (Status.OK, Status.VIOLATION, Status.ERROR), evaluation.detail
     assert evaluator.evaluate("def echo(x):\n    return x\n", Echo()).ok
+
+
+def test_answers_before_the_question_gain_nothing(evaluator):
+    """They are taken for those to the first questions, and there are too many of them."""
+    early = (
+        PIPE.replace("\n    ", "\n")
+        + f"os.write(descriptor, {(HEAD + bytes([9, 0, 0, 0, 4]) + bytes(8))!r} * 2)\n"
+    )
+    evaluation = evaluator.evaluate(f"{early}def echo(x):\n    return x\n", Echo())
+    assert evaluation.status is Status.VIOLATION, evaluation.detail
+
+
+@pytest.mark.parametrize("answers", ["[(1, 4.0)]", "[(1, 4.0)] * 4", "(1, 4.0)"])
+def test_no_instance_is_answered_for_another(answers, evaluator):
+    """Three are asked at a time, and each answer must be there."""
+    program = f"""
+import sys
+driver = sys.modules["atlas_gym.sandbox.call_driver"]
+encode = driver.encode
+
+def remember(step, weights):
+    driver.encode = lambda answer, head=0: encode({answers}, head)
+    return 1, 4.0
+"""
+    evaluation = evaluator.evaluate(program, Remember(lockstep=True))
+    assert evaluation.status is Status.ERROR
+    assert "did not answer every call" in evaluation.detail
+
+
+@pytest.mark.parametrize(
+    ("body", "check"),
+    [
+        ("return np.arange(3.0)[::-1]", "array"),
+        ("return np.asfortranarray(np.zeros((3, 3)))[:, 1]", "array"),
+        ("return np.ones(3, dtype='>f4')", "array"),
+        ("return np.ma.masked_array([1.0, 2.0, 3.0])", "array"),
+        ("return np.array(1.5)", "number"),
+        ("return np.float16(1.5)", "number"),
+        ("return type('Int', (int,), {})(3)", "number"),
+    ],
+)
+def test_unusual_numbers_are_numbers(body, check, evaluator):
+    assert evaluator.evaluate(f"def echo(x):\n    {body}\n", Echo(check=check)).ok
 
 
 @pytest.mark.parametrize(

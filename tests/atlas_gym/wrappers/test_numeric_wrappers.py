@@ -28,9 +28,9 @@ WITH_TEMPLATES = [env_id for env_id in IDS if find_task(env_id).templates]
 @pytest.fixture(scope="module", autouse=True)
 def keep_evaluators():
     """Hold a share in the evaluator, so that its processes start once and not once per test."""
-    lease = SharedEvaluator("default")
+    share = SharedEvaluator("default")
     yield
-    lease.close()
+    share.close()
 
 
 def make(env_id, wrap, turns=1):

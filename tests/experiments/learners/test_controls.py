@@ -11,7 +11,7 @@ import numpy as np
 
 from atlas_gym import make_task
 from atlas_gym.program_text import program_key
-from atlas_gym.tasks.registry import registered_ids
+from atlas_gym.tasks.registry import BUILT_IN
 from experiments.learners.controls import learn_expert, learn_rules, learn_start, open_numbers
 from experiments.learners.ledger import Ledger, Trial
 from experiments.learners.objective import relative_gap
@@ -66,7 +66,7 @@ def test_threads_share_a_budget_and_nobody_exceeds_it():
             ledger.propose(TRIAL.start)
 
 
-@pytest.mark.parametrize("env_id", registered_ids())
+@pytest.mark.parametrize("env_id", BUILT_IN)
 def test_the_start_is_a_point_of_its_open_numbers(env_id):
     task = make_task(env_id)
     template = open_numbers(task.starts["named"], task.function)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_gym import make_task
-from atlas_gym.tasks.registry import registered_ids
+from atlas_gym.tasks.registry import BUILT_IN
 from experiments.learners.grpo import COPY, FAILED, GradedReward, graded, halves, train
 from experiments.learners.ledger import Ledger, Trial
 
@@ -30,7 +30,7 @@ def test_failed_copied_worse_and_better_programs_are_in_this_order(score, other,
         assert min(rewards) > copy
 
 
-@pytest.mark.parametrize("env_id", registered_ids())
+@pytest.mark.parametrize("env_id", BUILT_IN)
 def test_a_prompt_is_the_start_up_to_its_last_assignment(env_id):
     start = make_task(env_id).starts["named"]
     head, tail = halves(start)
@@ -38,6 +38,16 @@ def test_a_prompt_is_the_start_up_to_its_last_assignment(env_id):
     assert start.endswith(tail)
     assert head.endswith(" =")
     assert "return" in tail
+
+
+def test_a_start_without_assignments_is_rewritten_at_its_return():
+    assert halves("def f(x):\n    return x\n") == ("def f(x):\n    return", "\n")
+    with pytest.raises(ValueError, match="neither"):
+        halves("def f(x): ...\n")
+
+
+def test_a_parent_without_loss_is_no_division_by_zero():
+    assert graded(-0.25, 0.0, False) == -0.25
 
 
 def test_every_completion_is_a_candidate_and_tokens_are_counted():

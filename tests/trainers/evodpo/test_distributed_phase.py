@@ -3,12 +3,10 @@
 import dataclasses
 
 import pytest
-import torch
 import yaml
 
-from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.settings import LoraSettings
-from tests.tiny_model import save_tiny_model
+from agents.models.policy import POLICY, REFERENCE
+from tests.tiny_model import tuned_policy
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo.distributed_dpo import divide
 from trainers.evodpo.launch import LaunchError, launched
@@ -22,21 +20,6 @@ PAIRS = [
     for i, (prompt, k) in enumerate((prompt, k) for k in range(5) for prompt in PROMPTS)
 ]
 SETTINGS = PhaseSettings(learning_rate=5e-3, checkpoints=1, batch_size=4, warmup_steps=2)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
-
-
-def make_policy(folder):
-    """A policy that has learned something and a reference that has learned something else."""
-    policy = Policy.load(folder, dtype=torch.float32, lora=LoraSettings(rank=4, alpha=8))
-    generator = torch.Generator().manual_seed(3)
-    for name in (POLICY, REFERENCE):
-        for tensor in policy.tensors(name).values():
-            tensor.data.normal_(0.0, 0.1, generator=generator)
-    return policy
 
 
 def phase(policy, settings=SETTINGS, **kwargs):
@@ -63,7 +46,7 @@ def by_file(tmp_path):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("processes", [2, 3, "by a configuration file"])
 def test_processes_together_do_what_one_does(folder, tmp_path, processes):
-    alone, together = make_policy(folder), make_policy(folder)
+    alone, together = tuned_policy(folder), tuned_policy(folder)
     expected = phase(alone)
     settings = LaunchSettings(processes=processes) if isinstance(processes, int) else by_file(tmp_path)
     launch, shared = launched(settings, tmp_path / "jobs"), []
@@ -91,7 +74,7 @@ def test_processes_together_do_what_one_does(folder, tmp_path, processes):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_processes_are_shadowed_by_nothing_in_the_working_directory(folder, tmp_path, monkeypatch):
-    policy = make_policy(folder)
+    policy = tuned_policy(folder)
     for name in ("hmac", "random", "json", "tempfile", "inspect", "queue"):
         (tmp_path / f"{name}.py").write_text(f"raise RuntimeError('{name} was shadowed')\n")
     monkeypatch.chdir(tmp_path)
@@ -103,7 +86,7 @@ def test_processes_are_shadowed_by_nothing_in_the_working_directory(folder, tmp_
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_processes_that_fail_leave_the_policy_as_it_was(folder, tmp_path):
-    policy = make_policy(folder)
+    policy = tuned_policy(folder)
     before = policy.digest(POLICY), policy.digest(REFERENCE)
     impossible = dataclasses.replace(SETTINGS, loss="sft")
     with pytest.raises(LaunchError, match="no mean over pairs"):

@@ -8,10 +8,9 @@ from tokenizers import processors
 from transformers import TrainerCallback
 from trl import DPOConfig, DPOTrainer
 
-from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.settings import LoraSettings
+from agents.models.policy import POLICY, REFERENCE
 from agents.models.tokens import encode_prompt
-from tests.tiny_model import byte_tokenizer, save_tiny_model
+from tests.tiny_model import byte_tokenizer, tuned_policy
 from trainers.evodpo.packed_dpo import (
     PackedDPOTrainer,
     PreparedDPOTrainer,
@@ -37,20 +36,9 @@ ROWS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
-
-
 @pytest.fixture
 def policy(folder):
-    """A policy that has learned something and a reference that has learned something else."""
-    policy = Policy.load(folder, dtype=torch.float32, lora=LoraSettings(rank=4, alpha=8))
-    generator = torch.Generator().manual_seed(3)
-    for name in (POLICY, REFERENCE):
-        for tensor in policy.tensors(name).values():
-            tensor.data.normal_(0.0, 0.1, generator=generator)
-    return policy
+    return tuned_policy(folder)
 
 
 def config(tmp_path, packed, **changes):

@@ -8,7 +8,6 @@ import torch
 
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.models.settings import LoraSettings
-from tests.tiny_model import save_tiny_model
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo.kl import token_kl
 from trainers.evodpo.phase import gate_subset, run_phase
@@ -24,11 +23,6 @@ PAIRS = [
 ]
 SETTINGS = PhaseSettings(learning_rate=5e-3, epochs=1, batch_size=4, target_kl=0.0, checks=3, checkpoints=2)
 OPEN = GateSettings(min_gain=0.0, max_kl=100.0, standard_errors=0.0)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture
@@ -339,22 +333,3 @@ def test_the_gate_subset_is_drawn_by_prompt_and_not_by_score():
     draws = [frozenset(prompt for prompt, _ in gate_subset(items, 2, rng)) for _ in range(200)]
     counts = [sum(prompt in draw for draw in draws) for prompt in PROMPTS]
     assert min(counts) > 40  # each prompt is drawn with probability 0.4
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"reference": "newest"},
-        {"initialisation": "scratch"},
-        {"checkpoints": -1},
-        {"reference": "timed", "reference_period": 0},
-        {"beta": 0.0},
-        {"epochs": 0},
-        {"target_kl": -0.1},
-        {"checks": 0},
-        {"supervised": -1.0},
-    ],
-)
-def test_impossible_settings_are_errors(bad):
-    with pytest.raises(ValueError):
-        PhaseSettings(**bad)

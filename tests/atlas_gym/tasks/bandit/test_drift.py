@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atlas_gym.tasks.bandit.drift import chord_angle, theta_paths
 from atlas_gym.tasks.bandit.params import BanditParams
-from atlas_gym.tasks.bandit.process import chord_angle, theta_paths
 
 
 def paths(replicas=3, seed=0, **constants):

@@ -1,0 +1,208 @@
+"""Folders in OpenEvolve's form as tasks: `make_task("./folder")`.
+
+A folder holds `initial_program.py`, `evaluator.py` with `evaluate(program_path)` and maybe `config.yaml`. The
+evaluator is its author's and trusted; it runs as it is in a process of its own for every evaluation. The module that
+it imports from `program_path` is a stand-in for the program, which runs in the confined worker: what comes back are
+values, so a program can patch neither its evaluator nor what that one imports. A score is as strict as its
+evaluator; answers with NaN in them, which pass most comparisons unnoticed, are refused.
+"""
+
+import ast
+import contextlib
+import math
+import os
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean
+from typing import Any, ClassVar
+
+import numpy as np
+
+from atlas_gym.evaluation.channel import CandidateError
+from atlas_gym.evaluation.pool import receive_frame, send_frame
+from atlas_gym.evaluation.protocols import EvaluatorError
+from atlas_gym.evaluation.result import Judgement, Limits, Status
+from atlas_gym.evaluation.safe_start import safe_command, safe_environment
+from atlas_gym.evaluation.worker_end import STARVED
+from atlas_gym.optional import require
+from atlas_gym.sandbox.codec import decode, encode
+from atlas_gym.tasks.calls import Program
+from atlas_gym.tasks.program_task import ProgramTask
+
+EVALUATOR, START, CONFIG = "evaluator.py", "initial_program.py", "config.yaml"
+"""The files of a folder; the last one may be missing."""
+_TIMEOUT_S = 300.0
+"""OpenEvolve's own limit on an evaluation, where the folder names none."""
+_STUB = (
+    "raise ImportError('the program is in another process; its functions are called through its module')\n"
+)
+
+
+class OpenEvolveTask(ProgramTask):
+    """Base of such tasks. The score is `combined_score` on a scale from -1 (`worst`) to 0 (`best`)."""
+
+    driver = "atlas_gym.sandbox.module_driver"
+    folder: ClassVar[Path] = Path()
+    """Where the evaluator is."""
+
+    best: float = 1.0
+    """The `combined_score` that counts as perfect; without one, the mean of all metrics is it."""
+    worst: float = 0.0
+    """The `combined_score` that a useless program earns."""
+
+    def instances(self, rng: np.random.Generator) -> list[int]:
+        """What the evaluator's global random generators are seeded with."""
+        return [int(rng.integers(2**32))]
+
+    def score(self, program: Program, instance: int) -> Judgement:
+        """Let the evaluator have its way with the stand-in.
+
+        Raises:
+            CandidateError: If the program fails, or the evaluator on its answers.
+            EvaluatorError: If the evaluator cannot be used like this; it says why.
+        """
+        with _host(self.folder, instance, self.limits) as connection:
+            metrics = _converse(connection, program)
+        if type(metrics.get("error")) is str and metrics["error"]:
+            raise CandidateError(metrics["error"])
+        numbers = {name: value for name, value in metrics.items() if type(value) is float}
+        if not numbers:
+            raise EvaluatorError(f"{self.folder / EVALUATOR} returns no numbers")
+        combined = numbers.get("combined_score", mean(numbers.values()))  # as OpenEvolve has it
+        shown = ", ".join(f"{name} {value:.6g}" for name, value in numbers.items())
+        return Judgement((combined - self.best) / (self.best - self.worst), diagnosis=f"{shown}.")
+
+
+_known: dict[Path, type[OpenEvolveTask]] = {}
+
+
+def folder_task(folder: Path, *, importing: bool = True) -> type[OpenEvolveTask]:
+    """The task of a folder. Its evaluator runs in evaluations only.
+
+    Args:
+        folder: Where the files are.
+        importing: Whether it may be one that this process has not been asked for by its user.
+
+    Raises:
+        FileNotFoundError: If the initial program is missing.
+        ValueError: If the evaluator mentions no function of the initial program, or the folder is not known.
+    """
+    folder = folder.resolve()
+    if folder not in _known:
+        if not importing:
+            raise ValueError(f"{folder} is a folder with code of its own: name it yourself first")
+        _known[folder] = _read(folder)
+    return _known[folder]
+
+
+def _read(folder: Path) -> type[OpenEvolveTask]:
+    start = (folder / START).read_text(encoding="utf-8")
+    config = _config(folder / CONFIG)
+    timeout_s = float(config.get("evaluator", {}).get("timeout", _TIMEOUT_S))
+    members = {
+        "__module__": __name__,
+        "__doc__": config.get("prompt", {}).get("system_message", "Improve the program."),
+        "folder": folder,
+        "function": _function(start, (folder / EVALUATOR).read_text(encoding="utf-8")),
+        "start": start,
+        "limits": Limits(wall_s=timeout_s, cpu_s=timeout_s, memory_mb=2048),
+    }
+    name = "".join(part.capitalize() for part in folder.name.replace("-", "_").split("_"))
+    kind: Any = type(name, (OpenEvolveTask,), members)
+    kind.env_id = str(folder)
+    return kind
+
+
+def _function(start: str, evaluator: str) -> str:
+    """The function that is to be improved: of those between the marks, or of all if there are no marks, the last one
+    that the evaluator calls, or else the longest."""
+    nodes = list(ast.walk(ast.parse(evaluator)))
+    mentioned = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    mentioned |= {node.value for node in nodes if isinstance(node, ast.Constant) and type(node.value) is str}
+    defined = [node for node in ast.parse(start).body if isinstance(node, ast.FunctionDef)]
+    if not any(node.name in mentioned for node in defined):
+        names = ", ".join(node.name for node in defined) or "none"
+        raise ValueError(
+            f"{EVALUATOR} mentions none of the functions of {START} ({names}): it does not import the program and"
+            " call a function, which is what can be done here"
+        )
+    begin, end = (_line_with(f"EVOLVE-BLOCK-{mark}", start) for mark in ("START", "END"))
+    marked = [node for node in defined if begin <= node.lineno <= (end or math.inf)] or defined
+    called = [node for node in marked if node.name in mentioned]
+    return (called[-1] if called else max(marked, key=lambda node: (node.end_lineno or 0) - node.lineno)).name
+
+
+def _line_with(mark: str, text: str) -> int:
+    """Number of the first line with a mark, 0 if there is none."""
+    return next((number for number, line in enumerate(text.splitlines(), 1) if mark in line), 0)
+
+
+def _config(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        return {}
+    found = require("yaml", "atlas").safe_load(file.read_text(encoding="utf-8"))
+    return found if isinstance(found, dict) else {}
+
+
+@contextlib.contextmanager
+def _host(folder: Path, seed: int, limits: Limits) -> Iterator[socket.socket]:
+    """A process that runs the folder's evaluator once, and ends with the block."""
+    ours, theirs = socket.socketpair()
+    with ours, tempfile.TemporaryDirectory() as empty:
+        program = Path(empty).resolve() / "candidate_program.py"
+        program.write_text(_STUB)
+        with theirs:
+            process = subprocess.Popen(
+                safe_command("atlas_gym.tasks.openevolve_host", str(theirs.fileno()), str(os.getpid())),
+                env=safe_environment() | {"OMP_NUM_THREADS": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        try:
+            send_frame(ours, bytes(encode((str(folder / EVALUATOR), str(program), seed, limits.cpu_s))))
+            ours.settimeout(STARVED * limits.wall_s)
+            yield ours
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _converse(connection: socket.socket, program: Program) -> dict[str, Any]:
+    """Carry the evaluator's requests to the program until it has its metrics."""
+    while True:
+        try:
+            kind, *rest = decode(receive_frame(connection))
+        except TimeoutError:
+            raise CandidateError("the evaluator came to no end with it", Status.TIMEOUT) from None
+        except OSError:  # killed by its limits, or crashed
+            raise CandidateError(
+                "the evaluator's process ended on its answers: too much time or memory"
+            ) from None
+        if kind == "done":
+            return rest[0]
+        if kind == "broken":
+            raise CandidateError(f"the evaluator failed on its answers: {rest[0]}")
+        if kind == "unfit":
+            raise EvaluatorError(f"this evaluator cannot be used: {rest[0]}")
+        name, arguments, keywords = rest if kind == "call" else (rest[0], None, None)
+        answer = program(name, arguments, keywords)
+        if has_nan(answer.value):
+            raise CandidateError(f"{name} returned NaN; return numbers")
+        send_frame(connection, bytes(encode(answer.value)))
+
+
+def has_nan(value: Any) -> bool:
+    """Whether there is a NaN anywhere in a value of the codec's kinds."""
+    if type(value) is float:
+        return math.isnan(value)
+    if type(value) is np.ndarray:
+        return value.dtype.kind == "f" and bool(np.isnan(value).any())
+    if type(value) is dict:
+        return any(map(has_nan, value.values()))
+    return type(value) in (list, tuple) and any(map(has_nan, value))

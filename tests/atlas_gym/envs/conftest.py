@@ -1,0 +1,27 @@
+"""One registered environment after the other, and the evaluator that they share."""
+
+import gymnasium as gym
+import pytest
+
+from atlas_gym.evaluation.shared import SharedEvaluator
+from tests.atlas_gym.envs.registered import IDS, QUICK
+
+
+@pytest.fixture(params=IDS)
+def env_id(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def keep_evaluators():
+    """Hold a share in the evaluator, so that its processes start once and not once per test."""
+    share = SharedEvaluator("default")
+    yield
+    share.close()
+
+
+@pytest.fixture
+def env(env_id):
+    env = gym.make(env_id, **QUICK[env_id])
+    yield env
+    env.close()

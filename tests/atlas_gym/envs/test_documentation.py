@@ -1,0 +1,57 @@
+"""What each registered environment says of itself can be rendered and is complete."""
+
+import inspect
+import itertools
+import re
+
+import gymnasium as gym
+import pytest
+from markdown_it import MarkdownIt
+
+from atlas_gym.tasks.registry import find_task
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def tables(text):
+    """The tables of a Markdown text as lists of rows, and what of them was not recognised as a table."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    rows, stray = [], []
+    for before, token in itertools.pairwise(tokens):
+        if token.type == "table_open":
+            rows.append([])
+        elif token.type == "tr_open":
+            rows[-1].append([])
+        elif token.type == "inline" and before.type in ("td_open", "th_open"):
+            rows[-1][-1].append(token.content)
+        elif token.type == "inline":
+            stray += [line for line in token.content.splitlines() if line.startswith("|")]
+    return rows, stray
+
+
+def test_the_tables_of_its_documentation_can_be_rendered(env_id):
+    documentation = inspect.getdoc(find_task(env_id))
+    found, stray = tables(documentation)
+    assert not stray
+    assert sum(len(table) + 1 for table in found) == len(re.findall(r"(?m)^\s*\|", documentation))
+    arguments = next(table for table in found if table[0][0] == "Keyword")
+    assert all(all(row) for table in found for row in table)
+    keywords = {name for row in arguments[1:] for name in re.findall(r"`(\w+)`", row[0])}
+    assert {
+        "preset",
+        "limits",
+        "turns",
+        "split",
+        "start",
+        "task_seed",
+        "confinement",
+        "render_mode",
+    } <= keywords
+
+
+def test_every_argument_is_described_on_a_line_of_its_own(env_id):
+    for env in (gym.make(env_id).unwrapped, gym.make_vec(env_id, num_envs=1).unwrapped):
+        described = re.findall(r"(?m)^    (\w+): ", inspect.getdoc(env.reset))
+        assert [*inspect.signature(env.reset).parameters] == [
+            n for n in described if n in ("seed", "options")
+        ]

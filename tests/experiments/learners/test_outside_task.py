@@ -1,0 +1,123 @@
+"""A task that lies in a file outside the package, wherever a task is named."""
+
+import pytest
+
+from atlas_gym import make_task
+from atlas_gym.bridges.trl import ProgramEnvironment, ProgramReward
+from atlas_gym.evaluation import EvaluatorPool
+from experiments.cli.dry_run import time_start
+from experiments.learners import leaderboard, template_board
+from experiments.learners.board import read_tables
+from experiments.learners.entries import START
+from experiments.learners.grpo import halves
+from trainers.loop.config import load_config
+
+FILE = '''\
+import atlas_gym
+from atlas_gym.tasks.given_programs import template_of
+from atlas_gym.wrappers import Parameter
+
+
+def scaled(x):
+    factor = 1.0
+    scores = factor * x
+    return scores
+
+
+class Outside{number}(atlas_gym.ProgramTask, id="Outside{number}-v0"):
+    """x: a number. Returns half of it."""
+
+    start = scaled
+    function = "scaled"
+    experts = {{"half": "def scaled(x):\\n    return x / 2\\n"}}
+    templates = (template_of(scaled, function, Parameter("factor", 0.25, 4.0)),)
+
+    count: int = 3
+
+    def instances(self, rng):
+        return rng.random(self.count)
+
+    def score(self, program, x):
+        return -abs(program(x).number() - x / 2)
+'''
+HALF = "def scaled(x):\n    return x / 2\n"
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("outside")
+    (folder / "outside_task.py").write_text(FILE.format(number=1))
+    return f"{folder}/outside_task.py:Outside1"
+
+
+def test_the_reward_function_of_trl(reference):
+    reward = ProgramReward(reference, count=2)
+    try:
+        assert reward(completions=[HALF, "nothing"], seed=[0, 0]) == [0.0, -2.0]
+    finally:
+        reward.close()
+
+
+def test_the_environment_of_trl(reference):
+    kind = type("Halves", (ProgramEnvironment,), {"env_id": reference, "constants": {"count": 2}})
+    env = kind()
+    assert "def scaled(x):" in env.reset(seed=3)
+    env.submit(HALF)
+    assert env.get_reward() == 0.0
+
+
+def test_a_recorded_dataset(reference, tmp_path, monkeypatch):
+    pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    from atlas_gym.bridges.minari import load, record
+
+    record(reference, "outside/test-v0", [(0, [HALF])], algorithm="hand", count=2)
+    assert [reward for _, _, reward in load("outside/test-v0")] == [0.0]
+
+
+def test_a_served_environment(reference):
+    pytest.importorskip("openenv")
+    from atlas_gym.bridges.openenv import ServerSettings, build_app
+
+    with EvaluatorPool(1) as pool:
+        assert build_app(ServerSettings(reference, "token"), pool)
+
+
+def test_the_board_of_templates(reference):
+    for learner in (template_board.START, template_board.EXPERT, "random search"):
+        row = template_board.run(reference, learner, budget=8, seed=0, held_out=2)
+        assert (row["env_id"], row["held_out"]) == (reference, 2)
+        assert -0.6 < row["score"] <= 0.0
+    assert row["evaluations"] == 8
+    assert str(row["submitted"]).startswith("factor=")
+
+
+def test_the_leaderboard(reference, tmp_path):
+    arguments = ["--tasks", reference, "--seeds", "1", "--budget", "4", "--held-out", "2"]
+    arguments += ["--folder", str(tmp_path), "--learners", START, "hand-written", "random search"]
+    assert leaderboard.main(arguments) == 0
+    rows = read_tables(tmp_path)["rows"].set_index("learner")
+    assert set(rows.task) == {reference}
+    assert rows.score["hand-written"] == 0.0
+    assert rows.candidates["random search"] == 4
+    assert rows.score[START] < rows.score["random search"] < 0.0
+
+
+def test_the_prompt_of_grpo(reference):
+    head, tail = halves(make_task(reference).starts["named"])
+    assert head.endswith("factor = 1.0\n    scores =")
+    assert tail == "\n    return scores\n"
+
+
+def test_a_dry_run_times_its_start(reference):
+    assert min(time_start(load_config(None, {"env": reference, "env_args": {"count": 2}}))) > 0
+
+
+def test_a_template_needs_its_lines():
+    from atlas_gym.tasks.given_programs import template_of
+    from atlas_gym.wrappers import Parameter
+
+    template = make_task("ATLAS-TSP-v0").template()
+    assert template.program([0.0, 0.0]) == make_task("ATLAS-TSP-v0").starts["named"]
+    with pytest.raises(ValueError, match="0 lines `level = number`"):
+        template_of(test_a_template_needs_its_lines, "", Parameter("level", 1, 2))
