@@ -21,19 +21,26 @@ Tables = dict[str, pd.DataFrame]
 
 
 def write_page(tables: Tables, folder: Path) -> None:
-    """Write `README.md` and its figures into a folder."""
+    """Write `README.md` and its figures into a folder; what is over runs only where there are several."""
     draw_curves(tables, folder / "curves.png")
-    draw_profiles(tables, folder / "profiles.png")
+    if _fewest_seeds(tables) > 1:
+        draw_profiles(tables, folder / "profiles.png")
     (folder / "README.md").write_text(page(tables), encoding="utf-8")
 
 
 def page(tables: Tables) -> str:
     """The page in Markdown."""
     rows = tables["rows"]
-    parts = [_HEAD.format(**_facts(tables)), _verdicts(tables)]
+    several = _fewest_seeds(tables) > 1
+    parts = [_HEAD.format(**_facts(tables)), _standing(tables)]
+    if several:
+        parts.append(_verdicts(tables))
     for task in rows.task.unique():
         parts += [f"## {task}\n", _board(tables, task)]
-    parts += ["## Over all tasks\n", _aggregate(tables), _FIGURES, "## What was lost\n", _losses(rows)]
+    parts.append(_CURVES)
+    if several:
+        parts += ["## Over all tasks\n", _aggregate(tables), _PROFILES]
+    parts += ["## What was lost\n", _losses(rows)]
     parts += ["## Versions and settings\n", _versions(rows), _settings(tables["settings"])]
     return "\n".join(parts)
 
@@ -51,9 +58,9 @@ machine and on what else it did; CPU seconds less so.
 
 Made of the CSV files beside this page by `python -m experiments.learners.leaderboard`.
 """
-_FIGURES = """
-![Best score on the training task over candidates, tokens and seconds](curves.png)
-
+_CURVES = """![Best score on the training task over candidates, tokens and seconds](curves.png)
+"""
+_PROFILES = """
 ![Share of runs above a gain](profiles.png)
 """
 
@@ -71,6 +78,23 @@ def _facts(tables: Tables) -> dict[str, object]:
     }
 
 
+def _fewest_seeds(tables: Tables) -> int:
+    """Of any learner on any task that it has rows of; the start, which does not search, counts for nothing."""
+    rows = tables["rows"]
+    counts = rows[rows.learner != START].groupby(["task", "learner"]).seed.nunique()
+    return min(counts, default=0)
+
+
+def _standing(tables: Tables) -> str:
+    """What the rows are good for: nothing but the list of what was run where there are few seeds."""
+    if _fewest_seeds(tables) >= BOLD_FROM:
+        return ""
+    return (
+        "**This is a list of what was run, not a result.** Telling learners apart takes intervals over "
+        f"{BOLD_FROM} seeds or more of each.\n"
+    )
+
+
 def _order(names: Sequence[str]) -> list[str]:
     return sorted(set(names), key=list(ENTRIES).index)
 
@@ -82,7 +106,7 @@ def _verdicts(tables: Tables) -> str:
         return ""
     better, worse, open_ = [], [], []
     for name in _order(tables["rows"].learner):
-        if name in (START, SEARCH):
+        if name in (START, SEARCH) or not _is_paired(values, name):
             continue
         found, _ = paired_difference(values, name, SEARCH)
         known = found.low > 0 or found.high < 0
@@ -129,8 +153,15 @@ def _board(tables: Tables, task: str) -> str:
     return _markdown([*head, f"gain against `{SEARCH}`"], lines)
 
 
+def _is_paired(values: pd.Series, name: str) -> bool:
+    """Whether a learner and `search` have a task and a seed in common."""
+    learners = values.index.get_level_values("learner")
+    mine, theirs = (values[learners == who].droplevel("learner").index for who in (name, SEARCH))
+    return not mine.intersection(theirs).empty
+
+
 def _difference(values: pd.Series, name: str) -> str:
-    if name == SEARCH or SEARCH not in values.index.get_level_values("learner"):
+    if name == SEARCH or not _is_paired(values, name):
         return ""
     found, count = paired_difference(values, name, SEARCH)
     if count < 2:
@@ -141,9 +172,11 @@ def _difference(values: pd.Series, name: str) -> str:
 
 
 def _aggregate(tables: Tables) -> str:
-    values = gains(tables["scores"], START)
+    """Of learners that have been on every task: the others are not about the same."""
+    values, rows = gains(tables["scores"], START), tables["rows"]
+    everywhere = rows.groupby("learner").task.nunique() == rows.task.nunique()
     lines = []
-    for name in _order(tables["rows"].learner):
+    for name in _order(everywhere[everywhere].index):
         middle, low, high = interquartile_mean(values, name)
         interval = "" if np.isnan(low) else f"{100 * low:.1f} to {100 * high:.1f} %"
         lines.append([name, f"{100 * middle:.1f} %", interval])

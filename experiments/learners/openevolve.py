@@ -10,9 +10,11 @@ from experiments.learners.ledger import Change
 from experiments.learners.peer import SLOTS, TOKENS, Order, Peer, marked
 
 CHANGES = {
-    "diff_based_evolution": Change(False, True, "a model this small writes no diff that applies"),
+    "diff_based_evolution": Change(
+        False, True, "assumed, not measured: so small a model seldom writes a diff that applies"
+    ),
     "llm.max_tokens": Change(
-        TOKENS, 4096, "no starting program is longer than 250 tokens; a small model rambles on"
+        TOKENS, 4096, "longer than any starting program; a small model is assumed to ramble on"
     ),
     "llm.timeout": Change(900, 60, "seconds; two cores are slow, and a repeated request would count twice"),
     "llm.random_seed": Change(

@@ -10,11 +10,13 @@ from experiments.learners.ledger import Change
 from experiments.learners.peer import SLOTS, TOKENS, Order, Peer, marked
 
 CHANGES = {
-    "evo.patch_types": Change(["full"], ["diff", "full", "cross"], "a model this small writes no diff that applies"),
+    "evo.patch_types": Change(
+        ["full"], ["diff", "full", "cross"], "assumed, not measured: so small a model seldom writes a diff that applies"
+    ),
     "evo.patch_type_probs": Change([1.0], [0.6, 0.3, 0.1], "the same"),
     "evo.llm_kwargs": Change(
         {"temperatures": [0.5, 1.0], "max_tokens": TOKENS}, {"temperatures": [0.0, 0.5, 1.0], "max_tokens": 16384},
-        "no starting program is longer than 250 tokens; at temperature 0 one prompt has one answer",
+        "longer than any starting program; at temperature 0 one prompt has one answer",
     ),
     "evo.llm_dynamic_selection": Change(None, "ucb", "there is one model"),
     "evo.embedding_model": Change(None, "text-embedding-3-small", "none is served; novelty is not judged by it"),

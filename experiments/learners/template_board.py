@@ -96,9 +96,10 @@ def markdown(rows: Sequence[Mapping[str, str]]) -> str:
 _HEAD = """# Templates
 
 Learners with a continuous action on the numbers that a template leaves open, best score first. What each submits is
-scored on the full task, on held-out seeds from the first on, which no search has seen (± is the 95 % interval over those
-seeds). They search the template that comes with the environment, all on the same cheap training tasks, unless they
-choose among hand-written programs; a run of this package writes programs of its own and evaluates on the full task.
+scored on the full task, on held-out seeds from the first on, which no search has seen (± is the 95 % interval over
+those seeds). They search the template that comes with the environment, all on the same cheap training tasks, unless
+they choose among hand-written programs; a run of this package writes programs of its own and evaluates on the full
+task.
 Budgets are small and seeds few: this says that the learners work, not which is best. Written by
 `python -m experiments.learners.template_board`.
 """

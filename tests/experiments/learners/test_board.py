@@ -190,15 +190,19 @@ def test_words_and_bold_print_follow_the_data(tmp_path):
             shake = 0.01 * (seed % 3)
             rows += [row(SEARCH, seed, -0.5 - shake), row("ATLAS", seed, -0.2), row("EvoDPO", seed, -0.508)]
             rows += [row("OpenEvolve", seed, -0.9 - shake * seed)]
+            rows += [row("ShinkaEvolve", seed + 100, -0.9)]  # has no pair
         write_tables(rows, tmp_path / str(seeds))
         return page(read_tables(tmp_path / str(seeds)))
 
-    three, five = words(3), words(5)
+    one, three, five = words(1), words(3), words(5)
+    assert "over all tasks" not in one.lower()
+    assert "profiles.png" not in one
+    assert [text.count("not a result") for text in (one, three, five)] == [1, 1, 0]
     for text in (three, five):
         assert "Better than `search` over all tasks: ATLAS." in text
         assert "Worse than `search` over all tasks: OpenEvolve." in text
         assert "Not told apart from `search` over all tasks: EvoDPO." in text
-    assert "**" not in three
+    assert three.count("**") == 2
     assert five.count("**") == 4
 
 
