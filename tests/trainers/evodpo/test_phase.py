@@ -111,6 +111,52 @@ def test_an_intermediate_checkpoint_can_be_the_one_that_is_promoted(policy):
     assert policy.adapters == (POLICY, REFERENCE)
 
 
+OTHERS = (dataclasses.replace(SETTINGS, beta=0.4), dataclasses.replace(SETTINGS, learning_rate=1e-3))
+
+
+def test_policies_trained_under_other_settings_are_candidates_too(policy):
+    before = digests(policy)
+    policy.add("before", copy_of=POLICY)
+    seen = {}
+
+    def score(adapter, prompts):
+        seen[adapter] = policy.digest(adapter)
+        return [1.0 if adapter == "alternative-2" else 0.0] * len(prompts)
+
+    result = run(policy, score, alternatives=OTHERS)
+    names = ["alternative-1", "alternative-2", "candidate-1", "candidate-2", POLICY]
+    assert [candidate.name for candidate in result.candidates] == names
+    assert (result.chosen, result.promoted) == (1, True)
+    assert digests(policy) == (seen["alternative-2"],) * 2
+    assert policy.adapters == (POLICY, REFERENCE, "before")
+    for name, settings in (("alternative-1", OTHERS[0]), ("alternative-2", OTHERS[1]), (POLICY, SETTINGS)):
+        policy.copy("before", POLICY)
+        policy.copy("before", REFERENCE)
+        assert before == (policy.digest(POLICY), before[1])
+        assert run(policy, settings=settings).policy_digest == seen[name]
+
+
+def test_of_other_settings_only_what_is_within_the_budget_is_chosen(policy):
+    far = dataclasses.replace(SETTINGS, learning_rate=5e-2)
+
+    def score(adapter, prompts):
+        return [{"alternative-1": 2.0, POLICY: 1.0}.get(adapter, 0.0)] * len(prompts)
+
+    kls = {c.name: c.kl for c in run(policy, WORSE, alternatives=[far]).candidates}
+    policy.reset(POLICY, 0)
+    assert kls[POLICY] < kls["alternative-1"]
+    policy.copy(REFERENCE, POLICY)
+    budget = dataclasses.replace(OPEN, max_kl=(kls[POLICY] + kls["alternative-1"]) / 2)
+    result = run(policy, score, gate=budget, alternatives=[far])
+    assert result.candidates[result.chosen].name == POLICY
+    assert result.promoted
+
+
+def test_without_a_gate_there_are_no_alternatives(policy):
+    result = run(policy, settings=dataclasses.replace(SETTINGS, reference="every_phase"), alternatives=OTHERS)
+    assert [candidate.name for candidate in result.candidates] == [POLICY]
+
+
 def test_the_kl_penalty_takes_part_in_the_choice(policy):
     free = run(policy, scores(**{POLICY: 0.5, "candidate-1": 0.4}))
     assert free.chosen == 2
