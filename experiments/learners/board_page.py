@@ -56,7 +56,8 @@ that need no model come first. Differences to `{search}` are paired by task and 
 (Student's t); they are printed in bold where {bold} seeds or more tell them from 0. Seconds depend on the
 machine and on what else it did; CPU seconds less so.
 
-Made of the CSV files beside this page by `python -m experiments.learners.leaderboard`.
+Made of the CSV files beside this page, which are rows of
+`python -m experiments.learners.leaderboard --budget {budget} --seeds {most_seeds} --held-out {held_out}`.
 """
 _CURVES = """![Best score on the training task over candidates, tokens and seconds](curves.png)
 """
@@ -72,6 +73,7 @@ def _facts(tables: Tables) -> dict[str, object]:
     return {
         "budget": " or ".join(map(str, sorted(rows.budget.unique()))),
         "seeds": counted if seeds.min() == seeds.max() else f"{seeds.min()} to {counted}",
+        "most_seeds": seeds.max(),
         "held_out": tables["scores"].held_out.nunique(),
         "search": SEARCH,
         "bold": BOLD_FROM,

@@ -60,7 +60,9 @@ def open_numbers(program: str, function: str) -> Template:
         if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)):
             continue
         target, value = node.targets[0], node.value.value
-        if isinstance(target, ast.Name) and type(value) in (int, float) and value > 0:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            continue
+        if isinstance(target, ast.Name) and value > 0:
             whole = isinstance(value, int)
             low = max(1, round(value / _FACTOR)) if whole else value / _FACTOR
             parameters.append(Parameter(target.id, low, value * _FACTOR, integer=whole))
