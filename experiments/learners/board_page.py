@@ -106,7 +106,9 @@ def _verdicts(tables: Tables) -> str:
     values = gains(tables["scores"], START)
     if SEARCH not in values.index.get_level_values("learner"):
         return ""
-    better, worse, open_ = [], [], []
+    better: list[str] = []
+    worse: list[str] = []
+    open_: list[str] = []
     for name in _order(tables["rows"].learner):
         if name in (START, SEARCH) or not _is_paired(values, name):
             continue

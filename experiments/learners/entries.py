@@ -50,8 +50,8 @@ def _control(what: str, learn: Callable[[Ledger, int], None], package: str = "")
 def _run(what: str, method: str, config: str = "", **own: Any) -> Entry:
     """A method of this package; `own`: settings by names with `__` for a dot."""
     settings = {name.replace("__", "."): value for name, value in own.items()}
-    keywords = {"method": method, "own": settings, "config": config}
-    return Entry(what, _OURS, partial(learn_run, **keywords), partial(changes, **keywords))
+    learn = partial(learn_run, method=method, own=settings, config=config)
+    return Entry(what, _OURS, learn, partial(changes, method=method, own=settings, config=config))
 
 
 def _peer(what: str, peer: Peer) -> Entry:
