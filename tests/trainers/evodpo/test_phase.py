@@ -8,49 +8,21 @@ import torch
 
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.models.settings import LoraSettings
-from trainers.data.pairs import PreferencePair
+from tests.trainers.small_phases import (
+    OPEN,
+    OTHERS,
+    PAIRS,
+    PROMPTS,
+    SETTINGS,
+    WORSE,
+    digests,
+    run,
+    scores,
+)
 from trainers.evodpo.kl import token_kl
-from trainers.evodpo.phase import gate_subset, run_phase
+from trainers.evodpo.phase import gate_subset
 from trainers.evodpo.phase_result import late_mean, sinking_warnings
-from trainers.evodpo.settings import GateSettings, PhaseSettings
-
-PROMPTS = ["window =", "lam =", "def f(x):\n    y =", "scores = base +", "alpha ="]
-PAIRS = [
-    PreferencePair(prompt, good, bad, "score", 0.1, 2 * i, 2 * i + 1, "hole")
-    for i, (prompt, good, bad) in enumerate(
-        (prompt, f" {k}\n", f" x{k}(\n") for prompt in PROMPTS for k in range(4)
-    )
-]
-SETTINGS = PhaseSettings(learning_rate=5e-3, epochs=1, batch_size=4, target_kl=0.0, checks=3, checkpoints=2)
-OPEN = GateSettings(min_gain=0.0, max_kl=100.0, standard_errors=0.0)
-
-
-@pytest.fixture
-def policy(folder):
-    return Policy.load(folder, dtype=torch.float32, lora=LoraSettings(rank=4, alpha=8))
-
-
-def scores(**by_name):
-    """A scorer that knows each adapter's score; prompts differ by a constant, as they would."""
-
-    def score(adapter, prompts):
-        return [by_name.get(adapter, 0.0) + 0.1 * i for i in range(len(prompts))]
-
-    return score
-
-
-BETTER = scores(**{POLICY: 0.5})
-WORSE = scores(**{REFERENCE: 0.5})
-
-
-def run(policy, score=BETTER, settings=SETTINGS, gate=OPEN, phase=1, seed=0, **kwargs):
-    return run_phase(
-        policy, PAIRS, settings, dataclasses.replace(gate, prompts=3), score, phase=phase, seed=seed, **kwargs
-    )
-
-
-def digests(policy):
-    return policy.digest(POLICY), policy.digest(REFERENCE)
+from trainers.evodpo.settings import GateSettings
 
 
 def test_a_promotion_copies_exactly_and_the_next_phase_starts_at_ln_2(policy):
@@ -109,9 +81,6 @@ def test_an_intermediate_checkpoint_can_be_the_one_that_is_promoted(policy):
     assert result.chosen == 1
     assert digests(policy) == (seen["candidate-2"],) * 2
     assert policy.adapters == (POLICY, REFERENCE)
-
-
-OTHERS = (dataclasses.replace(SETTINGS, beta=0.4), dataclasses.replace(SETTINGS, learning_rate=1e-3))
 
 
 def test_policies_trained_under_other_settings_are_candidates_too(policy):

@@ -6,24 +6,10 @@ import pytest
 
 from agents.models.adapters import AdapterError
 from agents.models.policy import POLICY, REFERENCE
-from tests.trainers.evodpo.test_phase import (
-    BETTER,
-    OPEN,
-    OTHERS,
-    PAIRS,
-    SETTINGS,
-    WORSE,
-    digests,
-    folder,
-    policy,
-    run,
-    scores,
-)
+from tests.trainers.small_phases import BETTER, OPEN, OTHERS, PAIRS, SETTINGS, WORSE, digests, run, scores
 from trainers.evodpo.candidate_set import tune_here
 from trainers.loop.redo import redo_phase
 from trainers.store.plain import plain
-
-__all__ = ["folder", "policy"]  # fixtures
 
 SETTINGS_OF = {
     "promoted": (BETTER, SETTINGS),
