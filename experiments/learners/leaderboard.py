@@ -1,149 +1,128 @@
-"""The leaderboard: every learner on every environment, the same number of evaluations, held-out scores.
+"""The leaderboard: every learner on the same tasks, with the same model and the same number of candidates.
 
-    python -m experiments.learners.leaderboard --env-ids ATLAS-Bandit-v0 --budget 240 --seeds 3
-    python -m experiments.learners.leaderboard --learners --runs runs/default
+    python -m experiments.learners.leaderboard --budget 200 --seeds 3
+    python -m experiments.learners.leaderboard --folder runs/leaderboard --publish docs/leaderboard
 
-Each learner searches on cheap training tasks; what it submits is scored on the full task, on held-out seeds
-that no search has seen. Rows are written as they come, and those that the CSV already has are not run again,
-so that an interrupted run continues. `--runs` adds finished runs of this package from their folders.
+A row is one learner, one task and one seed. Its seed also draws the training task, so rows of one seed are compared on
+the same instance; what it submits is scored on the same held-out tasks as everybody's. A finished row is a file
+(`row.json` in a folder of its own) and is not done again, so an interrupted leaderboard goes on where it was, and
+several processes can share the work by naming different learners. Tables, figures and the page are made of the rows in
+the folder; they are written into it, or where `--publish` says.
 """
 
 import argparse
-import csv
-from collections.abc import Mapping, Sequence
+import json
+import re
+import resource
+import shutil
+import sys
+import time
+from dataclasses import asdict
 from pathlib import Path
 
-from atlas_gym.intervals import mean_interval
-from experiments.learners.entries import LEARNERS, expert, read_atlas, start
-from experiments.learners.objective import SETTINGS, confirm, setting_for
-from experiments.report.spreadsheets import harmless
+from experiments.learners.board import read_tables, write_tables
+from experiments.learners.board_page import write_page
+from experiments.learners.entries import ENTRIES
+from experiments.learners.ledger import Trial
+from experiments.learners.objective import confirm
 
-START, EXPERT = "middle of the template", "hand-written"
-COLUMNS = ("env_id", "learner", "seed", "evaluations", "score", "low", "high", "held_out", "submitted")
-Row = dict[str, object]
-
-
-def run(env_id: str, learner: str, budget: int, seed: int, held_out: int) -> Row:
-    """One row: search, then confirm; the start and the expert cost no evaluations."""
-    setting = setting_for(env_id)
-    if learner in (START, EXPERT):
-        submission = (start if learner == START else expert)(setting)
-    else:
-        submission = LEARNERS[learner](setting, budget, seed)
-    scores = confirm(env_id, submission.program, held_out)
-    return _row(env_id, learner, seed, submission.evaluations, scores, submission.what)
+TASKS = ("ATLAS-Bandit-v0", "ATLAS-BinPacking-v0")
 
 
-def run_row(folder: Path) -> Row:
-    """The row of a finished run."""
-    found = read_atlas(folder)
-    return _row(
-        found.env_id, found.learner, found.seed, found.evaluations, found.scores, "a program of its own"
-    )
+def main(arguments: list[str] | None = None) -> int:
+    """Do what is missing and write the tables; returns 1 if a row failed."""
+    options = _parser().parse_args(arguments)
+    failed = []
+    for env_id, seed, name in _rows(options):
+        trial = Trial(
+            env_id, seed, options.budget, _place(options.folder, env_id, name, seed), options.environments
+        )
+        if _is_done(trial):
+            continue
+        print(f"{env_id}, seed {seed}, {name}", flush=True)
+        try:
+            do_row(name, trial, options.held_out)
+        except (RuntimeError, ValueError, OSError) as error:
+            failed.append(name)
+            print(f"  failed: {error}", file=sys.stderr, flush=True)
+    rows = [
+        json.loads(path.read_text(encoding="utf-8")) for path in sorted(options.folder.glob("*/row.json"))
+    ]
+    if rows:
+        output = options.publish or options.folder
+        write_tables(rows, output)
+        write_page(read_tables(output), output)
+    return 1 if failed else 0
 
 
-def _row(
-    env_id: str, learner: str, seed: int, evaluations: int, scores: Sequence[float], submitted: str
-) -> Row:
-    interval = mean_interval(scores)
-    values = (
-        env_id,
-        learner,
-        seed,
-        evaluations,
-        interval.mean,
-        interval.low,
-        interval.high,
-        len(scores),
-        submitted,
-    )
-    return dict(zip(COLUMNS, values, strict=True))
+def _is_done(trial: Trial) -> bool:
+    """Whether the row is finished; SystemExit if with another budget, which could not be compared."""
+    file = trial.folder / "row.json"
+    if not file.exists():
+        return False
+    budget = json.loads(file.read_text(encoding="utf-8"))["budget"]
+    if budget != trial.budget:
+        sys.exit(f"{file} was made with a budget of {budget} candidates: name another --folder")
+    return True
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file, none if there is no file."""
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+def do_row(name: str, trial: Trial, held_out: int) -> None:
+    """One learner on one task with one seed; what a row that did not end has left is thrown away."""
+    entry = ENTRIES[name]
+    shutil.rmtree(trial.folder, ignore_errors=True)
+    trial.folder.mkdir(parents=True)
+    began, cpu = time.perf_counter(), _cpu_seconds()
+    outcome = entry.learn(trial)
+    seconds, cpu_seconds = time.perf_counter() - began, _cpu_seconds() - cpu
+    row = {
+        "task": trial.env_id, "learner": name, "seed": trial.seed, "version": entry.version, "what": entry.what,
+        "budget": trial.budget, "seconds": round(seconds, 1), "cpu_seconds": round(cpu_seconds, 1),
+        "changes": {setting: asdict(change) for setting, change in entry.changes(trial).items()},
+        "held_out": confirm(trial.env_id, outcome.program, held_out), **asdict(outcome),
+    }  # fmt: skip
+    temporary = trial.folder / "row.tmp"
+    temporary.write_text(json.dumps(row, indent=1) + "\n", encoding="utf-8")
+    temporary.replace(trial.folder / "row.json")
 
 
-def append(path: Path, row: Mapping[str, object]) -> None:
-    """Add a row, with a header if the file is new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = not path.exists()
-    with path.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow({name: harmless(value) for name, value in row.items()})
+def _cpu_seconds() -> float:
+    """Of this process and of all that it started and saw end."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
 
 
-def markdown(rows: Sequence[Mapping[str, str]]) -> str:
-    """The page: one table per environment, best score first."""
-    parts = [_HEAD]
-    for env_id in dict.fromkeys(row["env_id"] for row in rows):
-        setting = setting_for(env_id)
-        cheap = ", ".join(f"{name} {value}" for name, value in setting.search.items())
-        parts.append(f"## {env_id}\n\nTemplate `{setting.template}`; searched with {cheap}.\n")
-        mine = [row for row in rows if row["env_id"] == env_id]
-        lines = [_line(row) for row in sorted(mine, key=lambda row: -float(row["score"]))]
-        parts.append("\n".join([_COLUMNS, *lines]) + "\n")
-    return "\n".join(parts)
+def _rows(options: argparse.Namespace) -> list[tuple[str, int, str]]:
+    """Every row, the seeds outermost: a leaderboard that is cut short has all learners with fewer seeds."""
+    return [
+        (env_id, seed, name)
+        for seed in range(options.seeds)
+        for env_id in options.tasks
+        for name in options.learners
+    ]
 
 
-_HEAD = """# Leaderboard
-
-Learners on the environments, best score first. What each submits is scored on the full task, on held-out seeds from
-the first on, which no search has seen (± is the 95 % interval over those seeds). Learners search the template that
-comes with the environment, all on the same cheap training tasks, unless they write programs of their own or choose
-hand-written ones; a run of this package evaluates on the full task. Budgets are small and seeds few: this says that
-the learners work, not which is best. Written by `python -m experiments.learners.leaderboard`.
-"""
-_COLUMNS = "| learner | seed | evaluations | held-out score | held-out seeds | submitted |\n|---|---|---|---|---|---|"
+def _place(folder: Path, env_id: str, name: str, seed: int) -> Path:
+    words = re.sub(r"[^a-z0-9]+", "-", f"{env_id.removeprefix('ATLAS-')} {name}".lower())
+    return (folder / f"{words}-s{seed}").absolute()
 
 
-def _line(row: Mapping[str, str]) -> str:
-    spread = (float(row["high"]) - float(row["low"])) / 2
-    score = f"{float(row['score']):.4f} ± {spread:.4f}"
-    cells = (row["learner"], row["seed"], row["evaluations"], score, row["held_out"], row["submitted"])
-    return f"| {' | '.join(cells)} |"
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run what is missing and write both files."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m experiments.learners.leaderboard", description=__doc__)
-    parser.add_argument("--env-ids", nargs="*", default=list(SETTINGS), help="default: those of this package")
-    parser.add_argument("--learners", nargs="*", choices=LEARNERS, help="default: all that there are")
-    parser.add_argument("--budget", type=int, default=240, help="evaluations per learner (default 240)")
-    parser.add_argument("--seeds", type=int, default=1, help="runs per learner (default 1)")
-    parser.add_argument("--held-out", type=int, default=8, help="held-out seeds (default 8)")
-    parser.add_argument("--runs", nargs="*", type=Path, default=[], help="folders of finished runs to add")
+    parser.add_argument("--tasks", nargs="*", default=list(TASKS), help="default: %(default)s")
     parser.add_argument(
-        "--output", type=Path, default=Path("docs/learners/leaderboard"), help="without ending"
+        "--learners", nargs="*", choices=ENTRIES, default=list(ENTRIES), metavar="NAME",
+        help=f"some of {', '.join(ENTRIES)} (default: all; none: only write the tables)",
+    )  # fmt: skip
+    parser.add_argument("--budget", type=int, default=200, help="candidates of each row (default 200)")
+    parser.add_argument("--seeds", type=int, default=3, help="rows of each learner and task (default 3)")
+    parser.add_argument("--held-out", type=int, default=16, help="held-out tasks (default 16)")
+    parser.add_argument("--folder", type=Path, default=Path("runs/leaderboard"), help="of the rows")
+    parser.add_argument(
+        "--environments", type=Path, default=Path("runs/peers"), help="of other projects' learners"
     )
-    options = parser.parse_args(arguments)
-    table = options.output.with_suffix(".csv")
-    for env_id in options.env_ids:
-        learners = LEARNERS if options.learners is None else options.learners
-        jobs = [
-            (START, 0),
-            (EXPERT, 0),
-            *((name, seed) for name in learners for seed in range(options.seeds)),
-        ]
-        for learner, seed in jobs:
-            if (env_id, learner, str(seed)) not in _done(table):
-                append(table, run(env_id, learner, options.budget, seed, options.held_out))
-                print(env_id, learner, seed, flush=True)
-    for row in map(run_row, options.runs):
-        if (row["env_id"], row["learner"], str(row["seed"])) not in _done(table):
-            append(table, row)
-    options.output.with_suffix(".md").write_text(markdown(read(table)), encoding="utf-8")
-
-
-def _done(table: Path) -> set[tuple[object, ...]]:
-    return {(row["env_id"], row["learner"], row["seed"]) for row in read(table)}
+    parser.add_argument("--publish", type=Path, help="folder for the tables; default: beside the rows")
+    return parser
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.supporters.llama import LlamaServer, fetch_gguf
+from agents.engines.llama_server import LlamaServer, fetch_gguf
 from tests.docs.pages import ROOT, blocks
 from trainers.store.store import RunStore
 
@@ -17,12 +17,10 @@ ATLAS = Path(sys.executable).parent / "atlas"
 
 
 @pytest.fixture
-def server(tmp_path_factory):
+def server():
     pytest.importorskip("xllamacpp")
-    server = LlamaServer(fetch_gguf(tmp_path_factory.mktemp("gguf")))
-    server.start()
-    yield server
-    server.kill()
+    with LlamaServer(fetch_gguf()) as server:
+        yield server
 
 
 def commands():

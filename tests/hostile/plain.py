@@ -13,6 +13,8 @@ import resource
 import select
 import signal
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NoReturn
 
 from atlas_gym.evaluation import Evaluation, Status
@@ -25,14 +27,19 @@ LIMIT_S = 0.3
 _ADDRESS_SPACE = 4 * 2**30
 _SURVIVED = 42
 
+Play = Callable[[str], tuple[float | None, str]]
 
-def run(seat: Seat) -> dict[str, list[str]]:
-    """What every attack achieved against plain calls, by the attack's name."""
+
+def run(seat: Seat, play: Play | None = None, attacks: Sequence[Attack] = ATTACKS) -> dict[str, list[str]]:
+    """What every attack achieved against plain calls, by the attack's name.
+
+    `play`: score and error text of a program, in place of plain calls: another evaluator that confines nothing.
+    """
     achieved = {}
     with Scene() as scene:
         honest = seat.play_bare(seat.honest, seat.task)
-        for attack in filter(lambda attack: attack.works_here, ATTACKS):
-            evaluation, disasters = _evaluate(seat, attack, scene)
+        for attack in filter(lambda attack: attack.works_here, attacks):
+            evaluation, disasters = _evaluate(seat, attack, scene, play or partial(_play, seat))
             achieved[attack.name] = disasters + scene.harm(evaluation, honest, LIMIT_S)
             for pid in orphans(patience_s=0.0):
                 with contextlib.suppress(ProcessLookupError):
@@ -40,11 +47,11 @@ def run(seat: Seat) -> dict[str, list[str]]:
     return achieved
 
 
-def _evaluate(seat: Seat, attack: Attack, scene: Scene) -> tuple[Evaluation, list[str]]:
+def _evaluate(seat: Seat, attack: Attack, scene: Scene, play: Play) -> tuple[Evaluation, list[str]]:
     read_fd, write_fd = os.pipe()
     parent = os.fork()
     if parent == 0:
-        _be_parent(seat, attack, scene, write_fd)
+        _be_parent(seat.program(attack, scene), play, write_fd)
     os.close(write_fd)
     hung = not _ends_within(parent, 2 * LIMIT_S)
     left = ["left a process behind"] if not hung and orphans(patience_s=0.0) else []
@@ -67,19 +74,18 @@ def _evaluate(seat: Seat, attack: Attack, scene: Scene) -> tuple[Evaluation, lis
     return evaluation, disasters
 
 
-def _be_parent(seat: Seat, attack: Attack, scene: Scene, write_fd: int) -> NoReturn:
+def _be_parent(program: str, play: Play, write_fd: int) -> NoReturn:
     """The process that an attack may kill by killing its parent."""
     os.setsid()
     child = os.fork()
     if child == 0:
-        _be_evaluator(seat, attack, scene, write_fd)
+        _be_evaluator(program, play, write_fd)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     os._exit(code if code >= 0 else 1)
 
 
-def _be_evaluator(seat: Seat, attack: Attack, scene: Scene, write_fd: int) -> NoReturn:
-    program = seat.program(attack, scene)
+def _be_evaluator(program: str, play: Play, write_fd: int) -> NoReturn:
     null = os.open("/dev/null", os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
@@ -92,7 +98,7 @@ def _be_evaluator(seat: Seat, attack: Attack, scene: Scene, write_fd: int) -> No
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
     exit_code = 1
     try:
-        report = _play(seat, program)
+        report = play(program)
         os.write(write_fd, json.dumps(report).encode())
         exit_code = _SURVIVED
     finally:

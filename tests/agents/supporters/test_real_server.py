@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from agents.engines.llama_server import LlamaServer, fetch_gguf
 from agents.supporters.budget import CallLimits
 from agents.supporters.replies import parse_reply
 from agents.supporters.schemas import ExplorationReply, InspectionReply, StrategyReply
-from tests.agents.supporters.llama import LlamaServer, fetch_gguf
 from tests.agents.supporters.samples import NEUTRAL, REQUESTS
 
 SCHEMAS = {"exploration": ExplorationReply, "strategist": StrategyReply, "inspector": InspectionReply}
@@ -25,7 +25,7 @@ CALLS, KILLED_AT, RESTARTED_AT = 100, 40, 50
 
 @pytest.fixture(scope="module")
 def gguf(tmp_path_factory) -> Path:
-    return fetch_gguf(tmp_path_factory.mktemp("gguf"))
+    return fetch_gguf()
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from agents.engines.llama_server import LlamaServer, fetch_gguf
 from agents.engines.spending import total
-from tests.agents.supporters.llama import LlamaServer, fetch_gguf
 from trainers.store.store import RunStore, StoreError
 
 ROOT = Path(__file__).parents[3]
@@ -59,7 +59,7 @@ def test_three_rounds_and_a_phase(backend, tmp_path):
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory):
     pytest.importorskip("xllamacpp")
-    server = LlamaServer(fetch_gguf(tmp_path_factory.mktemp("gguf")))
+    server = LlamaServer(fetch_gguf())
     server.start()
     yield server
     server.kill()

@@ -6,8 +6,10 @@ from atlas_gym import make_task
 from atlas_gym.bridges.trl import ProgramEnvironment, ProgramReward
 from atlas_gym.evaluation import EvaluatorPool
 from experiments.cli.dry_run import time_start
-from experiments.learners import leaderboard
-from experiments.learners.grpo import prompt
+from experiments.learners import leaderboard, template_board
+from experiments.learners.board import read_tables
+from experiments.learners.entries import START
+from experiments.learners.grpo import halves
 from trainers.loop.config import load_config
 
 FILE = '''\
@@ -81,17 +83,30 @@ def test_a_served_environment(reference):
         assert build_app(ServerSettings(reference, "token"), pool)
 
 
-def test_the_leaderboard(reference):
-    for learner in (leaderboard.START, leaderboard.EXPERT, "random search"):
-        row = leaderboard.run(reference, learner, budget=8, seed=0, held_out=2)
+def test_the_board_of_templates(reference):
+    for learner in (template_board.START, template_board.EXPERT, "random search"):
+        row = template_board.run(reference, learner, budget=8, seed=0, held_out=2)
         assert (row["env_id"], row["held_out"]) == (reference, 2)
         assert -0.6 < row["score"] <= 0.0
     assert row["evaluations"] == 8
     assert str(row["submitted"]).startswith("factor=")
 
 
+def test_the_leaderboard(reference, tmp_path):
+    arguments = ["--tasks", reference, "--seeds", "1", "--budget", "4", "--held-out", "2"]
+    arguments += ["--folder", str(tmp_path), "--learners", START, "hand-written", "random search"]
+    assert leaderboard.main(arguments) == 0
+    rows = read_tables(tmp_path)["rows"].set_index("learner")
+    assert set(rows.task) == {reference}
+    assert rows.score["hand-written"] == 0.0
+    assert rows.candidates["random search"] == 4
+    assert rows.score[START] < rows.score["random search"] < 0.0
+
+
 def test_the_prompt_of_grpo(reference):
-    assert prompt(reference).endswith("factor = 1.0\n    scores =")
+    head, tail = halves(make_task(reference).starts["named"])
+    assert head.endswith("factor = 1.0\n    scores =")
+    assert tail == "\n    return scores\n"
 
 
 def test_a_dry_run_times_its_start(reference):

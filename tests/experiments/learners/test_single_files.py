@@ -6,6 +6,7 @@ import torch
 
 from atlas_gym import make_task
 from experiments.learners import best_of_n, evodpo, grpo, ppo_template
+from experiments.learners.ledger import Ledger, Trial
 from experiments.learners.objective import Setting
 from tests.tiny_model import save_tiny_model
 
@@ -105,8 +106,10 @@ def test_the_divergence_is_torchs_own(model, digits):
 
 
 def test_grpo_takes_a_step(model):
-    (entry,) = grpo.train(model, steps=1, group=2, tokens=4, **SMALL)
-    assert make_task("ATLAS-Bandit-v0").worst_score <= entry["reward"] <= 0
+    with Ledger(Trial("ATLAS-Bandit-v0", 0, 2, constants=SMALL)) as ledger:
+        (entry,) = grpo.train(ledger, model, steps=1, group=2, tokens=4)
+        assert ledger.candidates == 2
+    assert grpo.FAILED <= entry["reward"] <= 1.0
 
 
 def test_ppo_submits_a_point_of_the_template():

@@ -1,4 +1,4 @@
-"""Optimisers, Stable-Baselines3 and the leaderboard, on bandits that take milliseconds."""
+"""Optimisers and Stable-Baselines3 on templates, and their board, on bandits that take milliseconds."""
 
 import pytest
 
@@ -12,13 +12,12 @@ import numpy as np
 
 from atlas_gym import make_task
 from atlas_gym.wrappers.numeric import NumericProgram
-from experiments.learners import leaderboard
-from experiments.learners.entries import LEARNERS, TEMPLATE_LEARNERS, read_atlas
-from experiments.learners.objective import Objective, Setting, relative_gap
+from experiments.learners import template_board
+from experiments.learners.objective import Objective, Setting
+from experiments.learners.template_entries import LEARNERS, TEMPLATE_LEARNERS, read_atlas
 from tests.experiments.report.synthetic import Layout, make_run
 
 SETTING = Setting("ATLAS-Bandit-v0", "sw_linucb", {"horizon": 60, "replicas": 1}, tasks=2)
-QUICK = [name for name in LEARNERS if "GRPO" not in name]
 
 
 def test_an_evaluation_is_a_program_run_once_and_tasks_take_turns():
@@ -38,7 +37,7 @@ def test_every_learner_answers_within_the_box_and_the_same_for_the_same_seed(nam
     assert (answers[0] != answers[2]).any()
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", LEARNERS)
 def test_no_learner_spends_more_than_its_budget_and_each_says_what_it_spent(name, monkeypatch):
     steps = []
     step = NumericProgram.step
@@ -59,12 +58,8 @@ def test_a_budget_below_one_point_is_an_error_or_no_step(name):
         LEARNERS[name](SETTING, 1, 0)
 
 
-def test_the_gap_is_positive_for_a_worse_score():
-    assert relative_gap([-0.23, -0.23], [-0.2, -0.2]) == pytest.approx(0.15)
-
-
 def test_a_finished_run_is_a_row_and_an_unfinished_one_is_not(tmp_path):
-    row = leaderboard.run_row(make_run(tmp_path / "run", Layout(seed=4)))
+    row = template_board.run_row(make_run(tmp_path / "run", Layout(seed=4)))
     found = read_atlas(tmp_path / "run")
     assert (row["env_id"], row["seed"], row["held_out"]) == ("ATLAS-Bandit-v0", 4, 4)
     assert row["score"] == pytest.approx(np.mean(found.scores))
@@ -73,36 +68,36 @@ def test_a_finished_run_is_a_row_and_an_unfinished_one_is_not(tmp_path):
         read_atlas(make_run(tmp_path / "half", Layout(rounds=2), finished=False))
 
 
-def test_an_interrupted_leaderboard_runs_only_what_is_missing(tmp_path, monkeypatch):
+def test_an_interrupted_board_runs_only_what_is_missing(tmp_path, monkeypatch):
     ran = []
 
     def fake(env_id, learner, budget, seed, held_out):
         ran.append(learner)
         values = (env_id, learner, seed, budget, -0.1 * len(ran), -0.2, 0.0, held_out, "")
-        return dict(zip(leaderboard.COLUMNS, values, strict=True))
+        return dict(zip(template_board.COLUMNS, values, strict=True))
 
-    monkeypatch.setattr(leaderboard, "run", fake)
+    monkeypatch.setattr(template_board, "run", fake)
     arguments = ["--env-ids", "ATLAS-Bandit-v0", "--output", str(tmp_path / "board"), "--learners"]
-    leaderboard.main([*arguments, "random search"])
-    assert ran == [leaderboard.START, leaderboard.EXPERT, "random search"]
-    leaderboard.main([*arguments, "random search", "CMA-ES"])
+    template_board.main([*arguments, "random search"])
+    assert ran == [template_board.START, template_board.EXPERT, "random search"]
+    template_board.main([*arguments, "random search", "CMA-ES"])
     assert ran[3:] == ["CMA-ES"]
     run = make_run(tmp_path / "run", Layout())
     for _ in range(2):
-        leaderboard.main([*arguments, "--runs", str(run)])
-    rows = leaderboard.read(tmp_path / "board.csv")
+        template_board.main([*arguments, "--runs", str(run)])
+    rows = template_board.read(tmp_path / "board.csv")
     assert len(rows) == 5
     assert rows[-1]["learner"].startswith("atlas run")
     page = (tmp_path / "board.md").read_text()
-    assert page.index(leaderboard.START) < page.index("random search") < page.index("CMA-ES")
+    assert page.index(template_board.START) < page.index("random search") < page.index("CMA-ES")
 
 
 def test_the_committed_page_is_the_committed_table_of_real_runs():
-    table = Path(__file__).parents[3] / "docs" / "learners" / "leaderboard.csv"
-    rows = leaderboard.read(table)
-    assert table.with_suffix(".md").read_text(encoding="utf-8") == leaderboard.markdown(rows)
+    table = Path(__file__).parents[3] / "docs" / "learners" / "templates.csv"
+    rows = template_board.read(table)
+    assert table.with_suffix(".md").read_text(encoding="utf-8") == template_board.markdown(rows)
     assert len({(row["env_id"], row["learner"], row["seed"]) for row in rows}) == len(rows)
     assert all(float(row["low"]) < float(row["score"]) < float(row["high"]) < 0 for row in rows)
     bandit = {row["learner"] for row in rows if row["env_id"] == "ATLAS-Bandit-v0"}
-    assert {leaderboard.START, leaderboard.EXPERT, *QUICK} <= bandit
+    assert {template_board.START, template_board.EXPERT, *LEARNERS} <= bandit
     assert any(learner.startswith("atlas run") for learner in bandit)

@@ -1,0 +1,281 @@
+"""The leaderboard's page and figures, from its tables alone: every number and every judging word is computed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from experiments.learners.board import best_at, gains, interquartile_mean, paired_difference, profile
+from experiments.learners.entries import ENTRIES, SEARCH, START
+from experiments.report.style import TEXT_WIDTH, plot_style
+
+BOLD_FROM = 5
+"""Seeds from which a difference is printed in bold."""
+_POINTS = 200
+
+Tables = dict[str, pd.DataFrame]
+
+
+def write_page(tables: Tables, folder: Path) -> None:
+    """Write `README.md` and its figures into a folder; what is over runs only where there are several."""
+    draw_curves(tables, folder / "curves.png")
+    if _fewest_seeds(tables) > 1:
+        draw_profiles(tables, folder / "profiles.png")
+    (folder / "README.md").write_text(page(tables), encoding="utf-8")
+
+
+def page(tables: Tables) -> str:
+    """The page in Markdown."""
+    rows = tables["rows"]
+    several = _fewest_seeds(tables) > 1
+    parts = [_HEAD.format(**_facts(tables)), _standing(tables)]
+    if several:
+        parts.append(_verdicts(tables))
+    for task in rows.task.unique():
+        parts += [f"## {task}\n", _board(tables, task)]
+    parts.append(_CURVES)
+    if several:
+        parts += ["## Over all tasks\n", _aggregate(tables), _PROFILES]
+    parts += ["## What was lost\n", _losses(rows)]
+    parts += ["## Versions and settings\n", _versions(rows), _settings(tables["settings"])]
+    return "\n".join(parts)
+
+
+_HEAD = """# Leaderboard
+
+Every learner on the same training tasks and with the same number of candidates: {budget} each, {seeds}. A
+candidate is a text that was asked of the model, or a program that a rule or an optimiser proposed, whatever
+became of it; what a gate samples to judge a policy is none, though its time counts. The seed of a row also
+draws its training task, the same for all learners; what a learner submits is scored on {held_out} held-out
+tasks that no search has seen. Gain is the share of the starting program's loss that is gone there. Controls
+that need no model come first. Differences to `{search}` are paired by task and seed, with 95 % intervals
+(Student's t); they are printed in bold where {bold} seeds or more tell them from 0. Seconds depend on the
+machine and on what else it did; CPU seconds less so.
+
+Made of the CSV files beside this page, which are rows of
+`python -m experiments.learners.leaderboard --budget {budget} --seeds {most_seeds} --held-out {held_out}`.
+"""
+_CURVES = """![Best score on the training task over candidates, tokens and seconds](curves.png)
+"""
+_PROFILES = """
+![Share of runs above a gain](profiles.png)
+"""
+
+
+def _facts(tables: Tables) -> dict[str, object]:
+    rows = tables["rows"]
+    seeds = rows.groupby(["task", "learner"]).seed.nunique()
+    counted = f"{seeds.max()} seed{'s' if seeds.max() > 1 else ''}"
+    return {
+        "budget": " or ".join(map(str, sorted(rows.budget.unique()))),
+        "seeds": counted if seeds.min() == seeds.max() else f"{seeds.min()} to {counted}",
+        "most_seeds": seeds.max(),
+        "held_out": tables["scores"].held_out.nunique(),
+        "search": SEARCH,
+        "bold": BOLD_FROM,
+    }
+
+
+def _fewest_seeds(tables: Tables) -> int:
+    """Of any learner on any task that it has rows of; the start, which does not search, counts for nothing."""
+    rows = tables["rows"]
+    counts = rows[rows.learner != START].groupby(["task", "learner"]).seed.nunique()
+    return min(counts, default=0)
+
+
+def _standing(tables: Tables) -> str:
+    """What the rows are good for: nothing but the list of what was run where there are few seeds."""
+    if _fewest_seeds(tables) >= BOLD_FROM:
+        return ""
+    return (
+        "**This is a list of what was run, not a result.** Telling learners apart takes intervals over "
+        f"{BOLD_FROM} seeds or more of each.\n"
+    )
+
+
+def _order(names: Sequence[str]) -> list[str]:
+    return sorted(set(names), key=list(ENTRIES).index)
+
+
+def _verdicts(tables: Tables) -> str:
+    """Which learners the data tells from search, and which it does not."""
+    values = gains(tables["scores"], START)
+    if SEARCH not in values.index.get_level_values("learner"):
+        return ""
+    better: list[str] = []
+    worse: list[str] = []
+    open_: list[str] = []
+    for name in _order(tables["rows"].learner):
+        if name in (START, SEARCH) or not _is_paired(values, name):
+            continue
+        found, _ = paired_difference(values, name, SEARCH)
+        known = found.low > 0 or found.high < 0
+        (open_ if not known else better if found.mean > 0 else worse).append(name)
+    said = [("Better than", better), ("Worse than", worse), ("Not told apart from", open_)]
+    return "\n".join(
+        f"- {what} `{SEARCH}` over all tasks: {', '.join(names) or 'none'}." for what, names in said
+    ) + "\n"  # fmt: skip
+
+
+def _board(tables: Tables, task: str) -> str:
+    rows = tables["rows"][tables["rows"].task == task]
+    values = gains(tables["scores"], START).loc[[task]]
+    means = tables["scores"][tables["scores"].task == task].groupby("learner").value.mean()
+    lines = []
+    for name in _order(rows.learner):
+        mine = rows[rows.learner == name]
+        gain = 100 * values.xs(name, level="learner")
+        sums = [
+            f"{mine[column].mean():,.0f}"
+            for column in ("candidates", "evaluated", "tokens", "seconds", "cpu_seconds")
+        ]
+        lines.append(
+            [
+                name,
+                str(len(mine)),
+                *sums,
+                f"{means[name]:.4f}",
+                f"{gain.mean():.1f} %",
+                _difference(values, name),
+            ]
+        )
+    head = [
+        "learner",
+        "seeds",
+        "candidates",
+        "evaluated",
+        "tokens",
+        "seconds",
+        "CPU seconds",
+        "held-out score",
+        "gain",
+    ]
+    return _markdown([*head, f"gain against `{SEARCH}`"], lines)
+
+
+def _is_paired(values: pd.Series, name: str) -> bool:
+    """Whether a learner and `search` have a task and a seed in common."""
+    learners = values.index.get_level_values("learner")
+    mine, theirs = (values[learners == who].droplevel("learner").index for who in (name, SEARCH))
+    return not mine.intersection(theirs).empty
+
+
+def _difference(values: pd.Series, name: str) -> str:
+    if name == SEARCH or not _is_paired(values, name):
+        return ""
+    found, count = paired_difference(values, name, SEARCH)
+    if count < 2:
+        return f"{100 * found.mean:+.1f} %"
+    said = f"{100 * found.mean:+.1f} % ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
+    told = found.low > 0 or found.high < 0
+    return f"**{said}**" if told and count >= BOLD_FROM else said
+
+
+def _aggregate(tables: Tables) -> str:
+    """Of learners that have been on every task: the others are not about the same."""
+    values, rows = gains(tables["scores"], START), tables["rows"]
+    everywhere = rows.groupby("learner").task.nunique() == rows.task.nunique()
+    lines = []
+    for name in _order(everywhere[everywhere].index):
+        middle, low, high = interquartile_mean(values, name)
+        interval = "" if np.isnan(low) else f"{100 * low:.1f} to {100 * high:.1f} %"
+        lines.append([name, f"{100 * middle:.1f} %", interval])
+    return _markdown(
+        ["learner", "interquartile mean of the gains", "95 % interval, bootstrap within tasks"], lines
+    )
+
+
+def _losses(rows: pd.DataFrame) -> str:
+    """Candidates of which no program came, and programs that were refused a score."""
+    lines = []
+    for name in _order(rows.learner):
+        mine = rows[rows.learner == name]
+        asked, evaluated, refused = (mine[column].sum() for column in ("candidates", "evaluated", "refused"))
+        said: dict[str, int] = {}
+        for status, count in (
+            part.rsplit(" ", 1) for text in mine.statuses for part in text.split(", ") if part
+        ):
+            said[status] = said.get(status, 0) + int(count)
+        ended = ", ".join(f"{status} {count}" for status, count in sorted(said.items()))
+        lines.append([name, f"{asked}", f"{asked - evaluated}", f"{refused}", ended])
+    note = (
+        "\nNot evaluated: no program came of the candidate, or one that had been evaluated before. Refused a score: "
+        "the program failed.\n"
+    )
+    return (
+        _markdown(
+            ["learner", "candidates", "not evaluated", "refused a score", "how evaluations ended"], lines
+        )
+        + note
+    )
+
+
+def _versions(rows: pd.DataFrame) -> str:
+    first = rows.drop_duplicates("learner").set_index("learner")
+    lines = [[name, first.version[name], first.what[name]] for name in _order(rows.learner)]
+    return _markdown(["learner", "version", "what it does"], lines)
+
+
+def _settings(settings: pd.DataFrame) -> str:
+    lines = [
+        [row.learner, f"`{row.setting}`", f"`{row.value}`", f"`{row.default}`", row.why]
+        for name in _order(settings.learner)
+        for row in settings[settings.learner == name].itertuples()
+    ]
+    return "\n" + _markdown(["learner", "setting", "here", "its project's default", "why"], lines)
+
+
+def _markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rule = ["---"] * len(head)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *lines)) + "\n"
+
+
+def draw_curves(tables: Tables, path: Path) -> None:
+    """Mean over seeds of the best training score, a row of plots per task, a column per kind of work."""
+    curves, kinds = tables["curves"], ("candidates", "tokens", "seconds")
+    tasks = list(curves.task.unique())
+    with plot_style():
+        figure, axes = plt.subplots(
+            len(tasks), len(kinds), figsize=(TEXT_WIDTH, 2.2 * len(tasks)), squeeze=False
+        )
+        for (i, j), ax in np.ndenumerate(axes):
+            for name in _order(curves.learner):
+                _draw_curve(ax, curves[(curves.task == tasks[i]) & (curves.learner == name)], kinds[j], name)
+            ax.set(xlabel=kinds[j], ylabel=tasks[i].removeprefix("ATLAS-") if j == 0 else "")
+        handles = {line.get_label(): line for ax in axes.flat for line in ax.get_lines()}
+        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=5)
+        figure.savefig(path, metadata={"Software": None})
+        plt.close(figure)
+
+
+def _draw_curve(ax: Axes, curves: pd.DataFrame, by: str, name: str) -> None:
+    """One learner on one task; nothing for one that did none of this work."""
+    if curves.empty or curves[by].max() == 0:
+        return
+    levels = np.linspace(0, curves[by].max(), _POINTS)
+    runs = [best_at(curve, by, levels) for _, curve in curves.groupby("seed")]
+    ax.step(levels, np.mean(runs, axis=0), where="post", label=name, **_look(name))
+
+
+def _look(name: str) -> dict[str, Any]:
+    """Colour and line of a learner, the same in every figure."""
+    line, colour = divmod(list(ENTRIES).index(name), 8)
+    return {"color": f"C{colour}", "linestyle": ("-", "--", ":")[line]}
+
+
+def draw_profiles(tables: Tables, path: Path) -> None:
+    """Performance profiles of all learners."""
+    values = gains(tables["scores"], START)
+    levels = np.linspace(min(0.0, values.quantile(0.1)), values.max(), _POINTS)
+    with plot_style():
+        figure, ax = plt.subplots(figsize=(TEXT_WIDTH, 2.6))
+        for name in _order(tables["rows"].learner):
+            ax.step(100 * levels, profile(values, name, levels), where="post", label=name, **_look(name))
+        ax.set(xlabel="gain, %", ylabel="share of runs above it")
+        figure.legend(loc="outside right center")
+        figure.savefig(path, metadata={"Software": None})
+        plt.close(figure)

@@ -1,0 +1,158 @@
+"""Methods of this package on the leaderboard: a run with the method's settings and as many candidates as all others.
+
+The layout of a run follows the budget, so that there are five rounds and two phases where it allows: 8 candidates an
+island and round, where a supporter patches programs 6 and 2 patches, on one to five islands.
+"""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from experiments.learners.ledger import Change, Outcome, Point, Trial
+from experiments.shipped import find
+from trainers.loop.config import load_config
+from trainers.store.plain import flatten, merge, plain, read_mapping
+from trainers.store.store import RunStore
+
+_SAMPLES, _PATCHES, _ROUNDS, _MOST_ISLANDS = 8, 2, 5, 5
+
+_TWO_CORES = "what two cores can do between so few rounds"
+SHARED: Mapping[str, tuple[Any, str]] = {
+    "probe.samples": (0, "a probe measures, and changes nothing"),
+    "skip_idle_phases": (False, "every method that tunes has its phases"),
+    "torch_threads": (1, "one core for every learner"),
+    "workers": (1, "one core for every learner"),
+    "held_out_seeds": (1, "rows are confirmed by the leaderboard"),
+    "tracking": ("off", "not needed"),
+    "pairs.count": (128, _TWO_CORES),
+    "pairs.prompts": (32, _TWO_CORES),
+    "phase.epochs": (2, _TWO_CORES),
+    "phase.checks": (4, _TWO_CORES),
+    "gate.prompts": (6, _TWO_CORES),
+}
+"""What runs set, by the settings' dotted names, and why."""
+
+PUBLISHED: Mapping[str, tuple[Any, str]] = {
+    **{name: SHARED[name] for name in list(SHARED)[:6]},
+    "model": ("embedded", "the model of all learners"),
+    "device": ("auto", "there may be no GPU"),
+    "backend.name": ("transformers", "there may be no GPU"),
+    "sampling.max_function_tokens": (384, "answers as long as for all learners"),
+    "phase.bf16": (False, "there may be no GPU"),
+    "phase.batch_size": (8, "few pairs come of so few candidates"),
+}
+"""The same, laid on the configuration of EvoTune as published."""
+
+_LAYOUT = "as many candidates as the budget has"
+
+
+def settings_of(
+    trial: Trial, method: str, own: Mapping[str, Any] | None = None, config: str = ""
+) -> dict[str, Any]:
+    """The run's configuration, by dotted names.
+
+    Args:
+        trial: the row.
+        method: one of `trainers.loop.methods`.
+        own: settings of this learner alone.
+        config: a configuration that comes with the package and lies below everything else.
+
+    Raises:
+        ValueError: the budget does not pay for one round.
+    """
+    if trial.budget < _SAMPLES:
+        raise ValueError(f"a budget of {trial.budget} candidates does not pay for one round of {_SAMPLES}")
+    islands = min(_MOST_ISLANDS, max(1, trial.budget // (_SAMPLES * _ROUNDS)))
+    rounds = trial.budget // (_SAMPLES * islands)
+    patches = _PATCHES if method.startswith("atlas") else 0
+    return {
+        **{name: value for name, (value, _) in (PUBLISHED if config else SHARED).items()},
+        "env": trial.env_id, "method": method, "seed": trial.seed, "rounds": rounds,
+        "phase_every": max(1, rounds * 2 // _ROUNDS),
+        **{f"env_args.{name}": value for name, value in trial.constants.items()},
+        "exploration.islands": islands, "exploration.groups": min(2, islands),
+        "exploration.samples": _SAMPLES - patches, "exploration.patches": patches, **(own or {}),
+    }  # fmt: skip
+
+
+def changes(
+    trial: Trial, method: str, own: Mapping[str, Any] | None = None, config: str = ""
+) -> dict[str, Change]:
+    """How a learner's settings differ from the method's, or from the configuration's."""
+    usual = flatten(plain(load_config(_file(config), {"method": method})))
+    why = {name: reason for name, (_, reason) in (PUBLISHED if config else SHARED).items()}
+    return {
+        name: Change(
+            value,
+            usual.get(name),
+            why.get(name, "what this row is about" if name in (own or {}) else _LAYOUT),
+        )
+        for name, value in settings_of(trial, method, own, config).items()
+        if usual.get(name) != value and name not in ("env", "seed")
+    }
+
+
+def _file(config: str) -> Path | None:
+    return find("configs", config) if config else None
+
+
+def learn_run(trial: Trial, method: str, own: Mapping[str, Any] | None = None, config: str = "") -> Outcome:
+    """Do the run in a process of its own; RuntimeError if it fails."""
+    folder, file = trial.folder / "run", trial.folder / "settings.yaml"
+    values = read_mapping(find("configs", config), "the configuration") if config else {}
+    for name, value in settings_of(trial, method, own, config).items():
+        values = merge(values, _nested(name, value))
+    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    command = [sys.executable, "-m", "experiments.run", "--config", str(file), "--folder", str(folder)]
+    with (trial.folder / "log.txt").open("w") as log:
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        code = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False).returncode
+    if code != 0:
+        raise RuntimeError(f"the run failed with exit code {code}, see {log.name}")
+    return read_outcome(folder)
+
+
+def _nested(name: str, value: Any) -> dict[str, Any]:
+    """`a.b` as a configuration file nests it."""
+    for part in reversed(name.split(".")):
+        value = {part: value}
+    return value
+
+
+def read_outcome(folder: Path) -> Outcome:
+    """What a finished run submits and what it took, from its store; lessons are candidates that nobody submits."""
+    with RunStore.open_readonly(folder) as store:
+        (best,) = store.best_candidates(1)
+        written = [record for record in store.candidates() if record.origin != "seed"]
+        start, units, phases = store.start(), store.unit_summaries(first=1), store.phases()
+        lessons = store.lessons(len(phases))
+    different = [record for record in (*written, *lessons) if record.duplicate_of is None]
+    return Outcome(
+        best.program, float(best.score or 0.0), len(written) + len(lessons), len(different),
+        dict(Counter(record.status for record in different)), sum(unit["tokens"] for unit in units), 0,
+        _curve(float(start.score or 0.0), units, phases),
+    )  # fmt: skip
+
+
+def _curve(start: float, units: list[dict[str, Any]], phases: list[dict[str, Any]]) -> tuple[Point, ...]:
+    """A point a unit; a phase's time counts from the round after it. Start-up is not in the seconds."""
+    points = [Point(0, 0, 0.0, start)]
+    for unit in units:
+        last = points[-1]
+        tuned = sum(
+            sum(phase.get("seconds", {}).values())
+            for phase in phases
+            if phase["round"] == unit["round"] - 1 and unit["group"] == 0
+        )
+        seconds = last.seconds + tuned + unit["generation_s"] + unit["evaluation_wait_s"]
+        best = last.best if unit["best"] is None else max(last.best, unit["best"])
+        points.append(
+            Point(last.candidates + unit["samples"], last.tokens + unit["tokens"], round(seconds, 2), best)
+        )
+    return tuple(points)

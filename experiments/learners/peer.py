@@ -1,0 +1,142 @@
+"""Other projects' learners: installed into an environment of their own, started, and stopped when the budget is spent.
+
+A peer gets a folder with the starting program, a file whose `evaluate` asks the referee, and its configuration; then it
+runs as it comes, with its own loop and prompts. Its environment holds what its lock file says and nothing of ours:
+programs are scored, and tokens counted, on this side (`referee`).
+"""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agents.engines.llama_server import LlamaServer, fetch_gguf
+from atlas_gym import ProgramTask
+from experiments.learners.ledger import Change, Ledger, Outcome, Trial
+from experiments.learners.referee import Referee
+
+START, END = "# EVOLVE-BLOCK-START", "# EVOLVE-BLOCK-END"
+"""Between these comments both peers may write."""
+SLOTS, CONTEXT, TOKENS = 4, 8192, 384
+"""Requests that the model's server answers at a time; tokens of prompt and answer together; of an answer, at most."""
+_SETTLE_S = 10.0
+"""A peer whose budget is spent has so long to evaluate what it was last given."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another project's learner."""
+
+    name: str
+    """As in tables."""
+    version: str
+    """The release."""
+    lock: Path
+    """Requirements with versions, the project among them."""
+    changes: Mapping[str, Change]
+    """Settings that differ from the project's own, by their names there."""
+    prepare: Callable[[Path, "Order"], Sequence[str]]
+    """Writes the files into a folder; what the environment's Python is to be started with."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a peer is asked to do."""
+
+    task: ProgramTask
+    """What programs are for."""
+    start: str
+    """The program to start from."""
+    url: str
+    """The referee's address."""
+    budget: int
+    """Candidates."""
+    seed: int
+    """Seed of the search."""
+
+
+def marked(program: str) -> str:
+    """The program as one block that may be rewritten."""
+    return f"{START}\n{program.rstrip()}\n{END}\n"
+
+
+def environment(peer: Peer, folder: Path) -> Path:
+    """The Python of the peer's environment, which is made at the first call and again when its lock file changes.
+
+    Raises:
+        RuntimeError: it cannot be installed; the message is pip's.
+    """
+    place = folder / f"{peer.lock.stem}-{hashlib.sha256(peer.lock.read_bytes()).hexdigest()[:12]}"
+    python, stamp = place / "bin" / "python", place / "installed"
+    if not stamp.exists():
+        pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+        _do([sys.executable, "-m", "venv", "--clear", "--without-pip", str(place)])
+        _do([*pip, "--disable-pip-version-check", "--no-deps", "-r", str(peer.lock)])
+        stamp.touch()
+    return python.absolute()
+
+
+def _do(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr.strip()[-2000:]}")
+
+
+def learn_peer(peer: Peer, trial: Trial) -> Outcome:
+    """Let a peer spend the budget with the embedded model."""
+    server = LlamaServer(fetch_gguf(), SLOTS, CONTEXT)
+    with server, Ledger(trial, workers=2) as ledger:
+        run_peer(peer, trial, ledger, server.base_url)
+        return ledger.outcome()
+
+
+def run_peer(peer: Peer, trial: Trial, ledger: Ledger, model_url: str) -> None:
+    """Let a peer spend the ledger's budget; what it says goes to `log.txt` in the trial's folder.
+
+    Raises:
+        RuntimeError: it ended before a single candidate was asked for.
+    """
+    python = environment(peer, trial.environments)
+    with Referee(ledger, model_url) as referee, (trial.folder / "log.txt").open("w") as log:
+        order = Order(ledger.task, ledger.start, referee.url, trial.budget, trial.seed)
+        process = subprocess.Popen(
+            [str(python), *peer.prepare(trial.folder, order)], cwd=trial.folder, stdout=log, stderr=log,
+            env=os.environ | {"OPENAI_API_KEY": "none"}, start_new_session=True,
+        )  # fmt: skip
+        try:
+            _watch(process, ledger)
+        finally:
+            _end(process)
+    if not ledger.candidates:
+        raise RuntimeError(
+            f"{peer.name} asked for nothing and ended with {process.returncode}, see {log.name}"
+        )
+
+
+def _watch(process: subprocess.Popen, ledger: Ledger) -> None:
+    """Return when the process has ended, or has spent its budget and evaluated what came of it."""
+    idle_since = time.monotonic()
+    while process.poll() is None:
+        if not ledger.spent or ledger.under_way:
+            idle_since = time.monotonic()
+        if time.monotonic() - idle_since > _SETTLE_S:
+            return
+        time.sleep(0.1)
+
+
+def _end(process: subprocess.Popen) -> None:
+    """The process and all that it started."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, sign)
+            process.wait(timeout=5)
+        except ProcessLookupError:
+            break
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()

@@ -1,0 +1,218 @@
+"""The leaderboard's rows, its statistics against brute force, and its page from data alone."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.learners import leaderboard
+from experiments.learners.board import (
+    best_at,
+    gains,
+    interquartile_mean,
+    paired_difference,
+    profile,
+    read_tables,
+    write_tables,
+)
+from experiments.learners.board_page import page
+from experiments.learners.entries import ENTRIES, SEARCH, START, Entry
+from experiments.learners.ledger import Change, Outcome, Point, Trial
+from experiments.learners.own_runs import _nested, changes, read_outcome, settings_of
+from experiments.shipped import find
+from tests.experiments.report.synthetic import Layout, make_run
+from trainers.loop.config import load_config
+from trainers.store.plain import merge
+
+DOCS = Path(__file__).parents[3] / "docs" / "leaderboard"
+
+
+def series(values: dict[tuple[str, str, int], float]) -> pd.Series:
+    index = pd.MultiIndex.from_tuples(values, names=["task", "learner", "seed"])
+    return pd.Series(list(values.values()), index)
+
+
+def test_a_gain_is_the_share_of_the_starts_loss_that_is_gone():
+    rows = [
+        ("a", START, 0, 0, -0.4),
+        ("a", START, 0, 1, -0.2),
+        ("a", "x", 1, 0, -0.1),
+        ("a", "x", 1, 1, -0.05),
+    ]
+    found = gains(pd.DataFrame(rows, columns=["task", "learner", "seed", "held_out", "value"]), START)
+    assert found["a", START, 0] == pytest.approx(0.0)
+    assert found["a", "x", 1] == pytest.approx(0.75)
+    with pytest.raises(ValueError, match="no row of the start on b"):
+        gains(
+            pd.DataFrame([("b", "x", 0, 0, -1.0)], columns=["task", "learner", "seed", "held_out", "value"]),
+            START,
+        )
+
+
+def test_differences_are_paired_by_task_and_seed():
+    noise = {("a", 0): 0.5, ("a", 1): -0.3, ("b", 0): 0.1}
+    values = {(task, "x", seed): 0.1 + extra for (task, seed), extra in noise.items()}
+    values |= {(task, "y", seed): extra for (task, seed), extra in noise.items()}
+    values["b", "y", 1] = 9.0  # nothing to be paired with
+    found, count = paired_difference(series(values), "x", "y")
+    assert count == 3
+    assert found.mean == pytest.approx(0.1)
+    assert found.half_width == pytest.approx(0.0, abs=1e-12)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=4, max_size=12), st.floats(-1, 1))
+def test_the_interquartile_mean_is_that_of_the_middle_half_and_lies_in_its_interval(runs, alone):
+    values = {("a", "x", seed): value for seed, value in enumerate(runs)} | {("b", "x", 0): alone}
+    middle, low, high = interquartile_mean(series(values), "x", resamples=200)
+    ordered = sorted([*runs, alone])
+    cut = len(ordered) // 4
+    assert middle == pytest.approx(np.mean(ordered[cut : len(ordered) - cut]))
+    assert min(ordered) - 1e-9 <= low <= high <= max(ordered) + 1e-9
+
+
+def test_resamples_are_drawn_within_tasks():
+    values = {("a", "x", seed): 0.0 for seed in range(4)} | {("b", "x", seed): 1.0 for seed in range(4)}
+    assert interquartile_mean(series(values), "x") == pytest.approx((0.5, 0.5, 0.5))
+    assert np.isnan(interquartile_mean(series({("a", "x", 0): 1.0}), "x")[1])
+
+
+def test_a_profile_counts_runs_above_a_level_and_tasks_alike():
+    values = {("a", "x", 0): 0.1, ("a", "x", 1): 0.3, ("b", "x", 0): 0.5}
+    assert profile(series(values), "x", np.array([0.0, 0.2, 0.4, 0.5])).tolist() == [1.0, 0.75, 0.5, 0.0]
+
+
+def test_a_curve_is_read_at_any_amount_of_work():
+    curve = pd.DataFrame({"tokens": [0, 10, 20], "best": [-3.0, -2.0, -1.0]})
+    assert best_at(curve, "tokens", np.array([0, 9, 10, 50])).tolist() == [-3.0, -3.0, -2.0, -1.0]
+
+
+@pytest.mark.parametrize("budget", [8, 16, 24, 40, 100, 200, 1000])
+@pytest.mark.parametrize(("method", "config"), [("search", ""), ("atlas", ""), ("evotune", "evotune")])
+def test_a_run_asks_for_no_more_than_its_budget(budget, method, config):
+    settings = settings_of(Trial("ATLAS-Bandit-v0", 3, budget), method, config=config)
+    path, values = find("configs", config) if config else None, {}
+    for name, value in settings.items():
+        values = merge(values, _nested(name, value))
+    run = load_config(path, values)
+    layout = run.exploration
+    patches = layout.patches if run.supporters.exploration.form != "off" else 0
+    asked = run.rounds * layout.islands * (layout.samples + patches)
+    assert budget - 8 * layout.islands < asked <= budget
+    assert (run.seed, run.method) == (3, method)
+    assert run.phases == 0 if method == "search" or budget < 16 else run.phases >= 1
+
+
+def test_a_run_that_cannot_be_paid_for_is_an_error():
+    with pytest.raises(ValueError, match="one round"):
+        settings_of(Trial("ATLAS-Bandit-v0", 0, 7), "search")
+
+
+def test_every_change_of_a_run_says_why_and_is_one():
+    found = changes(Trial("ATLAS-Bandit-v0", 0, 200), "search", {"agent.styles": {"numeric": 1.0}})
+    assert found["workers"].value != found["workers"].default
+    assert all(change.why and change.value != change.default for change in found.values())
+
+
+def test_a_finished_run_is_counted_from_its_store(tmp_path):
+    found = read_outcome(make_run(tmp_path / "run", Layout(seed=4)))
+    assert found.candidates >= found.evaluated == sum(found.statuses.values())
+    assert found.curve[0].candidates == 0
+    assert found.curve[-1].candidates == found.candidates
+    assert found.curve[-1].best == pytest.approx(found.score)
+    assert [p.tokens for p in found.curve] == sorted(p.tokens for p in found.curve)
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Two learners that answer at once, and how often each was asked."""
+    asked = []
+
+    def learner(name):
+        def learn(trial):
+            asked.append(name)
+            if name == "fails":
+                raise RuntimeError("no luck")
+            curve = (Point(0, 0, 0.0, -0.5), Point(trial.budget, 70, 1.0, -0.2))
+            return Outcome(trial.start, -0.2, trial.budget, 2, {"ok": 1, "error": 1}, 70, 300, curve)
+
+        return learn
+
+    change = {"temperature": Change(1, 2, "because")}
+    entries = {
+        name: Entry(f"what {name} does", "it 1.0", learner(name), lambda trial: change) for name in ENTRIES
+    }
+    entries["fails"] = Entry("fails", "it 1.0", learner("fails"))
+    monkeypatch.setattr(leaderboard, "ENTRIES", entries)
+    monkeypatch.setattr(leaderboard, "confirm", lambda env_id, program, seeds: [-0.25, -0.15][:seeds])
+    return asked
+
+
+def test_an_interrupted_leaderboard_does_only_what_is_missing(tmp_path, quick, monkeypatch, capsys):
+    arguments = ["--tasks", "ATLAS-Bandit-v0", "--seeds", "2", "--budget", "5", "--held-out", "2"]
+    arguments += ["--folder", str(tmp_path / "rows"), "--learners", START, SEARCH]
+    assert leaderboard.main([*arguments, "fails"]) == 1
+    assert "no luck" in capsys.readouterr().err
+    assert quick == [START, SEARCH, "fails"] * 2
+    assert leaderboard.main([*arguments, "--publish", str(tmp_path / "page")]) == 0
+    assert len(quick) == 6
+    tables = read_tables(tmp_path / "page")
+    assert sorted(set(tables["rows"].learner)) == [SEARCH, START]
+    assert tables["rows"].refused.tolist() == [1] * 4
+    assert tables["settings"].to_dict("records")[0]["why"] == "because"
+    text = (tmp_path / "page" / "README.md").read_text()
+    assert text == page(tables)
+    assert "5 each, 2 seeds" in text
+    assert "| search | it 1.0 | what search does |" in text
+    with pytest.raises(SystemExit, match="budget of 5"):
+        leaderboard.main([*arguments, "--budget", "6"])
+
+
+def test_words_and_bold_print_follow_the_data(tmp_path):
+    def row(learner, seed, level):
+        outcome = Outcome("", level, 5, 5, {"ok": 5}, 0, 0, (Point(0, 0, 0.0, level),))
+        own = {"task": "a", "learner": learner, "seed": seed, "version": "", "what": "", "budget": 5}
+        return {
+            **own,
+            "seconds": 1,
+            "cpu_seconds": 1,
+            "changes": {},
+            "held_out": [level, level],
+            **asdict(outcome),
+        }
+
+    def words(seeds):
+        rows = [row(START, 0, -1.0)]
+        for seed in range(seeds):
+            shake = 0.01 * (seed % 3)
+            rows += [row(SEARCH, seed, -0.5 - shake), row("ATLAS", seed, -0.2), row("EvoDPO", seed, -0.508)]
+            rows += [row("OpenEvolve", seed, -0.9 - shake * seed)]
+            rows += [row("ShinkaEvolve", seed + 100, -0.9)]  # has no pair
+        write_tables(rows, tmp_path / str(seeds))
+        return page(read_tables(tmp_path / str(seeds)))
+
+    one, three, five = words(1), words(3), words(5)
+    assert "over all tasks" not in one.lower()
+    assert "profiles.png" not in one
+    assert [text.count("not a result") for text in (one, three, five)] == [1, 1, 0]
+    for text in (three, five):
+        assert "Better than `search` over all tasks: ATLAS." in text
+        assert "Worse than `search` over all tasks: OpenEvolve." in text
+        assert "Not told apart from `search` over all tasks: EvoDPO." in text
+    assert three.count("**") == 2
+    assert five.count("**") == 4
+
+
+@pytest.mark.skipif(not DOCS.exists(), reason="nothing is published")
+def test_the_published_page_is_made_of_the_published_tables():
+    tables = read_tables(DOCS)
+    assert (DOCS / "README.md").read_text(encoding="utf-8") == page(tables)
+    key = ["task", "learner", "seed"]
+    assert not tables["rows"].duplicated(key).any()
+    assert set(map(tuple, tables["scores"][key].to_numpy())) == set(
+        map(tuple, tables["rows"][key].to_numpy())
+    )
+    assert set(tables["rows"].learner) <= set(ENTRIES)

@@ -1,0 +1,141 @@
+"""Learners in processes of their own: a stand-in that is quick to start, and, in the slow suite, the real ones."""
+
+import json
+import sys
+import threading
+import urllib.error
+import urllib.request
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from experiments.learners import peer as peers
+from experiments.learners.ledger import Ledger, Trial
+from experiments.learners.openevolve import OPENEVOLVE
+from experiments.learners.peer import Order, Peer, environment, learn_peer, marked, run_peer
+from experiments.learners.referee import Referee
+from experiments.learners.shinka import SHINKA
+
+SMALL = {"horizon": 60, "replicas": 1}
+
+ASKS = """
+import json, sys, time, urllib.error, urllib.request
+
+def post(path, body):
+    with urllib.request.urlopen(urllib.request.Request({url!r} + path, json.dumps(body).encode())) as reply:
+        return json.load(reply)
+
+try:
+    while True:
+        post("/v1/chat/completions", {{"messages": []}})
+        print(post("/evaluate", {{"program": "nonsense("}}))
+except urllib.error.HTTPError as refused:
+    print(refused.code)
+{end}
+"""
+
+
+class FakeModel(BaseHTTPRequestHandler):
+    """Answers as a model's server does."""
+
+    def do_POST(self):
+        body = json.dumps({"choices": [], "usage": {"completion_tokens": 7, "prompt_tokens": 30}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format, *args):
+        pass
+
+
+@pytest.fixture
+def model_url():
+    server = HTTPServer(("127.0.0.1", 0), FakeModel)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    server.server_close()
+
+
+def stand_in(tmp_path: Path, end: str) -> Peer:
+    def prepare(folder: Path, order: Order) -> list[str]:
+        (folder / "peer.py").write_text(ASKS.format(url=order.url, end=end))
+        return ["peer.py"]
+
+    lock = tmp_path / "stand_in.txt"
+    lock.write_text("")
+    return Peer("Stand-in", "1", lock, {}, prepare)
+
+
+@pytest.mark.parametrize("end", ["", "time.sleep(1000)", "sys.exit(3)"])
+def test_a_peer_is_counted_refused_and_stopped(tmp_path, model_url, monkeypatch, end):
+    monkeypatch.setattr(peers, "environment", lambda peer, folder: Path(sys.executable))
+    monkeypatch.setattr(peers, "_SETTLE_S", 0.5)
+    trial = Trial("ATLAS-Bandit-v0", 0, 3, folder=tmp_path, constants=SMALL)
+    with Ledger(trial) as ledger:
+        run_peer(stand_in(tmp_path, end), trial, ledger, model_url)
+        found = ledger.outcome()
+    assert (found.candidates, found.evaluated, found.statuses) == (3, 3, {"invalid": 3})
+    assert (found.tokens, found.prompt_tokens) == (21, 90)
+    assert "403" in (tmp_path / "log.txt").read_text() or end == "time.sleep(1000)"
+
+
+def test_a_peer_that_asks_for_nothing_is_an_error_that_names_its_log(tmp_path, monkeypatch):
+    monkeypatch.setattr(peers, "environment", lambda peer, folder: Path(sys.executable))
+    trial = Trial("ATLAS-Bandit-v0", 0, 3, folder=tmp_path, constants=SMALL)
+    with Ledger(trial) as ledger, pytest.raises(RuntimeError, match=r"ended with .*log\.txt"):
+        run_peer(stand_in(tmp_path, ""), trial, ledger, "http://127.0.0.1:9/v1")
+
+
+def test_the_referee_counts_only_what_the_model_answered():
+    with Ledger(Trial("ATLAS-Bandit-v0", 0, 2, constants=SMALL)) as ledger, Referee(ledger) as referee:
+        for path, status in (("/v1/chat/completions", 404), ("/secret", 404)):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(referee.url + path)
+            assert refused.value.code == status
+        assert (ledger.candidates, ledger.tokens) == (0, 0)
+
+
+def test_an_environment_is_made_once_and_again_when_its_lock_changes(tmp_path):
+    peer = stand_in(tmp_path, "")
+    python = environment(peer, tmp_path)
+    assert python.exists()
+    changed = python.stat().st_mtime_ns
+    assert environment(peer, tmp_path) == python
+    assert python.stat().st_mtime_ns == changed
+    peer.lock.write_text("# another\n")
+    assert environment(peer, tmp_path) != python
+
+
+@pytest.mark.parametrize("peer", [OPENEVOLVE, SHINKA], ids=lambda peer: peer.name)
+def test_what_a_peer_is_given(peer, tmp_path):
+    task = Trial("ATLAS-Bandit-v0", 0, 3).task()
+    order = Order(task, task.starts["named"], "http://127.0.0.1:1", 3, 5)
+    peer.prepare(tmp_path, order)
+    texts = {path.name: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    assert texts["initial.py"] == marked(task.starts["named"])
+    compile(texts["evaluate.py"], "evaluate.py", "exec")
+    assert "http://127.0.0.1:1/evaluate" in texts["evaluate.py"]
+    assert "http://127.0.0.1:1/v1" in texts["config.yaml"]
+    (pin,) = [
+        line for line in peer.lock.read_text().splitlines() if peer.name.lower() in line.replace("-", "")
+    ]
+    assert pin.endswith(f"=={peer.version}")
+    assert all("==" in line for line in peer.lock.read_text().splitlines())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("peer", [OPENEVOLVE, SHINKA], ids=lambda peer: peer.name)
+def test_the_real_peer_with_the_real_model(peer, tmp_path):
+    pytest.importorskip("xllamacpp")
+    folder = tmp_path / "trial"
+    folder.mkdir()
+    trial = Trial("ATLAS-BinPacking-v0", 0, 3, folder, tmp_path / "environments", {"items": 60, "count": 1})
+    found = learn_peer(peer, trial)
+    assert found.candidates == 3
+    assert found.tokens > 0
+    assert found.evaluated <= 3
+    assert found.score >= found.curve[0].best
