@@ -146,7 +146,7 @@ def one_busy_core():
 
 @needs_cores
 def test_honest_burgers_programs_survive_on_a_busy_machine(one_busy_core):
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="needs the extra `burgers`")
     task = atlas_gym.make_task("ATLAS-Burgers-v0", seed=0, steps=40, replicas=1)
     program = atlas_gym.make_task("ATLAS-Burgers-v0").starts["named"]
     with ConfinedEvaluator() as evaluator:
