@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from agents.supporters.call import Consultation, Key, SupporterCall
@@ -181,6 +181,28 @@ def bounded_advice(controls: TuningControls, proposal: Proposal, bounds: Control
     after = TuningControls(beta, threshold, _whole_epochs(controls.epochs, wanted_epochs, bounds), rate)
     changed = tuple(name for name in CONTROL_NAMES if getattr(after, name) != getattr(controls, name))
     return StrategyAdvice(after, changed, proposal.reason)
+
+
+def nearby(
+    before: TuningControls, after: TuningControls, bounds: ControlBounds
+) -> tuple[TuningControls, ...]:
+    """Further settings that a phase may train under, beside the strategist's.
+
+    First those before its change, then a β one step weaker and one step stronger: of the policies that they lead to,
+    the gate chooses one.
+
+    Args:
+        before: the settings that the strategist was told.
+        after: those it wants.
+        bounds: how far a step goes.
+    """
+    step = bounds.beta.factor
+    betas = [bounds.beta.bounded(after.beta, wanted) for wanted in (after.beta / step, after.beta * step)]
+    unchanged = replace(
+        before, score_threshold=after.score_threshold
+    )  # which concerns the pairs, not the training
+    found = [unchanged, *(replace(after, beta=beta) for beta in betas)]
+    return tuple(dict.fromkeys(settings for settings in found if settings != after))
 
 
 def _whole_epochs(current: int, wanted: float, bounds: ControlBounds) -> int:

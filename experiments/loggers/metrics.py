@@ -14,6 +14,7 @@ from agents.population.candidate import CandidateRecord
 from agents.population.clusters import Clusters, signature
 from agents.population.settings import ClusterSettings
 from atlas_gym.evaluation import Status
+from trainers.data.comparison import Comparison
 from trainers.store.queries import held_out_key
 from trainers.store.store import RunStore
 
@@ -52,12 +53,18 @@ class ClusterFold:
 
 
 class Progress:
-    """What exploration has come to, round by round; give it every record in the order of rounds."""
+    """What exploration has come to, round by round; give it every record in the order of rounds.
 
-    def __init__(self, settings: ClusterSettings):
+    Args:
+        settings: when two programs count as different ideas.
+        instances: instances of the task that the islands search; the best score is the mean of their best.
+    """
+
+    def __init__(self, settings: ClusterSettings, instances: int = 1):
         self._fold = ClusterFold(settings)
+        self._instances = instances
         self._evaluations = 0
-        self._best: float | None = None
+        self._bests: dict[int, float] = {}
         self._task_began = 0
         self._islands: dict[int, float] = {}
         self._reached: dict[int, set[int]] = {}
@@ -81,15 +88,20 @@ class Progress:
     def _take(self, record: CandidateRecord) -> None:
         self._evaluations += record.duplicate_of is None
         if record.origin == "carried" and record.round != self._task_began:  # another task, other scores
-            self._task_began, self._best, self._islands = record.round, None, {}
+            self._task_began, self._bests, self._islands = record.round, {}, {}
         cluster_of = self._fold.extend((record,))
         if record.score is None:
             return
-        self._best = record.score if self._best is None else max(self._best, record.score)
+        instance = record.island % self._instances
+        self._bests[instance] = max(record.score, self._bests.get(instance, record.score))
         self._islands[record.island] = max(record.score, self._islands.get(record.island, record.score))
         cluster = cluster_of.get(record.program_key or "")
         if cluster is not None:
             self._reached.setdefault(record.island, set()).add(cluster)
+
+    @property
+    def _best(self) -> float | None:
+        return sum(self._bests.values()) / len(self._bests) if self._bests else None
 
     def round(self, units: Sequence[Mapping[str, Any]]) -> Row:
         """The row of a round whose records went through `evaluations`."""
@@ -171,6 +183,15 @@ def supporter_row(calls: Iterable[Mapping[str, Any]]) -> Row:
     }
 
 
+def measure_row(phase: int, measures: Mapping[str, Comparison]) -> Row:
+    """The row of a policy measured against the base model (`experiments.report.learning.learned`)."""
+    row: Row = {"phase": phase}
+    for name, found in measures.items():
+        key = f"measure/{name.replace(' ', '@')}"
+        row |= {f"{key}/base": found.base, f"{key}/tuned": found.tuned}
+    return row
+
+
 def probe_row(phase: int, moment: str, result: Mapping[str, Any]) -> Row:
     """The row of a probe before or after a phase."""
     row = {f"probe/{moment}_{key}": result[key]["value"] for key in ("valid", "new", "improving")}
@@ -188,11 +209,14 @@ class RoundHistory:
     def __init__(self, groups: int, settings: ClusterSettings | None = None):
         self.rows: list[Row] = []
         self._groups = groups
-        self._progress = Progress(settings or ClusterSettings())
+        self._settings = settings or ClusterSettings()
+        self._progress: Progress | None = None
         self._next = 0
 
     def extend(self, store: RunStore) -> list[Row]:
         """Read the rounds that were completed since the last look; returns all rows."""
+        if self._progress is None:
+            self._progress = Progress(self._settings, store.instances)
         units: dict[int, list[Row]] = {}
         for unit in store.unit_summaries(self._next):
             units.setdefault(unit["round"], []).append(unit)

@@ -21,7 +21,7 @@ from trainers.loop.config import Mode
 AXES = {
     "evaluations": ("score/*",),
     "round": ("explore/*", "island/*", "status/*", "clusters/*"),
-    "phase": ("phase/*", "gate/*", "probe/*", "strategist/*", "supporters/*"),
+    "phase": ("phase/*", "gate/*", "probe/*", "measure/*", "strategist/*", "supporters/*"),
     "optimiser_step": ("dpo/*",),
 }
 """What the charts are drawn over."""

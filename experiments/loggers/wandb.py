@@ -14,8 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from agents.population.candidate import CandidateRecord
-from experiments.loggers.metrics import Progress, Row, final_row, phase_row, probe_row, step_rows
+from experiments.loggers.metrics import (
+    Progress,
+    Row,
+    final_row,
+    measure_row,
+    phase_row,
+    probe_row,
+    step_rows,
+)
 from experiments.loggers.tracker import Tracker
+from experiments.report.learning import learned
 from trainers.loop.config import RunConfig
 from trainers.loop.observer import Observer
 from trainers.store.plain import plain
@@ -46,8 +55,8 @@ class WandbObserver(Observer):
         store.set_meta("run_id", run_id)
         self._store = store
         self._groups = config.exploration.groups
-        self._progress = Progress(config.agent.islands.clusters)
-        nothing = {"round": -1, "phase": 0, "probe": 0, "finished": 0, "attached": 0, "step": 0}
+        self._progress = Progress(config.agent.islands.clusters, max(1, len(config.instances)))
+        nothing = {"round": -1, "phase": 0, "probe": 0, "measure": 0, "finished": 0, "attached": 0, "step": 0}
         self._logged = nothing | store.get_meta("wandb_logged", {})
         self._tracker = Tracker(
             store.folder, config.tracking, plain(config), run_id, warn, tell, self._logged["step"]
@@ -73,6 +82,11 @@ class WandbObserver(Observer):
     def probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
         """See `Observer`."""
         self._log("probe", 2 * phase + (moment in ("after", "tuned")), [probe_row(phase, moment, result)])
+
+    def measured(self, phase: int, probes: Mapping[tuple[int, str], Mapping[str, Any]]) -> None:
+        """See `Observer`."""
+        if phase:
+            self._log("measure", phase, [measure_row(phase, learned(probes)[phase])])
 
     def phase(self, result: Mapping[str, Any]) -> None:
         """See `Observer`."""

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import trainers.loop.fine_tuning
+import trainers.loop.phase_data
 from agents.engines.engine import Completion
 from agents.supporters.build import Supporters
 from atlas_gym.evaluation import Evaluation, Status
@@ -70,7 +71,7 @@ def store(tmp_path):
 
 @pytest.fixture(autouse=True)
 def every_text_fits(monkeypatch):
-    monkeypatch.setattr("trainers.loop.fine_tuning.writable", lambda completions, *_: completions)
+    monkeypatch.setattr("trainers.loop.phase_data.writable", lambda completions, *_: completions)
 
 
 def tuning(store, **settings):
@@ -106,7 +107,7 @@ def test_the_score_of_a_policy_is_the_mean_worth_of_its_fresh_programs(store, mo
         raise KeyboardInterrupt  # the rest of the phase is not looked at
 
     pairs = [pair(store.candidate(7)), pair(store.candidate(8))]
-    monkeypatch.setattr(trainers.loop.fine_tuning, "build_pairs", lambda *_: pairs)
+    monkeypatch.setattr(trainers.loop.phase_data, "build_pairs", lambda *_: pairs)
     monkeypatch.setattr(trainers.loop.fine_tuning, "run_phase", run_phase)
     with pytest.raises(KeyboardInterrupt):
         phases.phase(1, 1, 1)
@@ -129,7 +130,7 @@ def test_a_phase_is_skipped_unless_exploration_improved_since_the_last(
     store.add_unit(2, 0, [before], {})
     store.add_unit(3, 0, [after], {})
     monkeypatch.setattr(RunStore, "best_scores", _without_the_start(RunStore.best_scores))
-    monkeypatch.setattr(trainers.loop.fine_tuning, "build_pairs", lambda *_: [])
+    monkeypatch.setattr(trainers.loop.phase_data, "build_pairs", lambda *_: [])
     _, phases = tuning(store)
     phases.phase(1, 3, 3)
     (row,) = store.phases()
@@ -142,7 +143,7 @@ def _without_the_start(best_scores):
 
 
 def test_idle_phases_are_not_skipped_where_the_settings_say_so(store, monkeypatch):
-    monkeypatch.setattr(trainers.loop.fine_tuning, "build_pairs", lambda *_: [])
+    monkeypatch.setattr(trainers.loop.phase_data, "build_pairs", lambda *_: [])
     _, phases = tuning(store, skip_idle_phases=False)
     phases.phase(1, 5, 5)
     assert "cannot train" in store.phases()[0]["skipped"]

@@ -21,11 +21,19 @@ def build_pairs(
     settings: PairSettings,
     rng: np.random.Generator,
     rejected_before: Mapping[int, int] | None = None,
+    fresh_from: int = 0,
 ) -> list[PreferencePair]:
     """At most `settings.count` pairs out of the completions; a function of its arguments alone.
 
-    `rejected_before`: by candidate, the earlier phases that rejected it. Fewer pairs are returned where the
-    completions or the caps allow no more. Order: by kind and order of selection.
+    Fewer are returned where the completions or the caps allow no more. Order: by kind and order of selection.
+
+    Args:
+        completions: what pairs are formed of.
+        settings: the builder, the caps and the thresholds.
+        rng: breaks ties.
+        rejected_before: by candidate, the earlier phases that rejected it.
+        fresh_from: the first candidate that the present policy wrote. To reject what it writes teaches it more than to
+            reject what an earlier policy or a supporter wrote, which counts half.
     """
     before = rejected_before or {}
     usable = {
@@ -34,7 +42,7 @@ def build_pairs(
         if not settings.reuse or before.get(c.candidate_id, 0) < settings.reuse
     }
     pool = _candidates(completions, settings, usable)
-    selection = _selection(pool, completions, settings, before)
+    selection = _selection(pool, completions, settings, before, fresh_from)
     shares = SHARES[settings.builder]
     selected: list[PreferencePair] = []
     # Scarce kinds first, so that they are not kept out by the caps.
@@ -164,6 +172,7 @@ def _selection(
     completions: Sequence[ScoredCompletion],
     settings: PairSettings,
     before: Mapping[int, int],
+    fresh_from: int,
 ) -> Selection[PreferencePair]:
     """The caps, and the strength of a pair: how far its gains' ranks lie apart."""
     sites = len({pair.hole for pair in pool})
@@ -184,7 +193,9 @@ def _selection(
     def strength(pair: PreferencePair) -> float:
         good = chosen[pair.chosen_id]
         ranks = np.searchsorted(gains[good.scale], [good.gain, good.gain - pair.margin], side="right")
-        return float(ranks[0] - ranks[1]) / len(gains[good.scale]) / (1.0 + before.get(pair.rejected_id, 0))
+        foreign = pair.kind != "improving_parent" and pair.rejected_id < fresh_from
+        wear = 1.0 + before.get(pair.rejected_id, 0) + foreign
+        return float(ranks[0] - ranks[1]) / len(gains[good.scale]) / wear
 
     return Selection(caps, strength, lambda pair: pair.prompt, settings.prompts)
 

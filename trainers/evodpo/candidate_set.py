@@ -7,8 +7,8 @@ process (`tune_here`) or in several others (`trainers.evodpo.launch`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.seeding import stream, torch_seed
@@ -17,6 +17,9 @@ from trainers.evodpo import processes
 from trainers.evodpo.kl import KLEstimate, candidate_kls, token_kl
 from trainers.evodpo.settings import TrainingSettings
 from trainers.evodpo.training import StepRecord, Training, train
+
+_AWAY = "away"
+"""Adapter that is there for a moment only."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Tuned:
     training: Training
     """The steps and the checkpoints' names."""
     kls: dict[str, KLEstimate]
-    """Eq. 3 of each candidate, in the order of their steps; the last is `POLICY`."""
+    """Eq. 3 of each candidate: alternatives, checkpoints in the order of their steps, last `POLICY`."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Wall time of `train` and `kl`."""
     processes: int = 1
@@ -76,3 +79,39 @@ def tune_here(policy: Policy, job: TuneJob, on_step: Callable[[StepRecord], None
     kls = candidate_kls(policy, [*training.checkpoints, POLICY], REFERENCE, job.gate_items)
     seconds = {"train": trained - began, "kl": time.perf_counter() - trained}
     return Tuned(training, kls, seconds, processes.size())
+
+
+def tune_all(
+    policy: Policy,
+    job: TuneJob,
+    alternatives: Sequence[TrainingSettings],
+    tune: Tune = tune_here,
+    on_step: Callable[[StepRecord], None] | None = None,
+) -> Tuned:
+    """Do a job, and before it the same job under each of the `alternatives`, all from the same beginning.
+
+    What they lead to becomes adapters `alternative-1`, …, which stand before the job's own checkpoints.
+    """
+    checkpoints: dict[str, int] = {}
+    kls: dict[str, KLEstimate] = {}
+    seconds: dict[str, float] = {}
+    for number, settings in enumerate(alternatives, start=1):
+        name = f"alternative-{number}"
+        policy.add(name, copy_of=POLICY)
+        tuned = tune(policy, replace(job, settings=settings, checkpoints=0), None)
+        checkpoints[name], kls[name] = len(tuned.training.steps), tuned.kls[POLICY]
+        _swap(policy, name)
+        seconds = {what: seconds.get(what, 0.0) + s for what, s in tuned.seconds.items()}
+    own = tune(policy, job, on_step)
+    own.training.checkpoints = {**checkpoints, **own.training.checkpoints}
+    own.kls = {**kls, **own.kls}
+    own.seconds = {what: seconds.get(what, 0.0) + s for what, s in own.seconds.items()}
+    return own
+
+
+def _swap(policy: Policy, name: str) -> None:
+    """Exchange the adapter `POLICY` with another."""
+    policy.add(_AWAY, copy_of=POLICY)
+    policy.copy(name, POLICY)
+    policy.copy(_AWAY, name)
+    policy.remove(_AWAY)

@@ -1,7 +1,8 @@
 """One fine-tuning phase of EvoDPO (Algorithm 1): train, collect candidates, choose, let the gate decide,
 update.
 
-    POLICY ── train on the pairs, to a target K̂L ──▶ candidate set C_k (checkpoints and the final policy)
+    POLICY ── train on the pairs, to a target K̂L ──▶ candidate set C_k: checkpoints, the final policy, and
+                                                       policies trained under other settings
     K̂L of each candidate (Eq. 3) and Ŝ of each and of the reference, on a fresh random gate subset G_k
     Eq. 4 proposes one ── Eq. 5 (and the inspector's veto) ──▶ reference rule ──▶ REFERENCE moves or stays
 
@@ -25,12 +26,12 @@ import numpy as np
 from agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.seeding import stream, torch_seed
 from trainers.data.pairs import PreferencePair
-from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_here
+from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_all, tune_here
 from trainers.evodpo.gate import GateDecision, choose_candidate, gate_decision
 from trainers.evodpo.kl import Item
 from trainers.evodpo.phase_result import CandidateResult, PhaseResult
 from trainers.evodpo.references import rule_of
-from trainers.evodpo.settings import GateSettings, PhaseSettings
+from trainers.evodpo.settings import GateSettings, PhaseSettings, TrainingSettings
 from trainers.evodpo.training import StepRecord
 
 _START = "start"
@@ -54,6 +55,7 @@ def run_phase(
     phase: int,
     seed: int,
     gate_items: Sequence[Item] | None = None,
+    alternatives: Sequence[TrainingSettings] = (),
     review: Review | None = None,
     on_step: Callable[[StepRecord], None] | None = None,
     tune: Tune = tune_here,
@@ -62,6 +64,8 @@ def run_phase(
 
     `gate_items`: G_k, prompts that no pair has, each with its preferred completion; without them G_k is drawn from
     the pairs themselves, and Ŝ is then in-sample.
+
+    `alternatives`: other settings under which further members of the candidate set are trained; gated rule only.
 
     `tune` does the work that costs, in this process unless told otherwise (`trainers.evodpo.launch`).
     `score` is called only under the gated rule, once for the reference and once per candidate. On any
@@ -81,7 +85,7 @@ def run_phase(
         )
         checkpoints = settings.checkpoints if gated else 0
         job = TuneJob(tuple(pairs), settings, checkpoints, tuple(subset), phase, seed)
-        tuned = tune(policy, job, on_step)
+        tuned = tune_all(policy, job, alternatives if gated else (), tune, on_step)
         training, seconds = tuned.training, dict(tuned.seconds)
         candidates, reference_score = _measure(tuned, subset, score if gated else None, seconds)
         chosen, decision = _decide(candidates, gate, review) if gated else (len(candidates) - 1, None)

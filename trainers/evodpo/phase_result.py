@@ -51,7 +51,7 @@ class PhaseResult:
     gate_prompts: tuple[str, ...]
     """The gate subset's prompts."""
     candidates: tuple[CandidateResult, ...]
-    """C_k in the order of their steps."""
+    """C_k: policies trained under other settings, then the training's own in the order of their steps."""
     chosen: int
     """Index of π_kl in `candidates` (Eq. 4); the final policy unless the rule is gated."""
     reference_score: float | None

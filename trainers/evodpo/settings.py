@@ -74,6 +74,10 @@ class PhaseSettings(TrainingSettings):
     checkpoints: int = 2
     """Intermediate checkpoints in the candidate set: the last of the `checks` before the end; the final policy
     always is in it. Gated rule only."""
+    alternatives: int = 0
+    """Further policies in the candidate set, each trained from where the phase begins under other settings near the
+    strategist's (the ones before its change, a weaker β, a stronger one): up to 3, and each costs as much as the
+    training itself. Gated rule only."""
     rollback: bool = False
     """After a refusal, return the policy to where the phase began. Gated rule only."""
 
@@ -84,8 +88,8 @@ class PhaseSettings(TrainingSettings):
                 raise ValueError(
                     f"{name} must be one of {', '.join(get_args(choices))}, not {getattr(self, name)!r}"
                 )
-        if self.checkpoints < 0:
-            raise ValueError("checkpoints cannot be negative")
+        if self.checkpoints < 0 or not 0 <= self.alternatives <= 3:
+            raise ValueError("checkpoints cannot be negative, and alternatives must lie between 0 and 3")
         if self.reference_period < 1 or not 0.0 < self.reference_mixing <= 1.0:
             raise ValueError("reference_period must be at least 1, and reference_mixing lie in (0, 1]")
 

@@ -15,6 +15,7 @@ import numpy as np
 from agents.models.policy import REFERENCE
 from agents.supporters import GateOutcome, Inspection, MetricChange, SupporterCall, Telemetry, TuningControls
 from agents.supporters.build import Supporters
+from agents.supporters.strategist import nearby
 from trainers.data.measures import DISTINCT_SHARE, VALID_SHARE, distinct_programs
 from trainers.data.pairs import PairSettings, PreferencePair
 from trainers.evodpo.gate import GateDecision
@@ -35,6 +36,12 @@ class PhaseControls:
     """What it may change, as it stands now."""
     changed: tuple[str, ...] = ()
     """What it changed for this phase."""
+    nearby: tuple[TuningControls, ...] = ()
+    """Further settings that the phase may train under."""
+
+    def alternatives(self, settings: PhaseSettings) -> list[PhaseSettings]:
+        """The other settings under which members of the candidate set are trained."""
+        return [PhaseControls(controls).phase(settings) for controls in self.nearby]
 
     def phase(self, settings: PhaseSettings) -> PhaseSettings:
         """A phase's settings under these controls."""
@@ -70,10 +77,15 @@ class PhaseAdvisers:
         current = self.current_controls()
         strategist = self._supporters.strategist
         if strategist is None:
-            return PhaseControls(current)
+            return PhaseControls(current, nearby=self._nearby(current, current))
         consultation = strategist.consult(self._telemetry(number, first, last, current, len(pairs)))
         self.calls.append(consultation.call)
-        return PhaseControls(consultation.advice.controls, consultation.advice.changed)
+        advice = consultation.advice
+        return PhaseControls(advice.controls, advice.changed, self._nearby(current, advice.controls))
+
+    def _nearby(self, before: TuningControls, after: TuningControls) -> tuple[TuningControls, ...]:
+        bounds = self._config.supporters.control_bounds
+        return nearby(before, after, bounds)[: self._config.phase.alternatives]
 
     def current_controls(self) -> TuningControls:
         """The controls of the latest tuned phase, or the configuration's."""

@@ -91,7 +91,7 @@ class AtlasRun:
         supporters.resume(SupporterCall.from_dict(call) for call in store.supporter_calls())
         self.explorer = Explorer(
             config.exploration, self.agent, self._current_generator, self.cache, store, supporters.exploration,
-            teaching=config.teaching in ("exploration", "both"),
+            teaching=config.teaches_exploration,
         )  # fmt: skip
         advisers = PhaseAdvisers(config, supporters, store)
         self.tuning = self.policy and Tuning(
@@ -104,7 +104,7 @@ class AtlasRun:
 
     def _teacher(self, supporters: Supporters) -> Teacher | None:
         config = self.config
-        if supporters.exploration is None or config.teaching not in ("phase", "both"):
+        if supporters.exploration is None or not config.teaches_phases:
             return None
         return Teacher(
             supporters.exploration, self.spec, self.cache, self.store, lessons=config.lessons,

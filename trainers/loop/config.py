@@ -148,6 +148,16 @@ class RunConfig:
         return {i: backend.chat.styles for i, backend in backends.items() if backend.name == "chat"}
 
     @property
+    def teaches_phases(self) -> bool:
+        """Whether the exploration supporter answers the prompts of each phase."""
+        return self.teaching in ("phase", "both")
+
+    @property
+    def teaches_exploration(self) -> bool:
+        """Whether what the exploration supporter adds in exploration answers the islands' prompts."""
+        return self.teaching in ("exploration", "both")
+
+    @property
     def needs_policy(self) -> bool:
         """Whether the model's weights are needed in this process."""
         return self.backend.name == "transformers" or self.phases > 0

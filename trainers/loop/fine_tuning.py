@@ -11,7 +11,6 @@ are paired. The prompts are drawn from the whole buffer before pairs are formed,
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,12 +22,11 @@ from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.research_agent import ResearchAgent
 from agents.supporters import TuningControls
-from atlas_gym.seeding import stream, torch_seed
+from atlas_gym.seeding import torch_seed
 from trainers.data.evaluations import ProgramCache
-from trainers.data.gate_buffer import set_apart, worth
+from trainers.data.gate_buffer import worth
 from trainers.data.measures import measurements
-from trainers.data.pair_builder import build_pairs, why_no_pairs
-from trainers.data.pair_pool import pair_pool, writable
+from trainers.data.pair_builder import why_no_pairs
 from trainers.data.pairs import PreferencePair, ScoredCompletion
 from trainers.data.rollouts import again, fresh_samples
 from trainers.evodpo.candidate_set import Tune, tune_here
@@ -41,6 +39,7 @@ from trainers.evodpo.settings import PhaseSettings
 from trainers.loop.advisers import PhaseAdvisers, PhaseControls
 from trainers.loop.config import RunConfig
 from trainers.loop.measure import BASE, MEASURE, Panel
+from trainers.loop.phase_data import PhaseData
 from trainers.loop.probe import drawn_proposals, probe_proposals, take_probe
 from trainers.loop.redo import redo_phase
 from trainers.loop.teaching import Teacher
@@ -98,8 +97,8 @@ class Tuning:
         self._measured: dict[str, dict[str, float]] = {}
         self.store = store
         self._tell = tell
+        self._data = PhaseData(config, store, policy.tokenizer, teacher, panel)
         self._panel = panel
-        self._teacher = teacher
         launch = config.launch
         self._tune: Tune = launched(launch, store.folder / "tuning") if launch.separate else tune_here
 
@@ -143,12 +142,14 @@ class Tuning:
 
     def _redo(self, phase: dict[str, Any]) -> None:
         number, config = phase["phase"], self.config
-        settings = PhaseControls(build(TuningControls, phase["controls"])).phase(config.phase)
+        nearby = tuple(build(TuningControls, controls) for controls in phase.get("alternatives", ()))
+        controls = PhaseControls(build(TuningControls, phase["controls"]), nearby=nearby)
         pairs = [PreferencePair(**pair) for pair in self.store.phase_pairs(number)]
-        gate = self._buffer(number, phase["round"])[1]
+        _, gate = self._data.buffer(number, phase["round"])
         redo_phase(
-            self.policy, pairs, settings, config.gate, phase,
-            gate_items=_items(gate), seed=config.seed, tune=self._tune,
+            self.policy, pairs, controls.phase(config.phase), config.gate, phase,
+            gate_items=_items(gate), alternatives=controls.alternatives(config.phase), seed=config.seed,
+            tune=self._tune,
         )  # fmt: skip
         self._save(number)
 
@@ -160,37 +161,40 @@ class Tuning:
         return self.store.folder / "adapters" / f"phase-{number:03d}" / adapter
 
     def _run(self, number: int, first: int, last: int, earlier: Sequence[dict[str, Any]]) -> None:
-        reason = self._reason_to_skip(first, last)
+        """Phase k of Algorithm 1: G_k and D_k, the strategist, Eq. 2, Eqs. 3 to 5, the inspector."""
         self.advisers.begin()
-        completions, gate = self._buffer(number, last)
-        if self._teacher is not None and not reason:
-            completions = self._taught(number, first, last, gate, self._teacher)
-        settings, pairs = (
-            (self.config.phase, []) if reason else self._prepare(number, first, last, completions)
-        )
-        if not reason and not pairs:
-            reason = why_no_pairs(completions, self.config.pairs)
-        if reason:
-            result = {"phase": number, "round": last, "skipped": reason}
-            self.store.add_phase(number, last, False, result, ())
-            return
+        if reason := self._reason_to_skip(first, last):
+            return self._skip(number, last, reason)
+        buffer, gate = self._data.buffer(number, last)
+        if self.config.teaches_phases:
+            self._tell("stage", f"phase {number}: the exploration supporter answers the agent's prompts")
+            buffer = self._data.taught(number, first, last, gate)
+        settings, pairs = self._prepare(number, first, last, buffer)
+        if not pairs:
+            return self._skip(number, last, why_no_pairs(buffer, self.config.pairs))
         self._measure(BASE)
         self._probe(number, "before", last, pairs)
         self._tell("stage", f"phase {number}: tuning on {len(pairs)} pairs")
         outcome = run_phase(
             self.policy, pairs, settings, self.config.gate, self._scorer(number, pairs, gate),
             phase=number, seed=self.config.seed, gate_items=_items(gate),
+            alternatives=self._controls.alternatives(self.config.phase),
             review=partial(self.advisers.review, number, self._measured),
             tune=self._tune,
         )  # fmt: skip
         self._save(number)
         self._probe(number, "after", last, pairs)
         self._measure(number)
-        row = self._row(outcome, last, earlier) | {"chosen_from": self._origins(pairs)}
+        row = self._row(outcome, last, earlier) | {"chosen_from": self._data.origins(pairs)}
         self.store.add_phase(number, last, outcome.promoted, row, pairs, self.advisers.calls)
         for call in self.advisers.calls:
             if call.status == "skipped":
                 self._tell("stage", f"{call.role}: no answer, the phase went on without: {call.reason}")
+        return None
+
+    def _skip(self, number: int, last: int, reason: str) -> None:
+        result = {"phase": number, "round": last, "skipped": reason}
+        self.store.add_phase(number, last, False, result, ())
 
     def _reason_to_skip(self, first: int, last: int) -> str:
         if not self.config.skip_idle_phases:
@@ -201,52 +205,16 @@ class Tuning:
         improved = any(score > before.get(instance, -math.inf) for instance, score in since.items())
         return "" if improved else f"exploration brought no improvement in rounds {first} to {last}"
 
-    def _buffer(self, number: int, last: int) -> tuple[list[ScoredCompletion], list[ScoredCompletion]]:
-        """What D_k may be made of (the completions of the whole run so far: the data are cumulative, Algorithm 1), and
-        the preferred completion of each prompt of G_k."""
-        # G_k is drawn before anybody teaches, so that it is the same when the phase is done again.
-        pool = self._pool(number, last, self.store.lessons(number - 1))
-        rng = stream(self.config.seed, "gate prompts", number)
-        return set_apart(pool, self.config.gate.prompts, rng)
-
-    def _pool(self, number: int, last: int, lessons: Sequence[CandidateRecord]) -> list[ScoredCompletion]:
-        config = self.config
-        rng = stream(config.seed, "pair pool", number)
-        pool = pair_pool(self.store, last, config.pairs.pool, rng, config.messages, lessons)
-        asked = self._panel.prompts if self._panel else ()
-        return [c for c in writable(pool, self.policy.tokenizer, config.sampling) if c.prompt not in asked]
-
-    def _taught(
-        self, number: int, first: int, last: int, gate: Sequence[ScoredCompletion], teacher: Teacher
-    ) -> list[ScoredCompletion]:
-        """The buffer with the phase's lessons, G_k's prompts left out."""
-        self._tell("stage", f"phase {number}: the exploration supporter answers the agent's prompts")
-        apart = {completion.prompt for completion in gate}
-        teacher.teach(number, first, last, apart)
-        pool = self._pool(number, last, self.store.lessons(number))
-        return [completion for completion in pool if completion.prompt not in apart]
-
     def _prepare(
         self, number: int, first: int, last: int, completions: Sequence[ScoredCompletion]
     ) -> tuple[PhaseSettings, list[PreferencePair]]:
         """The phase's settings and pairs after the strategist, who is told how many pairs there would be."""
         before = PhaseControls(self.advisers.current_controls())
-        pairs = self._pairs(number, completions, before)
+        pairs = self._data.pairs(number, first, completions, before)
         self._controls = self.advisers.controls(number, first, last, pairs)
         if "score_threshold" in self._controls.changed:
-            pairs = self._pairs(number, completions, self._controls)
+            pairs = self._data.pairs(number, first, completions, self._controls)
         return self._controls.phase(self.config.phase), pairs
-
-    def _pairs(
-        self, number: int, completions: Sequence[ScoredCompletion], controls: PhaseControls
-    ) -> list[PreferencePair]:
-        settings = controls.pairs(self.config.pairs)
-        rejected = Counter(
-            id_
-            for earlier in range(1, number)
-            for id_ in {pair["rejected_id"] for pair in self.store.phase_pairs(earlier)}
-        )
-        return build_pairs(completions, settings, stream(self.config.seed, "pairs", number), rejected)
 
     def _scorer(
         self, number: int, pairs: Sequence[PreferencePair], gate: Sequence[ScoredCompletion]
@@ -303,10 +271,6 @@ class Tuning:
             )
         return probe_proposals(self.agent.styles[0], self.store.start(last))
 
-    def _origins(self, pairs: Sequence[PreferencePair]) -> dict[str, int]:
-        """How many pairs choose what the agent wrote, and how many what a supporter wrote."""
-        return dict(Counter(self.store.candidate(pair.chosen_id).origin for pair in pairs))
-
     def _row(self, outcome: PhaseResult, last: int, earlier: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """What the store keeps of a phase: the result, with step averages and the gate's warnings."""
         row = plain(outcome)
@@ -317,6 +281,7 @@ class Tuning:
         return row | {
             "round": last,
             "controls": plain(self._controls.controls),
+            "alternatives": [plain(c) for c in self._controls.nearby],
             "changed_controls": list(self._controls.changed),
             "promoted": outcome.promoted,
             "kl": outcome.candidates[outcome.chosen].kl,

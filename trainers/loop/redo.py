@@ -29,6 +29,7 @@ def redo_phase(
     row: Mapping[str, Any],
     *,
     gate_items: Sequence[Item],
+    alternatives: Sequence[PhaseSettings] = (),
     seed: int,
     tune: Tune,
 ) -> None:
@@ -41,6 +42,7 @@ def redo_phase(
         gate: the gate's settings.
         row: the phase's record in the store.
         gate_items: the phase's gate subset; empty if it was drawn from the pairs.
+        alternatives: the other settings under which candidates were trained.
         seed: the run's.
         tune: does the training.
 
@@ -55,7 +57,8 @@ def redo_phase(
 
     outcome = run_phase(
         policy, pairs, settings, gate, lambda adapter, prompts: [scores[adapter]] * len(prompts),
-        phase=row["phase"], seed=seed, gate_items=gate_items, review=review, tune=tune,
+        phase=row["phase"], seed=seed, gate_items=gate_items, alternatives=alternatives,
+        review=review, tune=tune,
     )  # fmt: skip
     if (outcome.policy_digest, outcome.reference_digest) != (row["policy_digest"], row["reference_digest"]):
         raise AdapterError(

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from agents.supporters import TuningControls
 from agents.supporters.replies import ReplyError
-from agents.supporters.strategist import CONTROL_NAMES, ControlBounds, ControlRange, Proposal, bounded_advice
+from agents.supporters.strategist import (
+    CONTROL_NAMES,
+    ControlBounds,
+    ControlRange,
+    Proposal,
+    bounded_advice,
+    nearby,
+)
 from agents.supporters.strategist_llm import interpret, prompt_values
 from agents.supporters.strategist_rules import RULES, RuleFineTuningStrategist, propose
 from tests.agents.supporters.samples import TELEMETRY
@@ -44,6 +51,21 @@ def test_any_proposal_is_bounded(controls, values):
     assert_within(controls, advice.controls, bounds)
     differ = {name for name in CONTROL_NAMES if getattr(advice.controls, name) != getattr(controls, name)}
     assert set(advice.changed) == differ <= set(values)
+
+
+@given(_CONTROLS, _CONTROLS)
+def test_further_settings_differ_in_what_training_knows_and_stay_bounded(before, after):
+    bounds = ControlBounds()
+    found = nearby(before, after, bounds)
+    assert len(set(found) | {after}) == len(found) + 1 <= 4
+    for settings in found:
+        assert settings.score_threshold == after.score_threshold  # the pairs are the same
+        trained = (settings.beta, settings.epochs, settings.learning_rate)
+        if trained != (before.beta, before.epochs, before.learning_rate):
+            assert replace(settings, beta=after.beta) == after
+            assert_within(after, settings, bounds)
+    if replace(before, score_threshold=after.score_threshold) != after:
+        assert (found[0].beta, found[0].learning_rate) == (before.beta, before.learning_rate)
 
 
 @given(_CONTROLS, _NUMBER, _NUMBER, _NUMBER, _NUMBER)

@@ -2,14 +2,25 @@
 
 import itertools
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from agents.population.clusters import ClusterSettings
 from atlas_gym.evaluation import Status
-from experiments.loggers.metrics import Progress, RoundHistory, final_row, phase_row, step_rows, supporter_row
+from atlas_gym.intervals import mean_interval
+from experiments.loggers.metrics import (
+    Progress,
+    RoundHistory,
+    final_row,
+    measure_row,
+    phase_row,
+    step_rows,
+    supporter_row,
+)
 from tests.experiments.report.synthetic import Layout, make_run
+from trainers.data.comparison import Comparison
 from trainers.store.store import RunStore
 
 
@@ -68,6 +79,28 @@ def test_a_run_that_was_stopped_has_a_final_row_too(tmp_path):
         row = final_row(store)
     assert "initial_score" in row
     assert "held_out_score" not in row
+
+
+def test_with_instances_the_best_score_is_the_mean_of_their_best(tmp_path):
+    with RunStore.open_readonly(make_run(tmp_path / "run", Layout(rounds=2))) as store:
+        found = [record for record in store.candidates() if record.score is not None][:2]
+    first, second = (
+        replace(record, island=island, score=score, origin="seed", duplicate_of=None)
+        for record, island, score in zip(found, (0, 1), (-0.5, -0.1), strict=True)
+    )
+    progress = Progress(ClusterSettings(), instances=2)
+    rows = list(progress.evaluations([first, second, replace(first, score=-0.3)]))
+    assert [row["score/best"] for row in rows] == pytest.approx([-0.5, -0.3, -0.2])
+
+
+def test_the_measure_has_a_number_for_each_policy():
+    found = Comparison(0.25, 0.5, mean_interval([0.2, 0.3]), 2)
+    row = measure_row(3, {"validity": found, "yield .002": found})
+    assert row == {
+        "phase": 3,
+        "measure/validity/base": 0.25, "measure/validity/tuned": 0.5,
+        "measure/yield@.002/base": 0.25, "measure/yield@.002/tuned": 0.5,
+    }  # fmt: skip
 
 
 def test_no_number_is_told_under_two_names(folder, tmp_path):

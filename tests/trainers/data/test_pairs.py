@@ -219,6 +219,35 @@ def test_large_gains_come_before_small_ones():
     assert chosen == [2, 1]
 
 
+def test_what_the_present_policy_wrote_is_rejected_first():
+    buffer = []
+    for i, failed in enumerate(
+        [3, 40, -5, 41]
+    ):  # an earlier policy's, the present one's, a lesson, the present one's
+        buffer += [
+            completion(10 + i, f" y * {i}\n", -0.1, prompt=f"p{i} ="),
+            completion(failed, f" z({i}\n", None, prompt=f"p{i} ="),
+        ]
+    few = PairSettings(count=2, chosen_quantile=0.0, repairs=0.0)
+    pairs = build_pairs(buffer, few, rng(), fresh_from=30)
+    assert {pair.rejected_id for pair in pairs} == {40, 41}
+    every = build_pairs(buffer, PairSettings(count=9, chosen_quantile=0.0, repairs=0.0), rng(), fresh_from=30)
+    assert {pair.rejected_id for pair in every} == {3, 40, -5, 41}
+
+
+def test_a_thousand_pairs_can_be_had_of_an_accumulated_buffer():
+    sites = [f"site {i}" for i in range(9)]
+    buffer = [
+        completion(1000 * p + i, f" {p} {i} {'+' if i % 2 else '('}\n", -0.1 - 0.001 * i if i % 2 else None,
+                   prompt=f"p{p} =", hole=sites[p % 9])
+        for p in range(150)
+        for i in range(8)
+    ]  # fmt: skip
+    for count in (256, 1000):
+        wide = PairSettings(count=count, prompts=150, chosen_quantile=0.0)
+        assert len(build_pairs(buffer, wide, rng())) == count
+
+
 def test_scales_of_different_tasks_are_not_compared():
     fine = [completion(i, f" f{i}\n", -0.10 - 0.01 * i, prompt="a =", parent=-0.2) for i in range(4)]
     coarse = [completion(10 + i, f" c{i}\n", 900.0 - i, prompt="b =", parent=890.0, task=1) for i in range(4)]

@@ -8,49 +8,21 @@ import torch
 
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.models.settings import LoraSettings
-from trainers.data.pairs import PreferencePair
+from tests.trainers.small_phases import (
+    OPEN,
+    OTHERS,
+    PAIRS,
+    PROMPTS,
+    SETTINGS,
+    WORSE,
+    digests,
+    run,
+    scores,
+)
 from trainers.evodpo.kl import token_kl
-from trainers.evodpo.phase import gate_subset, run_phase
+from trainers.evodpo.phase import gate_subset
 from trainers.evodpo.phase_result import late_mean, sinking_warnings
-from trainers.evodpo.settings import GateSettings, PhaseSettings
-
-PROMPTS = ["window =", "lam =", "def f(x):\n    y =", "scores = base +", "alpha ="]
-PAIRS = [
-    PreferencePair(prompt, good, bad, "score", 0.1, 2 * i, 2 * i + 1, "hole")
-    for i, (prompt, good, bad) in enumerate(
-        (prompt, f" {k}\n", f" x{k}(\n") for prompt in PROMPTS for k in range(4)
-    )
-]
-SETTINGS = PhaseSettings(learning_rate=5e-3, epochs=1, batch_size=4, target_kl=0.0, checks=3, checkpoints=2)
-OPEN = GateSettings(min_gain=0.0, max_kl=100.0, standard_errors=0.0)
-
-
-@pytest.fixture
-def policy(folder):
-    return Policy.load(folder, dtype=torch.float32, lora=LoraSettings(rank=4, alpha=8))
-
-
-def scores(**by_name):
-    """A scorer that knows each adapter's score; prompts differ by a constant, as they would."""
-
-    def score(adapter, prompts):
-        return [by_name.get(adapter, 0.0) + 0.1 * i for i in range(len(prompts))]
-
-    return score
-
-
-BETTER = scores(**{POLICY: 0.5})
-WORSE = scores(**{REFERENCE: 0.5})
-
-
-def run(policy, score=BETTER, settings=SETTINGS, gate=OPEN, phase=1, seed=0, **kwargs):
-    return run_phase(
-        policy, PAIRS, settings, dataclasses.replace(gate, prompts=3), score, phase=phase, seed=seed, **kwargs
-    )
-
-
-def digests(policy):
-    return policy.digest(POLICY), policy.digest(REFERENCE)
+from trainers.evodpo.settings import GateSettings
 
 
 def test_a_promotion_copies_exactly_and_the_next_phase_starts_at_ln_2(policy):
@@ -109,6 +81,49 @@ def test_an_intermediate_checkpoint_can_be_the_one_that_is_promoted(policy):
     assert result.chosen == 1
     assert digests(policy) == (seen["candidate-2"],) * 2
     assert policy.adapters == (POLICY, REFERENCE)
+
+
+def test_policies_trained_under_other_settings_are_candidates_too(policy):
+    before = digests(policy)
+    policy.add("before", copy_of=POLICY)
+    seen = {}
+
+    def score(adapter, prompts):
+        seen[adapter] = policy.digest(adapter)
+        return [1.0 if adapter == "alternative-2" else 0.0] * len(prompts)
+
+    result = run(policy, score, alternatives=OTHERS)
+    names = ["alternative-1", "alternative-2", "candidate-1", "candidate-2", POLICY]
+    assert [candidate.name for candidate in result.candidates] == names
+    assert (result.chosen, result.promoted) == (1, True)
+    assert digests(policy) == (seen["alternative-2"],) * 2
+    assert policy.adapters == (POLICY, REFERENCE, "before")
+    for name, settings in (("alternative-1", OTHERS[0]), ("alternative-2", OTHERS[1]), (POLICY, SETTINGS)):
+        policy.copy("before", POLICY)
+        policy.copy("before", REFERENCE)
+        assert before == (policy.digest(POLICY), before[1])
+        assert run(policy, settings=settings).policy_digest == seen[name]
+
+
+def test_of_other_settings_only_what_is_within_the_budget_is_chosen(policy):
+    far = dataclasses.replace(SETTINGS, learning_rate=5e-2)
+
+    def score(adapter, prompts):
+        return [{"alternative-1": 2.0, POLICY: 1.0}.get(adapter, 0.0)] * len(prompts)
+
+    kls = {c.name: c.kl for c in run(policy, WORSE, alternatives=[far]).candidates}
+    policy.reset(POLICY, 0)
+    assert kls[POLICY] < kls["alternative-1"]
+    policy.copy(REFERENCE, POLICY)
+    budget = dataclasses.replace(OPEN, max_kl=(kls[POLICY] + kls["alternative-1"]) / 2)
+    result = run(policy, score, gate=budget, alternatives=[far])
+    assert result.candidates[result.chosen].name == POLICY
+    assert result.promoted
+
+
+def test_without_a_gate_there_are_no_alternatives(policy):
+    result = run(policy, settings=dataclasses.replace(SETTINGS, reference="every_phase"), alternatives=OTHERS)
+    assert [candidate.name for candidate in result.candidates] == [POLICY]
 
 
 def test_the_kl_penalty_takes_part_in_the_choice(policy):

@@ -47,6 +47,14 @@ def store(tmp_path):
         yield store
 
 
+def test_as_many_further_settings_as_the_phase_may_train_under(store):
+    phase = replace(CONFIG.phase, alternatives=1)
+    found = PhaseAdvisers(replace(CONFIG, phase=phase), Supporters(), store).controls(1, 1, 1, [])
+    (alternative,) = found.alternatives(phase)
+    assert alternative.beta == pytest.approx(0.2 / CONFIG.supporters.control_bounds.beta.factor)
+    assert replace(alternative, beta=0.2) == found.phase(phase)
+
+
 def test_without_a_strategist_the_configuration_stands(store):
     advisers = PhaseAdvisers(CONFIG, Supporters(), store)
     controls = advisers.controls(1, 1, 1, [])

@@ -6,22 +6,10 @@ import pytest
 
 from agents.models.adapters import AdapterError
 from agents.models.policy import POLICY, REFERENCE
-from tests.trainers.evodpo.test_phase import (
-    BETTER,
-    OPEN,
-    PAIRS,
-    SETTINGS,
-    WORSE,
-    digests,
-    folder,
-    policy,
-    run,
-)
+from tests.trainers.small_phases import BETTER, OPEN, OTHERS, PAIRS, SETTINGS, WORSE, digests, run, scores
 from trainers.evodpo.candidate_set import tune_here
 from trainers.loop.redo import redo_phase
 from trainers.store.plain import plain
-
-__all__ = ["folder", "policy"]  # fixtures
 
 SETTINGS_OF = {
     "promoted": (BETTER, SETTINGS),
@@ -32,8 +20,8 @@ SETTINGS_OF = {
 }
 
 
-def again(policy, row, settings, pairs=PAIRS):
-    redo_phase(policy, pairs, settings, OPEN, row, gate_items=(), seed=0, tune=tune_here)
+def again(policy, row, settings, pairs=PAIRS, **kwargs):
+    redo_phase(policy, pairs, settings, OPEN, row, gate_items=(), seed=0, tune=tune_here, **kwargs)
 
 
 @pytest.mark.parametrize("name", SETTINGS_OF)
@@ -47,6 +35,18 @@ def test_a_phase_done_again_leaves_the_same_adapters(policy, name):
     policy.copy("policy before", POLICY)
     policy.copy("reference before", REFERENCE)
     again(policy, plain(result), settings)
+    assert digests(policy) == after
+
+
+def test_an_alternative_that_was_promoted_is_found_again(policy):
+    policy.add("before", copy_of=POLICY)
+    policy.copy("before", REFERENCE)
+    result = run(policy, scores(**{"alternative-1": 1.0}), alternatives=OTHERS)
+    assert result.candidates[result.chosen].name == "alternative-1"
+    after = digests(policy)
+    policy.copy("before", POLICY)
+    policy.copy("before", REFERENCE)
+    again(policy, plain(result), SETTINGS, alternatives=OTHERS)
     assert digests(policy) == after
 
 
