@@ -123,9 +123,11 @@ def failure_from_exit(ended: Exit, limits: Limits, baseline_bytes: int) -> Failu
     `baseline_bytes` is the resident size that a worker starts with. Raises `InfrastructureError` if somebody
     else killed it: no limit of ours sends SIGKILL but that on CPU time, and no confined program can.
     """
-    if ended.killed == KILLED_BY_WATCHDOG:
+    # On a busy machine it may be told to die while it is dying of something else, which its status then names.
+    of_sigkill = os.WIFSIGNALED(ended.status) and os.WTERMSIG(ended.status) == signal.SIGKILL
+    if of_sigkill and ended.killed == KILLED_BY_WATCHDOG:
         return Failure(Status.TIMEOUT, f"no answer within {limits.wall_s:g} s")
-    if ended.killed == KILLED_ON_REQUEST:
+    if of_sigkill and ended.killed == KILLED_ON_REQUEST:
         return Failure(Status.CRASHED, "it closed the channel")
     if os.WIFEXITED(ended.status):
         return Failure(Status.CRASHED, f"it ended its process with exit code {os.WEXITSTATUS(ended.status)}")

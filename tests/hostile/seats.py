@@ -62,6 +62,7 @@ def bandit() -> Seat:
         honest=spec.starts["named"],
         play_bare=play_bare,
         spared={
+            "search every module": "hidden state is a local variable",
             "replace numpy's means and sums": "its score is a method of an array",
             "not a number": "arms are whole numbers",
             "an integer with an evil index": "arms are compared as the integers that they are",

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-uvicorn = pytest.importorskip("uvicorn")
+uvicorn = pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
 from atlas_gym.bridges.guard import Guard  # noqa: E402
 from atlas_gym.bridges.heads import PromptHeads  # noqa: E402

@@ -17,7 +17,7 @@ EPISODES = [
 
 
 def test_prompts_programs_and_scores_come_back(tmp_path, monkeypatch):
-    pytest.importorskip("minari")
+    pytest.importorskip("minari", reason="needs the extra `minari`")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     from atlas_gym.bridges.minari import load, record
 

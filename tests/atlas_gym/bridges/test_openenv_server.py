@@ -23,7 +23,7 @@ MAX_BYTES = 100_000
 
 @pytest.fixture(scope="module")
 def url():
-    pytest.importorskip("openenv")
+    pytest.importorskip("openenv", reason="needs the extra `serve`")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

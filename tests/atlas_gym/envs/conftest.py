@@ -4,10 +4,10 @@ import gymnasium as gym
 import pytest
 
 from atlas_gym.evaluation.shared import SharedEvaluator
-from tests.atlas_gym.envs.registered import IDS, QUICK
+from tests.atlas_gym.envs.registered import IDS, QUICK, marks
 
 
-@pytest.fixture(params=IDS)
+@pytest.fixture(params=[pytest.param(env_id, marks=marks(env_id)) for env_id in IDS])
 def env_id(request):
     return request.param
 

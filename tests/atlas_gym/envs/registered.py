@@ -1,7 +1,11 @@
 """The registered environments, small."""
 
+from importlib.util import find_spec
+
+import pytest
+
 import atlas_gym
-from atlas_gym.tasks.registry import BUILT_IN
+from atlas_gym.tasks.registry import BUILT_IN, find_task
 
 QUICK = {
     "ATLAS-Bandit-v0": {"horizon": 60, "replicas": 2},
@@ -15,6 +19,13 @@ QUICK = {
 IDS = list(BUILT_IN)
 ONE_PROBLEM = {"ATLAS-CirclePacking-v0"}
 """Environments that draw nothing: every seed of every split is the same problem."""
+
+
+def marks(env_id, slow=False):
+    """Of a test with this environment: skipped where torch is needed and missing; `slow` marks it so."""
+    missing = find_task(env_id).torch and find_spec("torch") is None
+    skipped = [pytest.mark.skip(reason="needs the extra `burgers`")] if missing else []
+    return [*skipped, *([pytest.mark.slow] if slow else [])]
 
 
 def starts(env_id):

@@ -6,7 +6,6 @@ import re
 
 import gymnasium as gym
 import pytest
-from markdown_it import MarkdownIt
 
 from atlas_gym.tasks.registry import find_task
 
@@ -15,7 +14,8 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 def tables(text):
     """The tables of a Markdown text as lists of rows, and what of them was not recognised as a table."""
-    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    markdown_it = pytest.importorskip("markdown_it", reason="needs the extra `dev`")
+    tokens = markdown_it.MarkdownIt("commonmark").enable("table").parse(text)
     rows, stray = [], []
     for before, token in itertools.pairwise(tokens):
         if token.type == "table_open":

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from atlas_gym import make_task
-from tests.atlas_gym.envs.registered import IDS, QUICK, starts
+from atlas_gym.tasks.registry import find_task
+from tests.atlas_gym.envs.registered import IDS, QUICK, marks, starts
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("keep_evaluators")]
 
@@ -19,8 +20,8 @@ VECTORIZATIONS = {None: None, "sync": SAME_STEP, "async": {**SAME_STEP, "shared_
 
 def vectorization(env_id, mode):
     """Outside this process torch has to be imported again, for seconds."""
-    slow = [pytest.mark.slow] if mode != "sync" and make_task(env_id).at(0, "train").torch else []
-    return pytest.param(env_id, mode, marks=slow, id=f"{env_id}-{mode or 'pool'}")
+    slow = mode != "sync" and find_task(env_id).torch
+    return pytest.param(env_id, mode, marks=marks(env_id, slow), id=f"{env_id}-{mode or 'pool'}")
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,8 @@ def test_cpu_time_is_limited_for_programs_that_ignore_the_warning(evaluator):
 
 
 def test_a_closed_channel_is_told(evaluator):
-    close = "try: os.close(fd)\n    except OSError: pass"  # `os.closerange` aborts where it may not list descriptors
+    # One by one: confined, `os.closerange(3, 99)` kills its process on Python 3.13, and not on 3.11 and 3.12.
+    close = "try: os.close(fd)\n    except OSError: pass"
     evaluation = evaluator.evaluate(
         f"import os, time\nfor fd in range(3, 99):\n    {close}\ntime.sleep(60)", TASK
     )

@@ -28,7 +28,7 @@ from atlas_gym.evaluation.safe_start import (
     standard_library_first,
 )
 from atlas_gym.evaluation.worker_end import failure_from_exit
-from atlas_gym.sandbox.wire import NOT_KILLED
+from atlas_gym.sandbox.wire import KILLED_BY_WATCHDOG, KILLED_ON_REQUEST, KILLERS, NOT_KILLED
 from tests.atlas_gym.evaluation.processes import descendants
 from tests.atlas_gym.evaluation.toy import HONEST, ToyTask, play_bare
 
@@ -124,6 +124,19 @@ def test_every_signal_has_a_verdict(number):
     assert failure.detail.startswith("its process died of ")
 
 
+@pytest.mark.parametrize("killed", KILLERS)
+def test_what_a_worker_dies_of_counts_more_than_who_told_it_to_die_meanwhile(killed):
+    failure = failure_from_exit(Exit(int(signal.SIGSYS), killed, 0.0, 0), Limits(), 0)
+    assert failure.status is Status.VIOLATION
+
+
+@pytest.mark.parametrize(
+    ("killed", "status"), [(KILLED_BY_WATCHDOG, Status.TIMEOUT), (KILLED_ON_REQUEST, Status.CRASHED)]
+)
+def test_a_worker_that_has_to_be_killed_is_told_by_why(killed, status):
+    assert failure_from_exit(Exit(int(signal.SIGKILL), killed, 0.0, 0), Limits(), 0).status is status
+
+
 # --- a busy machine -------------------------------------------------------------------------------------------
 
 
@@ -146,7 +159,7 @@ def one_busy_core():
 
 @needs_cores
 def test_honest_burgers_programs_survive_on_a_busy_machine(one_busy_core):
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="needs the extra `burgers`")
     task = atlas_gym.make_task("ATLAS-Burgers-v0", seed=0, steps=40, replicas=1)
     program = atlas_gym.make_task("ATLAS-Burgers-v0").starts["named"]
     with ConfinedEvaluator() as evaluator:

@@ -13,7 +13,7 @@ from atlas_gym import make_task
 from atlas_gym.evaluation.shared import SharedEvaluator
 from atlas_gym.tasks.registry import BUILT_IN, find_task
 from atlas_gym.wrappers import ProgramChoice, TemplateAction
-from tests.atlas_gym.envs.test_registered import QUICK
+from tests.atlas_gym.envs.registered import QUICK, marks
 
 pytestmark = [
     pytest.mark.filterwarnings("error"),
@@ -22,6 +22,7 @@ pytestmark = [
 ]
 
 IDS = list(BUILT_IN)
+NEEDS_SB3 = "needs the extra `sb3`"
 WITH_TEMPLATES = [env_id for env_id in IDS if find_task(env_id).templates]
 
 
@@ -38,25 +39,26 @@ def make(env_id, wrap, turns=1):
 
 
 def every_wrapper():
-    """Each kind on each environment; what is left of those that import torch is slow."""
+    """Each kind on each environment; all but the first of those that import torch are slow."""
     found = []
     for env_id in IDS:
-        slow = [pytest.mark.slow] if make_task(env_id).at(0, "train").torch else []
-        for index, name in enumerate([t.name for t in find_task(env_id).templates]):
-            marks = slow if index else []
-            template = partial(TemplateAction, template=name)
-            found.append(pytest.param(env_id, template, marks=marks, id=f"{env_id}-{name}"))
-        if env_id in WITH_TEMPLATES:
-            grid = partial(TemplateAction, levels=3)
-            found.append(pytest.param(env_id, grid, marks=slow, id=f"{env_id}-grid"))
-        found.append(pytest.param(env_id, ProgramChoice, marks=slow, id=f"{env_id}-choice"))
+        task = find_task(env_id)
+        wraps = {
+            template.name: partial(TemplateAction, template=template.name) for template in task.templates
+        }
+        if wraps:
+            wraps["grid"] = partial(TemplateAction, levels=3)
+        wraps["choice"] = ProgramChoice
+        for index, (name, wrap) in enumerate(wraps.items()):
+            slow = task.torch and index > 0
+            found.append(pytest.param(env_id, wrap, marks=marks(env_id, slow), id=f"{env_id}-{name}"))
     return found
 
 
 @pytest.mark.parametrize(("env_id", "wrap"), every_wrapper())
 @pytest.mark.parametrize("turns", [1, 3])
 def test_both_checkers_find_nothing(env_id, wrap, turns):
-    sb3 = pytest.importorskip("stable_baselines3.common.env_checker")
+    sb3 = pytest.importorskip("stable_baselines3.common.env_checker", reason=NEEDS_SB3)
     env = make(env_id, wrap, turns)
     check_env(env, skip_render_check=True)
     sb3.check_env(env, warn=True)
@@ -82,7 +84,7 @@ def test_actions_run_and_observations_say_how_it_went(env_id, wrap):
     env.close()
 
 
-@pytest.mark.parametrize("env_id", WITH_TEMPLATES)
+@pytest.mark.parametrize("env_id", [pytest.param(env_id, marks=marks(env_id)) for env_id in WITH_TEMPLATES])
 def test_reward_is_the_program_s_own(env_id):
     template = find_task(env_id).template()
     action = np.full(template.size, -0.25, np.float32)
@@ -167,7 +169,7 @@ def test_the_specification_makes_an_equal_environment():
     ],
 )
 def test_stable_baselines3_trains_unchanged(env_id, algorithm, settings):
-    sb3 = pytest.importorskip("stable_baselines3")
+    sb3 = pytest.importorskip("stable_baselines3", reason=NEEDS_SB3)
     env = make(env_id, TemplateAction, turns=2)
     model = getattr(sb3, algorithm)("MlpPolicy", env, seed=0, device="cpu", **settings)
     before = copy.deepcopy(model.policy.state_dict())
@@ -180,7 +182,7 @@ def test_stable_baselines3_trains_unchanged(env_id, algorithm, settings):
 
 @pytest.mark.parametrize("wrap", [ProgramChoice, lambda env: TemplateAction(env, levels=3)])
 def test_discrete_actions_train_too(wrap):
-    sb3 = pytest.importorskip("stable_baselines3")
+    sb3 = pytest.importorskip("stable_baselines3", reason=NEEDS_SB3)
     env = make("ATLAS-Bandit-v0", wrap)
     model = sb3.PPO("MlpPolicy", env, n_steps=8, batch_size=8, n_epochs=1, device="cpu").learn(16)
     assert model.num_timesteps == 16

@@ -151,7 +151,7 @@ ATTACKS = (
         "replace the built-in functions",
         """
         import builtins
-        for name in ('sum', 'max', 'min', 'abs', 'float', 'len'):
+        for name in ('sum', 'max', 'min', 'abs', 'float'):
             setattr(builtins, name, lambda *a, **k: -1e9)
         """,
         HARMLESS | CRASHED,
@@ -173,7 +173,8 @@ ATTACKS = (
         def tracer(frame, event, argument):
             for name in list(frame.f_locals):
                 if name in ('score', 'regret', 'distance'):
-                    frame.f_locals[name] = -1e9
+                    wanted = 1e9 if name == 'score' else -1e9
+                    frame.f_locals[name] = 0 * frame.f_locals[name] + wanted  # an array stays one
                     write_back(ctypes.py_object(frame), 0)
             return tracer
         frame = sys._getframe()

@@ -19,7 +19,10 @@ PAIRS = [
     PreferencePair(prompt, f" {10**k}\n", f" x{k}(\n", "failed", float("inf"), 2 * i, 2 * i + 1, "hole")
     for i, (prompt, k) in enumerate((prompt, k) for k in range(5) for prompt in PROMPTS)
 ]
-SETTINGS = PhaseSettings(learning_rate=5e-3, checkpoints=1, batch_size=4, warmup_steps=2)
+# All batches of one epoch, however far the policy moves.
+SETTINGS = PhaseSettings(
+    learning_rate=5e-3, epochs=1, target_kl=0.0, checkpoints=1, batch_size=4, warmup_steps=2
+)
 
 
 def phase(policy, settings=SETTINGS, **kwargs):

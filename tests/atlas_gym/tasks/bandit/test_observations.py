@@ -42,4 +42,4 @@ def test_the_lines_are_the_same_every_time_and_name_no_hidden_constant():
     lines = make_task("ATLAS-Bandit-v0", seed=3, horizon=300).observations()
     assert lines == make_task("ATLAS-Bandit-v0", seed=3, horizon=300).observations()
     assert lines != make_task("ATLAS-Bandit-v0", seed=4, horizon=300).observations()
-    assert make_task("ATLAS-Burgers-v0", seed=3).observations() == ()
+    assert make_task("ATLAS-TSP-v0", seed=3).observations() == ()

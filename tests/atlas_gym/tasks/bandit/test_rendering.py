@@ -1,4 +1,5 @@
 import builtins
+from importlib.util import find_spec
 
 import gymnasium as gym
 import numpy as np
@@ -11,6 +12,7 @@ from atlas_gym.tasks.bandit.rendering import draw_text
 
 GOOD = atlas_gym.make_task("ATLAS-Bandit-v0").starts["named"]
 BROKEN = "def policy(context, history, t):\n    return theta\n"
+needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs the extra `render`")
 
 
 def drawn(render_mode, program=None, **keywords):
@@ -49,6 +51,7 @@ def test_a_program_without_learning_has_higher_blocks_than_a_good_one():
     assert heights[0] > heights[1] + 1
 
 
+@needs_matplotlib
 def test_images_are_pixels_and_the_program_shows():
     images = [drawn("rgb_array", program) for program in (None, BROKEN, GOOD)]
     for image in images:
@@ -61,6 +64,7 @@ def test_images_are_pixels_and_the_program_shows():
     assert (images[0] != images[1]).any()
 
 
+@needs_matplotlib
 @pytest.mark.parametrize("horizon", [10, 50, 51])
 def test_short_horizons_can_be_drawn(horizon):
     assert drawn("rgb_array", GOOD, horizon=horizon).any()
