@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from atlas_gym.text import one_line
-
 Role = Literal["exploration", "strategist", "inspector"]
 
 ROLES: tuple[Role, ...] = ("exploration", "strategist", "inspector")
@@ -80,6 +78,9 @@ class SupporterCall:
 
 def rules_call(role: Role, key: Key, began: float, summary: str, skipped: str = "") -> SupporterCall:
     """The record of an answer by rules, begun at a moment of the monotonic clock; `skipped`: why there is none."""
+    # Here, because settings import this module and wait for nothing heavy.
+    from atlas_gym.text import one_line
+
     return SupporterCall(
         role, "rules", "", key, "skipped" if skipped else "ok", skipped,
         seconds=time.monotonic() - began, outcome=one_line(summary, 1_000),
