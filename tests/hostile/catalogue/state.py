@@ -154,7 +154,7 @@ ATTACKS = (
         for name in ('sum', 'max', 'min', 'abs', 'float'):
             setattr(builtins, name, lambda *a, **k: -1e9)
         """,
-        HARMLESS | CRASHED,
+        HARMLESS | CRASHED | ERROR,  # its own replacements may fail first, in the program or in what calls it
         when="load",
     ),
     _attack(
