@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agents.population.candidate import CandidateRecord
+from trainers.data.settings import GateScore
 
 VALID_SHARE, DISTINCT_SHARE = "valid_share", "distinct_share"
 """Names of the measurements that are better when higher."""
@@ -109,6 +110,21 @@ def measurements(records: Sequence[CandidateRecord], errors: Sequence[str]) -> d
         if values:
             found[name] = sum(values) / len(values)
     return found
+
+
+def worth(group: Sequence[CandidateRecord], kind: GateScore, clip: float) -> float:
+    """What one prompt's answers are worth to Ŝ.
+
+    Args:
+        group: the answers, at least one.
+        kind: `gain`: the mean gain over the parent, between 0 and `clip`, 0 for a failure; `best_of_n`: the largest
+            such gain; `quality`: the mean normalised score, 0 for a failure, which mostly counts validity.
+        clip: the largest gain that counts, in units of score.
+    """
+    if kind == "quality":
+        return sum(max(0.0, r.metrics["normalized_score"]) if r.passed else 0.0 for r in group) / len(group)
+    gains = [min(max(0.0, r.gain), clip) if r.passed and r.gain is not None else 0.0 for r in group]
+    return max(gains) if kind == "best_of_n" else sum(gains) / len(gains)
 
 
 def is_new(record: Outcome) -> bool:

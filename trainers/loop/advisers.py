@@ -6,18 +6,25 @@ what the gate would promote; the type of its verdict leaves it nothing else.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from agents.models.policy import REFERENCE
-from agents.supporters import GateOutcome, Inspection, MetricChange, SupporterCall, Telemetry, TuningControls
+from agents.supporters import (
+    GateOutcome,
+    Inspection,
+    MetricChange,
+    StrategyAdvice,
+    SupporterCall,
+    Telemetry,
+    TuningControls,
+)
 from agents.supporters.build import Supporters
-from agents.supporters.strategist import nearby
+from agents.supporters.strategist import bounded_advice
 from trainers.data.measures import DISTINCT_SHARE, VALID_SHARE, distinct_programs
-from trainers.data.pairs import PairSettings, PreferencePair
 from trainers.evodpo.gate import GateDecision
 from trainers.evodpo.phase_result import CandidateResult
 from trainers.evodpo.settings import PhaseSettings
@@ -28,29 +35,9 @@ Measured = Mapping[str, Mapping[str, float]]
 """Measurements of fresh samples (`trainers.data.measures.measurements`) by adapter."""
 
 
-@dataclass(frozen=True)
-class PhaseControls:
-    """The settings of one phase after the strategist."""
-
-    controls: TuningControls
-    """What it may change, as it stands now."""
-    changed: tuple[str, ...] = ()
-    """What it changed for this phase."""
-    nearby: tuple[TuningControls, ...] = ()
-    """Further settings that the phase may train under."""
-
-    def alternatives(self, settings: PhaseSettings) -> list[PhaseSettings]:
-        """The other settings under which members of the candidate set are trained."""
-        return [PhaseControls(controls).phase(settings) for controls in self.nearby]
-
-    def phase(self, settings: PhaseSettings) -> PhaseSettings:
-        """A phase's settings under these controls."""
-        c = self.controls
-        return replace(settings, beta=c.beta, epochs=c.epochs, learning_rate=c.learning_rate)
-
-    def pairs(self, settings: PairSettings) -> PairSettings:
-        """Pair settings under these controls."""
-        return replace(settings, chosen_quantile=self.controls.score_threshold)
+def trained_under(settings: PhaseSettings, controls: TuningControls) -> PhaseSettings:
+    """A phase's settings under what the strategist may change."""
+    return replace(settings, beta=controls.beta, epochs=controls.epochs, learning_rate=controls.learning_rate)
 
 
 class PhaseAdvisers:
@@ -68,24 +55,17 @@ class PhaseAdvisers:
         self._store = store
         self.calls: list[SupporterCall] = []
 
-    def begin(self) -> None:
-        """A phase begins: forget the calls of the last one."""
+    def strategy(self, number: int, first: int, last: int, pairs: int) -> StrategyAdvice:
+        """The settings of phase `number`, which begins here, after the strategist has heard how many `pairs` there are
+        under the current ones."""
         self.calls = []
-
-    def controls(self, number: int, first: int, last: int, pairs: Sequence[PreferencePair]) -> PhaseControls:
-        """The controls of phase `number`, after the strategist has seen `pairs` built under the current ones."""
         current = self.current_controls()
         strategist = self._supporters.strategist
         if strategist is None:
-            return PhaseControls(current, nearby=self._nearby(current, current))
-        consultation = strategist.consult(self._telemetry(number, first, last, current, len(pairs)))
+            return bounded_advice(current, self._config.supporters.control_bounds)
+        consultation = strategist.consult(self._telemetry(number, first, last, current, pairs))
         self.calls.append(consultation.call)
-        advice = consultation.advice
-        return PhaseControls(advice.controls, advice.changed, self._nearby(current, advice.controls))
-
-    def _nearby(self, before: TuningControls, after: TuningControls) -> tuple[TuningControls, ...]:
-        bounds = self._config.supporters.control_bounds
-        return nearby(before, after, bounds)[: self._config.phase.alternatives]
+        return consultation.advice
 
     def current_controls(self) -> TuningControls:
         """The controls of the latest tuned phase, or the configuration's."""

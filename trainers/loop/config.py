@@ -13,7 +13,7 @@ from agents.engines.settings import BackendSettings, IslandModel
 from agents.models.settings import LoraSettings
 from agents.settings import AgentSettings
 from agents.supporters.settings import SupporterSettings
-from trainers.data.pairs import GateScore, PairSettings
+from trainers.data.settings import GateScore, PairSettings
 from trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
 from trainers.loop.instances import Instance, MeasureSettings
 from trainers.loop.methods import METHODS

@@ -29,9 +29,8 @@ from agents.supporters import Consultation, ExplorationAdvice, SupporterCall
 from agents.supporters.exploration import ExplorationSupporter
 from atlas_gym.evaluation import InfrastructureError, Task
 from atlas_gym.program_text import program_key
-from trainers.data.evaluations import ProgramCache
 from trainers.data.measures import distinct_programs, is_improving, is_new
-from trainers.data.rollouts import Pending, outcome, write
+from trainers.data.rollouts import Pending, ProgramCache, outcome, write
 from trainers.loop.settings import ExplorationSettings
 from trainers.loop.teaching import exploration_request
 from trainers.store.protocol import Store

@@ -3,7 +3,7 @@
 Paper, section 2.1: in a fine-tuning phase the supporter proposes completions for each prompt, informed by recent
 failures, from which preference supervision is constructed. A *lesson* is such a completion. Its program is scored like
 any candidate's and stored with the prompt, but it enters no island: whatever a run finds, the agent has written. Pairs
-may choose a lesson or reject it (`trainers.data.pair_builder`).
+may choose a lesson or reject it (`trainers.data.pairs`).
 """
 
 from collections.abc import Collection, Sequence, Set
@@ -18,8 +18,7 @@ from agents.supporters.call import Key
 from agents.supporters.exploration import ExplorationSupporter
 from atlas_gym.seeding import stream
 from atlas_gym.tasks.program_task import ProgramTask
-from trainers.data.evaluations import ProgramCache
-from trainers.data.rollouts import Pending, again, judged
+from trainers.data.rollouts import Pending, ProgramCache, again, judged
 from trainers.store.store import RunStore
 
 _FAILURES = 3

@@ -13,8 +13,7 @@ from agents.supporters import Consultation, ExplorationAdvice, SupporterCall
 from atlas_gym.evaluation import Evaluation, InfrastructureError, Status
 from atlas_gym.seeding import stream
 from atlas_gym.tasks.program_task import ProgramTask
-from trainers.data.evaluations import ProgramCache
-from trainers.data.rollouts import again, fresh_samples
+from trainers.data.rollouts import ProgramCache, again, fresh_samples
 from trainers.loop.exploration import Explorer
 from trainers.loop.settings import ExplorationSettings
 from trainers.store.store import RunStore
