@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from agents.supporters.call import Consultation, SupporterCall
 from agents.supporters.conversation import Conversation
 from agents.supporters.prompts import PromptTemplate
-from agents.supporters.replies import parse_reply
-from agents.supporters.schemas import StrategyReply, json_schema, schema_text
+from agents.supporters.replies import StrategyReply, json_schema, parse_reply, schema_text
 from agents.supporters.strategist import (
     CONTROL_NAMES,
     REASON_CHARS,

@@ -7,8 +7,7 @@ from agents.engines.engine import Sampling
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
 from agents.settings import AgentSettings
-from tests.agents.proposals.programs import ORDINARY
-from tests.agents.proposals.test_styles import SPEC
+from tests.agents.proposals.programs import ORDINARY, SPEC
 from tests.agents.records import record, windowed
 
 

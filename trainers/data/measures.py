@@ -5,9 +5,10 @@ the per-prompt share is averaged and its spread taken between prompts.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from agents.population.candidate import CandidateRecord
 from trainers.data.settings import GateScore
@@ -92,6 +93,25 @@ def measure(groups: Sequence[Sequence[CandidateRecord]], margin: float = 0.0) ->
         distinct_share=distinct / len(samples) if samples else 0.0,
         distinct_improving=len({r.program_key for r in improving}),
     )
+
+
+def counts(records: Sequence[CandidateRecord], margin: float) -> dict[str, Any]:
+    """What is counted of a unit's candidates, as plain values.
+
+    Args:
+        records: the candidates.
+        margin: how much better than its parent an improving program must be, in units of score.
+    """
+    return {
+        "samples": len(records),
+        "valid": sum(r.passed for r in records),
+        "new": sum(map(is_new, records)),
+        "improving": sum(is_improving(r, margin) for r in records),
+        # A run counts a program in the round that wrote it first.
+        "distinct": len(distinct_programs(r for r in records if r.duplicate_of is None)),
+        "statuses": dict(Counter(record.status for record in records)),
+        "best": max((r.score for r in records if r.score is not None), default=None),
+    }
 
 
 def measurements(records: Sequence[CandidateRecord], errors: Sequence[str]) -> dict[str, float]:

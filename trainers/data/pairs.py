@@ -232,7 +232,7 @@ def _selection(
         Cap(lambda pair: pair.hole, per_site, wear=1.0 / per_site),
         Cap(lambda pair: pair.chosen.strip(), settings.per_text),
         Cap(lambda pair: pair.rejected.strip(), settings.per_text),
-        Cap(lambda pair: _is_number(pair.chosen) or None, int(settings.numbers * settings.count), wear=0.0),
+        Cap(lambda pair: is_number(pair.chosen) or None, int(settings.numbers * settings.count), wear=0.0),
     ]
     gain = {record.id: record.value - (record.parent_score or 0.0) for record in records}
     ranked: dict[Hashable, list[float]] = {}
@@ -250,7 +250,8 @@ def _selection(
     return Selection(caps, strength, lambda pair: pair.prompt, settings.prompts)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text is nothing but a number."""
     try:
         float(text)
     except ValueError:

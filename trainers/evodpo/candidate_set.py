@@ -16,7 +16,7 @@ from trainers.data.pairs import PreferencePair
 from trainers.evodpo import processes
 from trainers.evodpo.kl import KLEstimate, candidate_kls, token_kl
 from trainers.evodpo.settings import TrainingSettings
-from trainers.evodpo.training import StepRecord, Training, train
+from trainers.evodpo.training import Training, train
 
 _AWAY = "away"
 """Adapter that is there for a moment only."""
@@ -54,11 +54,11 @@ class Tuned:
     """How many shared the work."""
 
 
-Tune = Callable[[Policy, TuneJob, Callable[[StepRecord], None] | None], Tuned]
+Tune = Callable[[Policy, TuneJob], Tuned]
 """Someone who does a job."""
 
 
-def tune_here(policy: Policy, job: TuneJob, on_step: Callable[[StepRecord], None] | None = None) -> Tuned:
+def tune_here(policy: Policy, job: TuneJob) -> Tuned:
     """Do the job with the model in this process (in a distributed one: this process's share).
 
     Raises:
@@ -72,7 +72,6 @@ def tune_here(policy: Policy, job: TuneJob, on_step: Callable[[StepRecord], None
         checkpoints=job.checkpoints,
         rng=stream(job.seed, "phase", job.phase, "order"),
         seed=torch_seed(job.seed, "phase", job.phase, "trainer") % 2**32,
-        on_step=on_step,
         divergence=lambda: token_kl(policy, POLICY, REFERENCE, job.gate_items).mean,
     )
     trained = time.perf_counter()
@@ -86,7 +85,6 @@ def tune_all(
     job: TuneJob,
     alternatives: Sequence[TrainingSettings],
     tune: Tune = tune_here,
-    on_step: Callable[[StepRecord], None] | None = None,
 ) -> Tuned:
     """Do a job, and before it the same job under each of the `alternatives`, all from the same beginning.
 
@@ -98,11 +96,11 @@ def tune_all(
     for number, settings in enumerate(alternatives, start=1):
         name = f"alternative-{number}"
         policy.add(name, copy_of=POLICY)
-        tuned = tune(policy, replace(job, settings=settings, checkpoints=0), None)
+        tuned = tune(policy, replace(job, settings=settings, checkpoints=0))
         checkpoints[name], kls[name] = len(tuned.training.steps), tuned.kls[POLICY]
         _swap(policy, name)
         seconds = {what: seconds.get(what, 0.0) + s for what, s in tuned.seconds.items()}
-    own = tune(policy, job, on_step)
+    own = tune(policy, job)
     own.training.checkpoints = {**checkpoints, **own.training.checkpoints}
     own.kls = {**kls, **own.kls}
     own.seconds = {what: seconds.get(what, 0.0) + s for what, s in own.seconds.items()}

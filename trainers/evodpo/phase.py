@@ -32,7 +32,6 @@ from trainers.evodpo.kl import Item
 from trainers.evodpo.phase_result import CandidateResult, PhaseResult
 from trainers.evodpo.references import rule_of
 from trainers.evodpo.settings import GateSettings, PhaseSettings, TrainingSettings
-from trainers.evodpo.training import StepRecord
 
 _START = "start"
 """Adapter that remembers the policy as it was before the phase."""
@@ -57,7 +56,6 @@ def run_phase(
     gate_items: Sequence[Item] | None = None,
     alternatives: Sequence[TrainingSettings] = (),
     review: Review | None = None,
-    on_step: Callable[[StepRecord], None] | None = None,
     tune: Tune = tune_here,
 ) -> PhaseResult:
     """All steps of phase number `phase` (from 1) of the run with that `seed`; see `Phase` and the module's description.
@@ -75,7 +73,7 @@ def run_phase(
         ValueError: there are no pairs, or none is short enough.
     """
     with Phase(policy, settings, gate, phase, seed) as own:
-        own.train(pairs, gate_items, alternatives, tune, on_step)
+        own.train(pairs, gate_items, alternatives, tune)
         own.score(score)
         own.propose()
         own.decide(review)
@@ -120,7 +118,6 @@ class Phase:
         gate_items: Sequence[Item] | None = None,
         alternatives: Sequence[TrainingSettings] = (),
         tune: Tune = tune_here,
-        on_step: Callable[[StepRecord], None] | None = None,
     ) -> None:
         """Eq. 2: DPO on the pairs against the reference; Eq. 3: K̂L of everything in C_k along G_k.
 
@@ -137,7 +134,7 @@ class Phase:
         job = TuneJob(
             tuple(pairs), self._settings, checkpoints, tuple(self._subset), self._number, self._seed
         )
-        self._tuned = tune_all(self._policy, job, alternatives if self._gated else (), tune, on_step)
+        self._tuned = tune_all(self._policy, job, alternatives if self._gated else (), tune)
 
     def score(self, score: Scorer) -> None:
         """Ŝ of every candidate and of the reference, on the prompts of G_k; gated rule only."""

@@ -32,15 +32,14 @@ from trainers.loop.config import RunConfig, save_config
 from trainers.loop.confirmation import confirm
 from trainers.loop.exploration import Explorer
 from trainers.loop.fine_tuning import Tuning
-from trainers.loop.instances import Instance
 from trainers.loop.measure import Panel
 from trainers.loop.observer import Observer
 from trainers.loop.phase_data import PhaseData
 from trainers.loop.probe import Probes
 from trainers.loop.resources import device_of, greet_supporters, make_pool, silent_servers
-from trainers.loop.schedule import TaskSchedule
+from trainers.loop.schedule import TaskSchedule, starting_program
+from trainers.loop.settings import Instance
 from trainers.loop.teaching import Teacher
-from trainers.loop.weakening import starting_program
 from trainers.store.store import RunStore
 
 

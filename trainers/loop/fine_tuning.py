@@ -13,7 +13,7 @@ are paired. The prompts are drawn from the whole buffer before pairs are formed,
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,51 +47,39 @@ _BEFORE = "before"
 """Adapter that remembers the policy while its successor is being read."""
 
 
+@dataclass(eq=False)
 class Tuning:
     """The steps of a run's fine-tuning phases.
-
-    Args:
-        config: the run's configuration.
-        policy: the policy that is tuned.
-        backend: writes fresh samples with any adapter of the policy.
-        agent: knows the task.
-        advisers: strategist and inspector.
-        cache: evaluates fresh samples.
-        store: the run store.
-        data: buffer and pairs.
-        probes: ask the policy before and after.
-        tell: passes events to the observers.
 
     Raises:
         LaunchError: phases are to run in processes of their own, and these cannot be started as configured.
     """
 
-    def __init__(
-        self,
-        config: RunConfig,
-        policy: Policy,
-        backend: Backend,
-        agent: ResearchAgent,
-        advisers: PhaseAdvisers,
-        cache: ProgramCache,
-        store: RunStore,
-        data: PhaseData,
-        probes: Probes,
-        tell: Callable[..., None],
-    ):
-        self.config = config
-        self.policy = policy
-        self.backend = backend
-        self.agent = agent
-        self.advisers = advisers
-        self.cache = cache
-        self.store = store
-        self.data = data
-        self.probes = probes
-        self._tell = tell
-        self._measured: dict[str, dict[str, float]] = {}
-        launch = config.launch
-        self._tune: Tune = launched(launch, store.folder / "tuning") if launch.separate else tune_here
+    config: RunConfig
+    """The run's."""
+    policy: Policy
+    """The policy that is tuned."""
+    backend: Backend
+    """Writes fresh samples with any adapter of the policy."""
+    agent: ResearchAgent
+    """Knows the task."""
+    advisers: PhaseAdvisers
+    """Strategist and inspector."""
+    cache: ProgramCache
+    """Evaluates fresh samples."""
+    store: RunStore
+    """The run store."""
+    data: PhaseData
+    """Buffer and pairs."""
+    probes: Probes
+    """Ask the policy before and after."""
+    tell: Callable[..., None]
+    """Passes events to the observers."""
+    _measured: dict[str, dict[str, float]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        launch = self.config.launch
+        self._tune: Tune = launched(launch, self.store.folder / "tuning") if launch.separate else tune_here
 
     def restore(self, number: int) -> bool:
         """Whether phase `number` is stored; its adapters are read then, or made again if they are lost."""
@@ -106,7 +94,7 @@ class Tuning:
                     self.policy.restore(adapter, self._folder(number, adapter))
             except AdapterError as error:
                 self.policy.copy(_BEFORE, POLICY)
-                self._tell("stage", f"phase {number}: tuning again, because {error}")
+                self.tell("stage", f"phase {number}: tuning again, because {error}")
                 self._redo(row)
             finally:
                 self.policy.remove(_BEFORE)
@@ -153,7 +141,7 @@ class Tuning:
         """What D_k may be made of, the phase's lessons included, and the preferred answers to the prompts of G_k."""
         buffer, gate = self.data.buffer(number, last)
         if self.config.teaches_phases:
-            self._tell("stage", f"phase {number}: the exploration supporter answers the agent's prompts")
+            self.tell("stage", f"phase {number}: the exploration supporter answers the agent's prompts")
             buffer = self.data.taught(number, first, last, gate)
         return buffer, gate
 
@@ -174,7 +162,7 @@ class Tuning:
         """The phase, once the policy as it is has been asked."""
         self.probes.measure(BASE)
         self.probes.take(number, "before", last, pairs)
-        self._tell("stage", f"phase {number}: tuning on {len(pairs)} pairs")
+        self.tell("stage", f"phase {number}: tuning on {len(pairs)} pairs")
         settings = trained_under(self.config.phase, advice.controls)
         return Phase(self.policy, settings, self.config.gate, number, self.config.seed)
 
@@ -233,7 +221,7 @@ class Tuning:
         self.store.add_phase(number, last, outcome.promoted, row, pairs, self.advisers.calls)
         for call in self.advisers.calls:
             if call.status == "skipped":
-                self._tell("stage", f"{call.role}: no answer, the phase went on without: {call.reason}")
+                self.tell("stage", f"{call.role}: no answer, the phase went on without: {call.reason}")
 
     def _row(self, outcome: PhaseResult, advice: StrategyAdvice, last: int) -> dict[str, Any]:
         """What the store keeps of a phase: the result, with step averages and the gate's warnings."""

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from agents.engines.engine import Sampling
+from agents.engines.engine import Sampling, Stop
 from agents.models.tokens import encode_continuation
 from agents.population.candidate import CandidateRecord
 from atlas_gym.seeding import stream
@@ -20,31 +21,23 @@ from trainers.store.queries import StoreQueries
 from trainers.store.store import RunStore
 
 
+@dataclass(eq=False)
 class PhaseData:
-    """The data of a run's phases, all of it out of the store.
+    """The data of a run's phases, all of it out of the store."""
 
-    Args:
-        config: the run's configuration.
-        store: the run store.
-        tokenizer: the policy's, which says how long a completion is.
-        teacher: answers the prompts of each phase; None if nobody does.
-        panel: asks its own prompts to measure learning; none of them is trained on.
-    """
+    config: RunConfig
+    """The run's."""
+    store: RunStore
+    """The run store."""
+    tokenizer: Any
+    """The policy's, which says how long a completion is."""
+    teacher: Teacher | None = None
+    """Answers the prompts of each phase; None if nobody does."""
+    panel: Panel | None = None
+    """Asks its own prompts to measure learning; none of them is trained on."""
 
-    def __init__(
-        self,
-        config: RunConfig,
-        store: RunStore,
-        tokenizer: Any,
-        teacher: Teacher | None = None,
-        panel: Panel | None = None,
-    ):
-        self._config = config
-        self._store = store
-        self._tokenizer = tokenizer
-        self._teacher = teacher
-        self._panel = panel
-        self._task_began = cache(store.task_began)
+    def __post_init__(self) -> None:
+        self._task_began = cache(self.store.task_began)
 
     def buffer(self, number: int, last: int) -> tuple[list[CandidateRecord], list[CandidateRecord]]:
         """What D_k may be made of (the candidates of the whole run so far: the data are cumulative, Algorithm 1), and
@@ -52,20 +45,20 @@ class PhaseData:
 
         G_k is drawn before anybody teaches, so that it is the same when the phase is done again.
         """
-        pool = self._pool(number, last, self._store.lessons(number - 1))
+        pool = self._pool(number, last, self.store.lessons(number - 1))
         latest = max((self._task_began(record.round) for record in pool), default=0)
-        rng = stream(self._config.seed, "gate prompts", number)
+        rng = stream(self.config.seed, "gate prompts", number)
         present = [record for record in pool if self._task_began(record.round) == latest]
-        gate = gate_answers(present, self._config.gate.prompts, rng)
+        gate = gate_answers(present, self.config.gate.prompts, rng)
         return _without(pool, gate), gate
 
     def taught(
         self, number: int, first: int, last: int, gate: Sequence[CandidateRecord]
     ) -> list[CandidateRecord]:
         """The buffer with the phase's lessons, on prompts of the rounds `first` to `last`; G_k's prompts left out."""
-        if self._teacher is not None:
-            self._teacher.teach(number, first, last, {record.prompt for record in gate})
-        return _without(self._pool(number, last, self._store.lessons(number)), gate)
+        if self.teacher is not None:
+            self.teacher.teach(number, first, last, {record.prompt for record in gate})
+        return _without(self._pool(number, last, self.store.lessons(number)), gate)
 
     def pairs(
         self, number: int, first: int, buffer: Sequence[CandidateRecord], settings: PairSettings
@@ -74,31 +67,31 @@ class PhaseData:
         rejected = Counter(
             id_
             for earlier in range(1, number)
-            for id_ in {pair["rejected_id"] for pair in self._store.phase_pairs(earlier)}
+            for id_ in {pair["rejected_id"] for pair in self.store.phase_pairs(earlier)}
         )
         return build_pairs(
-            buffer, settings, stream(self._config.seed, "pairs", number), scale=self._scale,
+            buffer, settings, stream(self.config.seed, "pairs", number), scale=self._scale,
             parent_text=self._parent_text, rejected_before=rejected,
-            fresh_from=self._config.exploration.candidate_id(first, 0, 0),
+            fresh_from=self.config.exploration.candidate_id(first, 0, 0),
         )  # fmt: skip
 
     def origins(self, pairs: Sequence[PreferencePair]) -> dict[str, int]:
         """How many pairs choose what the agent wrote, and how many what a supporter wrote."""
-        return dict(Counter(self._store.candidate(pair.chosen_id).origin for pair in pairs))
+        return dict(Counter(self.store.candidate(pair.chosen_id).origin for pair in pairs))
 
     def _pool(self, number: int, last: int, lessons: Sequence[CandidateRecord]) -> list[CandidateRecord]:
-        config = self._config
+        config = self.config
         rng = stream(config.seed, "pair pool", number)
-        pool = answers(self._store, last, config.pairs.pool, rng, config.messages, lessons)
-        asked = self._panel.prompts if self._panel else ()
-        return [c for c in writable(pool, self._tokenizer, config.sampling) if c.prompt not in asked]
+        pool = answers(self.store, last, config.pairs.pool, rng, config.messages, lessons)
+        asked = self.panel.prompts if self.panel else ()
+        return [c for c in writable(pool, self.tokenizer, config.sampling) if c.prompt not in asked]
 
     def _scale(self, record: CandidateRecord) -> Hashable:
         """The task that scored a candidate, by the round in which it began, and the instance of it."""
-        return self._task_began(record.round), record.island % self._store.instances
+        return self._task_began(record.round), record.island % self.store.instances
 
     def _parent_text(self, record: CandidateRecord) -> str | None:
-        return self._store.proposal(record.round, record.island, record.prompt).avoid
+        return self.store.proposal(record.round, record.island, record.prompt).avoid
 
 
 def answers(
@@ -138,9 +131,8 @@ def writable(records: Sequence[CandidateRecord], tokenizer: Any, sampling: Sampl
     """Those whose completion the policy may write: a line, or a function, within the limit of tokens."""
 
     def fits(text: str) -> bool:
-        several = "\n" in text.strip("\n")
-        limit = sampling.max_function_tokens if several else sampling.max_new_tokens
-        return len(encode_continuation(tokenizer, text)) <= limit
+        stop: Stop = "function" if "\n" in text.strip("\n") else "line"
+        return len(encode_continuation(tokenizer, text)) <= sampling.limit(stop)
 
     return [record for record in records if fits(record.completion)]
 

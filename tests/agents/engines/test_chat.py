@@ -13,7 +13,7 @@ from agents.engines.settings import BackendSettings, ChatSettings, IslandModel
 from agents.engines.spending import total
 from agents.population.candidate import Proposal
 from tests.agents.supporters import server as s
-from tests.agents.supporters.test_hostile_server import ENDING, STALLING
+from tests.agents.supporters.server import ENDING, STALLING
 
 YES = s.say("yes", {"prompt_tokens": 5, "completion_tokens": 1})
 SAID = s.say('{"program": "x = 1"}', {"prompt_tokens": 100, "completion_tokens": 20})

@@ -15,7 +15,7 @@ from agents.settings import AgentSettings
 from tests.agents.completions_server import write
 from tests.agents.supporters import server as s
 from tests.agents.tiny import character_model, character_tokenizer
-from tests.trainers.loop.test_exploration import SPEC
+from tests.trainers.exploring import SPEC
 from trainers.loop.config import RunConfig, load_config, without_budgets
 from trainers.store.plain import SettingsError
 

@@ -3,6 +3,7 @@
 from hypothesis import strategies as st
 
 from agents.population.candidate import CandidateRecord
+from atlas_gym.tasks.program_task import ProgramTask
 
 ORDINARY = '''import numpy as np
 
@@ -113,3 +114,12 @@ def candidate(program, id_=7, score=-0.5):
         id=id_, round=0, island=0, origin="seed", style="", hole="", parent_id=None, prompt="", completion="",
         program=program, program_key=None, status="ok", score=score,
     )  # fmt: skip
+
+
+class Arms(ProgramTask):
+    """Choose arms."""
+
+    start = "import numpy as np\n\n\ndef policy(context, history, t):\n    return 0\n"
+
+
+SPEC = Arms()

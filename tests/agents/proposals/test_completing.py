@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from agents.proposals import Complete, EditLine, MessageStyle, Numeric, Rewrite, Showing
 from agents.proposals.completing import Opening, completion_of, opening_of
 from atlas_gym.program_text import program_key
-from tests.agents.proposals.programs import EXPRESSIONS, ORDINARY, any_program, candidate
-from tests.agents.proposals.test_styles import SPEC
+from tests.agents.proposals.programs import EXPRESSIONS, ORDINARY, SPEC, any_program, candidate
 
 WRITING = [EditLine("policy"), Complete("policy"), Rewrite(SPEC)]
 TEXTS = st.one_of(EXPRESSIONS, st.text(max_size=40), st.sampled_from(["'a # b'  # c", "2  # two", "'#'", ""]))

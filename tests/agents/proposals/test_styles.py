@@ -10,17 +10,8 @@ from agents.proposals import Complete, EditLine, Numeric, Rewrite, Showing
 from agents.proposals.source import Source
 from atlas_gym.program_text import program_key
 from atlas_gym.seeding import stream
-from atlas_gym.tasks.program_task import ProgramTask
-from tests.agents.proposals.programs import BROKEN, ODD, ORDINARY, any_program, candidate, damaged
+from tests.agents.proposals.programs import BROKEN, ODD, ORDINARY, SPEC, any_program, candidate, damaged
 
-
-class Arms(ProgramTask):
-    """Choose arms."""
-
-    start = "import numpy as np\n\n\ndef policy(context, history, t):\n    return 0\n"
-
-
-SPEC = Arms()
 EDITING = [EditLine("policy"), Complete("policy"), Numeric("policy")]
 STYLES = [*EDITING, Rewrite(SPEC)]
 

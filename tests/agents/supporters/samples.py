@@ -1,5 +1,7 @@
 """One request of each kind, and what a neutral answer to it is."""
 
+import json
+
 from agents.supporters import (
     ExplorationAdvice,
     ExplorationRequest,
@@ -105,3 +107,12 @@ NEUTRAL = {
 }
 
 REQUESTS = {"exploration": EXPLORATION, "strategist": TELEMETRY, "inspector": INSPECTION}
+
+
+def reply(**fields) -> str:
+    """What the exploration supporter's model might say."""
+    return json.dumps({"critique": "too slow"} | fields)
+
+
+def patch(*edits: tuple[str, str], reason: str = "why") -> dict:
+    return {"edits": [{"find": find, "replace": text} for find, text in edits], "reason": reason}

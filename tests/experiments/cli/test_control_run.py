@@ -2,14 +2,21 @@
 
 from dataclasses import replace
 
+import pytest
+
 from experiments.cli import main_job
 from experiments.report.data import read_run
 from experiments.report.learning_figure import said
-from tests.trainers.test_atlas_run import config, menu
+from tests.tiny_model import save_tiny_model
+from tests.trainers.small_runs import menu, small_config
 from trainers.loop.control import FOLDER
-from trainers.loop.instances import Instance
+from trainers.loop.settings import Instance
 
-assert config, menu  # fixtures
+
+@pytest.fixture
+def config(tmp_path):
+    with menu():
+        yield small_config(save_tiny_model(tmp_path / "tiny"))
 
 
 def test_a_run_ends_with_its_control_two_pictures_and_words(config, tmp_path, monkeypatch, capsys):
