@@ -1,4 +1,4 @@
-"""The main loop from beginning to end, in seconds."""
+"""The main loop from beginning to end, in seconds: a model of random weights, everything else real."""
 
 from dataclasses import replace
 
@@ -9,17 +9,17 @@ from safetensors.torch import load_file
 from agents.models.adapters import digest
 from atlas_gym import make_task
 from atlas_gym.tasks.bandit.bare import play_bare
-from tests.trainers.small_runs import TASK, Watcher, contents, run
+from tests.trainers.whole_run import TASK, Watcher, config, contents, menu, run
 from trainers.loop.atlas import AtlasRun
 from trainers.loop.control import frozen, open_control
 from trainers.loop.measure import MEASURE, learned
 from trainers.store.store import RunStore
 
-pytestmark = pytest.mark.usefixtures("menu")
+assert config, menu  # fixtures
 
 
 @pytest.fixture(scope="module")
-def whole(config, menu, tmp_path_factory):
+def whole(config, tmp_path_factory):
     """A run that nobody interrupts: its folder, summary and events."""
     folder, watcher = tmp_path_factory.mktemp("whole"), Watcher()
     return folder, run(config, folder, watcher), watcher.events

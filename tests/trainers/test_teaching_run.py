@@ -6,13 +6,13 @@ import pytest
 
 from agents.supporters.exploration_rules import RuleExplorationSupporter
 from agents.supporters.settings import SupporterSettings
-from tests.trainers.small_runs import Watcher, contents, run
+from tests.trainers.whole_run import Watcher, config, contents, menu, run
 from trainers.loop.config import load_config
 from trainers.loop.phase_data import answers
 from trainers.store.plain import SettingsError
 from trainers.store.store import RunStore
 
-pytestmark = pytest.mark.usefixtures("menu")
+assert config, menu  # fixtures
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def taught(config):
 
 
 @pytest.fixture(scope="module")
-def whole(taught, menu, tmp_path_factory):
+def whole(taught, tmp_path_factory):
     folder = tmp_path_factory.mktemp("taught")
     return folder, run(taught, folder)
 

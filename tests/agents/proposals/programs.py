@@ -1,4 +1,4 @@
-"""Programs to rewrite: ordinary ones, oddly formatted ones, and broken ones."""
+"""Programs to rewrite: ordinary ones, oddly formatted ones, and broken ones; and a task of theirs."""
 
 from hypothesis import strategies as st
 
@@ -49,6 +49,15 @@ BROKEN = [
     "def policy(c):\n  x = 1",
     "\f",
 ]
+
+
+class Arms(ProgramTask):
+    """Choose arms."""
+
+    start = "import numpy as np\n\n\ndef policy(context, history, t):\n    return 0\n"
+
+
+ARMS = Arms()
 
 PREAMBLES = st.sampled_from(["", "import numpy as np\n\n\n", "# hello\nimport math\n", '"""Text."""\n\n'])
 EXPRESSIONS = st.sampled_from(
@@ -114,12 +123,3 @@ def candidate(program, id_=7, score=-0.5):
         id=id_, round=0, island=0, origin="seed", style="", hole="", parent_id=None, prompt="", completion="",
         program=program, program_key=None, status="ok", score=score,
     )  # fmt: skip
-
-
-class Arms(ProgramTask):
-    """Choose arms."""
-
-    start = "import numpy as np\n\n\ndef policy(context, history, t):\n    return 0\n"
-
-
-SPEC = Arms()

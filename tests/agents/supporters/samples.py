@@ -1,4 +1,4 @@
-"""One request of each kind, and what a neutral answer to it is."""
+"""One request of each kind, what a neutral answer to it is, and replies of an exploration model."""
 
 import json
 
@@ -110,9 +110,10 @@ REQUESTS = {"exploration": EXPLORATION, "strategist": TELEMETRY, "inspector": IN
 
 
 def reply(**fields) -> str:
-    """What the exploration supporter's model might say."""
+    """A reply of the exploration supporter's model."""
     return json.dumps({"critique": "too slow"} | fields)
 
 
 def patch(*edits: tuple[str, str], reason: str = "why") -> dict:
+    """One of its patches, as pairs of what is found and what stands there instead."""
     return {"edits": [{"find": find, "replace": text} for find, text in edits], "reason": reason}

@@ -225,6 +225,7 @@ ENDING = {
     "wrong usage": (say("no", {"prompt_tokens": "many", "completion_tokens": -5}), "no JSON object"),
     "usage a text": (say("no", "free"), "no JSON object"),
 }  # fmt: skip
+"""Behaviours after which a call ends at once, each with what its record says."""
 
 STALLING = {
     "silence": silence,
@@ -233,3 +234,4 @@ STALLING = {
     "endless chunks": endless_chunks,
     "endless 100 Continue": endless_continue,
 }
+"""Behaviours that only a deadline ends."""

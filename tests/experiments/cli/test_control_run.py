@@ -2,21 +2,14 @@
 
 from dataclasses import replace
 
-import pytest
-
 from experiments.cli import main_job
 from experiments.report.data import read_run
 from experiments.report.learning_figure import said
-from tests.tiny_model import save_tiny_model
-from tests.trainers.small_runs import menu, small_config
+from tests.trainers.whole_run import config, menu
 from trainers.loop.control import FOLDER
 from trainers.loop.settings import Instance
 
-
-@pytest.fixture
-def config(tmp_path):
-    with menu():
-        yield small_config(save_tiny_model(tmp_path / "tiny"))
+assert config, menu  # fixtures
 
 
 def test_a_run_ends_with_its_control_two_pictures_and_words(config, tmp_path, monkeypatch, capsys):

@@ -1,11 +1,10 @@
-"""The main loop in seconds: a model of random weights that chooses from a menu, everything else real."""
-
-from contextlib import contextmanager
+"""A run of the main loop in seconds: its configuration, its model's menu of completions, and what it leaves."""
 
 import pytest
 
 import agents.engines.serving
 from atlas_gym import make_task
+from tests.tiny_model import save_tiny_model
 from tests.trainers.menu import MenuGenerator
 from trainers.loop.atlas import AtlasRun
 from trainers.loop.config import RunConfig, load_config
@@ -45,7 +44,7 @@ class Watcher(Observer):
         self._note("finished")
 
 
-@contextmanager
+@pytest.fixture(scope="module", autouse=True)
 def menu():
     """Completions from the menu, for a start with a constant that supporters can vary."""
     starts = make_task("ATLAS-Bandit-v0").starts
@@ -56,8 +55,10 @@ def menu():
         yield
 
 
-def small_config(model) -> RunConfig:
+@pytest.fixture(scope="module")
+def config(tmp_path_factory) -> RunConfig:
     """Two phases between three rounds, behind a gate that refuses nothing."""
+    model = save_tiny_model(tmp_path_factory.mktemp("tiny"))
     return load_config(None, {
         "method": "atlas", "model": str(model), "device": "cpu", "torch_threads": 1, "tracking": "off",
         "env_args": TASK, "start": "scratch", "rounds": 3, "phase_every": 1, "skip_idle_phases": False,
