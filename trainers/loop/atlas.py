@@ -5,6 +5,8 @@
 EvoTune, EvoDPO and plain search are the same loop under other settings (`trainers.loop.methods`). The loop keeps
 no state that the run store does not have: run again, it walks the same steps and reads each one that is stored,
 so killing it at any moment and calling it again is the same as never having killed it.
+
+`AtlasRun.run` and `take_phase`, at the end, are the algorithm; what stands before them opens what it needs.
 """
 
 from collections.abc import Sequence
@@ -43,25 +45,6 @@ from trainers.loop.teaching import Teacher
 from trainers.store.store import RunStore
 
 
-def take_phase(tuning: Tuning, k: int, first: int, last: int) -> None:
-    """Phase k of EvoDPO, after the rounds `first` to `last`: both adapters move, or neither does."""
-    if tuning.restore(k):  # what is stored is read
-        return None
-    if reason := tuning.idle(first, last):
-        return tuning.skip(k, last, reason)
-    buffer, G_k = tuning.buffer(k, first, last)  # all that was written and taught so far, less G_k's prompts
-    advice, D_k = tuning.pairs(k, first, last, buffer)  # under the strategist's threshold, β, epochs and rate
-    if not D_k:
-        return tuning.skip(k, last, why_no_pairs(buffer, tuning.config.pairs))
-    with tuning.begin(k, last, advice, D_k) as phase:
-        tuning.train(phase, advice, D_k, G_k)  # Eq. 2 against π_ref,k: C_k; Eq. 3: K̂L of each along G_k
-        phase.score(tuning.scorer(k, D_k, G_k))  # Ŝ of each and of π_ref,k: their fresh answers to G_k
-        phase.propose()  # Eq. 4: π_kl
-        phase.decide(tuning.review(k))  # Eq. 5, and the inspector, who can only refuse
-        phase.advance()  # π_{k+1} and π_ref,k+1
-    return tuning.record(k, last, advice, D_k, phase.result)
-
-
 class AtlasRun:
     """One run, begun or continued; a context manager that leaves no process behind.
 
@@ -75,19 +58,6 @@ class AtlasRun:
         SettingsError: the settings do not fit the environment or the machine.
         BackendError: a model behind an API cannot be used.
     """
-
-    def run(self) -> dict[str, Any]:
-        """Walk every step of the run that is not stored yet; returns the summary of the whole run."""
-        self._seed()
-        for k, (first, last) in enumerate(self.config.blocks, start=1):
-            self._set_task(k)
-            self._explore(first, last)
-            if self.tuning and k <= self.config.phases:
-                take_phase(self.tuning, k, first, last)
-                self._tell("phase", self.store.phases()[k - 1])
-            elif self.tuning and self.tasks.changes(k):
-                self.tuning.probes.unseen(k, last)
-        return self._confirm()
 
     def __init__(self, config: RunConfig, store: RunStore, observers: Sequence[Observer] = ()):
         self.config = config
@@ -213,3 +183,35 @@ class AtlasRun:
     def _tell(self, event: str, *details: Any) -> None:
         for observer in self._observers:
             getattr(observer, event)(*details)
+
+    def run(self) -> dict[str, Any]:
+        """Walk every step of the run that is not stored yet; returns the summary of the whole run."""
+        self._seed()
+        for k, (first, last) in enumerate(self.config.blocks, start=1):
+            self._set_task(k)
+            self._explore(first, last)
+            if self.tuning and k <= self.config.phases:
+                take_phase(self.tuning, k, first, last)
+                self._tell("phase", self.store.phases()[k - 1])
+            elif self.tuning and self.tasks.changes(k):
+                self.tuning.probes.unseen(k, last)
+        return self._confirm()
+
+
+def take_phase(tuning: Tuning, k: int, first: int, last: int) -> None:
+    """Phase k of EvoDPO, after the rounds `first` to `last`: both adapters move, or neither does."""
+    if tuning.restore(k):  # what is stored is read
+        return None
+    if reason := tuning.idle(first, last):
+        return tuning.skip(k, last, reason)
+    buffer, G_k = tuning.buffer(k, first, last)  # all that was written and taught so far, less G_k's prompts
+    advice, D_k = tuning.pairs(k, first, last, buffer)  # under the strategist's threshold, β, epochs and rate
+    if not D_k:
+        return tuning.skip(k, last, why_no_pairs(buffer, tuning.config.pairs))
+    with tuning.begin(k, last, advice, D_k) as phase:
+        tuning.train(phase, advice, D_k, G_k)  # Eq. 2 against π_ref,k: C_k; Eq. 3: K̂L of each along G_k
+        phase.score(tuning.scorer(k, D_k, G_k))  # Ŝ of each and of π_ref,k: their fresh answers to G_k
+        phase.propose()  # Eq. 4: π_kl
+        phase.decide(tuning.review(k))  # Eq. 5, and the inspector, who can only refuse
+        phase.advance()  # π_{k+1} and π_ref,k+1
+    return tuning.record(k, last, advice, D_k, phase.result)
