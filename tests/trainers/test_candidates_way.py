@@ -11,7 +11,7 @@ ASIDE = {
     "trainers/data/measures.py", "agents/proposals/complete.py", "agents/proposals/rewrite.py",
     "agents/proposals/numeric.py", "agents/proposals/messages.py", "agents/proposals/completing.py",
     "trainers/loop/confirmation.py", "trainers/loop/fine_tuning.py", "trainers/loop/measure.py",
-    "trainers/loop/probe.py", "trainers/loop/redo.py", "trainers/loop/teaching.py", "trainers/loop/weakening.py",
+    "trainers/loop/probe.py", "trainers/loop/redo.py", "trainers/loop/schedule.py", "trainers/loop/teaching.py",
 }  # fmt: skip
 """Other styles, columns, what looks at finished candidates or pairs, and what asks beside exploration."""
 ROOMS = ("agents/population", "agents/proposals", "trainers/data", "trainers/loop", "trainers/store")
