@@ -96,6 +96,9 @@ class ProgramTask:
     """What usually limits a program, a line each, for whoever is asked to improve one."""
     torch: ClassVar[bool] = False
     """Whether programs are given torch."""
+    imports: ClassVar[tuple[str, ...]] = ()
+    """Modules of the standard library, numpy or scipy that programs are likely to import and that take long, such as
+    `scipy.optimize`: they are imported once instead of in every evaluation."""
     driver: ClassVar[str] = "atlas_gym.sandbox.call_driver"
     """Module that serves the program in the worker; with one of your own, override `judge`."""
 

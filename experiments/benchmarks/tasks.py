@@ -23,7 +23,7 @@ from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.answer import Answer
 from atlas_gym.tasks.program_task import Calls, Judgement, ProgramTask
-from atlas_gym.tasks.registry import BUILT_IN
+from atlas_gym.tasks.registry import BUILT_IN, find_task
 
 
 class BareRun:
@@ -74,10 +74,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Print the table; returns 0."""
     parser = argparse.ArgumentParser(prog="python -m experiments.benchmarks.tasks", description=__doc__)
     parser.add_argument("--repeats", type=int, default=5, help="rounds in which both ways run once")
+    parser.add_argument("--tasks", nargs="+", default=calling(), help="ids (default: all that call programs)")
     options = parser.parse_args(arguments)
     table = Table("task", "program", "calls", "µs a call", "bare /s", "confined /s", "ratio")
-    posed = {name: make_task(name, seed=0) for name in BUILT_IN}
-    posed["ATLAS-TSP-v0 guided"] = make_task("ATLAS-TSP-v0", seed=0, preset="guided")
+    posed = {name: make_task(name, seed=0) for name in options.tasks}
+    if "ATLAS-TSP-v0" in posed:
+        posed["ATLAS-TSP-v0 guided"] = make_task("ATLAS-TSP-v0", seed=0, preset="guided")
     with ConfinedEvaluator() as evaluator:
         for title, task in posed.items():
             for name in task.programs:
@@ -86,6 +88,11 @@ def main(arguments: list[str] | None = None) -> int:
                 )
     Console().print(table)
     return 0
+
+
+def calling() -> list[str]:
+    """The ids of this package's tasks that call programs; the others converse in ways of their own."""
+    return [name for name in BUILT_IN if find_task(name).driver == ProgramTask.driver]
 
 
 def _row(evaluator: ConfinedEvaluator, task: ProgramTask, name: str, repeats: int) -> list[str]:
@@ -100,7 +107,8 @@ def _row(evaluator: ConfinedEvaluator, task: ProgramTask, name: str, repeats: in
         began = time.thread_time()
         evaluation = evaluator.evaluate(program, task)
         confined.append(time.thread_time() - began + evaluation.cpu_s)
-        if evaluation.score is None or not math.isclose(evaluation.score, score, abs_tol=1e-12):
+        # What optimises for long makes much of the last bit of a sum, which hangs on where arrays lie in memory.
+        if evaluation.score is None or not math.isclose(evaluation.score, score, abs_tol=1e-6):
             raise ValueError(
                 f"{name} scores {evaluation.score} confined and {score} bare: {evaluation.detail}"
             )
