@@ -18,7 +18,11 @@ from atlas_gym.tasks.program_task import TRAITS
 from atlas_gym.tasks.registry import find_task
 from tests.agents.supporters.samples import BANDIT, BANDIT_LOOP, BURGERS, EXPLORATION
 
-TASKS = {"policy": "ATLAS-Bandit-v0", "pinn_loss_strategy": "ATLAS-Burgers-v0"}
+TASKS = {
+    "policy": "ATLAS-Bandit-v0",
+    "pinn_loss_strategy": "ATLAS-Burgers-v0",
+    "pack": "ATLAS-CirclePacking-v0",
+}
 
 
 def ask(program: str, *, function: str = "policy", seed: int = 0, **fields) -> ExplorationAdvice:
