@@ -2,8 +2,8 @@
 
 import pytest
 
-pytest.importorskip("cma")
-pytest.importorskip("optuna")
+pytest.importorskip("cma", reason="needs the extra `optimisers`")
+pytest.importorskip("optuna", reason="needs the extra `optimisers`")
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -39,7 +39,7 @@ def test_the_recorded_parameters_score_so_here_too():
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_smaller_run_reaches_it_again(tmp_path):
-    pytest.importorskip("stable_baselines3")
+    pytest.importorskip("stable_baselines3", reason="needs the extra `sb3`")
     main(["--budget", "1024", "--seed", "1", "--held-out", "4", "--record", str(tmp_path / "ppo")])
     result, rows = read(tmp_path / "ppo")
     assert len(rows) == 1024

@@ -113,7 +113,7 @@ def test_grpo_takes_a_step(model):
 
 
 def test_ppo_submits_a_point_of_the_template():
-    pytest.importorskip("stable_baselines3")
+    pytest.importorskip("stable_baselines3", reason="needs the extra `sb3`")
     setting = Setting("ATLAS-Bandit-v0", "sw_linucb", SMALL, tasks=2)
     found = ppo_template.learn_sb3(setting, 16, 0, "PPO")
     assert found.evaluations == 16
