@@ -16,7 +16,7 @@ from trainers.data.pairs import PreferencePair
 from trainers.evodpo import processes
 from trainers.evodpo.kl import KLEstimate, candidate_kls, token_kl
 from trainers.evodpo.settings import TrainingSettings
-from trainers.evodpo.training import Training, train
+from trainers.evodpo.training import StepRecord, Training, train
 
 _AWAY = "away"
 """Adapter that is there for a moment only."""
@@ -58,8 +58,9 @@ Tune = Callable[[Policy, TuneJob], Tuned]
 """Someone who does a job."""
 
 
-def tune_here(policy: Policy, job: TuneJob) -> Tuned:
-    """Do the job with the model in this process (in a distributed one: this process's share).
+def tune_here(policy: Policy, job: TuneJob, on_step: Callable[[StepRecord], None] | None = None) -> Tuned:
+    """Do the job with the model in this process (in a distributed one: this process's share); `on_step` hears of each
+    step as it happens.
 
     Raises:
         ValueError: there are no pairs, or none is short enough.
@@ -72,6 +73,7 @@ def tune_here(policy: Policy, job: TuneJob) -> Tuned:
         checkpoints=job.checkpoints,
         rng=stream(job.seed, "phase", job.phase, "order"),
         seed=torch_seed(job.seed, "phase", job.phase, "trainer") % 2**32,
+        on_step=on_step,
         divergence=lambda: token_kl(policy, POLICY, REFERENCE, job.gate_items).mean,
     )
     trained = time.perf_counter()

@@ -88,6 +88,7 @@ def train(
     checkpoints: int,
     rng: np.random.Generator,
     seed: int,
+    on_step: Callable[[StepRecord], None] | None = None,
     divergence: Callable[[], float] | None = None,
 ) -> Training:
     """Tune the adapter `POLICY` against `REFERENCE` until its K̂L reaches the target or the epochs end.
@@ -106,7 +107,7 @@ def train(
     rows = [(kept[i].prompt, kept[i].chosen, kept[i].rejected) for i in order]
     result = Training(pairs=len(kept), dropped=len(pairs) - len(kept))
     steps = math.ceil(len(rows) / settings.batch_size)
-    watch = _Watch(policy, result, settings, steps, checkpoints, divergence)
+    watch = _Watch(policy, result, settings, steps, checkpoints, on_step, divergence)
     trainer_class = _trainer_class(settings)
     with tempfile.TemporaryDirectory() as folder, borrowed(policy.model) as model, warnings.catch_warnings():
         counter = model.register_forward_pre_hook(result.count, with_kwargs=True)
@@ -192,9 +193,10 @@ class _Watch(TrainerCallback):
         settings: TrainingSettings,
         steps: int,
         checkpoints: int,
+        on_step: Callable[[StepRecord], None] | None,
         divergence: Callable[[], float] | None,
     ) -> None:
-        self._policy, self._result = policy, result
+        self._policy, self._result, self._on_step = policy, result, on_step
         self._target, self._divergence = settings.target_kl, divergence
         self._marks = {round(steps * k / settings.checks) for k in range(1, settings.checks + 1)}
         self._last, self._checkpoints = steps, checkpoints
@@ -239,15 +241,16 @@ class _Watch(TrainerCallback):
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         if "loss" not in logs:
             return
-        self._result.steps.append(
-            StepRecord(
-                step=state.global_step,
-                loss=logs["loss"],
-                margin=logs["rewards/margins"],
-                accuracy=logs["rewards/accuracies"],
-                chosen_reward=logs["rewards/chosen"],
-                rejected_reward=logs["rewards/rejected"],
-                grad_norm=float(logs["grad_norm"]),
-                entropy=logs["entropy"],
-            )
+        record = StepRecord(
+            step=state.global_step,
+            loss=logs["loss"],
+            margin=logs["rewards/margins"],
+            accuracy=logs["rewards/accuracies"],
+            chosen_reward=logs["rewards/chosen"],
+            rejected_reward=logs["rewards/rejected"],
+            grad_norm=float(logs["grad_norm"]),
+            entropy=logs["entropy"],
         )
+        self._result.steps.append(record)
+        if self._on_step is not None:
+            self._on_step(record)

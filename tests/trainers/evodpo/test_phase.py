@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from tests.trainers.small_phases import (
     run,
     scores,
 )
+from trainers.evodpo.candidate_set import tune_here
 from trainers.evodpo.kl import token_kl
 from trainers.evodpo.phase import gate_subset
 from trainers.evodpo.phase_result import late_mean, sinking_warnings
@@ -243,8 +245,11 @@ def test_the_inspector_may_refuse_but_not_promote(policy):
         run(policy, WORSE, review=lambda d, candidates: dataclasses.replace(d, promote=True))
 
 
-def test_every_step_is_on_record(policy):
-    assert [record.step for record in run(policy).steps] == [1, 2, 3, 4, 5]
+def test_steps_are_reported_while_they_happen(policy):
+    seen = []
+    result = run(policy, tune=partial(tune_here, on_step=seen.append))
+    assert tuple(seen) == result.steps
+    assert [record.step for record in seen] == [1, 2, 3, 4, 5]
 
 
 def test_pairs_that_are_too_long_are_left_out_and_counted(policy):
