@@ -182,7 +182,8 @@ def phases(groups: Sequence[Group]) -> Table:
         columns,
         tuple(rows),
         "Shares of fresh samples on fixed prompts before → after the phase, ± standard error over prompts; "
-        "KL in nats per token. Taught: pairs that choose what the exploration supporter wrote.",
+        "new: valid, and not its parent again. KL in nats per token. Taught: pairs that choose what the exploration "
+        "supporter wrote.",
     )
 
 
