@@ -20,6 +20,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.secret import secret_is
+
 SECRET = os.environ.setdefault("ATLAS_GYM_SECRET", "the suite's own")
 
 settings.register_profile("quick", deadline=None, max_examples=25)
@@ -45,16 +47,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(params=range(3), ids=lambda draw: f"secret {draw}")
-def any_secret(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def any_secret(request: pytest.FixtureRequest) -> Iterator[str]:
     """One of several secrets in force, others if the suite's own is another."""
-    from atlas_gym.hidden_streams import SECRET_VARIABLE
-    from atlas_gym.tasks.bandit.instances import draw_instances
-
     secret = f"{SECRET}, draw {request.param}"
-    monkeypatch.setenv(SECRET_VARIABLE, secret)
-    draw_instances.cache_clear()  # drawn once per process, under the secret of that moment
-    yield secret
-    draw_instances.cache_clear()
+    with secret_is(secret):
+        yield secret
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import pytest
 
 import agents.engines.serving
 from atlas_gym import make_task
+from tests.secret import secret_is
 from tests.tiny_model import save_tiny_model
 from tests.trainers.menu import MenuGenerator
 from trainers.loop.atlas import AtlasRun
@@ -46,10 +47,11 @@ class Watcher(Observer):
 
 @pytest.fixture(scope="module", autouse=True)
 def menu():
-    """Completions from the menu, for a start with a constant that supporters can vary."""
+    """Completions from the menu, for a start with a constant that supporters can vary, and always the same bandits:
+    under some secrets nothing of the menu improves, and no phase finds a pair."""
     starts = make_task("ATLAS-Bandit-v0").starts
     weighted = starts["scratch"].replace("= context @ theta", "= 0.5 * context @ theta")
-    with pytest.MonkeyPatch.context() as patch:
+    with secret_is("of a whole run"), pytest.MonkeyPatch.context() as patch:
         patch.setitem(starts, "scratch", weighted)
         patch.setattr(agents.engines.serving, "TransformersGenerator", MenuGenerator)
         yield
@@ -64,7 +66,7 @@ def config(tmp_path_factory) -> RunConfig:
         "env_args": TASK, "start": "scratch", "rounds": 3, "phase_every": 1, "skip_idle_phases": False,
         "exploration": {"islands": 3, "groups": 2, "samples": 6, "patches": 2}, "held_out_seeds": 2,
         "pairs": {"count": 8, "length_ratio": 0.0}, "lora": {"rank": 4, "alpha": 8},
-        "phase": {"learning_rate": 0.01, "epochs": 1, "batch_size": 4, "target_kl": 0.0},
+        "phase": {"learning_rate": 0.01, "epochs": 1, "batch_size": 4, "target_kl": 0.0, "max_tokens": 4096},
         "gate": {"min_gain": -2.0, "max_kl": 1e3, "standard_errors": 0.0, "prompts": 2, "samples": 4},
         "probe": {"samples": 2},
         "measure": {"samples": 3, "prompts": 2, "seeds": 2, "instances": [{"start": "named", "weakened": 2}]},

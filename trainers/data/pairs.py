@@ -109,7 +109,7 @@ def why_no_pairs(records: Sequence[CandidateRecord], settings: PairSettings) -> 
     """In words, why a phase has nothing to train on."""
     passed = [record for record in records if record.passed]
     improving = sum(_improves(record, settings.margin) for record in passed)
-    found = f"of {len(records)} completions {len(passed)} ran and {improving} beat their parent"
+    found = f"of {len(records)} short enough completions {len(passed)} ran and {improving} beat their parent"
     return (
         f"it cannot train: {found} by more than {settings.margin:g}, and no two of one prompt make a pair "
         f"(builder {settings.builder})"

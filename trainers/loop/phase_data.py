@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from agents.engines.engine import Sampling, Stop
-from agents.models.tokens import encode_continuation
+from agents.models.tokens import encode_continuation, encode_prompt
 from agents.population.candidate import CandidateRecord
 from atlas_gym.seeding import stream
 from trainers.data.pairs import PreferencePair, build_pairs
@@ -84,7 +84,8 @@ class PhaseData:
         rng = stream(config.seed, "pair pool", number)
         pool = answers(self.store, last, config.pairs.pool, rng, config.messages, lessons)
         asked = self.panel.prompts if self.panel else ()
-        return [c for c in writable(pool, self.tokenizer, config.sampling) if c.prompt not in asked]
+        fitting = writable(pool, self.tokenizer, config.sampling, config.phase.max_tokens)
+        return [record for record in fitting if record.prompt not in asked]
 
     def _scale(self, record: CandidateRecord) -> Hashable:
         """The task that scored a candidate, by the round in which it began, and the instance of it."""
@@ -127,14 +128,22 @@ def answers(
     ]
 
 
-def writable(records: Sequence[CandidateRecord], tokenizer: Any, sampling: Sampling) -> list[CandidateRecord]:
-    """Those whose completion the policy may write: a line, or a function, within the limit of tokens."""
+def writable(
+    records: Sequence[CandidateRecord], tokenizer: Any, sampling: Sampling, max_tokens: int
+) -> list[CandidateRecord]:
+    """Those whose completion the policy may write, a line or a function within its limit of tokens, and that a phase
+    can train on: at most `max_tokens` with their prompt."""
 
-    def fits(text: str) -> bool:
-        stop: Stop = "function" if "\n" in text.strip("\n") else "line"
-        return len(encode_continuation(tokenizer, text)) <= sampling.limit(stop)
+    @cache
+    def room(prompt: str) -> int:
+        return max_tokens - len(encode_prompt(tokenizer, prompt))
 
-    return [record for record in records if fits(record.completion)]
+    def fits(record: CandidateRecord) -> bool:
+        stop: Stop = "function" if "\n" in record.completion.strip("\n") else "line"
+        length = len(encode_continuation(tokenizer, record.completion))
+        return length <= min(sampling.limit(stop), room(record.prompt))
+
+    return [record for record in records if fits(record)]
 
 
 def gate_answers(

@@ -69,8 +69,15 @@ def test_every_prompt_is_as_likely(store):
 def test_what_the_policy_may_not_write_is_left_out():
     texts = [" 10\n", " 1234567\n", "\n    a\n    b\n", "\n    a = 1\n    return a\n"]
     completions = [replace(RECORD, completion=text) for text in texts]
-    kept = writable(completions, byte_tokenizer(), Sampling(max_new_tokens=5, max_function_tokens=14))
+    kept = writable(completions, byte_tokenizer(), Sampling(max_new_tokens=5, max_function_tokens=14), 1024)
     assert [completion.completion for completion in kept] == [texts[0], texts[2]]
+
+
+def test_what_no_phase_can_train_on_is_left_out():
+    answers = [replace(RECORD, prompt=prompt, completion=" 10\n") for prompt in ("x" * 36, "x" * 37)]
+    longest = max(len(byte_tokenizer()(answer.prompt + answer.completion)["input_ids"]) for answer in answers)
+    assert writable(answers, byte_tokenizer(), Sampling(), longest) == answers
+    assert writable(answers, byte_tokenizer(), Sampling(), longest - 1) == answers[:1]
 
 
 def answer(i, prompt, score):

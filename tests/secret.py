@@ -1,0 +1,19 @@
+"""Another secret for a while."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+
+@contextmanager
+def secret_is(secret: str) -> Iterator[None]:
+    """Hidden streams are drawn under `secret`, in this process and in those it starts meanwhile."""
+    from atlas_gym.hidden_streams import SECRET_VARIABLE
+    from atlas_gym.tasks.bandit.instances import draw_instances
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SECRET_VARIABLE, secret)
+        draw_instances.cache_clear()  # drawn once per process, under the secret of that moment
+        yield
+    draw_instances.cache_clear()
