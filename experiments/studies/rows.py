@@ -8,7 +8,6 @@ import pandas as pd
 
 from experiments.report.data import RunData, read_run
 from experiments.report.rows import Row, run_row, share
-from experiments.report.spreadsheets import harmless
 from experiments.studies.plan import DONE, Plan, PlannedRun
 from trainers.data.measures import distinct_programs
 from trainers.loop.measure import MEASURE, learned
@@ -150,9 +149,3 @@ def collect(plan: Plan, folder: Path) -> dict[str, pd.DataFrame]:
     }  # fmt: skip
     found = {name: pd.DataFrame(list(make(runs))) for name, make in makers.items()}
     return {name: frame for name, frame in found.items() if len(frame)}
-
-
-def write_csv(rows: pd.DataFrame, path: Path) -> Path:
-    """Rows as CSV; numbers to seven digits."""
-    rows.map(harmless).to_csv(path, index=False, float_format="%.7g", lineterminator="\n")
-    return path

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from experiments.report.spreadsheets import harmless
+from experiments.report.table_formats import write_csv
 from experiments.shipped import find
 from experiments.studies.scheduler import Job, Outcome, do_jobs
 from experiments.studies.search import RunWatch, Search
@@ -152,7 +152,7 @@ def results(search: Search) -> pd.DataFrame:
 
 def _conclude(search: Search, folder: Path, console: Console) -> int:
     found, best, metric = results(search), search.best(), search.sweep.metric
-    found.map(harmless).to_csv(folder / "results.csv", lineterminator="\n")
+    write_csv(found, folder / "results.csv", index=True)
     console.print(_table(search, found, None if best is None else best.number))
     if best is None:
         console.print("No run succeeded; see the .log files in the sweep's folder.")
