@@ -33,8 +33,8 @@ def write_tables(results: Results, folder: Path, command: str) -> list[Path]:
         "slopes": [_columns(s) | _slope_columns(cells) for s, cells in found if len(cells) > 1],
         "lemmas": _lemmas(results),
         "broken": [vars(row) for row in results.broken],
-        "margins": [vars(row) for row in results.margins],
-        "floor_prices": [vars(row) for row in results.floor_prices],
+        "margins": results.margins,
+        "floor_prices": results.floor_prices,
     }
     paths = []
     for name, rows in tables.items():
@@ -68,8 +68,8 @@ def _report(results: Results, command: str) -> str:
         "Does it last? Slopes between neighbouring horizons": [_lasting(*row) for row in results.group("long")],
         f"Each method at its best, T = {plan.sweep_horizon}": [_tuned(results, m) for m in ("DPO", "EvoDPO")],
         "What a constant floor costs: θ known, no drift, t → ∞": [
-            {"floor": f"{p.floor:g}", "β": f"{p.beta:g}", "regret per round for ever": f"{p.regret:.4f}",
-             "share of DPO's": f"{p.share:.3f}"} for p in results.floor_prices
+            {"floor": f"{p['floor']:g}", "β": f"{p['beta']:g}", "regret per round for ever": f"{p['regret']:.4f}",
+             "share of DPO's": f"{p['share']:.3f}"} for p in results.floor_prices
         ],
         "Lemmas": [
             {"inequality": r["inequality"], "checked on": r["on"], "comparisons": f"{r['checked']:,}",
@@ -81,9 +81,9 @@ def _report(results: Results, command: str) -> str:
              "instances that violate it": f"{b.violations} of {b.instances}"} for b in results.broken
         ],
         "Lemma A.3 along the drifts": [
-            {"drift": m.drift, "T": str(m.horizon), "switches per context": f"{m.switches:.1f}",
-             "smallest margin γ": f"{m.margin:.1e}", "bound 2 φ_max V_T/γ": f"{m.bound:.1e}",
-             "largest step": f"{m.step:.4f}"} for m in results.margins
+            {"drift": m["drift"], "T": str(m["horizon"]), "switches per context": f"{m['switches']:.1f}",
+             "smallest margin γ": f"{m['margin']:.1e}", "bound 2 φ_max V_T/γ": f"{m['bound']:.1e}",
+             "largest step": f"{m['step']:.4f}"} for m in results.margins
         ],
     }  # fmt: skip
     head = (
