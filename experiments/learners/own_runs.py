@@ -4,6 +4,7 @@ The layout of a run follows the budget, so that there are five rounds and two ph
 island and round, where a supporter patches programs 6 and 2 patches, on one to five islands.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -115,15 +116,17 @@ def learn_run(trial: Trial, method: str, own: Mapping[str, Any], config: str = "
 
 def _watch(process: subprocess.Popen, trial: Trial, folder: Path) -> bool:
     """Wait for a run; one that reaches a limit is stopped as by Ctrl-C, and stores what it has. Whether it was."""
-    began, stopped = time.monotonic(), False
-    while True:
-        try:
-            process.wait(timeout=None if stopped else _LOOK_S)
-            return stopped
-        except subprocess.TimeoutExpired:
-            if trial.is_spent(0, _tokens(folder), time.monotonic() - began):
-                process.send_signal(signal.SIGINT)
-                stopped = True
+    began = time.monotonic()
+    limited = trial.tokens is not None or trial.seconds is not None
+    while limited:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_LOOK_S)
+            return False
+        if trial.is_spent(0, _tokens(folder), time.monotonic() - began):
+            process.send_signal(signal.SIGINT)
+            break
+    process.wait()
+    return limited
 
 
 def _tokens(folder: Path) -> int:

@@ -9,9 +9,8 @@ from experiments.report.table_formats import Table, as_markdown, write_csv, writ
 from experiments.studies import tables
 from experiments.studies.figures import draw_study
 from experiments.studies.plan import Plan
-from experiments.studies.rows import collect
+from experiments.studies.rows import KINDS, collect
 
-KINDS = ("runs", "rounds", "phases", "origins", "probes", "measures")
 CONCLUSIONS = "conclusions.md"
 """Beside the page, written by a person when the data were there: linked, never written here."""
 

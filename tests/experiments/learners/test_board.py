@@ -1,5 +1,7 @@
 """The leaderboard's rows, its statistics against brute force, and its page from data alone."""
 
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.learners import leaderboard
+from experiments.learners import leaderboard, own_runs
 from experiments.learners.board import (
     best_at,
     gains,
@@ -124,6 +126,18 @@ def test_a_change_is_what_differs_between_two_configurations():
         "b.c": Change([2], [1], "because"), "b.d": Change("x", None, "else"), "e": Change(5, None, "else"),
     }  # fmt: skip
     assert nest({"b.c": 1, "b.d.e": 2, "a": 3}) == {"b": {"c": 1, "d": {"e": 2}}, "a": 3}
+
+
+@pytest.mark.parametrize(
+    ("limits", "stopped"), [({"seconds": 0.2}, True), ({"tokens": 1}, True), ({}, False)]
+)
+def test_a_run_is_stopped_where_a_limit_is_reached(tmp_path, monkeypatch, limits, stopped):
+    monkeypatch.setattr(own_runs, "_LOOK_S", 0.05)
+    make_run(tmp_path, Layout())
+    sleep = "import time; time.sleep(600)" if limits else ""
+    process = subprocess.Popen([sys.executable, "-c", sleep], stderr=subprocess.DEVNULL)
+    assert own_runs._watch(process, Trial("ATLAS-Bandit-v0", 0, 8, **limits), tmp_path) is stopped
+    assert (process.returncode == 0) is not stopped
 
 
 def test_a_finished_run_is_counted_from_its_store(tmp_path):

