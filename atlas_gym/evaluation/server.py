@@ -66,7 +66,10 @@ def main(socket_fd: int, parent: int, core: int, confinement: str | list[str]) -
 
 
 def _leave(*_: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # nothing may break off the way out
+    # Nothing may break off the way out, and the pool says it twice. Blocked first, for Python complains of a signal
+    # that comes while it is being ignored.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit()
 
 

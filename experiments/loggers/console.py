@@ -108,7 +108,8 @@ class LiveView(Observer):
             for name in ("valid", "new", "improving")
         )
         where = f"{moment:6s} phase {phase}" if moment in ("before", "after") else f"unseen task, {moment:5s}"
-        self.console.print(f"  probe {where}: {shares}  distinct {result['distinct_share']:.2f}")
+        errors = "± standard error over prompts"
+        self.console.print(f"  probe {where}: {shares}  distinct {result['distinct_share']:.2f}  ({errors})")
 
     def measured(self, phase: int, probes: Mapping[tuple[int, str], Mapping[str, Any]]) -> None:
         """See `Observer`."""

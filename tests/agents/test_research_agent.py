@@ -7,14 +7,13 @@ from agents.engines.engine import Sampling
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
 from agents.settings import AgentSettings
-from tests.agents.proposals.programs import ORDINARY
-from tests.agents.proposals.test_styles import SPEC
+from tests.agents.proposals.programs import ARMS, ORDINARY
 from tests.agents.records import record, windowed
 
 
 def agent(settings=None, *, seed=0, islands=3):
     """An agent whose islands hold the ordinary program."""
-    made = ResearchAgent(SPEC, settings, seed=seed)
+    made = ResearchAgent(ARMS, settings, seed=seed)
     for island in range(islands):
         made.record(windowed(50, -0.5, island=island, origin="seed", style="", hole=""))
     return made
@@ -74,7 +73,7 @@ def test_copies_duplicates_and_tiny_gains_are_no_improvements():
 
 def test_the_best_candidate_is_known():
     made = agent()
-    assert ResearchAgent(SPEC, seed=0).best_score is None
+    assert ResearchAgent(ARMS, seed=0).best_score is None
     made.record(windowed(9, -0.1, island=2))
     made.record(windowed(8, -0.3, island=1))
     made.record(record(score=None))
@@ -82,7 +81,7 @@ def test_the_best_candidate_is_known():
 
 
 def test_islands_of_different_instances_have_nothing_in_common():
-    made = ResearchAgent(SPEC, AgentSettings(migrate_every=1), seed=0, instances=2)
+    made = ResearchAgent(ARMS, AgentSettings(migrate_every=1), seed=0, instances=2)
     for island in range(4):
         made.record(windowed(50 + island, -0.5 - island, island=island, origin="seed"))
     assert made.best_score == (-0.5 - 1.5) / 2  # the mean of both instances' best
@@ -140,7 +139,7 @@ def test_an_agent_is_rebuilt_by_replaying_its_records():
         reset_every=3,
         variants=2,
     )
-    made, log = ResearchAgent(SPEC, settings, seed=0), []
+    made, log = ResearchAgent(ARMS, settings, seed=0), []
 
     def fold(*records):
         for entry in records:
@@ -158,7 +157,7 @@ def test_an_agent_is_rebuilt_by_replaying_its_records():
             }
             score = -0.5 + (round * 7 + sample * 3) % 11 / 100
             fold(record(proposal.assemble(text), score, round=round, island=proposal.island, **origins))
-    again = ResearchAgent(SPEC, settings, seed=0)
+    again = ResearchAgent(ARMS, settings, seed=0)
     for entry in log:
         again.record(entry)
     assert again.propose(9, range(3), 2) == made.propose(9, range(3), 2)
@@ -216,7 +215,7 @@ def test_notes_reach_every_prompt():
 
 
 def test_a_program_that_cannot_be_rewritten_is_refused_clearly():
-    made = ResearchAgent(SPEC, seed=0)
+    made = ResearchAgent(ARMS, seed=0)
     made.record(record("policy = lambda c, h, t: 0\n", -0.5))
     with pytest.raises(ValueError, match="finds anything to rewrite"):
         made.propose(1, [0], 1)

@@ -30,8 +30,8 @@ PYTHON = [
 SHELL = [block for block in BLOCKS if block.language in ("sh", "console")]
 INLINE = [(page.name, command) for page in PAGES for command in inline_commands(page)]
 LANGUAGES = {"python", "output", "sh", "console", "yaml", "toml"}
-NEEDED = {"bring-your-own-learner.md": ("stable_baselines3", "cma", "minari")}
-"""Packages without which a page's blocks cannot run."""
+NEEDED = {"bring-your-own-learner.md": {"stable_baselines3": "sb3", "cma": "optimisers", "minari": "minari"}}
+"""Packages without which a page's blocks cannot run, each with its extra."""
 FOREIGN = {"export", "wandb", "ray", "docker", "podman", "git", "pre-commit", "twine"}
 """Programs that are not ours."""
 NUMBER = re.compile(r"-?\d+\.\d+")
@@ -48,8 +48,8 @@ def test_every_block_says_its_language(block):
 
 @pytest.mark.parametrize("page", PYTHON, ids=lambda page: page.name)
 def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
-    for package in NEEDED.get(page.name, ()):
-        pytest.importorskip(package)
+    for package, extra in NEEDED.get(page.name, {}).items():
+        pytest.importorskip(package, reason=f"needs the extra `{extra}`")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     (tmp_path / "my_program.py").write_text("def policy(context, history, t):\n    return 0\n")

@@ -18,7 +18,7 @@ ATLAS = Path(sys.executable).parent / "atlas"
 
 @pytest.fixture
 def server():
-    pytest.importorskip("xllamacpp")
+    pytest.importorskip("xllamacpp", reason="needs the extra `leaderboard`")
     with LlamaServer(fetch_gguf()) as server:
         yield server
 

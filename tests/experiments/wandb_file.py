@@ -6,6 +6,7 @@ around protobuf records.
 
 import json
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,11 +33,21 @@ class WandbFile:
     summary: dict[str, Any] = field(default_factory=dict)
     axes: dict[str, str] = field(default_factory=dict)
     artifacts: dict[str, list[str]] = field(default_factory=dict)
+    ended: bool = False
 
 
-def read_offline(folder: Path) -> list[WandbFile]:
-    """Every offline run below a run folder, oldest first."""
-    return [_read(path) for path in sorted(folder.glob("wandb/offline-run-*/*.wandb"))]
+def read_offline(folder: Path, patience_s: float = 60.0) -> list[WandbFile]:
+    """Every offline run below a run folder, oldest first; all of them were finished.
+
+    W&B's own process writes the files, on a busy machine some time after `finish` has returned: it is waited for.
+    """
+    deadline = time.monotonic() + patience_s
+    while True:
+        runs = [_read(path) for path in sorted(folder.glob("wandb/offline-run-*/*.wandb"))]
+        if all(run.ended for run in runs):
+            return runs
+        assert time.monotonic() < deadline, "a run's file has no end"
+        time.sleep(0.05)
 
 
 def _read(path: Path) -> WandbFile:
@@ -70,6 +81,8 @@ def _take(found: WandbFile, record: pb.Record) -> None:
     elif kind == "artifact":
         files = [entry.path for entry in record.artifact.manifest.contents]
         found.artifacts[record.artifact.type] = files
+    elif kind == "exit":
+        found.ended = True
 
 
 def _key(item: Any) -> str:
@@ -77,7 +90,7 @@ def _key(item: Any) -> str:
 
 
 def _records(data: bytes) -> Iterator[bytes]:
-    assert data[:4] == b":W&B"
+    assert b":W&B".startswith(data[:4])
     at, parts = _FILE_HEADER, b""
     while at + _HEADER <= len(data):
         left = _BLOCK - at % _BLOCK
@@ -86,6 +99,8 @@ def _records(data: bytes) -> Iterator[bytes]:
             continue
         _, length, kind = struct.unpack("<IHB", data[at : at + _HEADER])
         at += _HEADER
+        if at + length > len(data):
+            return  # it is being written
         parts += data[at : at + length]
         at += length
         if kind in (_FULL, _LAST):

@@ -6,91 +6,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import agents.engines.serving
 from agents.models.adapters import digest
 from atlas_gym import make_task
 from atlas_gym.tasks.bandit.bare import play_bare
-from tests.tiny_model import save_tiny_model
-from tests.trainers.menu import MenuGenerator
+from tests.trainers.whole_run import TASK, Watcher, config, contents, menu, run
 from trainers.loop.atlas import AtlasRun
-from trainers.loop.config import RunConfig, load_config
 from trainers.loop.control import frozen, open_control
 from trainers.loop.measure import MEASURE, learned
-from trainers.loop.observer import Observer
 from trainers.store.store import RunStore
 
-TASK = {"horizon": 60, "replicas": 1}
-
-
-class Watcher(Observer):
-    """Writes down what it is told; interrupts the run at an event, as Ctrl-C would."""
-
-    def __init__(self, interrupt_at=None):
-        self.events, self._interrupt_at = [], interrupt_at
-
-    def _note(self, *event):
-        self.events.append(event)
-        if event == self._interrupt_at:
-            raise KeyboardInterrupt
-
-    def seeded(self, score, round_, rounds):
-        self._note("seeded", round_, rounds)
-
-    def unit(self, summary, best):
-        self._note("unit", summary["round"], summary["group"])
-
-    def probe(self, phase, moment, result):
-        self._note("probe", phase, moment)
-
-    def measured(self, phase, probes):
-        self._note("measured", phase)
-
-    def phase(self, result):
-        self._note("phase", result["phase"])
-
-    def finished(self, summary):
-        self._note("finished")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def menu():
-    """Completions from the menu, for a start with a constant that supporters can vary."""
-    starts = make_task("ATLAS-Bandit-v0").starts
-    weighted = starts["scratch"].replace("= context @ theta", "= 0.5 * context @ theta")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(starts, "scratch", weighted)
-        patch.setattr(agents.engines.serving, "TransformersGenerator", MenuGenerator)
-        yield
-
-
-@pytest.fixture(scope="module")
-def config(tmp_path_factory) -> RunConfig:
-    """Two phases between three rounds, behind a gate that refuses nothing."""
-    model = save_tiny_model(tmp_path_factory.mktemp("tiny"))
-    return load_config(None, {
-        "method": "atlas", "model": str(model), "device": "cpu", "torch_threads": 1, "tracking": "off",
-        "env_args": TASK, "start": "scratch", "rounds": 3, "phase_every": 1, "skip_idle_phases": False,
-        "exploration": {"islands": 3, "groups": 2, "samples": 6, "patches": 2}, "held_out_seeds": 2,
-        "pairs": {"count": 8, "length_ratio": 0.0}, "lora": {"rank": 4, "alpha": 8},
-        "phase": {"learning_rate": 0.01, "epochs": 1, "batch_size": 4, "target_kl": 0.0},
-        "gate": {"min_gain": -2.0, "max_kl": 1e3, "standard_errors": 0.0, "prompts": 2, "samples": 4},
-        "probe": {"samples": 2},
-        "measure": {"samples": 3, "prompts": 2, "seeds": 2, "instances": [{"start": "named", "weakened": 2}]},
-    })  # fmt: skip
-
-
-def run(config, folder, observer=None):
-    with RunStore(folder) as store, AtlasRun(config, store, [observer] if observer else []) as atlas:
-        return atlas.run()
-
-
-def contents(folder):
-    """All that a run decided: without times, which nothing is decided by."""
-    with RunStore.open_readonly(folder) as store:
-        phases = [{k: v for k, v in phase.items() if k != "seconds"} for phase in store.phases()]
-        pairs = [tuple(row) for row in store.pairs()]
-        calls = [(call["round"], call["phase"], call["role"]) for call in store.supporter_calls()]
-        return list(store.candidates()), pairs, phases, store.probes(), calls
+assert config, menu  # fixtures
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 from agents.supporters.exploration_rules import RuleExplorationSupporter
 from agents.supporters.settings import SupporterSettings
-from tests.trainers.test_atlas_run import Watcher, config, contents, menu, run
+from tests.trainers.whole_run import Watcher, config, contents, menu, run
 from trainers.data.pair_pool import pair_pool
 from trainers.loop.config import load_config
 from trainers.store.plain import SettingsError

@@ -13,7 +13,6 @@ from agents.engines.settings import BackendSettings, ChatSettings, IslandModel
 from agents.engines.spending import total
 from agents.population.candidate import Proposal
 from tests.agents.supporters import server as s
-from tests.agents.supporters.test_hostile_server import ENDING, STALLING
 
 YES = s.say("yes", {"prompt_tokens": 5, "completion_tokens": 1})
 SAID = s.say('{"program": "x = 1"}', {"prompt_tokens": 100, "completion_tokens": 20})
@@ -159,7 +158,7 @@ def test_a_spent_budget_ends_the_process_and_a_larger_one_goes_on(budget, tmp_pa
 
 TEXTS = {
     name
-    for name, (_, expected) in ENDING.items()
+    for name, (_, expected) in s.ENDING.items()
     if "JSON" in expected or "schema" in expected or "longer" in expected
 }
 """Endings that are proper replies, whatever they say."""
@@ -167,32 +166,32 @@ TEXTS = {
 
 @pytest.mark.parametrize("name", sorted(TEXTS))
 def test_any_text_is_a_completion_that_makes_some_program(name, tmp_path):
-    with s.serve(ENDING[name][0]) as server:
+    with s.serve(s.ENDING[name][0]) as server:
         ((completion,),) = ask(server, tmp_path)
     ASKED.assemble(completion.text).encode()
 
 
-@pytest.mark.parametrize("name", sorted(set(ENDING) - TEXTS - {"status 500", "status 429"}))
+@pytest.mark.parametrize("name", sorted(set(s.ENDING) - TEXTS - {"status 500", "status 429"}))
 def test_what_is_no_chat_completion_is_refused_at_the_start(name, tmp_path):
-    behaviour, expected = ENDING[name]
+    behaviour, expected = s.ENDING[name]
     with s.serve(behaviour) as server, pytest.raises(BackendError, match=expected) as raised:
         backend(server, tmp_path)
     assert f" at {server.base_url}: check " in str(raised.value)
 
 
-@pytest.mark.parametrize("name", sorted(set(ENDING) - TEXTS))
+@pytest.mark.parametrize("name", sorted(set(s.ENDING) - TEXTS))
 def test_an_endpoint_that_turns_hostile_ends_the_process_in_words(name, tmp_path):
     with (
-        s.serve(YES, ENDING[name][0]) as server,
+        s.serve(YES, s.ENDING[name][0]) as server,
         pytest.raises(BackendError, match="resume the run") as raised,
     ):
         ask(server, tmp_path)
-    assert ENDING[name][1] in str(raised.value)
+    assert s.ENDING[name][1] in str(raised.value)
 
 
-@pytest.mark.parametrize("name", STALLING)
+@pytest.mark.parametrize("name", s.STALLING)
 def test_a_stalling_endpoint_is_left_at_the_deadline(name, tmp_path):
-    with s.serve(STALLING[name]) as server, pytest.raises(BackendError, match="no complete reply within"):
+    with s.serve(s.STALLING[name]) as server, pytest.raises(BackendError, match="no complete reply within"):
         backend(server, tmp_path, deadline_s=0.3, reply_bytes=10**9)
 
 

@@ -13,9 +13,10 @@ from agents.population.candidate import Proposal
 from agents.research_agent import ResearchAgent
 from agents.settings import AgentSettings
 from tests.agents.completions_server import write
+from tests.agents.proposals.programs import ARMS
+from tests.agents.records import record
 from tests.agents.supporters import server as s
 from tests.agents.tiny import character_model, character_tokenizer
-from tests.trainers.loop.test_exploration import SPEC
 from trainers.loop.config import RunConfig, load_config, without_budgets
 from trainers.store.plain import SettingsError
 
@@ -87,11 +88,9 @@ def test_a_run_s_backend_with_an_island_behind_a_server():
 
 
 def test_the_agent_says_which_island_asks():
-    agent = ResearchAgent(SPEC, AgentSettings(), seed=0)
-    from tests.agents.records import record
-
+    agent = ResearchAgent(ARMS, AgentSettings(), seed=0)
     for island in range(3):
-        agent.record(record(id=island, island=island, origin="seed", program=SPEC.starts["named"], score=1.0))
+        agent.record(record(id=island, island=island, origin="seed", program=ARMS.starts["named"], score=1.0))
     assert [plan.island for plan in agent.propose(1, range(3), 2)] == [0, 1, 2]
 
 
@@ -107,12 +106,10 @@ def test_a_model_that_cannot_be_tuned_is_refused_where_a_phase_is_planned():
 
 
 def test_an_island_whose_model_answers_messages_is_asked_in_messages():
-    from tests.agents.records import record
-
     own = {"islands": [1], "backend": {"name": "chat", "chat": {"model": "m", "styles": {"diff": 1}}}}
     config = load_config(None, {"island_models": [own], "method": "search"})
-    agent = ResearchAgent(SPEC, AgentSettings(), seed=0, messages=config.messages)
-    start = SPEC.starts["named"]
+    agent = ResearchAgent(ARMS, AgentSettings(), seed=0, messages=config.messages)
+    start = ARMS.starts["named"]
     for island in range(2):
         agent.record(record(id=island, island=island, origin="seed", program=start, score=1.0))
     mine, its = agent.propose(1, range(2), 1)

@@ -1,26 +1,21 @@
 """vLLM in process. The checks that need it run in its own environment (`make vllm`), started from here."""
 
-import os
 import subprocess
-from dataclasses import replace
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from agents.engines import vllm_start
-from agents.engines.engine import BackendError, Sampling
+from agents.engines.engine import BackendError
 from agents.engines.serving import open_backend
 from agents.engines.settings import BackendSettings, VLLMSettings
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.models.settings import LoraSettings
 from agents.population.candidate import Proposal
-from tests.tiny_model import byte_tokenizer
+from tests.agents.engines.vllm_questions import PYTHON, REQUESTS, ROOT, SAMPLING, firsts, model, tune
 
-ROOT = Path(__file__).parents[3]
-PYTHON = ROOT / os.environ.get("VENV_VLLM", ".venv-vllm") / "bin" / "python"
+assert model  # a fixture
 
 
 def _here() -> bool:
@@ -92,33 +87,6 @@ def test_in_its_own_environment():
 
 # ---- what follows runs where vLLM is -------------------------------------------------------------------------------
 
-SAMPLING = Sampling(temperature=0.9, top_k=12, max_new_tokens=12, max_function_tokens=20)
-REQUESTS = [
-    Proposal("def f(x):\n    a =", 12, avoid=" x + 1", seed=1),
-    Proposal("a = 1\nb =", 6, seed=2),
-    Proposal("a = 1\nb =", 6, avoid="", seed=3),
-    Proposal("def f(x):", 4, avoid="\n    return x", stop="function", seed=4),
-    Proposal("def f(x):", 4, stop="function", seed=5),
-    Proposal("b =", 6, seed=6, sampling=Sampling(temperature=2.0, top_k=0, max_new_tokens=3)),
-]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """A Llama of random weights whose heads are wide enough for vLLM's attention, in float32."""
-    folder = tmp_path_factory.mktemp("model")
-    tokenizer = byte_tokenizer()
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=128, intermediate_size=128, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, initializer_range=0.2, tie_word_embeddings=True,
-        pad_token_id=tokenizer.pad_token_id, eos_token_id=tokenizer.eos_token_id, bos_token_id=None,
-        max_position_embeddings=512,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
 
 @pytest.fixture(scope="module", params=["merged", "lora"])
 def engines(request, model, tmp_path_factory):
@@ -131,23 +99,6 @@ def engines(request, model, tmp_path_factory):
     )
     yield policy, vllm, open_backend(BackendSettings(), SAMPLING, model="", folder=folder, policy=policy)
     vllm.close()
-
-
-def tune(policy, seed):
-    source = torch.Generator().manual_seed(seed)
-    for name, tensor in policy.tensors(POLICY).items():
-        if ".lora_B." in name:
-            tensor.data.copy_(torch.randn(tensor.shape, generator=source) * (0.3 if seed else 0.0))
-
-
-def firsts(backend, adapter=POLICY):
-    """What 60 samples keep of their parent, and their first token: equal numbers, so equal models agree."""
-    request = Proposal(
-        "def f(x):\n    a =", 60, avoid=" x + 1", seed=9, sampling=replace(SAMPLING, max_new_tokens=1)
-    )
-    with backend.serving(adapter) as generator:
-        (row,) = generator.generate([request])
-    return [completion.text for completion in row]
 
 
 @INSIDE

@@ -14,9 +14,9 @@ from agents.engines.serving import open_backend
 from agents.engines.settings import BackendSettings, OpenAISettings
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.models.settings import LoraSettings
-from tests.agents.engines.test_vllm import PYTHON, REQUESTS, SAMPLING, firsts, model, tune
+from tests.agents.engines.vllm_questions import PYTHON, REQUESTS, SAMPLING, firsts, model, tune
 
-__all__ = ["model"]  # a fixture
+assert model  # a fixture
 
 ENVIRONMENT = {
     "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_CPU_KVCACHE_SPACE": "1",

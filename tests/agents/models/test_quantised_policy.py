@@ -11,6 +11,7 @@ from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.models.settings import LoraSettings
 from agents.population.candidate import Proposal
 from tests.tiny_model import save_tiny_model
+from tests.trainers import small_phases
 
 LORA = LoraSettings(rank=4, alpha=8, base="4bit")
 
@@ -30,13 +31,11 @@ def test_a_missing_package_is_an_error_that_names_the_extra(folder, monkeypatch)
 @pytest.mark.filterwarnings("error:.*an autograd kernel was not registered")
 @pytest.mark.parametrize("base", ["8bit", "4bit"])
 def test_a_quantised_policy_learns_and_writes(folder, base):
-    pytest.importorskip("bitsandbytes")
-    from tests.trainers.evodpo.test_distributed_phase import SETTINGS, phase
-
+    pytest.importorskip("bitsandbytes", reason="needs the extra `quantized`")
     policy = Policy.load(folder, dtype=torch.float32, lora=dataclasses.replace(LORA, base=base))
     full = Policy.load(folder, dtype=torch.float32, lora=dataclasses.replace(LORA, base="full"))
     assert policy.model.get_memory_footprint() < 0.6 * full.model.get_memory_footprint()
-    result = phase(policy, SETTINGS)
+    result = small_phases.run(policy)
     assert result.steps[-1].loss < result.steps[0].loss
     assert policy.digest(POLICY) == policy.digest(REFERENCE)
     assert {tensor.dtype for tensor in policy.tensors(POLICY).values()} == {torch.float32}

@@ -1,8 +1,9 @@
-"""Programs to rewrite: ordinary ones, oddly formatted ones, and broken ones."""
+"""Programs to rewrite: ordinary ones, oddly formatted ones, and broken ones; and a task of theirs."""
 
 from hypothesis import strategies as st
 
 from agents.population.candidate import CandidateRecord
+from atlas_gym.tasks.program_task import ProgramTask
 
 ORDINARY = '''import numpy as np
 
@@ -48,6 +49,15 @@ BROKEN = [
     "def policy(c):\n  x = 1",
     "\f",
 ]
+
+
+class Arms(ProgramTask):
+    """Choose arms."""
+
+    start = "import numpy as np\n\n\ndef policy(context, history, t):\n    return 0\n"
+
+
+ARMS = Arms()
 
 PREAMBLES = st.sampled_from(["", "import numpy as np\n\n\n", "# hello\nimport math\n", '"""Text."""\n\n'])
 EXPRESSIONS = st.sampled_from(

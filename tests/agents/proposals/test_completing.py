@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from agents.proposals import Complete, EditLine, MessageStyle, Numeric, Rewrite, Showing
 from agents.proposals.completing import Opening, completion_of, opening_of
 from atlas_gym.program_text import program_key
-from tests.agents.proposals.programs import EXPRESSIONS, ORDINARY, any_program, candidate
-from tests.agents.proposals.test_styles import SPEC
+from tests.agents.proposals.programs import ARMS, EXPRESSIONS, ORDINARY, any_program, candidate
 
-WRITING = [EditLine("policy"), Complete("policy"), Rewrite(SPEC)]
+WRITING = [EditLine("policy"), Complete("policy"), Rewrite(ARMS)]
 TEXTS = st.one_of(EXPRESSIONS, st.text(max_size=40), st.sampled_from(["'a # b'  # c", "2  # two", "'#'", ""]))
 
 
@@ -57,7 +56,7 @@ def test_a_site_holds_its_own_changes_and_no_others():
 
 
 def test_styles_without_a_line_or_a_function_have_no_site():
-    for style in (Numeric("policy"), MessageStyle(SPEC, "rewrite"), MessageStyle(SPEC, "diff")):
+    for style in (Numeric("policy"), MessageStyle(ARMS, "rewrite"), MessageStyle(ARMS, "diff")):
         for hole in style.sites(ORDINARY):
             proposal = style.propose(candidate(ORDINARY), hole, Showing())
             assert opening_of(proposal, ORDINARY) is None
@@ -66,7 +65,7 @@ def test_styles_without_a_line_or_a_function_have_no_site():
 
 def test_a_whole_function_is_read_off_a_program_laid_out_in_another_way():
     program = ORDINARY.replace("import numpy as np\n\n\n", "import numpy as np\n")
-    style = Rewrite(SPEC)
+    style = Rewrite(ARMS)
     proposal = style.propose(candidate(program), style.sites(program)[0], Showing())
     changed = program.replace("window = 50", "window = 20")
     assert opening_of(proposal, program).holds(program, changed)

@@ -10,19 +10,10 @@ from agents.proposals import Complete, EditLine, Numeric, Rewrite, Showing
 from agents.proposals.source import Source
 from atlas_gym.program_text import program_key
 from atlas_gym.seeding import stream
-from atlas_gym.tasks.program_task import ProgramTask
-from tests.agents.proposals.programs import BROKEN, ODD, ORDINARY, any_program, candidate, damaged
+from tests.agents.proposals.programs import ARMS, BROKEN, ODD, ORDINARY, any_program, candidate, damaged
 
-
-class Arms(ProgramTask):
-    """Choose arms."""
-
-    start = "import numpy as np\n\n\ndef policy(context, history, t):\n    return 0\n"
-
-
-SPEC = Arms()
 EDITING = [EditLine("policy"), Complete("policy"), Numeric("policy")]
-STYLES = [*EDITING, Rewrite(SPEC)]
+STYLES = [*EDITING, Rewrite(ARMS)]
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.name)
@@ -154,10 +145,10 @@ def test_completing_keeps_the_beginning_and_what_follows_the_function():
 
 def test_rewriting_asks_instruct_models_in_a_chat_and_base_models_by_versions():
     parent = candidate(ORDINARY)
-    base = Rewrite(SPEC)
+    base = Rewrite(ARMS)
     proposal = base.propose(parent, base.sites(ORDINARY)[0], Showing())
     assert proposal.prompt.endswith("\n\n\ndef policy_v2(context, history, t):")
-    chat = Rewrite(SPEC, lambda message: f"<user>{message}<answer>")
+    chat = Rewrite(ARMS, lambda message: f"<user>{message}<answer>")
     proposal = chat.propose(
         parent, base.sites(ORDINARY)[0], Showing(worse=candidate("x", score=-0.9), notes=["n"])
     )

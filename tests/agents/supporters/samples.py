@@ -1,4 +1,6 @@
-"""One request of each kind, and what a neutral answer to it is."""
+"""One request of each kind, what a neutral answer to it is, and replies of an exploration model."""
+
+import json
 
 from agents.supporters import (
     ExplorationAdvice,
@@ -105,3 +107,13 @@ NEUTRAL = {
 }
 
 REQUESTS = {"exploration": EXPLORATION, "strategist": TELEMETRY, "inspector": INSPECTION}
+
+
+def reply(**fields) -> str:
+    """A reply of the exploration supporter's model."""
+    return json.dumps({"critique": "too slow"} | fields)
+
+
+def patch(*edits: tuple[str, str], reason: str = "why") -> dict:
+    """One of its patches, as pairs of what is found and what stands there instead."""
+    return {"edits": [{"find": find, "replace": text} for find, text in edits], "reason": reason}

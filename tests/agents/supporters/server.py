@@ -188,3 +188,50 @@ def calls_end() -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+ENDING = {
+    "ten megabytes": (ten_megabytes, "exceeds 100000 bytes"),
+    "ten megabytes, unannounced": (ten_megabytes_unannounced, "exceeds 100000 bytes"),
+    "endless stream": (endless, "exceeds 100000 bytes"),
+    "endless headers": (endless_headers, "exchange failed"),
+    "closes midway": (closes_midway, "exchange failed"),
+    "closes at once": (closes_at_once, "exchange failed"),
+    "not HTTP": (not_http, "exchange failed"),
+    "status 500": (respond(b"oops", "500 Internal Server Error"), "HTTP status 500"),
+    "status 429": (respond(b"{}", "429 Too Many Requests"), "HTTP status 429"),
+    "redirect": (respond(b"", "307 Moved", "Location: http://127.0.0.1:9/\r\n"), "HTTP status 307"),
+    "compressed": (respond(b"\x1f\x8b\x08", headers="Content-Encoding: gzip\r\n"), "compressed"),
+    "empty body": (respond(b""), "not a completion"),
+    "HTML": (respond(b"<html>busy</html>"), "not a completion"),
+    "invalid JSON": (respond(b'{"choices": [{"message": '), "not a completion"),
+    "nested JSON": (respond(b"[" * 90_000), "not a completion"),
+    "invalid UTF-8": (respond(b"\xff\xfe" * 100), "not a completion"),
+    "a list": (respond(b"[]"), "not a completion"),
+    "no choices": (respond(b'{"choices": []}'), "not a completion"),
+    "choices of the wrong type": (respond(b'{"choices": {"0": 1}}'), "not a completion"),
+    "content null": (say(None), "holds no text"),
+    "content a number": (say(17), "holds no text"),
+    "content a list": (say([{"type": "text", "text": "{}"}]), "holds no text"),
+    "empty content": (say(""), "no JSON object"),
+    "prose": (say("I would rather not."), "no JSON object"),
+    "empty object": (say("{}"), "does not fit the schema"),
+    "wrong types": (say('{"critique": 3, "reason": [], "decision": "promote"}'), "does not fit the schema"),
+    "not a number": (say('{"critique": NaN, "reason": Infinity, "decision": -Infinity}'), "no JSON object"),
+    "nested content": (say('{"a":' * 3000), "no JSON object"),
+    "nothing but braces": (say("{" * 16_000), "no JSON object"),
+    "too long a reply": (say("x" * 50_000), "longer than 16384 characters"),
+    "reasoning without end": (say('<think>{"reason": "r", "decision": "veto"}'), "no JSON"),
+    "wrong usage": (say("no", {"prompt_tokens": "many", "completion_tokens": -5}), "no JSON object"),
+    "usage a text": (say("no", "free"), "no JSON object"),
+}  # fmt: skip
+"""Behaviours after which a call ends at once, each with what its record says."""
+
+STALLING = {
+    "silence": silence,
+    "headers byte by byte": drip_headers,
+    "body byte by byte": drip_body,
+    "endless chunks": endless_chunks,
+    "endless 100 Continue": endless_continue,
+}
+"""Behaviours that only a deadline ends."""

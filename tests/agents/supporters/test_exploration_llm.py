@@ -1,6 +1,5 @@
 """What a language model's exploration reply may and may not do to a program."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -13,15 +12,7 @@ from agents.supporters.exploration_llm import interpret
 from agents.supporters.replies import ReplyError
 from atlas_gym import make_task
 from atlas_gym.program_text import program_key, syntax_error
-from tests.agents.supporters.samples import BANDIT, EXPLORATION
-
-
-def reply(**fields) -> str:
-    return json.dumps({"critique": "too slow"} | fields)
-
-
-def patch(*edits: tuple[str, str], reason: str = "why") -> dict:
-    return {"edits": [{"find": find, "replace": text} for find, text in edits], "reason": reason}
+from tests.agents.supporters.samples import BANDIT, EXPLORATION, patch, reply
 
 
 def programs(**fields) -> list[str]:

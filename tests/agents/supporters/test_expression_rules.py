@@ -10,8 +10,7 @@ from agents.supporters.exploration_llm import interpret, prompt_values
 from agents.supporters.exploration_rules import RuleExplorationSupporter
 from atlas_gym import make_task
 from tests.agents.proposals.programs import candidate
-from tests.agents.supporters.samples import BANDIT, EXPLORATION
-from tests.agents.supporters.test_exploration_llm import patch, reply
+from tests.agents.supporters.samples import BANDIT, EXPLORATION, patch, reply
 
 TASKS = {name: make_task(name) for name in ("ATLAS-Bandit-v0", "ATLAS-Burgers-v0", "ATLAS-TSP-v0")}
 STARTS = [(name, start) for name, task in TASKS.items() for start in task.starts]

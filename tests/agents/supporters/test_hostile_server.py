@@ -12,55 +12,11 @@ from tests.agents.supporters.samples import NEUTRAL, REQUESTS
 
 ROLES = ("exploration", "strategist", "inspector")
 
-ENDING = {
-    "ten megabytes": (s.ten_megabytes, "exceeds 100000 bytes"),
-    "ten megabytes, unannounced": (s.ten_megabytes_unannounced, "exceeds 100000 bytes"),
-    "endless stream": (s.endless, "exceeds 100000 bytes"),
-    "endless headers": (s.endless_headers, "exchange failed"),
-    "closes midway": (s.closes_midway, "exchange failed"),
-    "closes at once": (s.closes_at_once, "exchange failed"),
-    "not HTTP": (s.not_http, "exchange failed"),
-    "status 500": (s.respond(b"oops", "500 Internal Server Error"), "HTTP status 500"),
-    "status 429": (s.respond(b"{}", "429 Too Many Requests"), "HTTP status 429"),
-    "redirect": (s.respond(b"", "307 Moved", "Location: http://127.0.0.1:9/\r\n"), "HTTP status 307"),
-    "compressed": (s.respond(b"\x1f\x8b\x08", headers="Content-Encoding: gzip\r\n"), "compressed"),
-    "empty body": (s.respond(b""), "not a completion"),
-    "HTML": (s.respond(b"<html>busy</html>"), "not a completion"),
-    "invalid JSON": (s.respond(b'{"choices": [{"message": '), "not a completion"),
-    "nested JSON": (s.respond(b"[" * 90_000), "not a completion"),
-    "invalid UTF-8": (s.respond(b"\xff\xfe" * 100), "not a completion"),
-    "a list": (s.respond(b"[]"), "not a completion"),
-    "no choices": (s.respond(b'{"choices": []}'), "not a completion"),
-    "choices of the wrong type": (s.respond(b'{"choices": {"0": 1}}'), "not a completion"),
-    "content null": (s.say(None), "holds no text"),
-    "content a number": (s.say(17), "holds no text"),
-    "content a list": (s.say([{"type": "text", "text": "{}"}]), "holds no text"),
-    "empty content": (s.say(""), "no JSON object"),
-    "prose": (s.say("I would rather not."), "no JSON object"),
-    "empty object": (s.say("{}"), "does not fit the schema"),
-    "wrong types": (s.say('{"critique": 3, "reason": [], "decision": "promote"}'), "does not fit the schema"),
-    "not a number": (s.say('{"critique": NaN, "reason": Infinity, "decision": -Infinity}'), "no JSON object"),
-    "nested content": (s.say('{"a":' * 3000), "no JSON object"),
-    "nothing but braces": (s.say("{" * 16_000), "no JSON object"),
-    "too long a reply": (s.say("x" * 50_000), "longer than 16384 characters"),
-    "reasoning without end": (s.say('<think>{"reason": "r", "decision": "veto"}'), "no JSON"),
-    "wrong usage": (s.say("no", {"prompt_tokens": "many", "completion_tokens": -5}), "no JSON object"),
-    "usage a text": (s.say("no", "free"), "no JSON object"),
-}  # fmt: skip
-
-STALLING = {
-    "silence": s.silence,
-    "headers byte by byte": s.drip_headers,
-    "body byte by byte": s.drip_body,
-    "endless chunks": s.endless_chunks,
-    "endless 100 Continue": s.endless_continue,
-}
-
 
 @pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("name", ENDING)
+@pytest.mark.parametrize("name", s.ENDING)
 def test_bad_reply_is_recorded_and_changes_nothing(name, role, supporter):
-    behaviour, expected = ENDING[name]
+    behaviour, expected = s.ENDING[name]
     with s.serve(behaviour) as hostile:
         answer = supporter(role, hostile.base_url).consult(REQUESTS[role])
     assert answer.advice == NEUTRAL[role]
@@ -72,10 +28,10 @@ def test_bad_reply_is_recorded_and_changes_nothing(name, role, supporter):
     answer.call.reply.encode()
 
 
-@pytest.mark.parametrize("name", STALLING)
+@pytest.mark.parametrize("name", s.STALLING)
 def test_stalling_server_is_left_at_the_deadline(name, supporter):
     limits = CallLimits(deadline_s=0.4, attempts=3, pause_s=0.0, reply_bytes=10**9)
-    with s.serve(STALLING[name]) as hostile:
+    with s.serve(s.STALLING[name]) as hostile:
         answer = supporter("inspector", hostile.base_url, limits).consult(REQUESTS["inspector"])
         assert answer.advice == NEUTRAL["inspector"]
         assert "no complete reply within" in answer.call.reason

@@ -30,7 +30,7 @@ def gguf(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def llama(gguf):
-    pytest.importorskip("xllamacpp")
+    pytest.importorskip("xllamacpp", reason="needs the extra `leaderboard`")
     server = LlamaServer(gguf)
     server.start()
     yield server

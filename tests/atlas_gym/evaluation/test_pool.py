@@ -1,5 +1,6 @@
 """The pool: order, isolation of jobs from each other, survival, and that nothing is left behind."""
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -15,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from atlas_gym.evaluation import EvaluatorError, EvaluatorPool, InfrastructureError, Limits
+from atlas_gym.evaluation import EvaluatorError, EvaluatorPool, InfrastructureError, Limits, server
 from atlas_gym.evaluation.protocols import ATTEMPTS
-from tests.atlas_gym.evaluation.processes import alive, descendants, die_out, open_descriptors
+from tests.atlas_gym.evaluation.processes import alive, cpu_s, descendants, die_out, open_descriptors
 from tests.atlas_gym.evaluation.toy import HONEST, LAZY, LethalTask, MistakenTask, ToyTask, play_bare
 
 TASK = ToyTask(limits=Limits(wall_s=2.0, cpu_s=5.0))
@@ -80,22 +81,23 @@ def test_an_endless_program_holds_one_evaluator_only(shared_pool):
     endless = shared_pool.submit(ENDLESS, replace(TASK, limits=Limits(wall_s=30.0, cpu_s=30.0)))
     assert all(evaluation.ok for evaluation in shared_pool.map([HONEST] * 10, TASK))
     assert not endless.done()
-    for _ in range(ATTEMPTS):
-        while not kill_workers(shared_pool):
-            time.sleep(0.01)
-        time.sleep(0.5)
+    killed = set()
+    while not endless.done():
+        killed |= kill_busy_workers(shared_pool)
+        time.sleep(0.02)
+    assert len(killed) == ATTEMPTS
     with pytest.raises(InfrastructureError, match="killed from outside"):
         endless.result()
 
 
-def kill_workers(pool):
-    """Kill every worker of the pool's fork servers, as a machine without memory would."""
-    killed = [
-        worker for process in processes(pool) for server in children(process) for worker in children(server)
-    ]
-    for worker in killed:
-        os.kill(worker, signal.SIGKILL)
-    return killed
+def kill_busy_workers(pool):
+    """Kill, as a machine without memory would, the workers in which an endless program runs by now."""
+    workers = {w for process in processes(pool) for server in children(process) for w in children(server)}
+    busy = {worker for worker in alive(workers) if cpu_s(worker) > 0.3}
+    for worker in busy:
+        with contextlib.suppress(ProcessLookupError):  # killed a moment ago
+            os.kill(worker, signal.SIGKILL)
+    return busy
 
 
 def processes(pool):
@@ -194,6 +196,21 @@ def test_a_forgotten_pool_closes_itself():
     assert alive(everything) == set()
 
 
+def test_a_signal_that_comes_while_signals_are_being_ignored_is_not_complained_of(monkeypatch):
+    blocked = []
+
+    def change(*_):
+        blocked.append(signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+
+    monkeypatch.setattr(signal, "signal", change)
+    try:
+        with pytest.raises(SystemExit):
+            server._leave()
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    assert blocked == [True]
+
+
 SCRIPT = """
 import os, time
 from atlas_gym.evaluation import EvaluatorPool, Limits
@@ -212,8 +229,9 @@ def test_nothing_survives_a_killed_owner():
     code = SCRIPT + textwrap.dedent("""
     if os.fork() == 0:  # a copy that holds the sockets open
         time.sleep(60)
-    pool.submit("while True: pass", ToyTask(limits=Limits(wall_s=60, cpu_s=60)))
-    time.sleep(0.5)
+    future = pool.submit("while True: pass", ToyTask(limits=Limits(wall_s=60, cpu_s=60)))
+    while not future.running():
+        time.sleep(0.01)
     print("ready", flush=True)
     time.sleep(60)
     """)

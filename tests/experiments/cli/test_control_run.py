@@ -5,7 +5,7 @@ from dataclasses import replace
 from experiments.cli import main_job
 from experiments.report.data import read_run
 from experiments.report.learning_figure import said
-from tests.trainers.test_atlas_run import config, menu
+from tests.trainers.whole_run import config, menu
 from trainers.loop.control import FOLDER
 from trainers.loop.instances import Instance
 

@@ -32,7 +32,7 @@ def run(tmp_path):
 
 
 def test_candidates_and_pairs_load_as_they_were_stored(run, tmp_path):
-    datasets = pytest.importorskip("datasets")
+    datasets = pytest.importorskip("datasets", reason="needs the extra `learn`")
     assert export(run, tmp_path / "out") == {"candidates": 2, "pairs": 1}
     cache = str(tmp_path / "cache")
     pairs = datasets.load_dataset(str(tmp_path / "out"), "pairs", split="train", cache_dir=cache)

@@ -58,7 +58,7 @@ def test_three_rounds_and_a_phase(backend, tmp_path):
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory):
-    pytest.importorskip("xllamacpp")
+    pytest.importorskip("xllamacpp", reason="needs the extra `leaderboard`")
     server = LlamaServer(fetch_gguf())
     server.start()
     yield server

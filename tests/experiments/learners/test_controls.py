@@ -2,9 +2,9 @@
 
 import pytest
 
-pytest.importorskip("cma")
-pytest.importorskip("optuna")
-pytest.importorskip("stable_baselines3")
+pytest.importorskip("cma", reason="needs the extra `optimisers`")
+pytest.importorskip("optuna", reason="needs the extra `optimisers`")
+pytest.importorskip("stable_baselines3", reason="needs the extra `sb3`")
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

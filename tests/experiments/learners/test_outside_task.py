@@ -67,7 +67,7 @@ def test_the_environment_of_trl(reference):
 
 
 def test_a_recorded_dataset(reference, tmp_path, monkeypatch):
-    pytest.importorskip("minari")
+    pytest.importorskip("minari", reason="needs the extra `minari`")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     from atlas_gym.bridges.minari import load, record
 
@@ -76,7 +76,7 @@ def test_a_recorded_dataset(reference, tmp_path, monkeypatch):
 
 
 def test_a_served_environment(reference):
-    pytest.importorskip("openenv")
+    pytest.importorskip("openenv", reason="needs the extra `serve`")
     from atlas_gym.bridges.openenv import ServerSettings, build_app
 
     with EvaluatorPool(1) as pool:

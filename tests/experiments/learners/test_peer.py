@@ -152,7 +152,7 @@ def test_what_a_peer_is_given(peer, tmp_path):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("peer", [OPENEVOLVE, SHINKA], ids=lambda peer: peer.name)
 def test_the_real_peer_with_the_real_model(peer, tmp_path):
-    pytest.importorskip("xllamacpp")
+    pytest.importorskip("xllamacpp", reason="needs the extra `leaderboard`")
     folder = tmp_path / "trial"
     folder.mkdir()
     small = {"items": 60, "count": 1}

@@ -44,21 +44,9 @@ def test_the_recorded_parameters_score_so_here_too():
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_smaller_run_reaches_it_again(tmp_path):
-    pytest.importorskip("stable_baselines3")
-    main(
-        [
-            "horizon=500",
-            "replicas=2",
-            "--budget",
-            "1024",
-            "--seed",
-            "1",
-            "--held-out",
-            "4",
-            "--record",
-            str(tmp_path / "ppo"),
-        ]
-    )
+    pytest.importorskip("stable_baselines3", reason="needs the extra `sb3`")
+    options = ["horizon=500", "replicas=2", "--budget", "1024", "--seed", "1", "--held-out", "4"]
+    main([*options, "--record", str(tmp_path / "ppo")])
     result, rows = read(tmp_path / "ppo")
     assert len(rows) == 1024
     assert {row["status"] for row in rows} == {"ok"}

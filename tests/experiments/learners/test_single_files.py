@@ -113,7 +113,7 @@ def test_grpo_takes_a_step(model):
 
 
 def test_ppo_trains_on_a_template_and_what_it_evaluates_is_recorded(tmp_path):
-    pytest.importorskip("stable_baselines3")
+    pytest.importorskip("stable_baselines3", reason="needs the extra `sb3`")
     options = ["horizon=60", "replicas=1", "--budget", "16", "--held-out", "2"]
     ppo_template.main([*options, "--record", str(tmp_path / "ppo")])
     result = json.loads((tmp_path / "ppo.json").read_text())

@@ -4,7 +4,6 @@ import json
 import math
 import os
 import sys
-import time
 from unittest.mock import MagicMock
 
 import pytest
@@ -304,9 +303,5 @@ def test_without_the_server_a_run_is_tracked_offline(tmp_path, monkeypatch):
     assert len(warnings) == 1
     assert "tracked offline" in warnings[0]
     assert told[0].startswith("W&B: offline (its server does not answer)")
-    # W&B's own process writes the file, and on a busy machine a little after `finish` has returned.
-    deadline = time.monotonic() + 30
-    while not values(read_offline(tmp_path)[0].history, "score/best") and time.monotonic() < deadline:
-        time.sleep(0.1)
     (run,) = read_offline(tmp_path)
     assert values(run.history, "score/best") == [-0.5]
