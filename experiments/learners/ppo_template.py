@@ -7,6 +7,7 @@ is submitted; alone, a trained policy's deterministic action on the observation 
 """
 
 import argparse
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,29 @@ class Counted(gym.Wrapper):
         return result
 
 
+class Recorded(gym.Wrapper):
+    """Writes every evaluation to a CSV file as it comes, so that an interrupted run leaves what it had."""
+
+    def __init__(self, env: gym.Env, path: Path):
+        super().__init__(env)
+        self._evaluations = 0
+        self._file = path.open("w", newline="", encoding="utf-8", buffering=1)
+        self._write = csv.writer(self._file, lineterminator="\n").writerow
+        self._write(["evaluation", "task_seed", "status", "score"])
+
+    def step(self, action: Any) -> Any:
+        """See `gymnasium.Env.step`."""
+        result = self.env.step(action)
+        self._evaluations += 1
+        self._write([self._evaluations, *(result[-1][name] for name in ("task_seed", "status", "score"))])
+        return result
+
+    def close(self) -> None:
+        """Also the file."""
+        self._file.close()
+        super().close()
+
+
 def learn_ppo(ledger: Ledger, seed: int) -> None:
     """PPO on the training task's default template."""
     trial = ledger.trial
@@ -82,9 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--held-out", type=int, default=16, help="held-out tasks (default 16)")
     parser.add_argument("--expert", default="tuned_sw_linucb", help="what it is compared with")
-    parser.add_argument(
-        "--record", type=Path, required=True, help="path without ending for .monitor.csv and .json"
-    )
+    parser.add_argument("--record", type=Path, required=True, help="path without ending for .csv and .json")
     options = parser.parse_args(arguments)
     result = record(options, constants_from(options.constants))
     text = json.dumps(result, indent=2) + "\n"
@@ -95,23 +117,23 @@ def main(arguments: list[str] | None = None) -> None:
 def record(options: argparse.Namespace, constants: dict[str, Any]) -> dict[str, Any]:
     """Train with the evaluations written to a CSV file, a line each; what came of it, and the expert's score."""
     task = make_task(options.env_id, **constants)
-    env = TemplateAction(ProgramEnv(task=options.env_id, limits=patient(task.limits), **constants))
-    monitor: Any = require("stable_baselines3.common.monitor", "sb3").Monitor
-    told = ("task_seed", "status", "score")
-    with monitor(env, str(options.record), info_keywords=told) as watched:
-        model = train(watched, options.budget, options.seed, options.algorithm)
-        action, _ = model.predict(watched.reset(seed=0)[0], deterministic=True)
-        point = np.clip(action, -1.0, 1.0)
-    programs = {
-        "held_out_score": env.template.program(point),
-        options.expert: task.programs[options.expert].program,
-    }
-    scores = {n: float(np.mean(confirm(options.env_id, p, options.held_out))) for n, p in programs.items()}
+    posed = TemplateAction(ProgramEnv(task=options.env_id, limits=patient(task.limits), **constants))
+    env = Recorded(posed, options.record.with_suffix(".csv"))
+    try:
+        model = train(env, options.budget, options.seed, options.algorithm)
+        action, _ = model.predict(env.reset(seed=0)[0], deterministic=True)
+    finally:
+        env.close()
+    point = np.clip(action, -1.0, 1.0)
+    ours, theirs = (
+        float(np.mean(confirm(options.env_id, program, options.held_out)))
+        for program in (posed.template.program(point), task.programs[options.expert].program)
+    )
     return {
-        "algorithm": options.algorithm, "env_id": options.env_id, "training": constants, "seed": options.seed,
-        "evaluations": model.num_timesteps, "parameters": env.template.values(point),
-        "held_out_tasks": options.held_out, **scores,
-        "worse_by": scores["held_out_score"] / scores[options.expert] - 1.0,
+        "algorithm": options.algorithm, "env_id": options.env_id, "search": constants,
+        "evaluations": model.num_timesteps, "seed": options.seed, "parameters": posed.template.values(point),
+        "held_out_tasks": options.held_out, "held_out_score": ours, options.expert: theirs,
+        "worse_by": ours / theirs - 1.0,
     }  # fmt: skip
 
 

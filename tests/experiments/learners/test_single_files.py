@@ -118,8 +118,9 @@ def test_ppo_trains_on_a_template_and_what_it_evaluates_is_recorded(tmp_path):
     ppo_template.main([*options, "--record", str(tmp_path / "ppo")])
     result = json.loads((tmp_path / "ppo.json").read_text())
     assert result["evaluations"] == 16
-    assert result["training"] == SMALL
+    assert result["search"] == SMALL
     assert set(result["parameters"]) == {"window", "lam", "alpha"}
-    assert len((tmp_path / "ppo.monitor.csv").read_text().splitlines()) == 18  # a comment, a header
+    lines = (tmp_path / "ppo.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in lines] == ["evaluation", *map(str, range(1, 17))]
     with pytest.raises(ValueError, match="less than one"):
         ppo_template.main([*options[:3], "5", "--record", str(tmp_path / "ppo")])
