@@ -34,7 +34,7 @@ class Entry:
     package: str = ""
     """The package whose code it is; empty: this one."""
     changes: Callable[[Trial], Mapping[str, Change]] = lambda trial: {}
-    """Settings that differ from its project's own, after the row was done."""
+    """Settings that differ from its project's own."""
     peer: Peer | None = None
     """The project with an environment of its own, if it is one."""
 

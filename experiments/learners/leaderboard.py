@@ -101,13 +101,14 @@ def do_row(name: str, trial: Trial, held_out: int) -> None:
     entry = ENTRIES[name]
     shutil.rmtree(trial.folder, ignore_errors=True)
     trial.folder.mkdir(parents=True)
+    changes = entry.changes(trial)  # installs a peer, which is not its learning
     began, cpu = time.perf_counter(), _cpu_seconds()
     outcome = entry.learn(trial)
     seconds, cpu_seconds = time.perf_counter() - began, _cpu_seconds() - cpu
     row = {
         "task": trial.env_id, "learner": name, "seed": trial.seed, "version": entry.version, "what": entry.what,
         "budget": trial.limits, "seconds": round(seconds, 1), "cpu_seconds": round(cpu_seconds, 1),
-        "changes": {setting: asdict(change) for setting, change in entry.changes(trial).items()},
+        "changes": {setting: asdict(change) for setting, change in changes.items()},
         "held_out": confirm(trial.env_id, outcome.program, held_out), **asdict(outcome),
     }  # fmt: skip
     temporary = trial.folder / "row.tmp"

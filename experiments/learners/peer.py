@@ -73,24 +73,31 @@ class Order:
     """Seed of the search."""
 
 
+def configuration(peer: Peer, order: Order) -> dict[str, Any]:
+    """What a peer's configuration file holds."""
+    return nest({**peer.given(order), **{name: value for name, (value, _) in peer.settings.items()}})
+
+
 def prepare(peer: Peer, order: Order, folder: Path) -> None:
     """Write a peer's configuration, starting program and evaluation file into a folder."""
-    settings = {name: value for name, (value, _) in peer.settings.items()}
-    config = yaml.safe_dump(nest({**peer.given(order), **settings}))
     start = f"{START}\n{order.start.rstrip()}\n{END}\n"
-    files = {"config.yaml": config, "initial.py": start, "evaluate.py": peer.evaluation.format(url=order.url)}
-    for name, text in files.items():
+    evaluation = peer.evaluation.format(url=order.url)
+    config = yaml.safe_dump(configuration(peer, order))
+    for name, text in {"config.yaml": config, "initial.py": start, "evaluate.py": evaluation}.items():
         (folder / name).write_text(text, encoding="utf-8")
 
 
 def changes(peer: Peer, trial: Trial) -> dict[str, Change]:
-    """How the configuration of a row that was done differs from what the peer's own Python says is its default."""
-    python = environment(peer, trial.environments)
-    usual = json.loads(_do([str(python), "-c", peer.defaults]))
-    written = yaml.safe_load((trial.folder / "config.yaml").read_text(encoding="utf-8"))
+    """How a row's configuration differs from what the peer's own Python says is its default.
+
+    Raises:
+        RuntimeError: the peer cannot be installed.
+    """
+    usual = json.loads(_do([str(environment(peer, trial.environments)), "-c", peer.defaults]))
+    order = Order(trial.task(), trial.start, "", trial.budget, trial.seed)
     why = {name: reason for name, (_, reason) in peer.settings.items()}
-    given = peer.given(Order(trial.task(), trial.start, "", trial.budget, trial.seed))
-    return changes_between(merge(usual, written), usual, why, given=given)
+    here = merge(usual, configuration(peer, order))
+    return changes_between(here, usual, why, given=peer.given(order))
 
 
 def environment(peer: Peer, folder: Path) -> Path:

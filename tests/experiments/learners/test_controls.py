@@ -80,3 +80,10 @@ def test_the_middle_of_the_template_is_where_the_optimisers_begin_and_is_no_cand
     template = make_task("ATLAS-Bandit-v0").template()
     with Ledger(TRIAL) as ledger:
         assert ledger.score(template.program([0.0] * template.size)).score == ledger.best[1]
+
+
+def test_what_ppo_evaluates_is_scored_on_the_ledgers_task():
+    with Ledger(TRIAL) as ledger:
+        learn_ppo(ledger, 1)
+        program, score = ledger.best
+        assert ledger.score(program).score == score

@@ -90,7 +90,6 @@ def test_a_peers_changes_are_read_off_its_configuration_and_its_own_defaults(tmp
     monkeypatch.setattr(peers, "environment", lambda peer, folder: Path(sys.executable))
     trial = Trial("ATLAS-Bandit-v0", 0, 3, folder=tmp_path, constants=SMALL)
     peer = stand_in(tmp_path, "")
-    prepare(peer, Order(trial.task(), trial.start, "http://there", trial.budget, 0), tmp_path)
     assert peers.changes(peer, trial) == {"deep.temperature": Change(0.5, 1.0, "because")}
 
 
