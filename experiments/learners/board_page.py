@@ -64,7 +64,7 @@ Made of the CSV files beside this page, which are rows of
 {command}
 ```
 """
-_CURVES = """![Best score on the training task over candidates, tokens and seconds](curves.png)
+_CURVES = """![Best score on the training task over candidates, tokens (where any were written) and seconds](curves.png)
 """
 _PROFILES = """
 ![Share of runs above a gain](profiles.png)
@@ -238,8 +238,9 @@ def _markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def draw_curves(tables: Tables, path: Path) -> None:
-    """Mean over seeds of the best training score, a row of plots per task, a column per kind of work."""
-    curves, kinds = tables["curves"], ("candidates", "tokens", "seconds")
+    """Mean over seeds of the best training score, a row of plots per task, a column per kind of work that was done."""
+    curves = tables["curves"]
+    kinds = [kind for kind in ("candidates", "tokens", "seconds") if curves[kind].max() > 0]
     tasks = list(curves.task.unique())
     with plot_style():
         figure, axes = plt.subplots(

@@ -36,7 +36,7 @@ def write_figures(results: Results, folder: Path, command: str) -> list[Path]:
     }
     paths = []
     for name, draw in drawings.items():
-        with plot_style():
+        with plot_style(), plt.rc_context({"legend.handlelength": 3.0}):
             figure = draw(results)
             figure.text(0.995, 0.005, command, ha="right", va="bottom", fontsize=5.5, color="0.5")
             path = folder / f"{name}.png"
