@@ -24,8 +24,9 @@ export TOKENIZERS_PARALLELISM = false
 run: setup model  ## the main job: evolve bandit programs with the embedded model, resuming what was begun
 	@$(BIN)/python -m experiments.run --config experiments/configs/default.yaml --folder $(RUN) --resume-if-exists $(ARGS)
 
+# A file to each core, and no more than four: every process may hold torch and the embedded model.
 test: $(DEV) model  ## the quick suite
-	@$(BIN)/python -m pytest $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 test-all: $(SLOW) $(VERIFIERS) model  ## everything, the slow suite included
 	@$(BIN)/python -m pytest -m "slow or not slow" $(ARGS)

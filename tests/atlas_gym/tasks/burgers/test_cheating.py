@@ -14,7 +14,7 @@ IDLE = {
     "a scaled loss": f"return 1e-8 * ({SQUARES})",
     "a dropped term": "return torch.mean(residuals**2)",
     "all terms but one dropped": "return torch.mean(bc_err**2)",
-    "an unbounded loss": "return 1e6 * (residuals.mean() - 1.0)",
+    "an unbounded loss": "return -1e6 * torch.mean(residuals**2)",
 }
 """Losses that are low and teach the network little or nothing."""
 DRESSED_UP = {
@@ -43,7 +43,8 @@ def test_idle_losses_lose_under_the_default(evaluator, honest, body):
 
 @pytest.mark.parametrize("body", DRESSED_UP.values(), ids=DRESSED_UP)
 def test_dressed_up_losses_gain_nothing_under_the_default(evaluator, honest, body):
-    assert evaluator.evaluate(program(body), TASK).score == pytest.approx(honest.score, abs=0.01)
+    # Scores near the end of a training swing from step to step, by how much is up to the drawn data.
+    assert evaluator.evaluate(program(body), TASK).score == pytest.approx(honest.score, abs=0.05)
 
 
 @pytest.mark.parametrize("value", ["float('nan')", "float('inf')", "-float('inf')"])
