@@ -56,14 +56,18 @@ def users_folder(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_readmes_block_works_beside_a_users_own_folders(installed_python, users_folder):
-    (block,) = (block for block in blocks(ROOT / "README.md") if block.language == "python")
-    (users_folder / "first.py").write_text(block.text)
-    done = subprocess.run(
-        [str(installed_python), "first.py"], cwd=users_folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("ok -0.0")
+def test_the_readmes_blocks_work_beside_a_users_own_folders(installed_python, users_folder):
+    first, task = (block.text for block in blocks(ROOT / "README.md") if block.language == "python")
+    (users_folder / "first.py").write_text(first)
+    (users_folder / "halving.py").write_text(task)
+    atlas = str(installed_python.parent / "atlas")
+    for command, said in (
+        ([str(installed_python), "first.py"], "ok -0.0"),
+        ([atlas, "check", "./halving.py", "--seeds", "1"], "ok    start"),
+    ):
+        done = subprocess.run(command, cwd=users_folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert said in done.stdout
 
 
 @pytest.mark.slow

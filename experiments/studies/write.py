@@ -24,6 +24,8 @@ python -m experiments.studies experiments/studies/{plan.name}.yaml
 
 ![Best score, valid and distinct programs over rounds](progress.png)
 
+*Lines are means over seeds, bands one standard error.*
+
 """
 
 

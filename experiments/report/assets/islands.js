@@ -14,7 +14,8 @@ function islands(run) {
       coverage.clusters ? chart("Clusters with a member", lines("clusters"), "clusters", (v) => number(v, 0)) : null,
       chart("Different programs that ran", lines("programs"), "programs", (v) => number(v, 0)),
       units.rounds.length > 1
-        ? chart("Shares of a round's samples", ["valid", "new", "improving", "distinct"].map(share), "share", (v) => percent(v))
+        ? chart("Shares of a round's samples (new: valid, not its parent again; distinct: not seen before either)",
+          ["valid", "new", "improving", "distinct"].map(share), "share", (v) => percent(v))
         : null,
       units.rounds.length > 1 ? statusChart(units.rounds) : null));
 }

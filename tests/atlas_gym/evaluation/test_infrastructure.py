@@ -19,6 +19,7 @@ from atlas_gym.evaluation import (
     Status,
     evaluator,
     handles,
+    worker_end,
 )
 from atlas_gym.evaluation.handles import Exit, ForkServerHandle
 from atlas_gym.evaluation.safe_start import (
@@ -181,6 +182,15 @@ def test_idle_and_endless_programs_end_on_a_busy_machine(one_busy_core, confined
     evaluation = confined.evaluate(program, replace(TASK, limits=limits))
     assert evaluation.status is Status.TIMEOUT
     assert detail in evaluation.detail
+
+
+def test_where_the_kernel_does_not_measure_waiting_all_time_counts(confined, monkeypatch):
+    def unknown(path):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(worker_end, "open", unknown, raising=False)
+    evaluation = confined.evaluate(SLEEPING, replace(TASK, limits=Limits(wall_s=0.5)))
+    assert evaluation.status is Status.TIMEOUT
 
 
 def test_a_machine_too_busy_for_anything_is_no_fault_of_the_program(confined, monkeypatch):

@@ -1,6 +1,7 @@
 """One class makes a task: what it says of itself, what it hides, how it scores."""
 
 import pickle
+import time
 
 import gymnasium as gym
 import numpy as np
@@ -202,9 +203,7 @@ class Slow(atlas_gym.ProgramTask):
     limits = atlas_gym.Limits(wall_s=1.0)
 
     def instances(self, rng):
-        import time
-
-        time.sleep(1.5)
+        time.sleep(1.5)  # longer than the program's clock
         return [0]
 
     def score(self, program, instance):
@@ -212,9 +211,7 @@ class Slow(atlas_gym.ProgramTask):
 
 
 def test_instances_are_drawn_before_the_programs_clock_starts(evaluator):
-    evaluation = evaluator.evaluate("def f(x):\n    return 0.0\n", Slow())
-    assert evaluation.ok
-    assert evaluation.wall_s < 1.0
+    assert evaluator.evaluate("def f(x):\n    return 0.0\n", Slow()).ok
 
 
 def test_an_authors_mistake_is_the_authors_and_no_status(evaluator):

@@ -12,6 +12,7 @@ import psutil
 import pytest
 from safetensors.torch import load_file
 
+import atlas_gym
 from agents.models.adapters import digest
 from trainers.store.store import RunStore
 
@@ -23,6 +24,8 @@ SMALL = [
 
 
 KILLS = 10
+SANDBOX = Path(atlas_gym.__file__).parent / "sandbox"
+"""Where fork servers are started from, in this checkout and not in a neighbour's."""
 
 
 def start(folder: Path) -> subprocess.Popen:
@@ -110,7 +113,7 @@ def assert_nothing_left_behind(before: set[int]) -> None:
 
 
 def _is_evaluator(process: psutil.Process) -> bool:
-    return "atlas_gym/sandbox" in " ".join(process.info["cmdline"] or ())
+    return str(SANDBOX) in " ".join(process.info["cmdline"] or ())
 
 
 @pytest.mark.slow
