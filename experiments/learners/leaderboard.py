@@ -23,6 +23,7 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from atlas_gym.tasks.registry import find_task
 from experiments.learners.board import read_tables, write_tables
@@ -43,7 +44,11 @@ def main(arguments: list[str] | None = None) -> int:
         for env_id in options.tasks:
             find_task(env_id)
         trials = {key: _trial(options, *key) for key in _keys(options)}
-        missing = {key: trial for key, trial in trials.items() if not _is_done(trial)}
+        missing = {key: trial for key, trial in trials.items() if not (trial.folder / "row.json").exists()}
+        if trials and (other := {row["budget"] for row in _finished(options.folder)} - {_limits(options)}):
+            raise ValueError(
+                f"{options.folder} has rows with a budget of {min(other)}; name another --folder"
+            )
         if options.publish and (output / "rows.csv").exists() and not options.replace:
             raise ValueError(f"{output} has a leaderboard; --replace writes over it")
     except (ValueError, OSError) as error:
@@ -53,8 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(_listing(options, len(trials) - len(missing), len(trials)))
         return 0
     failed = [key for key, trial in missing.items() if not _try_row(key, trial, options.held_out)]
-    rows = [json.loads(path.read_text("utf-8")) for path in sorted(options.folder.glob("*/row.json"))]
-    if rows:
+    if rows := _finished(options.folder):
         write_tables(rows, output)
         write_page(read_tables(output), output)
         print(output / "README.md")
@@ -69,19 +73,17 @@ def _listing(options: argparse.Namespace, done: int, all_: int) -> str:
         lines.append((name, entry.version + (", to be installed" if absent else ""), entry.what))
     first, second = (max(len(line[i]) for line in lines) for i in (0, 1))
     listed = "\n".join(f"  {name:<{first}}  {version:<{second}}  {what}" for name, version, what in lines)
-    limits = _trial(options, TASKS[0], 0, START).limits
-    return f"{listed}\n\n{done} of {all_} rows of {limits} each are done in {options.folder}."
+    return f"{listed}\n\n{done} of {all_} rows of {_limits(options)} each are done in {options.folder}."
 
 
-def _is_done(trial: Trial) -> bool:
-    """Whether the row is finished; ValueError if with another budget, which could not be compared."""
-    file = trial.folder / "row.json"
-    if not file.exists():
-        return False
-    budget = json.loads(file.read_text(encoding="utf-8"))["budget"]
-    if budget != trial.limits:
-        raise ValueError(f"{file} was made with a budget of {budget}; name another --folder")
-    return True
+def _finished(folder: Path) -> list[dict[str, Any]]:
+    """The rows in a folder."""
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*/row.json"))]
+
+
+def _limits(options: argparse.Namespace) -> str:
+    """The budget of every row in words; rows of different budgets could not be compared."""
+    return _trial(options, TASKS[0], 0, START).limits
 
 
 def _try_row(key: tuple[str, int, str], trial: Trial, held_out: int) -> bool:
