@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from agents.proposals.constants import Constant, ConstantRole, constants
 from agents.supporters.exploration import bounded_value
@@ -39,7 +40,7 @@ _MESSAGES: dict[ConstantRole, str] = {
 
 def check_constants(case: Case) -> Iterator[Finding]:
     """Every tunable constant, with one other value for it."""
-    for group in _tied(constants(case.code)):
+    for group in _tied(_in_their_roles(case)):
         constant = group[0]
         value = _other_value(case, constant)
         if value is None:
@@ -172,6 +173,19 @@ def check_exploration(case: Case) -> Iterator[Finding]:
     if chooses and not explores:
         message = "The choice is greedy: nothing rewards an alternative for being uncertain."
         yield Finding("greedy", message, 1.0)
+
+
+def _in_their_roles(case: Case) -> list[Constant]:
+    """The tunable constants. Where nothing is fitted none is a ridge: what scales an identity matrix masks its
+    diagonal and is as good at any size, and by its name alone it is a number like others."""
+    found = constants(case.code)
+    if "regression" in case.request.traits:
+        return found
+    return [
+        replace(constant, role="other") if constant.role == "regularisation" else constant
+        for constant in found
+        if constant.named or constant.role != "regularisation"
+    ]
 
 
 def _tied(found: list[Constant]) -> list[list[Constant]]:

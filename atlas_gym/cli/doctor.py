@@ -102,7 +102,7 @@ def _starts(name: str, torch: bool) -> Finding:
 
 def cold_start_seconds(torch: bool, layers: tuple[str, ...], starts: int = _STARTS) -> list[float]:
     """Seconds from asking for a worker to its confined program being loaded, nothing forked ahead."""
-    server = ForkServerHandle(null_driver.__name__, torch, layers)
+    server = ForkServerHandle(null_driver.__name__, torch, layers=layers)
     seconds = []
     try:
         for _ in range(starts):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _CHUNK = 65536
 """As much is read at a time."""
+_USUAL_REPLY = 8192
+"""Replies up to this long arrive in one read."""
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview | np.ndarray"
 
@@ -76,7 +78,7 @@ class Channel:
             return message[1:]
         return self._receive_slowly(message, n)
 
-    def converse(self, request: Buffer, head: Struct, most_bytes: int) -> bytes:
+    def converse(self, request: bytearray, head: Struct, most_bytes: int) -> bytes:
         """Send a request and return the whole reply, head included, whose head says how long the rest is.
 
         Memory is taken for bytes that have arrived, whatever the head claims.
@@ -90,8 +92,13 @@ class Channel:
             CandidateError: If the worker reports a failure, breaks the format, or says more than it was asked for.
             ChannelClosed: At the end of the pipe.
         """
-        self.send(request)
-        reply = os.read(self._read_fd, _CHUNK)
+        try:
+            sent = os.write(self._write_fd, request)
+        except BrokenPipeError:
+            raise ChannelClosed from None
+        if sent != len(request):
+            self.send(memoryview(request)[sent:])
+        reply = os.read(self._read_fd, _USUAL_REPLY)
         if not reply or reply[0] != DATA:
             raise self._what_came_instead(reply)
         if len(reply) < head.size:

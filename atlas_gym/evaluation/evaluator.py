@@ -109,10 +109,10 @@ class _ForkingEvaluator:
     def _adopt(self) -> None:
         self._owner = os.getpid()
         self._lock = threading.Lock()
-        self._servers: dict[tuple[str, bool], ForkServerHandle] = {}
+        self._servers: dict[tuple[str, bool, tuple[str, ...]], ForkServerHandle] = {}
 
     def _server(self, task: Task) -> ForkServerHandle:
-        key = (task.driver, task.torch)
+        key = (task.driver, task.torch, task.imports)
         if key not in self._servers:
             server = ForkServerHandle(*key, layers=self._layers)
             lacking = [layer for layer in self._minimum if layer not in server.layers]

@@ -88,7 +88,9 @@ class WorkerHandle:
 class ForkServerHandle:
     """A running fork server for one driver. One worker is kept forked ahead of its use."""
 
-    def __init__(self, driver: str, torch: bool, layers: Sequence[str]) -> None:
+    def __init__(
+        self, driver: str, torch: bool, imports: Sequence[str] = (), *, layers: Sequence[str]
+    ) -> None:
         """Start it, which takes as long as its imports. Raises `EvaluatorError` if it cannot start."""
         self._process, self._control = _start()
         self._close = weakref.finalize(self, _stop, self._process, self._control, os.getpid())
@@ -97,7 +99,7 @@ class ForkServerHandle:
         self._last_number = 0
         self._spare: WorkerHandle | None = None
         try:
-            greeting = self._greet(driver, torch, layers)
+            greeting = self._greet(driver, torch, imports, layers)
         except BaseException:  # a fork server that did not come up is not left behind, not even on Ctrl-C
             self.close()
             raise
@@ -172,12 +174,15 @@ class ForkServerHandle:
             os.close(from_worker[1])
         return WorkerHandle(self, self._last_number, Channel(from_worker[0], to_worker[1]))
 
-    def _greet(self, driver: str, torch: bool, layers: Sequence[str]) -> dict[str, Any]:
+    def _greet(
+        self, driver: str, torch: bool, imports: Sequence[str], layers: Sequence[str]
+    ) -> dict[str, Any]:
         spec = find_spec(driver)
         if spec is None or spec.origin is None:
             raise EvaluatorError(f"there is no driver module {driver}")
         config: dict[str, Any] = {"parent": os.getpid()}
-        config |= {"driver": driver, "driver_file": spec.origin, "torch": torch, "layers": list(layers)}
+        config |= {"driver": driver, "driver_file": spec.origin, "layers": list(layers)}
+        config |= {"torch": torch, "imports": list(imports)}
         config |= {"path": [p for p in sys.path if p and os.path.isdir(p)], "read_roots": read_roots()}
         text = json.dumps(config).encode()
         self._control.sendall(wire.LENGTH.pack(len(text)) + text)

@@ -69,7 +69,7 @@ class LocalEvaluator:
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
                 )
-        except BaseException:
+        except BaseException:  # nobody else would close it, not even on Ctrl-C
             self._connection.close()
             raise
 

@@ -76,6 +76,10 @@ class Task(Protocol):
         """Whether workers come with torch imported."""
 
     @property
+    def imports(self) -> tuple[str, ...]:
+        """Further modules that workers come with."""
+
+    @property
     def limits(self) -> Limits:
         """What one evaluation may use."""
 

@@ -22,7 +22,7 @@ REPLY = struct.Struct("<BxxxI")
 RESTART, LOAD, KEEP, CALL, CALL_MANY = range(5)
 """Forget everything and run the program afresh; run it once more beside its other runs (for both, the value seeds
 its random generators); hold a value for later calls; call it with the value as arguments; make many calls, the value
-a list of runs and a list of their arguments."""
+a list of runs and, for each argument, a list of what it is in these calls."""
 
 _ANSWER = 0
 _UNCHANGING = (float, int, bool, str, type(None))
@@ -43,8 +43,7 @@ class Served:
         if operation == CALL:
             answer = self._runs[run](*decode(request, REQUEST.size, self._kept))
         elif operation == CALL_MANY:
-            runs, many = decode(request, REQUEST.size, self._kept)
-            answer = [_as_of_now(self._runs[k](*arguments)) for k, arguments in zip(runs, many, strict=True)]
+            answer = list(map(self._call, *decode(request, REQUEST.size, self._kept)))
         elif operation == KEEP:
             self._kept.append(decode(bytes(request), REQUEST.size))  # arrays read from bytes are read-only
         else:
@@ -52,6 +51,9 @@ class Served:
         message = encode(answer, REPLY.size)
         REPLY.pack_into(message, 0, _ANSWER, len(message) - REPLY.size)
         return message
+
+    def _call(self, run: int, *arguments: Any) -> Any:
+        return _as_of_now(self._runs[run](*arguments))
 
     def _start(self, operation: int, run: int, seed: int) -> None:
         if operation == RESTART:

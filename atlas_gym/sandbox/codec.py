@@ -38,8 +38,9 @@ _ARRAY_HEAD = struct.Struct("<BBB")
 _LENGTHS = tuple(struct.Struct(f"<{n}I") for n in range(_MAX_DIMENSIONS + 1))
 _PADDING = tuple(bytes(n) for n in range(8))
 _SINGLE = (None, False, True)
-_CONTAINERS = frozenset((_LIST, _TUPLE, _DICT, _INTS, _FLOATS))
-_TOO_LARGE = "an integer beyond 64 bits; use a float"
+_SEQUENCES, _STRINGS, _BLOCKS = (_TUPLE, _LIST), (_TEXT, _BYTES), (_INTS, _FLOATS)
+_FLOAT64 = np.float64
+_FLOAT_KINDS = frozenset((float, _FLOAT64))
 _SUBCLASSED: tuple[Any, ...] = (int, float, str, bytes, tuple, list, dict)
 _BLOCK = 4
 """Lists of one kind of number are a block from this length on."""
@@ -61,24 +62,24 @@ class Kept:
 def encode(value: Any, head: int = 0) -> bytearray:
     """A value's bytes behind `head` free ones; TypeError or OverflowError, naming the remedy, if it cannot be sent."""
     out = bytearray(head)
-    _put(out, value, 0, [0])
+    try:
+        _put(out, value, 0, [0])
+    except struct.error:
+        raise OverflowError("an integer beyond 64 bits; use a float") from None
     return out
 
 
 def _put(out: bytearray, value: Any, depth: int, parts: list[int]) -> None:
     """Append a value; `parts` counts those of the whole message."""
     kind = type(value)
-    if kind is float:
+    if kind is float or kind is _FLOAT64:
         out += _FLOAT_HEAD.pack(_FLOAT, value)
     elif kind is np.ndarray:
         _put_array(out, value)
     elif kind is tuple or kind is list:
         _put_sequence(out, value, depth, parts)
     elif kind is int:
-        try:
-            out += _INT_HEAD.pack(_INT, value)
-        except struct.error:
-            raise OverflowError(_TOO_LARGE) from None
+        out += _INT_HEAD.pack(_INT, value)
     elif value is None:
         out.append(_NONE)
     elif kind is bool:
@@ -113,16 +114,12 @@ def _put_sequence(out: bytearray, value: Any, depth: int, parts: list[int]) -> N
 def _put_block(out: bytearray, value: list[Any], count: int) -> bool:
     """Append a list of floats, or of integers, as a block; False if it is neither."""
     kinds = set(map(type, value))
-    if kinds == {float}:
+    if kinds <= _FLOAT_KINDS:
         out += _COUNT_HEAD.pack(_FLOATS, count) + struct.pack(f"<{count}d", *value)
         return True
     if kinds != {int}:
         return False
-    try:
-        numbers = struct.pack(f"<{count}q", *value)
-    except struct.error:
-        raise OverflowError(_TOO_LARGE) from None
-    out += _COUNT_HEAD.pack(_INTS, count) + numbers
+    out += _COUNT_HEAD.pack(_INTS, count) + struct.pack(f"<{count}q", *value)
     return True
 
 
@@ -223,27 +220,33 @@ def _get(data: Any, at: int, depth: int, kept: Sequence[Any], parts: list[int]) 
         return _SINGLE[kind], at + 1
     count = _COUNT_HEAD.unpack_from(data, at)[1]
     at += 5
-    if kind in _CONTAINERS:
-        parts[0] += 2 * count if kind == _DICT else count
-        if parts[0] > MAX_PARTS or depth >= MAX_DEPTH:
-            raise Malformed("it has too many parts, or too deep ones")
-        return _get_container(kind, count, data, at, depth + 1, kept, parts)
-    if kind in (_TEXT, _BYTES):
+    if kind in _SEQUENCES:
+        _check_parts(parts, count, depth)
+        return _get_sequence(kind, count, data, at, depth + 1, kept, parts)
+    if kind in _STRINGS:
         found = _slice(data, at, count)
         return (found.decode() if kind == _TEXT else bytes(found)), at + count
+    if kind in _BLOCKS:
+        _check_parts(parts, count, depth)
+        code = "d" if kind == _FLOATS else "q"
+        return list(struct.unpack_from(f"<{count}{code}", data, at)), at + 8 * count
+    if kind == _DICT:
+        _check_parts(parts, 2 * count, depth)
+        return _get_dict(count, data, at, depth + 1, kept, parts)
     if kind == _KEPT and count < len(kept):
         return kept[count], at
     raise Malformed("it is of an unknown kind")
 
 
-def _get_container(
+def _check_parts(parts: list[int], more: int, depth: int) -> None:
+    parts[0] += more
+    if parts[0] > MAX_PARTS or depth >= MAX_DEPTH:
+        raise Malformed("it has too many parts, or too deep ones")
+
+
+def _get_sequence(
     kind: int, count: int, data: Any, at: int, depth: int, kept: Sequence[Any], parts: list[int]
 ) -> tuple[Any, int]:
-    if kind in (_FLOATS, _INTS):
-        code = "d" if kind == _FLOATS else "q"
-        return list(struct.unpack_from(f"<{count}{code}", data, at)), at + 8 * count
-    if kind == _DICT:
-        return _get_dict(count, data, at, depth, kept, parts)
     found = []
     for _ in range(count):
         part, at = _get(data, at, depth, kept, parts)

@@ -203,7 +203,7 @@ def _only_descriptor(control_fd: int) -> socket.socket:
 
 def _prepare(control: socket.socket, config: dict[str, Any]) -> tuple[ForkServer, dict[str, Any]]:
     sys.path.extend(p for p in config["path"] if p not in sys.path)
-    serve = _import_all(config["driver"], config["torch"])
+    serve = _import_all(config["driver"], config["torch"], config["imports"])
     _require_one_thread()
     refuse_debuggers()
     confinement = Confinement(config["layers"], config["read_roots"])
@@ -226,9 +226,9 @@ def _watch(pid: int) -> int | None:
     return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
 
 
-def _import_all(driver: str, with_torch: bool) -> Callable[..., None]:
+def _import_all(driver: str, with_torch: bool, further: list[str]) -> Callable[..., None]:
     """Import, and use once, what programs are likely to need: a worker then finds it ready."""
-    for name in _LIKELY_IMPORTS.split():
+    for name in (*_LIKELY_IMPORTS.split(), *further):
         importlib.import_module(name)
     np.linalg.inv(np.linalg.solve(np.eye(3), np.eye(3)))
     if with_torch:

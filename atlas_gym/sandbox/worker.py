@@ -53,16 +53,17 @@ class WorkerPipe:
 
     def receive_request(self, head: Struct) -> bytearray:
         """A head and what follows it, in a new buffer; the head's last field is the length of the rest."""
-        buffer = bytearray(_USUAL_REQUEST)
-        got = os.readv(self._read_fd, (buffer,))
-        while got < head.size:
-            got += self._more(buffer, got)
-        size = head.size + head.unpack_from(buffer)[-1]
+        first = b""
+        while len(first) < head.size:
+            part = os.read(self._read_fd, _USUAL_REQUEST)
+            if not part:
+                os._exit(0)
+            first += part
+        size, got = head.size + head.unpack_from(first)[-1], len(first)
         if got == size:
-            del buffer[got:]
-            return buffer
+            return bytearray(first)
         whole = bytearray(size)
-        whole[:got] = buffer[:got]
+        whole[:got] = first
         while got < size:
             got += self._more(whole, got)
         return whole

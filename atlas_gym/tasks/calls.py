@@ -46,7 +46,7 @@ class Program:
         return Answer(calls.name, calls.ask(CALL, self._run, arguments))
 
     def batch(self, many: Sequence[tuple]) -> list[Answer]:
-        """Call it once for each tuple of arguments, one after the other, all in one exchange."""
+        """Call it once for each tuple of arguments, all as long, one after the other and all in one exchange."""
         return self._calls.ask_all([(self, arguments) for arguments in many])
 
     def keep(self, value: Any) -> Kept:
@@ -80,9 +80,16 @@ class Calls:
         return self._start(LOAD)
 
     def ask_all(self, calls: Sequence[tuple[Program, Sequence[Any]]]) -> list[Answer]:
-        """Call several runs of the program, in this order, in one exchange."""
+        """Call several runs of the program, in this order, in one exchange.
+
+        Raises ValueError unless all have as many arguments.
+        """
         runs = [program._run for program, _ in calls]
-        answers = self.ask(CALL_MANY, 0, (runs, [tuple(arguments) for _, arguments in calls]))
+        if len({len(arguments) for _, arguments in calls}) > 1:
+            raise ValueError("the calls of one exchange need as many arguments each")
+        # One list for each argument: numbers alone in a list are packed as one block.
+        columns = map(list, zip(*(arguments for _, arguments in calls), strict=True))
+        answers = self.ask(CALL_MANY, 0, [runs, *columns])
         if type(answers) is not list or len(answers) != len(runs):
             raise CandidateError(f"{self.name} did not answer every call")
         return [Answer(self.name, answer) for answer in answers]

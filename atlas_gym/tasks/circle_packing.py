@@ -199,6 +199,7 @@ class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
         ),
     )
     experts = {"grid": grid, "slsqp": slsqp}
+    imports = ("scipy.optimize",)
     floor = -2.6359
     metrics = ("sum_of_radii",)
     presets = {"default": {}, "circles_32": {"n": 32, "best_known": 2.937}}

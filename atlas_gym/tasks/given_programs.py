@@ -73,12 +73,6 @@ def entry_of(program: str, function: str = "") -> tuple[str, str]:
     return entry.name, f"def {entry.name}({ast.unparse(entry.args)}){returns}:"
 
 
-def preamble_of(program: str) -> str:
-    """The import lines at a program's top level."""
-    imports = [n for n in ast.parse(program).body if isinstance(n, ast.Import | ast.ImportFrom)]
-    return "".join(f"{ast.unparse(node)}\n" for node in imports)
-
-
 def _source(program: Callable[..., Any], function: str) -> str:
     """A function's source under the entry function's name, numpy imported before it."""
     try:

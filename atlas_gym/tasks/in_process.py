@@ -8,10 +8,11 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from atlas_gym.evaluation.channel import Channel
 from atlas_gym.evaluation.result import Judgement
 from atlas_gym.sandbox.call_driver import Served
 from atlas_gym.tasks.program_task import ProgramTask
@@ -39,7 +40,7 @@ def judge_in_process(program: str, task: ProgramTask) -> Judgement:
     """Score a trusted program on a task in this process; errors of the program pass through."""
     task.prepare()
     with _own_randomness():
-        return task.judge(LocalConversation(program, task.function))  # type: ignore[arg-type]
+        return task.judge(cast(Channel, LocalConversation(program, task.function)))
 
 
 @contextmanager

@@ -36,9 +36,6 @@ EVALUATOR, START, CONFIG = "evaluator.py", "initial_program.py", "config.yaml"
 """The files of a folder; the last one may be missing."""
 _TIMEOUT_S = 300.0
 """OpenEvolve's own limit on an evaluation, where the folder names none."""
-_STUB = (
-    "raise ImportError('the program is in another process; its functions are called through its module')\n"
-)
 
 
 class OpenEvolveTask(ProgramTask):
@@ -153,7 +150,6 @@ def _host(folder: Path, seed: int, limits: Limits) -> Iterator[socket.socket]:
     ours, theirs = socket.socketpair()
     with ours, tempfile.TemporaryDirectory() as empty:
         program = Path(empty).resolve() / "candidate_program.py"
-        program.write_text(_STUB)
         with theirs:
             process = subprocess.Popen(
                 safe_command("atlas_gym.tasks.openevolve_host", str(theirs.fileno()), str(os.getpid())),

@@ -1,9 +1,9 @@
 """The process in which an evaluator written for OpenEvolve runs: `python -m … SOCKET_FD PARENT_PID`.
 
-The evaluator imports the program as ever, by whatever way Python's import system gives. What it gets is a stand-in
-whose functions are requests over the socket: the program itself runs in the confined worker, where it can reach
-neither the evaluator nor this process. An evaluator that would run the program by other means, in a process that it
-starts or from its text, is stopped; so is one that hands the program what cannot be sent.
+The evaluator imports the program as ever, by whatever way Python's import system gives. What it gets is a stand-in,
+a file of one line, whose functions are requests over the socket: the program itself runs in the confined worker,
+where it can reach neither the evaluator nor this process. An evaluator that would run the program by other means, in
+a process that it starts or from its text, is stopped; so is one that hands the program what cannot be sent.
 
 Messages are values in the codec's bytes. First comes what is to be run: the evaluator's file, the path that it is
 to believe the program's, a seed for the global random generators, and limits. Then this side asks `("look", name)`
@@ -35,6 +35,11 @@ _STARTS = (
     "subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "pty.spawn",
 )  # fmt: skip
 """Events of Python's audit by which a process begins."""
+_DOOR = "atlas_gym_program"
+"""Module of this process through which the stand-in asks; the program has no such name."""
+_STAND_IN = f"from {_DOOR} import look as __getattr__\n"
+_IMPORT = SourceFileLoader.get_data.__code__
+"""What opens a file that is imported."""
 _MEMORY = 8 * 2**30
 """Address space in bytes: an evaluator may make much of a small answer, and must not take the machine with it."""
 
@@ -69,38 +74,30 @@ class Evaluator:
             send_frame(self._connection, bytes(message))
             return decode(bytearray(receive_frame(self._connection)))
 
+    def look(self, name: str) -> Any:
+        """What a name stands for in the program, as Python asks a module for it."""
+        found = () if name.startswith("__") else self.ask("look", name)
+        if not found:
+            raise AttributeError(f"the program has no {name}")
+        if not found[0]:
+            return found[1]
+        return lambda *arguments, **keywords: self.ask("call", name, arguments, keywords)
+
     def run(self, file: Path) -> Mapping[str, Any]:
         """The metrics of the evaluator in a file."""
-        self._divert()
-        _offer_result_type()
-        sys.path.insert(0, str(file.parent))
-        spec = importlib.util.spec_from_file_location("evaluator", file)
-        assert spec is not None and spec.loader is not None  # noqa: PT018
-        module = sys.modules["evaluator"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        result = module.evaluate(str(self._program))
-        return getattr(result, "metrics", result)
-
-    def _divert(self) -> None:
-        """Importing the program gives the stand-in, whoever imports it; other ways to run it end in `Unfit`."""
-        stand_in, program = _StandIn(self), str(self._program)
-        create, execute = SourceFileLoader.create_module, SourceFileLoader.exec_module
-
-        def create_module(loader: SourceFileLoader, spec: Any) -> Any:
-            return stand_in if loader.path == program else create(loader, spec)
-
-        def exec_module(loader: SourceFileLoader, module: types.ModuleType) -> None:
-            if loader.path != program:
-                execute(loader, module)
-
-        SourceFileLoader.create_module = create_module  # type: ignore[method-assign, assignment]
-        SourceFileLoader.exec_module = exec_module  # type: ignore[method-assign, assignment]
+        self._program.write_text(_STAND_IN)
+        _offer(_DOOR, look=self.look)
+        if importlib.util.find_spec("openevolve") is None:
+            _offer("openevolve.evaluation_result", EvaluationResult=types.SimpleNamespace)
         sys.addaudithook(self._watch)
+        sys.path.insert(0, str(file.parent))
+        result = importlib.import_module(file.stem).evaluate(str(self._program))
+        return getattr(result, "metrics", result)
 
     def _watch(self, event: str, arguments: tuple) -> None:
         if event in _STARTS:
             self._refuse(f"it starts a process ({event}), in which the program would run beside it")
-        if event == "open" and arguments[0] == str(self._program):
+        if event == "open" and arguments[0] == str(self._program) and sys._getframe(1).f_code is not _IMPORT:
             self._refuse("it reads the program's text instead of importing it")
 
     def _refuse(self, why: str) -> None:
@@ -108,29 +105,13 @@ class Evaluator:
         raise Unfit(why)
 
 
-class _StandIn(types.ModuleType):
-    """The program's module, as the evaluator sees it."""
-
-    def __init__(self, evaluator: Evaluator) -> None:
-        super().__init__("program")
-        self.__dict__["_evaluator"] = evaluator
-
-    def __getattr__(self, name: str) -> Any:
-        evaluator = self.__dict__["_evaluator"]
-        found = () if name.startswith("__") else evaluator.ask("look", name)
-        if not found:
-            raise AttributeError(f"the program has no {name}")
-        if not found[0]:
-            return found[1]
-        return lambda *arguments, **keywords: evaluator.ask("call", name, arguments, keywords)
-
-
-def _offer_result_type() -> None:
-    """What evaluators import of OpenEvolve, where it is not installed."""
-    if importlib.util.find_spec("openevolve") is None:
-        result = types.ModuleType("openevolve.evaluation_result")
-        result.EvaluationResult = types.SimpleNamespace  # type: ignore[attr-defined]
-        sys.modules |= {"openevolve": types.ModuleType("openevolve"), result.__name__: result}
+def _offer(name: str, **content: Any) -> None:
+    """A module that can be imported by this name, maybe from a package that is not there."""
+    package, _, _ = name.rpartition(".")
+    sys.modules[name] = types.ModuleType(name)
+    vars(sys.modules[name]).update(content)
+    if package:
+        _offer(package)
 
 
 def _plain(metrics: Any) -> dict[str, Any]:

@@ -34,14 +34,7 @@ from atlas_gym.tasks.calls import Calls, Program
 from atlas_gym.tasks.constants import annotate_overrides, values_of
 from atlas_gym.tasks.drawing import blocks, figure, to_image
 from atlas_gym.tasks.experts import Expert
-from atlas_gym.tasks.given_programs import (
-    GivenExperts,
-    GivenStart,
-    entry_of,
-    experts_of,
-    preamble_of,
-    starts_of,
-)
+from atlas_gym.tasks.given_programs import GivenExperts, GivenStart, entry_of, experts_of, starts_of
 from atlas_gym.tasks.registry import register
 from atlas_gym.tasks.summary import summary
 from atlas_gym.tasks.template import Template
@@ -103,6 +96,9 @@ class ProgramTask:
     """What usually limits a program, a line each, for whoever is asked to improve one."""
     torch: ClassVar[bool] = False
     """Whether programs are given torch."""
+    imports: ClassVar[tuple[str, ...]] = ()
+    """Modules of the standard library, numpy or scipy that programs are likely to import and that take long, such as
+    `scipy.optimize`: they are imported once instead of in every evaluation."""
     driver: ClassVar[str] = "atlas_gym.sandbox.call_driver"
     """Module that serves the program in the worker; with one of your own, override `judge`."""
 
@@ -113,8 +109,6 @@ class ProgramTask:
     `start` unless `initial` is an expert."""
     signature: ClassVar[str] = ""
     """First line of the function, read off the start."""
-    preamble: ClassVar[str] = ""
-    """The import lines that programs begin with, read off the start."""
 
     seed: int = 0
     """Which of the split's tasks."""
@@ -211,7 +205,10 @@ class ProgramTask:
 
     def at(self, seed: int, split: str = "train") -> Self:
         """The same task with the instances of another seed. Raises ValueError for what is no seed or no split."""
-        check_seed_and_split(seed, split)
+        if split not in SPLITS:
+            raise ValueError(f"split is {split!r}; it must be one of {', '.join(SPLITS)}")
+        if seed != int(seed) or seed < 0:
+            raise ValueError(f"seed is {seed!r}; it must be a non-negative integer")
         return replace(self, seed=int(seed), split=split)
 
     def shortened(self) -> Self:
@@ -262,20 +259,10 @@ class ProgramTask:
         return _restored, (cloudpickle.dumps(type(self)), values)
 
 
-def check_seed_and_split(seed: int, split: str) -> None:
-    """Raise ValueError unless `seed` is a non-negative integer and `split` is one of SPLITS."""
-    if split not in SPLITS:
-        raise ValueError(f"split is {split!r}; it must be one of {', '.join(SPLITS)}")
-    if seed != int(seed) or seed < 0:
-        raise ValueError(f"seed is {seed!r}; it must be a non-negative integer")
-
-
 def _read_programs(cls: type[ProgramTask], given: GivenStart) -> None:
     """Check what the author gave, and read names, signature and texts off it."""
     starts = starts_of(given, cls.function)
-    first = starts["named"].program
-    cls.function, cls.signature = entry_of(first, cls.function)
-    cls.preamble = preamble_of(first)
+    cls.function, cls.signature = entry_of(starts["named"].program, cls.function)
     cls.starts = {name: start.program for name, start in starts.items()}
     experts = experts_of(cls.experts, cls.function)
     own = {"start": replace(starts.pop("named"), name="start"), **starts}

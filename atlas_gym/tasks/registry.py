@@ -155,7 +155,7 @@ def tasks_in(module: ModuleType) -> dict[str, "type[ProgramTask]"]:
 def load_file(path: Path) -> ModuleType:
     """Import a Python file that is no module, once; modules beside it can be imported by it.
 
-    Raises FileNotFoundError if there is none.
+    Raises FileNotFoundError if there is none, ImportError if it is no Python file.
     """
     path = path.resolve()
     if (loaded := _imported(str(path))) is not None:
@@ -166,12 +166,13 @@ def load_file(path: Path) -> ModuleType:
         sys.path.append(str(path.parent))
     name = f"task_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None  # noqa: PT018
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except BaseException:  # half a module is not found the next time, not even after Ctrl-C in a notebook
         del sys.modules[name]
         raise
     cloudpickle.register_pickle_by_value(module)  # other processes cannot import it by this name

@@ -8,6 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from atlas_gym.tasks.registry import find_task
 from experiments.report.follow import serve
 from experiments.report.write import default_output, write_report
 from trainers.store.store import StoreError
@@ -33,6 +34,14 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def _imported(task: str) -> str:
+    try:
+        find_task(task)
+    except (ImportError, OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return task
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="atlas report", description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folder")
@@ -40,6 +49,12 @@ def _parser() -> argparse.ArgumentParser:
         "--output",
         type=Path,
         help="the page; default: RUN/report.html, or report/report.html beside several runs",
+    )
+    parser.add_argument(
+        "--task",
+        type=_imported,
+        help="the runs' task where it is in no installed package, such as ./my_task.py, to draw its picture:"
+        " what a run itself names is not imported",
     )
     parser.add_argument("--figures", action="store_true", help="also write figures for papers (PDF and PNG)")
     parser.add_argument(

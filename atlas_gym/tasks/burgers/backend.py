@@ -60,13 +60,3 @@ def kernel_available(width: int = 32, layers: int = 4) -> bool:
         _log.warning("Burgers trains in plain torch, several times slower: %s", error)
         return False
     return layers <= kernel.burgers_max_layers()
-
-
-def kernel_status(width: int = 32) -> str:
-    """Say in a line who would do the arithmetic for networks of this width, and why; for reports on a
-    machine."""
-    try:
-        load_kernel(width)
-    except BuildError as error:
-        return f"plain torch, several times slower: {error}"
-    return "compiled kernel"

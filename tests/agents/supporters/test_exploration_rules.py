@@ -18,7 +18,11 @@ from atlas_gym.tasks.program_task import TRAITS
 from atlas_gym.tasks.registry import find_task
 from tests.agents.supporters.samples import BANDIT, BANDIT_LOOP, BURGERS, EXPLORATION
 
-TASKS = {"policy": "ATLAS-Bandit-v0", "pinn_loss_strategy": "ATLAS-Burgers-v0"}
+TASKS = {
+    "policy": "ATLAS-Bandit-v0",
+    "pinn_loss_strategy": "ATLAS-Burgers-v0",
+    "pack": "ATLAS-CirclePacking-v0",
+}
 
 
 def ask(program: str, *, function: str = "policy", seed: int = 0, **fields) -> ExplorationAdvice:
@@ -196,6 +200,27 @@ def test_rules_of_a_trait_apply_where_it_is_declared(trait, kind, program):
     for traits, expected in ((frozenset({trait}), True), (frozenset(), False)):
         kinds = {patch.kind for seed in range(4) for patch in ask(program, seed=seed, traits=traits).patches}
         assert any(kind in found for found in kinds) == expected
+
+
+def test_an_identity_matrix_is_a_ridge_only_where_something_is_fitted():
+    packing = make_task("ATLAS-CirclePacking-v0")
+    program = packing.starts["named"]
+    assert "9 * np.eye(n)" in program
+    for traits, scaled in ((packing.traits, False), (frozenset({"regression"}), True)):
+        advice = [
+            ask(program, function=packing.function, seed=seed, traits=traits, max_patches=20)
+            for seed in range(4)
+        ]
+        patches = [patch for given in advice for patch in given.patches]
+        assert any("9 * np.eye(n)" not in patch.program for patch in patches) == scaled
+        assert any("regularisation" in patch.kind for patch in patches) == scaled
+        assert any("ridge" in given.critique or "pulls" in given.critique for given in advice) == scaled
+
+
+def test_a_constant_that_is_called_as_a_ridge_is_any_number_elsewhere():
+    program = "def policy(x):\n    prior = 4.0\n    return prior * x\n"
+    kinds = {patch.kind for patch in ask(program, traits=frozenset()).patches}
+    assert kinds == {"other"}
 
 
 def test_every_trait_has_rules():

@@ -1,4 +1,7 @@
-"""Run where verifiers is installed: list a taskset, score replies through verifiers' own scoring, print JSON."""
+"""Run where verifiers is installed: list a taskset, score replies through verifiers' own scoring, print JSON.
+
+`python -m tests.atlas_gym.bridges.verifiers_scores ENV CONSTANTS`, the constants in JSON.
+"""
 
 import asyncio
 import json
@@ -18,10 +21,10 @@ class Reply:
         self.rewards[name] = value
 
 
-def main():
-    constants = {"horizon": 60, "replicas": 1}
-    tasks = list(AtlasTaskset(AtlasConfig(id="atlas", tasks=3, first_seed=5, constants=constants)))
-    program = atlas_gym.make_task("ATLAS-Bandit-v0").starts["named"]
+def main(env_id, constants):
+    config = AtlasConfig(id="atlas", env_id=env_id, tasks=3, first_seed=5, constants=json.loads(constants))
+    tasks = list(AtlasTaskset(config))
+    program = atlas_gym.make_task(env_id).starts["named"]
     replies = [f"Here:\n```python\n{program}```", program, "I give up."]
     scores = []
     for task, text in zip(tasks, replies, strict=True):
@@ -37,4 +40,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

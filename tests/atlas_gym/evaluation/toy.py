@@ -25,6 +25,7 @@ class ToyTask:
     function: str = "guess"
     driver: str = "tests.atlas_gym.evaluation.toy_driver"
     torch: bool = False
+    imports: tuple[str, ...] = ()
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
         """Hints and hidden numbers, (steps, replicas) each."""

@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -14,21 +15,16 @@ PAGE = ROOT / "docs" / "own-task.md"
 BLOCKS = re.findall(r"^```(\w+)([^\n]*)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
 
 
-ATLAS = [sys.executable, "-m", "experiments.cli.main"]
-"""The command `atlas`, installed or not."""
-
-
-def run_blocks(folder, *, slow):
-    """Everything up to the slow blocks, and these too if asked for."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)])}
+def run_blocks(folder, python, atlas, environment, *, slow):
+    """Everything up to the slow blocks, and these too if asked for; `atlas` is the command's first words."""
     for language, mark, text in BLOCKS:
         if "file=" in mark:
             (folder / mark.strip().removeprefix("file=")).write_text(text)
         elif language == "python":
-            run([sys.executable, "-c", text], folder, environment)
+            run([python, "-c", text], folder, environment)
         elif slow or "slow" not in mark:
             for line in text.splitlines():
-                run([*ATLAS, *shlex.split(line)[1:]], folder, environment)
+                run([*atlas, *shlex.split(line)[1:]], folder, environment)
 
 
 def run(command, folder, environment):
@@ -37,14 +33,21 @@ def run(command, folder, environment):
 
 
 def test_its_blocks_run_in_an_empty_folder(tmp_path):
-    run_blocks(tmp_path, slow=False)
+    atlas = [sys.executable, "-m", "experiments.cli.main"]  # installed or not
+    run_blocks(tmp_path, sys.executable, atlas, os.environ | {"PYTHONPATH": str(ROOT)}, slow=False)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_task_is_evolved(tmp_path, embedded_weights):
-    run_blocks(tmp_path, slow=True)
-    assert list((tmp_path / "run").glob("*report*.html"))
+@pytest.mark.usefixtures("embedded_weights")
+def test_it_can_be_followed_to_its_end_with_the_wheel_installed(tmp_path, installed_python):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    atlas = [str(installed_python.with_name("atlas"))]
+    run_blocks(tmp_path, str(installed_python), atlas, environment, slow=True)
+    assert "Not drawn" not in (tmp_path / "run" / "report.html").read_text()
+    with sqlite3.connect(tmp_path / "run" / "run.sqlite") as store:
+        (phases,) = store.execute("SELECT count(*) FROM phases").fetchone()
+    assert phases == 1
 
 
 def test_every_command_is_one_of_this_package():

@@ -28,11 +28,7 @@ def drawn(task):
 
 def test_names_and_texts_are_read_off_the_start():
     task = Threefold()
-    assert (task.function, task.signature, task.preamble) == (
-        "double",
-        "def double(x):",
-        "import numpy as np\n",
-    )
+    assert (task.function, task.signature) == ("double", "def double(x):")
     assert task.starts["named"] == START
     assert list(task.programs) == ["start", "triple"]
     assert task.programs["start"].title == "Twice as much"

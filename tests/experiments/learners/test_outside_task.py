@@ -1,6 +1,9 @@
 """A task that lies in a file outside the package, wherever a task is named."""
 
+from importlib.util import find_spec
+
 import pytest
+import yaml
 
 from atlas_gym import make_task
 from atlas_gym.bridges.trl import ProgramEnvironment, ProgramReward
@@ -10,6 +13,11 @@ from experiments.learners import leaderboard
 from experiments.learners.board import read_tables
 from experiments.learners.entries import START
 from experiments.learners.grpo import halves
+from experiments.report.write import write_report
+from experiments.studies import sweep
+from experiments.studies.plan import Arm, Plan, do_runs
+from experiments.studies.write import write_study
+from tests.tiny_model import save_tiny_model
 from trainers.loop.config import load_config
 
 FILE = '''\
@@ -102,6 +110,50 @@ def test_the_prompt_of_grpo(reference):
 
 def test_a_dry_run_times_its_start(reference):
     assert min(time_start(load_config(None, {"env": reference, "env_args": {"count": 2}}))) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra `ray`")
+@pytest.mark.timeout(300)
+def test_evaluators_on_a_cluster(reference):
+    from atlas_gym.evaluation.ray import RayEvaluatorPool
+
+    with RayEvaluatorPool(1) as pool:
+        assert pool.evaluate(HALF, make_task(reference)).score == 0.0
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    """Of a run that takes seconds: constants are varied, and the model is not asked."""
+    exploration = {"islands": 1, "groups": 1, "samples": 8, "patches": 0}
+    run = {"rounds": 1, "exploration": exploration, "held_out_seeds": 2, "tracking": "off"}
+    return {**run, "model": str(save_tiny_model(tmp_path_factory.mktemp("tiny"))), "torch_threads": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_study_and_the_report_of_a_run(reference, settings, tmp_path):
+    plan = Plan("outside", reference, {"numbers": Arm("numbers-alone")}, seeds=(0,), settings=settings)
+    assert do_runs(plan, tmp_path / "runs", 1, print) == []
+    write_study(plan, tmp_path / "runs", tmp_path / "study")
+    assert "1 of 1 runs finished" in (tmp_path / "study" / "README.md").read_text()
+    page, *_ = write_report([tmp_path / "runs" / plan.runs()[0].name], tmp_path / "report.html")
+    assert "Not drawn" not in page.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_sweep(reference, settings, tmp_path):
+    values = {**settings, "env": reference, "method": "numbers-alone"}
+    file = {
+        "name": "outside", "method": "grid", "metric": {"name": "held_out_score", "goal": "maximize"},
+        "parameters": {name: {"value": value} for name, value in values.items()},
+        "command": ["${interpreter}", "-m", "experiments.run", "--resume-if-exists", "${args}"],
+    }  # fmt: skip
+    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(file))
+    assert sweep.main([str(tmp_path / "sweep.yaml"), "--folder", str(tmp_path / "sweep")]) == 0
+    best = yaml.safe_load((tmp_path / "sweep" / "best.yaml").read_text())
+    assert -0.5 < best["held_out_score"] < 0.0
 
 
 def test_a_template_needs_its_lines():

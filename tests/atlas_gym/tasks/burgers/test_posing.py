@@ -15,7 +15,7 @@ def test_description_and_signature_name_what_programs_get():
     assert spec.signature in spec.description
     for name in ("epoch", "n_epochs", "x", "t", "nu", "u", "u_x"):
         assert f'"{name}"' in spec.description
-    assert all(spec.signature in start and start.startswith(spec.preamble) for start in spec.starts.values())
+    assert all(spec.signature in start for start in spec.starts.values())
     assert "{" not in spec.description
 
 
