@@ -20,15 +20,14 @@ from typing import Any
 
 HERE = Path(__file__).parents[1]
 LAYERS = ("atlas_gym", "agents", "trainers", "experiments", "tests")
-FORMS = {"Proposal", "Completion", "CandidateRecord", "Evaluation", "ScoredCompletion", "PreferencePair"}
-"""Proposal, completion, candidate, evaluation, what pairs are built of, pair."""
+FORMS = {"Proposal", "Completion", "CandidateRecord", "Evaluation", "PreferencePair"}
+"""Proposal, completion, candidate, evaluation, pair."""
 WAY = (
     "trainers/loop/exploration.py", "agents/research_agent.py", "agents/population/island.py",
     "agents/population/candidate.py", "agents/proposals/style.py", "agents/proposals/edit_line.py",
     "agents/proposals/source.py", "trainers/data/rollouts.py", "agents/engines/hf_transformers.py",
-    "agents/engines/batch_decoding.py", "trainers/data/evaluations.py", "atlas_gym/evaluation/pool.py",
-    "trainers/store/store.py", "trainers/store/queries.py", "trainers/data/pair_pool.py",
-    "trainers/data/pair_builder.py", "trainers/data/pairs.py",
+    "agents/engines/batch_decoding.py", "atlas_gym/evaluation/pool.py", "trainers/store/store.py",
+    "trainers/store/queries.py", "trainers/loop/phase_data.py", "trainers/data/pairs.py",
 )  # fmt: skip
 """From the loop down to the engine, up through evaluation and store, to the pair; with one style and one engine."""
 

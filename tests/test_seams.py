@@ -12,7 +12,7 @@ from agents.settings import AgentSettings
 from agents.supporters import Consultation, ExplorationAdvice, Patch, SupporterCall
 from atlas_gym.evaluation import Evaluation, Status
 from atlas_gym.evaluation.scheduler import Scheduler
-from trainers.data.evaluations import ProgramCache
+from trainers.data.rollouts import ProgramCache
 from trainers.loop.exploration import Explorer
 from trainers.loop.observer import Observer
 from trainers.loop.settings import ExplorationSettings

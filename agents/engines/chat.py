@@ -115,7 +115,7 @@ class ChatGenerator(ServerGenerator):
 
     def _sample(self, request: Request, sample: int) -> Completion | None:
         """One reply; None if the server does not write it."""
-        seed = sample_seed(request, sample, 0) % 2**31  # servers take 31 bits
+        seed = sample_seed(request, sample)
         temperature = (request.sampling or self.sampling).temperature
         try:
             reply = self.client.reply(request.prompt, request.stop, seed, temperature)

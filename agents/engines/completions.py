@@ -131,7 +131,7 @@ class OpenAIGenerator(ServerGenerator):
         fields: dict[str, Any] = {
             "temperature": sampling.temperature,
             "top_p": 1.0,
-            "max_tokens": sampling.max_new_tokens if line else sampling.max_function_tokens,
+            "max_tokens": sampling.limit(request.stop),
             "seed": seed,
             "stop": ["\n"] if line else _FUNCTION_STOPS,
         }

@@ -69,6 +69,10 @@ class Sampling:
         if self.max_new_tokens < 1 or self.max_function_tokens < 1:
             raise ValueError("token limits must be positive")
 
+    def limit(self, stop: Stop) -> int:
+        """Most tokens of a completion that ends there."""
+        return self.max_new_tokens if stop == "line" else self.max_function_tokens
+
 
 class Request(Protocol):
     """What an engine is asked: one prompt of which some continuations are wanted (`agents.population.Proposal`)."""

@@ -8,23 +8,79 @@ beginning once, which on a CPU is what decides the speed. For non-copy decoding 
 the shared sequence too: a sample that follows it for j tokens sees j of them and needs no steps for them.
 Samples leave as they finish.
 
+With grouped-query attention several query heads share one key/value head. Given a mask, transformers' SDPA path copies
+keys and values once per query head first, and while decoding that copy costs more than the attention itself. Stacking
+the query heads of a group along the query axis gives the same numbers without the copy (`grouped_attention`).
+
 This asks for attention over explicit positions with an explicit mask (SDPA or eager attention, rotary or
 learned positions); recurrent models and flash attention are not supported.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 
 from agents.engines.batch_decoding import Sample, SampleBatch
 from agents.engines.engine import Completion, Generator, OnCompletion, Request, Sampling
-from agents.engines.grouped_attention import grouped_attention
 from agents.models.token_trie import families
 from agents.models.tokens import Vocabulary, encode_continuation, encode_prompt
+
+NAME = "atlas_grouped_sdpa"
+"""What transformers knows the folded attention by."""
+
+
+def _grouped_sdpa(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    batch, heads, length, width = query.shape
+    group = heads // key.shape[1]
+    # A mask that differs between heads, a position bias or no mask at all is not folded: transformers knows
+    # how.
+    biased = options.get("position_bias") is not None
+    if attention_mask is None or attention_mask.shape[1] != 1 or group == 1 or biased:
+        return sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options
+        )
+    folded = query.reshape(batch, heads // group, group * length, width)
+    mask = attention_mask.repeat(1, 1, group, 1)
+    output = scaled_dot_product_attention(
+        folded, key, value, attn_mask=mask, dropout_p=dropout, scale=scaling
+    )
+    return output.reshape(batch, heads, length, -1).transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register(NAME, _grouped_sdpa)
+AttentionMaskInterface.register(NAME, sdpa_mask)
+
+
+@contextlib.contextmanager
+def grouped_attention(model: Any) -> Iterator[None]:
+    """Let ``model`` use the folded attention inside the block, if it uses SDPA otherwise."""
+    before = model.config._attn_implementation
+    if before != "sdpa":
+        yield
+        return
+    model.set_attn_implementation(NAME)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
 
 
 @dataclass
@@ -111,8 +167,7 @@ class TransformersGenerator(Generator):
         return sorted(found, key=lambda sequence: (sequence[1], len(prompts[sequence[0][-1]])))
 
     def _samples(self, index: int, request: Request, prompt: Sequence[int]) -> list[Sample]:
-        sampling = self._sampling(request)
-        limit = sampling.max_new_tokens if request.stop == "line" else sampling.max_function_tokens
+        limit = self._sampling(request).limit(request.stop)
         # One row per sample: a number for the deviation's position, then one for each token.
         source = torch.Generator().manual_seed(request.seed)
         uniforms = torch.rand(request.n, limit + 1, generator=source, dtype=torch.float64)

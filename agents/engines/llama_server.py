@@ -61,7 +61,9 @@ class LlamaServer:
         while time.monotonic() < end and self._process.poll() is None:
             with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.base_url}/models", timeout=5):
                 return
-            time.sleep(0.1)
+            # It does not say when it begins to listen, so it is asked again, unless it ends meanwhile.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=0.1)
         self.kill()
         raise RuntimeError(f"the model's server did not start: {' '.join(self._command)}")
 

@@ -65,8 +65,7 @@ class PrefixBuilder:
 
     def limit(self, request: Request) -> int:
         """Most tokens that a sample of the request may draw."""
-        sampling = self.of(request)
-        return sampling.max_new_tokens if request.stop == "line" else sampling.max_function_tokens
+        return self.of(request).limit(request.stop)
 
     def banned(self, request: Request) -> list[int]:
         """Token ids that are never drawn for the request."""

@@ -10,6 +10,7 @@ records in their order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
@@ -78,6 +79,11 @@ class CandidateRecord:
     def passed(self) -> bool:
         """Whether the program ran and was scored."""
         return self.status == "ok" and self.score is not None
+
+    @property
+    def value(self) -> float:
+        """The score, −∞ for a failed program."""
+        return self.score if self.passed and self.score is not None else -math.inf
 
     @property
     def gain(self) -> float | None:

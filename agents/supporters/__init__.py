@@ -2,7 +2,7 @@
 
 Each role has two forms behind one interface, ``consult(request) -> Consultation(advice, call)``:
 
-* rules (``*_rules``): the embedded default, deterministic under the run's seed;
+* rules (``*_rules``, the inspector's in ``inspector``): the embedded default, deterministic under the run's seed;
 * a language model (``*_llm``) behind any OpenAI-compatible endpoint.
 
 The request and the advice are frozen dataclasses (``exploration``, ``strategist``, ``inspector``). Advice is

@@ -10,9 +10,8 @@ from agents.supporters.conversation import Conversation
 from agents.supporters.exploration import ExplorationSupporter
 from agents.supporters.exploration_llm import LLMExplorationSupporter
 from agents.supporters.exploration_rules import RuleExplorationSupporter
-from agents.supporters.inspector import PolicyInspector
+from agents.supporters.inspector import PolicyInspector, RulePolicyInspector
 from agents.supporters.inspector_llm import LLMPolicyInspector
-from agents.supporters.inspector_rules import RulePolicyInspector
 from agents.supporters.prompts import PromptTemplate, load_template
 from agents.supporters.settings import RoleSettings, SupporterSettings
 from agents.supporters.strategist import FineTuningStrategist

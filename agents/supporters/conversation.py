@@ -15,8 +15,7 @@ from typing import Any, Protocol, TypeVar
 from agents.engines.endpoint import ChatClient, ChatReply, Message, prompt_estimate
 from agents.engines.http import EndpointError
 from agents.engines.settings import Endpoint
-from agents.supporters.budget import Budget, CallLimits
-from agents.supporters.call import Consultation, Key, Role, SupporterCall
+from agents.supporters.call import Budget, CallLimits, Consultation, Key, Role, SupporterCall
 from agents.supporters.replies import ReplyError
 from atlas_gym.seeding import torch_seed
 from atlas_gym.text import clean, one_line
@@ -110,7 +109,7 @@ class Conversation:
                 return interpret(_accepted_text(reply, limits, progress))
             except (EndpointError, ReplyError) as error:
                 progress.note(str(error))
-            if attempt + 1 < limits.attempts:
+            if attempt + 1 < limits.attempts:  # a busy server is given time; nothing tells when it is free
                 time.sleep(max(0.0, min(limits.pause_s * 2**attempt, deadline - time.monotonic())))
         return None
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from agents.proposals.constants import Constant, constants
 from agents.proposals.source import Source
 from agents.supporters.call import Consultation, SupporterCall
+from agents.supporters.code_rules import short
 from agents.supporters.conversation import Conversation
 from agents.supporters.edits import EditBound
 from agents.supporters.exploration import (
@@ -18,14 +19,13 @@ from agents.supporters.exploration import (
     admit_patches,
     bounded_value,
 )
-from agents.supporters.findings import short
 from agents.supporters.prompts import Data, PromptTemplate
-from agents.supporters.replies import parse_reply
-from agents.supporters.schemas import (
+from agents.supporters.replies import (
     ExplorationReply,
     PatchReply,
     SuggestionReply,
     json_schema,
+    parse_reply,
     schema_text,
 )
 from atlas_gym.text import one_line

@@ -16,6 +16,7 @@ from itertools import chain
 from agents.proposals.source import Source
 from agents.supporters import code_rules, expression_rules, loss_rules
 from agents.supporters.call import Consultation, SupporterCall, rules_call
+from agents.supporters.code_rules import Case, Finding, Fix
 from agents.supporters.edits import EditBound
 from agents.supporters.exploration import (
     CRITIQUE_CHARS,
@@ -24,7 +25,6 @@ from agents.supporters.exploration import (
     Patch,
     admit_patches,
 )
-from agents.supporters.findings import Case, Finding, Fix
 from atlas_gym.seeding import stream
 from atlas_gym.text import one_line
 

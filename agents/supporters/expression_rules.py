@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from agents.proposals.source import Source, Splice
-from agents.supporters.findings import Case, Finding, Fix, past, sampled, short
+from agents.supporters.code_rules import Case, Finding, Fix, past, sampled, short
 
 _COUNTS = {"int", "len", "range", "list", "tuple", "dict", "bool", "str", "float", "enumerate", "zip"}
 """Calls whose value is no quantity: a factor breaks it."""

@@ -17,8 +17,7 @@ from agents.supporters.inspector import (
     Regression,
 )
 from agents.supporters.prompts import Data, PromptTemplate
-from agents.supporters.replies import parse_reply
-from agents.supporters.schemas import InspectionReply, json_schema, schema_text
+from agents.supporters.replies import InspectionReply, json_schema, parse_reply, schema_text
 from atlas_gym.text import one_line
 
 _MOST_ITEMS = 8

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agents.supporters.findings import Case, Finding, Fix, short
+from agents.supporters.code_rules import Case, Finding, Fix, short
 
 _FAMILIES = {
     "boundary": re.compile(r"(^|_)(bc|boundary)"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agents.engines.settings import Endpoint
-from agents.supporters.budget import CallLimits
+from agents.supporters.call import CallLimits
 from agents.supporters.edits import EditBound
 from agents.supporters.strategist import ControlBounds
 

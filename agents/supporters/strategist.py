@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agents.supporters.call import Consultation, Key, SupporterCall
@@ -138,6 +138,9 @@ class StrategyAdvice:
     """Names of the controls that differ from before."""
     reason: str = ""
     """Why."""
+    nearby: tuple[TuningControls, ...] = ()
+    """Further settings under which policies may be trained, of which the gate chooses one: first those before the
+    change, then a β one step weaker and one step stronger."""
 
     def summary(self) -> str:
         """The advice in one line, for the record."""
@@ -158,49 +161,34 @@ class FineTuningStrategist(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """Wanted values, before they are bounded."""
-
-    values: Mapping[str, float] = field(default_factory=dict)
-    """By control name; others keep their value."""
-    reason: str = ""
-    """Why."""
-
-
-def bounded_advice(controls: TuningControls, proposal: Proposal, bounds: ControlBounds) -> StrategyAdvice:
-    """The proposal as far as the bounds allow it."""
-    beta = bounds.beta.bounded(controls.beta, proposal.values.get("beta", controls.beta))
+def bounded_advice(
+    controls: TuningControls,
+    bounds: ControlBounds,
+    wanted: Mapping[str, float] | None = None,
+    reason: str = "",
+) -> StrategyAdvice:
+    """What is `wanted` as far as the bounds allow it, by control name; others keep their value."""
+    values = wanted or {}
+    beta = bounds.beta.bounded(controls.beta, values.get("beta", controls.beta))
     threshold = bounds.score_threshold.bounded(
-        controls.score_threshold, proposal.values.get("score_threshold", controls.score_threshold)
+        controls.score_threshold, values.get("score_threshold", controls.score_threshold)
     )
-    wanted_epochs = proposal.values.get("epochs", controls.epochs)
+    wanted_epochs = values.get("epochs", controls.epochs)
     rate = bounds.learning_rate.bounded(
-        controls.learning_rate, proposal.values.get("learning_rate", controls.learning_rate)
+        controls.learning_rate, values.get("learning_rate", controls.learning_rate)
     )
     after = TuningControls(beta, threshold, _whole_epochs(controls.epochs, wanted_epochs, bounds), rate)
     changed = tuple(name for name in CONTROL_NAMES if getattr(after, name) != getattr(controls, name))
-    return StrategyAdvice(after, changed, proposal.reason)
+    return StrategyAdvice(after, changed, reason, _nearby(controls, after, bounds))
 
 
-def nearby(
+def _nearby(
     before: TuningControls, after: TuningControls, bounds: ControlBounds
 ) -> tuple[TuningControls, ...]:
-    """Further settings that a phase may train under, beside the strategist's.
-
-    First those before its change, then a β one step weaker and one step stronger: of the policies that they lead to,
-    the gate chooses one.
-
-    Args:
-        before: the settings that the strategist was told.
-        after: those it wants.
-        bounds: how far a step goes.
-    """
     step = bounds.beta.factor
     betas = [bounds.beta.bounded(after.beta, wanted) for wanted in (after.beta / step, after.beta * step)]
-    unchanged = replace(
-        before, score_threshold=after.score_threshold
-    )  # which concerns the pairs, not the training
+    # The score threshold concerns the pairs, not the training.
+    unchanged = replace(before, score_threshold=after.score_threshold)
     found = [unchanged, *(replace(after, beta=beta) for beta in betas)]
     return tuple(dict.fromkeys(settings for settings in found if settings != after))
 

@@ -7,13 +7,11 @@ from collections.abc import Iterable
 from agents.supporters.call import Consultation, SupporterCall
 from agents.supporters.conversation import Conversation
 from agents.supporters.prompts import PromptTemplate
-from agents.supporters.replies import parse_reply
-from agents.supporters.schemas import StrategyReply, json_schema, schema_text
+from agents.supporters.replies import StrategyReply, json_schema, parse_reply, schema_text
 from agents.supporters.strategist import (
     CONTROL_NAMES,
     REASON_CHARS,
     ControlBounds,
-    Proposal,
     StrategyAdvice,
     Telemetry,
     bounded_advice,
@@ -41,7 +39,7 @@ class LLMFineTuningStrategist:
             self._template.fill(prompt_values(request, self._bounds)),
             json_schema(StrategyReply),
             lambda text: interpret(request, text, self._bounds),
-            StrategyAdvice(request.controls),
+            bounded_advice(request.controls, self._bounds),
         )
 
     def resume(self, calls: Iterable[SupporterCall]) -> None:
@@ -81,8 +79,7 @@ def interpret(telemetry: Telemetry, text: str, bounds: ControlBounds) -> Strateg
     """The bounded advice that a reply amounts to; raises ReplyError if it is no reply."""
     reply = parse_reply(text, StrategyReply)
     wanted = {name: getattr(reply, name) for name in CONTROL_NAMES if getattr(reply, name) is not None}
-    proposal = Proposal(wanted, one_line(reply.reason, REASON_CHARS))
-    return bounded_advice(telemetry.controls, proposal, bounds)
+    return bounded_advice(telemetry.controls, bounds, wanted, one_line(reply.reason, REASON_CHARS))
 
 
 def _control_line(telemetry: Telemetry, bounds: ControlBounds, name: str) -> str:

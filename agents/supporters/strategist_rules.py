@@ -16,7 +16,6 @@ from agents.supporters.call import Consultation, SupporterCall, rules_call
 from agents.supporters.strategist import (
     REASON_CHARS,
     ControlBounds,
-    Proposal,
     StrategyAdvice,
     Telemetry,
     bounded_advice,
@@ -134,7 +133,7 @@ class RuleFineTuningStrategist:
     def consult(self, request: Telemetry) -> Consultation[StrategyAdvice]:
         """Bounded settings for the next phase."""
         began = time.monotonic()
-        advice = bounded_advice(request.controls, propose(request), self._bounds)
+        advice = bounded_advice(request.controls, self._bounds, *_wanted(request))
         call = rules_call("strategist", request.key, began, advice.summary())
         return Consultation(advice, call)
 
@@ -142,8 +141,8 @@ class RuleFineTuningStrategist:
         """Nothing to take up: rules have no budget."""
 
 
-def propose(telemetry: Telemetry) -> Proposal:
-    """What the rules that fire want together, unbounded."""
+def _wanted(telemetry: Telemetry) -> tuple[dict[str, float], str]:
+    """What the rules that fire want together, unbounded, and why."""
     controls = telemetry.controls
     beta, threshold, epochs, rate = (
         controls.beta, controls.score_threshold, controls.epochs, controls.learning_rate,
@@ -154,4 +153,4 @@ def propose(telemetry: Telemetry) -> Proposal:
         epochs, rate = epochs + rule.epochs, rate * rule.learning_rate
     values = {"beta": beta, "score_threshold": threshold, "epochs": epochs, "learning_rate": rate}
     reason = "; ".join(f"{rule.name}: {rule.why}" for rule in fired) or "nothing stands out"
-    return Proposal(values, one_line(reason, REASON_CHARS))
+    return values, one_line(reason, REASON_CHARS)

@@ -13,7 +13,7 @@ from typing import Any
 
 from agents.population.candidate import CandidateRecord
 from experiments.report.selection import Census, select
-from trainers.loop.memorising import HeldOutGap, held_out_gap
+from trainers.loop.confirmation import HeldOutGap, held_out_gap
 from trainers.store.plain import read_mapping
 from trainers.store.queries import held_out_key
 from trainers.store.store import RunStore, StoreError

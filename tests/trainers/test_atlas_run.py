@@ -71,7 +71,7 @@ def test_base_model_and_policies_answer_the_same_questions_on_instances_that_not
     assert [number for number, _, _ in asked[0]] == [0, 0, 1, 1]
     assert answers[0] != answers[2]  # the policy did move
     with RunStore(whole[0].parent / "panel") as store, AtlasRun(config, store) as atlas:
-        questions = atlas.tuning._panel.questions
+        questions = atlas.tuning.probes.panel.questions
     assert len(questions) == 4
     assert not {question.prompt for question in questions} & {row[7] for row in pairs}
     found = learned(probes)

@@ -7,8 +7,8 @@ import pytest
 from agents.supporters.exploration_rules import RuleExplorationSupporter
 from agents.supporters.settings import SupporterSettings
 from tests.trainers.whole_run import Watcher, config, contents, menu, run
-from trainers.data.pair_pool import pair_pool
 from trainers.loop.config import load_config
+from trainers.loop.phase_data import answers
 from trainers.store.plain import SettingsError
 from trainers.store.store import RunStore
 
@@ -95,7 +95,7 @@ def test_in_exploration_patches_answer_the_islands_prompts(config, tmp_path):
             proposal = store.proposal(patch.round, patch.island)
             assert patch.prompt == proposal.prompt
             assert proposal.assemble(patch.completion) == patch.program
-        pool = {completion.candidate_id for completion in pair_pool(store, 1, 9, None)}
+        pool = {record.id for record in answers(store, 1, 9, None)}
     assert {patch.id for patch in patches} <= pool
     assert lessons(tmp_path) == []
 

@@ -7,18 +7,20 @@ from types import SimpleNamespace
 
 import pytest
 
-import trainers.loop.fine_tuning
 import trainers.loop.phase_data
 from agents.engines.engine import Completion
 from agents.supporters.build import Supporters
 from atlas_gym.evaluation import Evaluation, Status
 from atlas_gym.seeding import torch_seed
 from tests.trainers.samples import PROPOSAL, RECORD
-from trainers.data.evaluations import ProgramCache
 from trainers.data.pairs import PreferencePair
+from trainers.data.rollouts import ProgramCache
 from trainers.loop.advisers import PhaseAdvisers
+from trainers.loop.atlas import take_phase
 from trainers.loop.config import load_config
 from trainers.loop.fine_tuning import Tuning
+from trainers.loop.phase_data import PhaseData
+from trainers.loop.probe import Probes
 from trainers.store.store import RunStore
 
 SAMPLES = 4
@@ -71,7 +73,7 @@ def store(tmp_path):
 
 @pytest.fixture(autouse=True)
 def every_text_fits(monkeypatch):
-    monkeypatch.setattr("trainers.loop.phase_data.writable", lambda completions, *_: completions)
+    monkeypatch.setattr("trainers.loop.phase_data.writable", lambda records, *_: records)
 
 
 def tuning(store, **settings):
@@ -89,28 +91,26 @@ def tuning(store, **settings):
     advisers = PhaseAdvisers(config, Supporters(), store)
     agent = SimpleNamespace(spec=SimpleNamespace(errors=()))
     cache = ProgramCache(Evaluator(), [None], store)
-    policy = SimpleNamespace(tokenizer=None)
-    return backend, Tuning(config, policy, backend, agent, advisers, cache, store, lambda *event: None)
+    policy = None
+    known = (config, policy, backend, agent)
+    probes = Probes(*known, cache, store, tell)
+    data = PhaseData(config, store, tokenizer=None)
+    return backend, Tuning(*known, advisers, cache, store, data, probes, tell)
+
+
+def tell(*event):
+    """Nobody watches."""
 
 
 def pair(record):
     return PreferencePair(record.prompt, " 1\n", " 2\n", "score", 0.1, record.id, 99, record.hole)
 
 
-def test_the_score_of_a_policy_is_the_mean_worth_of_its_fresh_programs(store, monkeypatch):
-    backend, phases = tuning(store, skip_idle_phases=False)
-    found = {}
-
-    def run_phase(policy, pairs, settings, gate, score, **_):
-        prompts = [pair.prompt for pair in pairs]
-        found.update({adapter: score(adapter, prompts) for adapter in WORTH})
-        raise KeyboardInterrupt  # the rest of the phase is not looked at
-
-    pairs = [pair(store.candidate(7)), pair(store.candidate(8))]
-    monkeypatch.setattr(trainers.loop.phase_data, "build_pairs", lambda *_: pairs)
-    monkeypatch.setattr(trainers.loop.fine_tuning, "run_phase", run_phase)
-    with pytest.raises(KeyboardInterrupt):
-        phases.phase(1, 1, 1)
+def test_the_score_of_a_policy_is_the_mean_worth_of_its_fresh_programs(store):
+    backend, phases = tuning(store)
+    pairs, gate = [pair(store.candidate(7))], [store.candidate(8)]
+    score = phases.scorer(1, pairs, gate)
+    found = {adapter: score(adapter, [RECORD.prompt, "another prompt"]) for adapter in WORTH}
     # Failures and what is worse than random play count as nothing, and every sample counts.
     assert found == {"default": [(0.5 + 0.25) / SAMPLES, 0.0], "reference": [0.1 / SAMPLES, 0.0]}
     seeds = [torch_seed(11, "gate", 1, i) for i in range(2)]
@@ -130,9 +130,9 @@ def test_a_phase_is_skipped_unless_exploration_improved_since_the_last(
     store.add_unit(2, 0, [before], {})
     store.add_unit(3, 0, [after], {})
     monkeypatch.setattr(RunStore, "best_scores", _without_the_start(RunStore.best_scores))
-    monkeypatch.setattr(trainers.loop.phase_data, "build_pairs", lambda *_: [])
+    monkeypatch.setattr(trainers.loop.phase_data, "build_pairs", lambda *_, **__: [])
     _, phases = tuning(store)
-    phases.phase(1, 3, 3)
+    take_phase(phases, 1, 3, 3)
     (row,) = store.phases()
     assert ("no improvement in rounds 3 to 3" in row["skipped"]) == idle
     assert idle or "cannot train" in row["skipped"]  # it went on to its pairs, of which there are none here
@@ -143,7 +143,7 @@ def _without_the_start(best_scores):
 
 
 def test_idle_phases_are_not_skipped_where_the_settings_say_so(store, monkeypatch):
-    monkeypatch.setattr(trainers.loop.phase_data, "build_pairs", lambda *_: [])
+    monkeypatch.setattr(trainers.loop.phase_data, "build_pairs", lambda *_, **__: [])
     _, phases = tuning(store, skip_idle_phases=False)
-    phases.phase(1, 5, 5)
+    take_phase(phases, 1, 5, 5)
     assert "cannot train" in store.phases()[0]["skipped"]

@@ -5,11 +5,13 @@ the per-prompt share is averaged and its spread taken between prompts.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from agents.population.candidate import CandidateRecord
+from trainers.data.settings import GateScore
 
 VALID_SHARE, DISTINCT_SHARE = "valid_share", "distinct_share"
 """Names of the measurements that are better when higher."""
@@ -93,6 +95,25 @@ def measure(groups: Sequence[Sequence[CandidateRecord]], margin: float = 0.0) ->
     )
 
 
+def counts(records: Sequence[CandidateRecord], margin: float) -> dict[str, Any]:
+    """What is counted of a unit's candidates, as plain values.
+
+    Args:
+        records: the candidates.
+        margin: how much better than its parent an improving program must be, in units of score.
+    """
+    return {
+        "samples": len(records),
+        "valid": sum(r.passed for r in records),
+        "new": sum(map(is_new, records)),
+        "improving": sum(is_improving(r, margin) for r in records),
+        # A run counts a program in the round that wrote it first.
+        "distinct": len(distinct_programs(r for r in records if r.duplicate_of is None)),
+        "statuses": dict(Counter(record.status for record in records)),
+        "best": max((r.score for r in records if r.score is not None), default=None),
+    }
+
+
 def measurements(records: Sequence[CandidateRecord], errors: Sequence[str]) -> dict[str, float]:
     """What an inspector compares policies by: shares, and the mean of each error metric over what passed.
 
@@ -109,6 +130,21 @@ def measurements(records: Sequence[CandidateRecord], errors: Sequence[str]) -> d
         if values:
             found[name] = sum(values) / len(values)
     return found
+
+
+def worth(group: Sequence[CandidateRecord], kind: GateScore, clip: float) -> float:
+    """What one prompt's answers are worth to Ŝ.
+
+    Args:
+        group: the answers, at least one.
+        kind: `gain`: the mean gain over the parent, between 0 and `clip`, 0 for a failure; `best_of_n`: the largest
+            such gain; `quality`: the mean normalised score, 0 for a failure, which mostly counts validity.
+        clip: the largest gain that counts, in units of score.
+    """
+    if kind == "quality":
+        return sum(max(0.0, r.metrics["normalized_score"]) if r.passed else 0.0 for r in group) / len(group)
+    gains = [min(max(0.0, r.gain), clip) if r.passed and r.gain is not None else 0.0 for r in group]
+    return max(gains) if kind == "best_of_n" else sum(gains) / len(gains)
 
 
 def is_new(record: Outcome) -> bool:

@@ -19,88 +19,23 @@ same task, so that sizes of gains count, near ties come last, and no threshold c
 are few and alike (`window = 10`), so without caps the policy memorises a value: no site, edit text or prompt
 may supply more than its share (`trainers.data.pair_selection`). What one phase has rejected, another rejects only a
 bounded number of times: pushing down the same texts again pulls the chosen ones down with them.
-
-This module says what completions, pairs and settings are; `trainers.data.pair_builder` builds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
 
-Kind = Literal["improving", "improving_parent", "improving_failed", "score", "failed", "repair"]
-Builder = Literal["teach", "plain", "margin", "improving", "mixed", "balanced"]
-GateScore = Literal["gain", "best_of_n", "quality"]
-"""What Ŝ counts: see `worth`."""
+import numpy as np
 
-SHARES: Mapping[str, Mapping[Kind, float]] = {
-    "teach": {"improving": 0.35, "improving_parent": 0.15, "improving_failed": 0.25, "repair": 0.25},
-    "plain": {"score": 0.625, "failed": 0.375},
-    "margin": {"score": 1.0},
-    "improving": {"improving": 1.0},
-    "mixed": {"improving": 0.5, "improving_failed": 0.5},
-    "balanced": {"score": 0.25, "failed": 0.25, "improving": 0.25, "improving_failed": 0.25},
-}
-"""Share of each kind in a builder. What one kind cannot supply, the others of the builder fill, except repairs."""
+from agents.population.candidate import CandidateRecord
+from trainers.data.pair_selection import Cap, Selection
+from trainers.data.settings import SHARES, Kind, PairSettings
 
-
-@dataclass(frozen=True)
-class ScoredCompletion:
-    """One completion with the outcome of its program; what pairs are made of."""
-
-    candidate_id: int
-    """The candidate it became, unique in the run."""
-    prompt: str
-    """Prompt it was sampled from."""
-    completion: str
-    """Its text, exactly as sampled."""
-    status: str
-    """Outcome of the evaluation; "ok" is the only one that passed."""
-    score: float | None
-    """Score, higher is better; None unless it passed."""
-    parent_score: float | None
-    """The score it had to beat; None if the parent has none, and then nothing is called improving."""
-    is_copy: bool = False
-    """True if the program is its parent again. A copy may be rejected, never chosen."""
-    hole: str = ""
-    """Label of the place that was edited."""
-    program_key: str | None = None
-    """Hash of the program's normalised syntax tree; equal keys are never paired."""
-    task: int = 0
-    """The round in which the task that scored it began; scores of different tasks are never compared."""
-    instance: int = 0
-    """The instance of the task; scores of different instances are never compared either."""
-    parent_id: int | None = None
-    """The parent's candidate."""
-    parent_text: str | None = None
-    """The parent's own text at the site, None where the prompt asks for a whole function."""
-
-    @property
-    def scale(self) -> tuple[int, int]:
-        """What its score is comparable within."""
-        return self.task, self.instance
-
-    @property
-    def passed(self) -> bool:
-        """Whether the program ran and was scored."""
-        return self.status == "ok" and self.score is not None and math.isfinite(self.score)
-
-    @property
-    def value(self) -> float:
-        """The score, −∞ for a failed program."""
-        return float(self.score) if self.passed and self.score is not None else -math.inf
-
-    @property
-    def gain(self) -> float:
-        """The score beyond the parent's, −∞ for a failed program; the score itself where the parent has none."""
-        return self.value - (self.parent_score or 0.0)
-
-    @property
-    def stands_still(self) -> bool:
-        """Whether it is its parent again, in the same words or with exactly the same score."""
-        return self.is_copy or self.value == self.parent_score
+_SLACK = 12
+"""Characters by which two texts may always differ in length."""
 
 
 @dataclass(frozen=True)
@@ -125,60 +60,203 @@ class PreferencePair:
     """Label of the edited place."""
 
 
-@dataclass(frozen=True)
-class PairSettings:
-    """How preference pairs are built and how many."""
+def build_pairs(
+    records: Sequence[CandidateRecord],
+    settings: PairSettings,
+    rng: np.random.Generator,
+    *,
+    scale: Callable[[CandidateRecord], Hashable] = lambda record: 0,
+    parent_text: Callable[[CandidateRecord], str | None] = lambda record: None,
+    rejected_before: Mapping[int, int] | None = None,
+    fresh_from: int = 0,
+) -> list[PreferencePair]:
+    """At most `settings.count` pairs out of the candidates; a function of its arguments alone.
 
-    builder: Builder = "teach"
-    """Which kinds of pair: `teach` (improving edits against all others, and repairs), `plain` (better half against
-    worse half, passed against failed), `margin` (only score pairs that differ by `margin`), `improving` (improving
-    against merely valid), `mixed` (improving against valid and against failed), `balanced` (plain and mixed)."""
-    count: int = 256
-    """Pairs per phase, at most; 256 to 1,000 are a phase that trains."""
-    margin: float = 0.002
-    """Units of score. An edit improves if it beats its parent by more than this; `improving` pairs and
-    those of the `margin` builder differ by more than this."""
-    chosen_quantile: float = 0.3
-    """A chosen completion's score reaches at least this quantile of all passed scores of its task (EvoTune: the 30th
-    percentile). 0 turns the threshold off."""
-    repairs: float = 0.25
-    """Share of the pairs that may be repairs, at most, in [0, 1)."""
-    numbers: float = 0.25
-    """Share of `count` that may choose nothing but a number, at most: improving constants are plentiful, and easily
-    learnt by heart."""
-    length_ratio: float = 2.0
-    """Chosen and rejected text differ in length by at most this factor (and 12 characters): a phase whose chosen
-    texts are the longer ones teaches length, and ends in long invalid lines. 0: any lengths."""
-    reuse: int = 2
-    """Phases in which the same completion may be rejected, at most. 0: any number."""
-    per_prompt: int = 8
-    """Pairs of one prompt, at most. Packing makes further pairs of a prompt nearly free."""
-    prompts: int = 64
-    """Distinct prompts, at most: they are what a packed phase spends its time on, not the pairs."""
-    pool: int = 2000
-    """Prompts that pairs are formed of before the caps choose, at most: of a longer run so many are drawn, so that
-    a phase costs the same after a million candidates."""
-    per_hole: int = 48
-    """Pairs whose edit is at the same site, at most; more where there are too few sites to fill `count` with (a style
-    that rewrites whole functions has one)."""
-    per_text: int = 6
-    """Pairs that choose the same edit text, at most, spaces at the ends ignored; likewise pairs that reject
-    it."""
+    Fewer are returned where the candidates or the caps allow no more. Order: by kind and order of selection.
 
-    def __post_init__(self) -> None:
-        if self.builder not in get_args(Builder):
-            raise ValueError(f"builder must be one of {', '.join(get_args(Builder))}, not {self.builder!r}")
-        for name in ("count", "per_prompt", "prompts", "pool", "per_hole", "per_text"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
-        if not self.margin >= 0.0 or self.reuse < 0:
-            raise ValueError("margin and reuse cannot be negative")
-        if not (
-            0.0 <= self.chosen_quantile <= 1.0 and 0.0 <= self.numbers <= 1.0 and 0.0 <= self.repairs < 1.0
-        ):
-            raise ValueError("chosen_quantile and numbers must lie in [0, 1], repairs in [0, 1)")
-        if self.length_ratio != 0.0 and not self.length_ratio >= 1.0:
-            raise ValueError("length_ratio must be at least 1, or 0 for any lengths")
+    Args:
+        records: judged candidates, each with the prompt that its completion answers.
+        settings: the builder, the caps and the thresholds.
+        rng: breaks ties.
+        scale: what a candidate's score is comparable within; scores of different scales are never compared.
+        parent_text: the parent's own text at the site of a candidate, None where the prompt asks for a whole function.
+        rejected_before: by candidate, the earlier phases that rejected it.
+        fresh_from: the first candidate that the present policy wrote. To reject what it writes teaches it more than to
+            reject what an earlier policy or a supporter wrote, which counts half.
+    """
+    before = rejected_before or {}
+    scales = {record.id: scale(record) for record in records}
+    pool = _pool(records, scales, parent_text, settings, before)
+    selection = _selection(pool, records, scales, settings, before, fresh_from)
+    shares = SHARES[settings.builder]
+    selected: list[PreferencePair] = []
+    # Scarce kinds first, so that they are not kept out by the caps.
+    for kind in [kind for kind in get_args(Kind) if kind in shares and kind != "repair"]:
+        own = [pair for pair in pool if pair.kind == kind]
+        selected += selection.take(own, int(shares[kind] * settings.count), rng)
+    used, repairs = set(selected), [pair for pair in pool if pair.kind == "repair"]
+    rest = [pair for pair in pool if pair not in used and pair.kind != "repair"]
+    room = settings.count - len(selected)
+    reserved = min(int(settings.repairs * settings.count), len(repairs)) if repairs else 0
+    selected += selection.take(rest, room - reserved, rng)
+    bound = int(settings.repairs / (1.0 - settings.repairs) * len(selected) + 1e-9)
+    selected += selection.take(repairs, min(bound, settings.count - len(selected)), rng)
+    rest = [pair for pair in rest if pair not in set(selected)]
+    return selected + selection.take(rest, settings.count - len(selected), rng)
+
+
+def why_no_pairs(records: Sequence[CandidateRecord], settings: PairSettings) -> str:
+    """In words, why a phase has nothing to train on."""
+    passed = [record for record in records if record.passed]
+    improving = sum(_improves(record, settings.margin) for record in passed)
+    found = f"of {len(records)} completions {len(passed)} ran and {improving} beat their parent"
+    return (
+        f"it cannot train: {found} by more than {settings.margin:g}, and no two of one prompt make a pair "
+        f"(builder {settings.builder})"
+    )
+
+
+def _pool(
+    records: Sequence[CandidateRecord],
+    scales: Mapping[int, Hashable],
+    parent_text: Callable[[CandidateRecord], str | None],
+    settings: PairSettings,
+    before: Mapping[int, int],
+) -> list[PreferencePair]:
+    """Every pair the builder and the thresholds allow, in a fixed order."""
+    thresholds = _thresholds(records, scales, settings.chosen_quantile)
+    pairs: dict[tuple[str, str, str], PreferencePair] = {}
+    for group in group_by_prompt([(scales[record.id], record.prompt) for record in records]):
+        members = [records[index] for index in group]
+        for kind, good, bad in _combinations(members, settings, parent_text):
+            worn = settings.reuse and kind != "improving_parent" and before.get(bad.id, 0) >= settings.reuse
+            poor = good.value < thresholds[scales[good.id]]
+            if worn or poor or not _comparable(good, bad, settings.length_ratio):
+                continue
+            pair = PreferencePair(
+                good.prompt, good.completion, bad.completion, kind, good.value - bad.value, good.id, bad.id, good.hole
+            )  # fmt: skip
+            # The same two texts of one prompt can come up in several kinds and from several candidates.
+            pairs.setdefault((pair.prompt, pair.chosen, pair.rejected), pair)
+    return list(pairs.values())
+
+
+def _thresholds(
+    records: Sequence[CandidateRecord], scales: Mapping[int, Hashable], quantile: float
+) -> dict[Hashable, float]:
+    """By scale, the quantile of the passed scores."""
+    passed: dict[Hashable, list[float]] = {scale: [] for scale in scales.values()}
+    for record in records:
+        if record.passed:
+            passed[scales[record.id]].append(record.value)
+    return {
+        scale: float(np.quantile(values, quantile)) if values else -math.inf
+        for scale, values in passed.items()
+    }
+
+
+def _combinations(
+    members: Sequence[CandidateRecord],
+    settings: PairSettings,
+    parent_text: Callable[[CandidateRecord], str | None],
+) -> Iterator[tuple[Kind, CandidateRecord, CandidateRecord]]:
+    """(kind, chosen, rejected) among one prompt's candidates, the most telling kind of two texts first."""
+    kinds = SHARES[settings.builder]
+    passed = sorted((m for m in members if m.passed), key=lambda m: (-m.value, m.id))
+    failed = [m for m in members if not m.passed]
+    improving = [m for m in passed if _improves(m, settings.margin)]
+    if "improving" in kinds:
+        yield from (
+            ("improving", a, b) for a in improving for b in passed if a.value - b.value > settings.margin
+        )
+    if "improving_parent" in kinds:
+        for a in improving:
+            if (parent := _parent(a, parent_text(a))) is not None:
+                yield "improving_parent", a, parent
+    if "improving_failed" in kinds:
+        yield from (("improving_failed", a, b) for a in improving for b in failed)
+    if "score" in kinds:
+        gap = settings.margin if settings.builder == "margin" else 0.0
+        half = len(passed) // 2
+        better = [m for m in passed[:half] if not _stands_still(m)]
+        yield from (("score", a, b) for a in better for b in passed[half:] if a.value - b.value > gap)
+    if "failed" in kinds:
+        yield from (("failed", a, b) for a in passed if not a.is_copy for b in failed)
+    if "repair" in kinds:
+        yield from (("repair", a, b) for a in passed if not _stands_still(a) for b in failed)
+
+
+def _parent(record: CandidateRecord, text: str | None) -> CandidateRecord | None:
+    """The parent's own text as an answer to the same prompt, if there is such a text."""
+    if text is None or record.parent_id is None:
+        return None
+    end = "\n" if record.completion.endswith("\n") else ""
+    return replace(
+        record, id=record.parent_id, completion=text.rstrip("\n") + end, score=record.parent_score, is_copy=True,
+        program_key=None,
+    )  # fmt: skip
+
+
+def _improves(record: CandidateRecord, margin: float) -> bool:
+    parent = record.parent_score
+    return not record.is_copy and parent is not None and record.value > parent + margin
+
+
+def _stands_still(record: CandidateRecord) -> bool:
+    """Whether it is its parent again, in the same words or with exactly the same score."""
+    return record.is_copy or record.value == record.parent_score
+
+
+def _comparable(a: CandidateRecord, b: CandidateRecord, length_ratio: float) -> bool:
+    """Whether two completions make different programs and are of about the same length."""
+    texts = a.completion.strip(), b.completion.strip()
+    short, long = sorted(map(len, texts))
+    alike = length_ratio == 0.0 or long <= length_ratio * short + _SLACK
+    same_program = a.program_key is not None and a.program_key == b.program_key
+    return alike and texts[0] != texts[1] and not same_program
+
+
+def _selection(
+    pool: Sequence[PreferencePair],
+    records: Sequence[CandidateRecord],
+    scales: Mapping[int, Hashable],
+    settings: PairSettings,
+    before: Mapping[int, int],
+    fresh_from: int,
+) -> Selection[PreferencePair]:
+    """The caps, and the strength of a pair: how far its gains' ranks lie apart."""
+    sites = len({pair.hole for pair in pool})
+    per_site = max(settings.per_hole, math.ceil(settings.count / max(1, sites)))
+    caps: list[Cap[PreferencePair]] = [
+        Cap(lambda pair: pair.prompt, settings.per_prompt, wear=0.0),
+        Cap(lambda pair: pair.hole, per_site, wear=1.0 / per_site),
+        Cap(lambda pair: pair.chosen.strip(), settings.per_text),
+        Cap(lambda pair: pair.rejected.strip(), settings.per_text),
+        Cap(lambda pair: is_number(pair.chosen) or None, int(settings.numbers * settings.count), wear=0.0),
+    ]
+    gain = {record.id: record.value - (record.parent_score or 0.0) for record in records}
+    ranked: dict[Hashable, list[float]] = {}
+    for record in records:
+        ranked.setdefault(scales[record.id], []).append(gain[record.id])
+    gains = {scale: np.sort(values) for scale, values in ranked.items()}
+
+    def strength(pair: PreferencePair) -> float:
+        others, good = gains[scales[pair.chosen_id]], gain[pair.chosen_id]
+        ranks = np.searchsorted(others, [good, good - pair.margin], side="right")
+        foreign = pair.kind != "improving_parent" and pair.rejected_id < fresh_from
+        wear = 1.0 + before.get(pair.rejected_id, 0) + foreign
+        return float(ranks[0] - ranks[1]) / len(others) / wear
+
+    return Selection(caps, strength, lambda pair: pair.prompt, settings.prompts)
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is nothing but a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def group_by_prompt(prompts: Sequence[Hashable]) -> list[list[int]]:

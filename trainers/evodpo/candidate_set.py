@@ -54,12 +54,13 @@ class Tuned:
     """How many shared the work."""
 
 
-Tune = Callable[[Policy, TuneJob, Callable[[StepRecord], None] | None], Tuned]
+Tune = Callable[[Policy, TuneJob], Tuned]
 """Someone who does a job."""
 
 
 def tune_here(policy: Policy, job: TuneJob, on_step: Callable[[StepRecord], None] | None = None) -> Tuned:
-    """Do the job with the model in this process (in a distributed one: this process's share).
+    """Do the job with the model in this process (in a distributed one: this process's share); `on_step` hears of each
+    step as it happens.
 
     Raises:
         ValueError: there are no pairs, or none is short enough.
@@ -86,7 +87,6 @@ def tune_all(
     job: TuneJob,
     alternatives: Sequence[TrainingSettings],
     tune: Tune = tune_here,
-    on_step: Callable[[StepRecord], None] | None = None,
 ) -> Tuned:
     """Do a job, and before it the same job under each of the `alternatives`, all from the same beginning.
 
@@ -98,11 +98,11 @@ def tune_all(
     for number, settings in enumerate(alternatives, start=1):
         name = f"alternative-{number}"
         policy.add(name, copy_of=POLICY)
-        tuned = tune(policy, replace(job, settings=settings, checkpoints=0), None)
+        tuned = tune(policy, replace(job, settings=settings, checkpoints=0))
         checkpoints[name], kls[name] = len(tuned.training.steps), tuned.kls[POLICY]
         _swap(policy, name)
         seconds = {what: seconds.get(what, 0.0) + s for what, s in tuned.seconds.items()}
-    own = tune(policy, job, on_step)
+    own = tune(policy, job)
     own.training.checkpoints = {**checkpoints, **own.training.checkpoints}
     own.kls = {**kls, **own.kls}
     own.seconds = {what: seconds.get(what, 0.0) + s for what, s in own.seconds.items()}

@@ -15,7 +15,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -70,7 +69,7 @@ def launched(settings: LaunchSettings, folder: Path) -> Tune:
             f"`accelerate config --config_file {settings.config_file}` makes one"
         )
 
-    def tune(policy: Policy, job: TuneJob, on_step: Callable[[StepRecord], None] | None) -> Tuned:
+    def tune(policy: Policy, job: TuneJob) -> Tuned:
         folder.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f"phase-{job.phase:03d}-", dir=folder))
         _write_order(work, policy, job)
@@ -81,9 +80,6 @@ def launched(settings: LaunchSettings, folder: Path) -> Tune:
         for name in (*tuned.training.checkpoints, POLICY):
             policy.restore(name, work / name)
         shutil.rmtree(work)
-        if on_step is not None:
-            for record in tuned.training.steps:
-                on_step(record)
         return tuned
 
     return tune

@@ -1,5 +1,4 @@
-"""One fine-tuning phase of EvoDPO (Algorithm 1): train, collect candidates, choose, let the gate decide,
-update.
+"""One fine-tuning phase of EvoDPO: train, collect candidates, choose, let the gate decide, update.
 
     POLICY ── train on the pairs, to a target K̂L ──▶ candidate set C_k: checkpoints, the final policy, and
                                                        policies trained under other settings
@@ -19,20 +18,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import numpy as np
 
 from agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.seeding import stream, torch_seed
 from trainers.data.pairs import PreferencePair
-from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_all, tune_here
+from trainers.evodpo.candidate_set import Tune, TuneJob, tune_all, tune_here
 from trainers.evodpo.gate import GateDecision, choose_candidate, gate_decision
 from trainers.evodpo.kl import Item
 from trainers.evodpo.phase_result import CandidateResult, PhaseResult
 from trainers.evodpo.references import rule_of
 from trainers.evodpo.settings import GateSettings, PhaseSettings, TrainingSettings
-from trainers.evodpo.training import StepRecord
 
 _START = "start"
 """Adapter that remembers the policy as it was before the phase."""
@@ -57,10 +56,9 @@ def run_phase(
     gate_items: Sequence[Item] | None = None,
     alternatives: Sequence[TrainingSettings] = (),
     review: Review | None = None,
-    on_step: Callable[[StepRecord], None] | None = None,
     tune: Tune = tune_here,
 ) -> PhaseResult:
-    """Run phase number `phase` (from 1) of the run with that `seed`; see the module's description.
+    """All steps of phase number `phase` (from 1) of the run with that `seed`; see `Phase` and the module's description.
 
     `gate_items`: G_k, prompts that no pair has, each with its preferred completion; without them G_k is drawn from
     the pairs themselves, and Ŝ is then in-sample.
@@ -74,44 +72,147 @@ def run_phase(
     Raises:
         ValueError: there are no pairs, or none is short enough.
     """
-    gated = settings.reference == "gated"
-    with _all_or_nothing(policy):
-        if settings.initialisation == "base":
-            policy.reset(POLICY, torch_seed(seed, "phase", phase, "adapter") % 2**32)
-        subset = list(gate_items or ()) or gate_subset(
+    with Phase(policy, settings, gate, phase, seed) as own:
+        own.train(pairs, gate_items, alternatives, tune)
+        own.score(score)
+        own.propose()
+        own.decide(review)
+        own.advance()
+    return own.result
+
+
+class Phase:
+    """A phase under way: its steps, to be taken in this order. A context manager: both adapters move, or neither.
+
+    Args:
+        policy: its adapters.
+        settings: the phase's.
+        gate: Eqs. 4 and 5.
+        number: of the phase, from 1.
+        seed: the run's.
+    """
+
+    def __init__(
+        self, policy: Policy, settings: PhaseSettings, gate: GateSettings, number: int, seed: int
+    ) -> None:
+        self._policy, self._settings, self._gate = policy, settings, gate
+        self._number, self._seed = number, seed
+        self._gated = settings.reference == "gated"
+        self._adapters = ExitStack()
+        self._decision: GateDecision | None = None
+        self._reference_score: float | None = None
+
+    def __enter__(self) -> Phase:
+        self._adapters.enter_context(_all_or_nothing(self._policy))
+        if self._settings.initialisation == "base":
+            seed = torch_seed(self._seed, "phase", self._number, "adapter") % 2**32
+            self._policy.reset(POLICY, seed)
+        return self
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._adapters.__exit__(*error)
+
+    def train(
+        self,
+        pairs: Sequence[PreferencePair],
+        gate_items: Sequence[Item] | None = None,
+        alternatives: Sequence[TrainingSettings] = (),
+        tune: Tune = tune_here,
+    ) -> None:
+        """Eq. 2: DPO on the pairs against the reference; Eq. 3: K̂L of everything in C_k along G_k.
+
+        Raises:
+            ValueError: there are no pairs, or none is short enough.
+        """
+        self._prompts = len({pair.prompt for pair in pairs})
+        self._subset = list(gate_items or ()) or gate_subset(
             [(pair.prompt, pair.chosen) for pair in pairs],
-            gate.prompts,
-            stream(seed, "phase", phase, "gate"),
+            self._gate.prompts,
+            stream(self._seed, "phase", self._number, "gate"),
         )
-        checkpoints = settings.checkpoints if gated else 0
-        job = TuneJob(tuple(pairs), settings, checkpoints, tuple(subset), phase, seed)
-        tuned = tune_all(policy, job, alternatives if gated else (), tune, on_step)
-        training, seconds = tuned.training, dict(tuned.seconds)
-        candidates, reference_score = _measure(tuned, subset, score if gated else None, seconds)
-        chosen, decision = _decide(candidates, gate, review) if gated else (len(candidates) - 1, None)
-        weight = _update(policy, candidates[chosen].name, decision, settings, phase)
-        rolled_back = settings.rollback and decision is not None and not decision.promote
-        if rolled_back:
+        checkpoints = self._settings.checkpoints if self._gated else 0
+        job = TuneJob(
+            tuple(pairs), self._settings, checkpoints, tuple(self._subset), self._number, self._seed
+        )
+        self._tuned = tune_all(self._policy, job, alternatives if self._gated else (), tune)
+
+    def score(self, score: Scorer) -> None:
+        """Ŝ of every candidate and of the reference, on the prompts of G_k; gated rule only."""
+        training, kls = self._tuned.training, self._tuned.kls
+        steps = {**training.checkpoints, POLICY: len(training.steps)}
+        scores: dict[str, Sequence[float]] = {}
+        began = time.perf_counter()
+        if self._gated:
+            scores = {name: score(name, _prompts(self._subset)) for name in (REFERENCE, *steps)}
+            self._reference_score = _mean(scores[REFERENCE])
+        self._tuned.seconds["score"] = time.perf_counter() - began
+        self._candidates = tuple(
+            CandidateResult(name, step, kls[name].mean, kls[name].standard_error, *_compare(scores, name))
+            for name, step in steps.items()
+        )
+
+    def propose(self) -> None:
+        """Eq. 4: π_kl, the best penalised score among the candidates within the budget.
+
+        Where none is within the budget, or none has a score, it is the nearest; without the gate the final policy."""
+        if not self._gated:
+            self._chosen = len(self._candidates) - 1
+            return
+        kls = [candidate.kl for candidate in self._candidates]
+        budget = self._gate.max_kl
+        scores = [math.nan if c.score is None or c.kl > budget else c.score for c in self._candidates]
+        known = any(math.isfinite(score) and math.isfinite(kl) for score, kl in zip(scores, kls, strict=True))
+        self._chosen = int(choose_candidate(scores, kls, self._gate)) if known else int(np.argmin(kls))
+
+    def decide(self, review: Review | None = None) -> None:
+        """Eq. 5, and then the inspector, who can only refuse; gated rule only."""
+        if not self._gated:
+            return
+        own = self._candidates[self._chosen]
+        gain, error = (math.nan if value is None else value for value in (own.gain, own.gain_error))
+        kls = [candidate.kl for candidate in self._candidates]
+        decision = gate_decision(gain, own.kl, self._gate, kls, error)
+        reviewed = decision if review is None else review(decision, self._candidates)
+        if reviewed.promote and not decision.promote:
+            raise ValueError("the inspector promoted what the gate refused; it may only be more careful")
+        self._decision = reviewed
+
+    def advance(self) -> None:
+        """The policy that goes on, and the reference as its rule says."""
+        decision, settings, policy = self._decision, self._settings, self._policy
+        promote = decision is not None and decision.promote
+        self._weight = float(rule_of(settings).weight(self._number, promote))
+        name = self._candidates[self._chosen].name
+        if promote and name != POLICY:
+            policy.copy(name, POLICY)
+        policy.mix(POLICY, REFERENCE, self._weight)
+        self._rolled_back = settings.rollback and decision is not None and not promote
+        if self._rolled_back:
             policy.copy(_START, POLICY)
-    return PhaseResult(
-        phase=phase,
-        pairs=training.pairs,
-        dropped=training.dropped,
-        prompts=len({pair.prompt for pair in pairs}),
-        tokens=training.tokens,
-        steps=tuple(training.steps),
-        kls=tuple(training.kls),
-        gate_prompts=_prompts(subset),
-        candidates=candidates,
-        chosen=chosen,
-        reference_score=reference_score,
-        decision=decision,
-        weight=weight,
-        rolled_back=rolled_back,
-        policy_digest=policy.digest(POLICY),
-        reference_digest=policy.digest(REFERENCE),
-        seconds=seconds,
-    )
+
+    @property
+    def result(self) -> PhaseResult:
+        """What the phase is remembered by, once it has advanced."""
+        training = self._tuned.training
+        return PhaseResult(
+            phase=self._number,
+            pairs=training.pairs,
+            dropped=training.dropped,
+            prompts=self._prompts,
+            tokens=training.tokens,
+            steps=tuple(training.steps),
+            kls=tuple(training.kls),
+            gate_prompts=_prompts(self._subset),
+            candidates=self._candidates,
+            chosen=self._chosen,
+            reference_score=self._reference_score,
+            decision=self._decision,
+            weight=self._weight,
+            rolled_back=self._rolled_back,
+            policy_digest=self._policy.digest(POLICY),
+            reference_digest=self._policy.digest(REFERENCE),
+            seconds=dict(self._tuned.seconds),
+        )
 
 
 def gate_subset(items: Sequence[Item], prompts: int, rng: np.random.Generator) -> list[Item]:
@@ -127,27 +228,6 @@ def gate_subset(items: Sequence[Item], prompts: int, rng: np.random.Generator) -
 
 def _prompts(subset: Sequence[Item]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(prompt for prompt, _ in subset))
-
-
-def _measure(
-    tuned: Tuned,
-    subset: Sequence[Item],
-    score: Scorer | None,
-    seconds: dict[str, float],
-) -> tuple[tuple[CandidateResult, ...], float | None]:
-    """The candidate set with Eq. 3 and, if there is a `score`, Ŝ of each; and Ŝ of the reference."""
-    steps = {**tuned.training.checkpoints, POLICY: len(tuned.training.steps)}
-    scores: dict[str, Sequence[float]] = {}
-    with _timed(seconds, "score"):
-        if score is not None:
-            scores = {name: score(name, _prompts(subset)) for name in (REFERENCE, *steps)}
-    candidates = tuple(
-        CandidateResult(
-            name, step, tuned.kls[name].mean, tuned.kls[name].standard_error, *_compare(scores, name)
-        )
-        for name, step in steps.items()
-    )
-    return candidates, _mean(scores[REFERENCE]) if scores else None
 
 
 def _compare(
@@ -166,40 +246,6 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values))
 
 
-def _decide(
-    candidates: Sequence[CandidateResult], gate: GateSettings, review: Review | None
-) -> tuple[int, GateDecision]:
-    """Eq. 4 over the candidates within the budget, Eq. 5, and the inspector, who can only refuse.
-
-    Where no candidate is within the budget, or none has a score, the nearest one is refused."""
-    kls = [candidate.kl for candidate in candidates]
-    scores = [math.nan if c.score is None or c.kl > gate.max_kl else c.score for c in candidates]
-    known = any(math.isfinite(score) and math.isfinite(kl) for score, kl in zip(scores, kls, strict=True))
-    index = int(choose_candidate(scores, kls, gate)) if known else int(np.argmin(kls))
-    gain, error = candidates[index].gain, candidates[index].gain_error
-    decision = gate_decision(
-        math.nan if gain is None else gain, kls[index], gate, kls, math.nan if error is None else error
-    )
-    if review is not None:
-        reviewed = review(decision, candidates)
-        if reviewed.promote and not decision.promote:
-            raise ValueError("the inspector promoted what the gate refused; it may only be more careful")
-        decision = reviewed
-    return index, decision
-
-
-def _update(
-    policy: Policy, candidate: str, decision: GateDecision | None, settings: PhaseSettings, phase: int
-) -> float:
-    """Let the rule move the reference; returns the weight."""
-    promote = decision is not None and decision.promote
-    weight = float(rule_of(settings).weight(phase, promote))
-    if promote and candidate != POLICY:
-        policy.copy(candidate, POLICY)
-    policy.mix(POLICY, REFERENCE, weight)
-    return weight
-
-
 @contextmanager
 def _all_or_nothing(policy: Policy) -> Iterator[None]:
     """On an error both adapters return to what they were; the phase's own adapters are removed in any
@@ -216,10 +262,3 @@ def _all_or_nothing(policy: Policy) -> Iterator[None]:
     finally:
         for name in set(policy.adapters) - before:
             policy.remove(name)
-
-
-@contextmanager
-def _timed(seconds: dict[str, float], what: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    seconds[what] = time.perf_counter() - start

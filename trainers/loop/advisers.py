@@ -6,18 +6,25 @@ what the gate would promote; the type of its verdict leaves it nothing else.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from agents.models.policy import REFERENCE
-from agents.supporters import GateOutcome, Inspection, MetricChange, SupporterCall, Telemetry, TuningControls
+from agents.supporters import (
+    GateOutcome,
+    Inspection,
+    MetricChange,
+    StrategyAdvice,
+    SupporterCall,
+    Telemetry,
+    TuningControls,
+)
 from agents.supporters.build import Supporters
-from agents.supporters.strategist import nearby
+from agents.supporters.strategist import bounded_advice
 from trainers.data.measures import DISTINCT_SHARE, VALID_SHARE, distinct_programs
-from trainers.data.pairs import PairSettings, PreferencePair
 from trainers.evodpo.gate import GateDecision
 from trainers.evodpo.phase_result import CandidateResult
 from trainers.evodpo.settings import PhaseSettings
@@ -28,81 +35,52 @@ Measured = Mapping[str, Mapping[str, float]]
 """Measurements of fresh samples (`trainers.data.measures.measurements`) by adapter."""
 
 
-@dataclass(frozen=True)
-class PhaseControls:
-    """The settings of one phase after the strategist."""
-
-    controls: TuningControls
-    """What it may change, as it stands now."""
-    changed: tuple[str, ...] = ()
-    """What it changed for this phase."""
-    nearby: tuple[TuningControls, ...] = ()
-    """Further settings that the phase may train under."""
-
-    def alternatives(self, settings: PhaseSettings) -> list[PhaseSettings]:
-        """The other settings under which members of the candidate set are trained."""
-        return [PhaseControls(controls).phase(settings) for controls in self.nearby]
-
-    def phase(self, settings: PhaseSettings) -> PhaseSettings:
-        """A phase's settings under these controls."""
-        c = self.controls
-        return replace(settings, beta=c.beta, epochs=c.epochs, learning_rate=c.learning_rate)
-
-    def pairs(self, settings: PairSettings) -> PairSettings:
-        """Pair settings under these controls."""
-        return replace(settings, chosen_quantile=self.controls.score_threshold)
+def trained_under(settings: PhaseSettings, controls: TuningControls) -> PhaseSettings:
+    """A phase's settings under what the strategist may change."""
+    return replace(settings, beta=controls.beta, epochs=controls.epochs, learning_rate=controls.learning_rate)
 
 
+@dataclass(eq=False)
 class PhaseAdvisers:
-    """Strategist and inspector of a run, with the calls of the phase under way.
+    """Strategist and inspector of a run."""
 
-    Args:
-        config: the run's configuration, from which the first phase's controls come.
-        supporters: the run's supporters; a role that is off leaves things as they are.
-        store: where earlier phases and candidates are read.
-    """
+    config: RunConfig
+    """The run's, from which the first phase's controls come."""
+    supporters: Supporters
+    """The run's; a role that is off leaves things as they are."""
+    store: RunStore
+    """Where earlier phases and candidates are read."""
+    calls: list[SupporterCall] = field(init=False, default_factory=list)
+    """The calls of the phase under way."""
 
-    def __init__(self, config: RunConfig, supporters: Supporters, store: RunStore):
-        self._config = config
-        self._supporters = supporters
-        self._store = store
-        self.calls: list[SupporterCall] = []
-
-    def begin(self) -> None:
-        """A phase begins: forget the calls of the last one."""
+    def strategy(self, number: int, first: int, last: int, pairs: int) -> StrategyAdvice:
+        """The settings of phase `number`, which begins here, after the strategist has heard how many `pairs` there are
+        under the current ones."""
         self.calls = []
-
-    def controls(self, number: int, first: int, last: int, pairs: Sequence[PreferencePair]) -> PhaseControls:
-        """The controls of phase `number`, after the strategist has seen `pairs` built under the current ones."""
         current = self.current_controls()
-        strategist = self._supporters.strategist
+        strategist = self.supporters.strategist
         if strategist is None:
-            return PhaseControls(current, nearby=self._nearby(current, current))
-        consultation = strategist.consult(self._telemetry(number, first, last, current, len(pairs)))
+            return bounded_advice(current, self.config.supporters.control_bounds)
+        consultation = strategist.consult(self._telemetry(number, first, last, current, pairs))
         self.calls.append(consultation.call)
-        advice = consultation.advice
-        return PhaseControls(advice.controls, advice.changed, self._nearby(current, advice.controls))
-
-    def _nearby(self, before: TuningControls, after: TuningControls) -> tuple[TuningControls, ...]:
-        bounds = self._config.supporters.control_bounds
-        return nearby(before, after, bounds)[: self._config.phase.alternatives]
+        return consultation.advice
 
     def current_controls(self) -> TuningControls:
         """The controls of the latest tuned phase, or the configuration's."""
-        tuned = [row for row in self._store.phases() if "controls" in row]
+        tuned = [row for row in self.store.phases() if "controls" in row]
         if tuned:
             return TuningControls(**tuned[-1]["controls"])
-        phase, pairs = self._config.phase, self._config.pairs
+        phase, pairs = self.config.phase, self.config.pairs
         return TuningControls(phase.beta, pairs.chosen_quantile, phase.epochs, phase.learning_rate)
 
     def _telemetry(
         self, number: int, first: int, last: int, current: TuningControls, pairs: int
     ) -> Telemetry:
-        rows = [row for row in self._store.phases() if not row.get("skipped")]
-        recent = list(self._store.candidates("WHERE c.round BETWEEN ? AND ?", (first, last)))
+        rows = [row for row in self.store.phases() if not row.get("skipped")]
+        recent = list(self.store.candidates("WHERE c.round BETWEEN ? AND ?", (first, last)))
         scores = [r.score for r in recent if r.score is not None]
         quantiles = np.quantile(scores or [0.0], (0, 0.25, 0.5, 0.75, 1)).tolist()
-        start = self._store.start(last)
+        start = self.store.start(last)
         steps = rows[-1]["steps"] if rows else ()
         return Telemetry(
             key=("phase", number), controls=current, pairs=pairs, passed=len(scores),
@@ -113,20 +91,20 @@ class PhaseAdvisers:
             losses=tuple(step["loss"] for step in steps),
             accuracies=tuple(step["accuracy"] for step in steps),
             chosen_shift=rows[-1]["chosen_reward"] / rows[-1]["controls"]["beta"] if rows else None,
-            kl=rows[-1]["kl"] if rows else None, target_kl=self._config.phase.target_kl,
+            kl=rows[-1]["kl"] if rows else None, target_kl=self.config.phase.target_kl,
             gate=tuple(GateOutcome(row["promoted"], row["gain"], row["kl"]) for row in rows if row["decision"]),
-            min_gain=self._config.gate.min_gain, max_kl=self._config.gate.max_kl,
+            min_gain=self.config.gate.min_gain, max_kl=self.config.gate.max_kl,
         )  # fmt: skip
 
     def _best_by(self, round_: int) -> float:
-        best = self._store.best_scores(self._store.task_began(round_), round_).values()
+        best = self.store.best_scores(self.store.task_began(round_), round_).values()
         return fmean(best) if best else 0.0
 
     def review(
         self, number: int, measured: Measured, decision: GateDecision, candidates: Sequence[CandidateResult]
     ) -> GateDecision:
         """The gate's decision after the inspector; refused at most."""
-        inspector = self._supporters.inspector
+        inspector = self.supporters.inspector
         if inspector is None:
             return decision
         consultation = inspector.consult(self._inspection(number, measured, decision, candidates))
@@ -144,11 +122,11 @@ class PhaseAdvisers:
         chosen = next(
             (c for c in candidates if c.kl == decision.kl and c.gain == decision.gain), candidates[-1]
         )
-        rows: list[Mapping[str, Any]] = [row for row in self._store.phases() if not row.get("skipped")]
+        rows: list[Mapping[str, Any]] = [row for row in self.store.phases() if not row.get("skipped")]
         return Inspection(
             key=("phase", number), rule_accepts=decision.promote, gain=decision.gain, kl=decision.kl,
             min_gain=decision.min_gain, max_kl=decision.max_kl, gain_error=chosen.gain_error,
-            samples=self._config.gate.samples * self._config.gate.prompts,
+            samples=self.config.gate.samples * self.config.gate.prompts,
             metrics=_changes(measured.get(REFERENCE, {}), measured.get(chosen.name, {})),
             recent=tuple(bool(row["promoted"]) for row in rows),
         )  # fmt: skip

@@ -5,6 +5,8 @@
 EvoTune, EvoDPO and plain search are the same loop under other settings (`trainers.loop.methods`). The loop keeps
 no state that the run store does not have: run again, it walks the same steps and reads each one that is stored,
 so killing it at any moment and calling it again is the same as never having killed it.
+
+`AtlasRun.run` and `take_phase`, at the end, are the algorithm; what stands before them opens what it needs.
 """
 
 from collections.abc import Sequence
@@ -25,21 +27,21 @@ from agents.supporters import SupporterCall
 from agents.supporters.build import Supporters, build_supporters
 from atlas_gym import make_task
 from atlas_gym.seeding import stream
-from trainers.data.evaluations import ProgramCache
+from trainers.data.pairs import why_no_pairs
+from trainers.data.rollouts import ProgramCache
 from trainers.loop.advisers import PhaseAdvisers
 from trainers.loop.config import RunConfig, save_config
 from trainers.loop.confirmation import confirm
-from trainers.loop.endpoints import greet_supporters, silent_servers
 from trainers.loop.exploration import Explorer
 from trainers.loop.fine_tuning import Tuning
-from trainers.loop.instances import Instance
 from trainers.loop.measure import Panel
 from trainers.loop.observer import Observer
-from trainers.loop.resources import make_pool
-from trainers.loop.schedule import TaskSchedule
+from trainers.loop.phase_data import PhaseData
+from trainers.loop.probe import Probes
+from trainers.loop.resources import device_of, greet_supporters, make_pool, silent_servers
+from trainers.loop.schedule import TaskSchedule, starting_program
+from trainers.loop.settings import Instance
 from trainers.loop.teaching import Teacher
-from trainers.loop.weakening import starting_program
-from trainers.store.plain import SettingsError
 from trainers.store.store import RunStore
 
 
@@ -68,7 +70,7 @@ class AtlasRun:
         self._resources = ExitStack()
         self.pool = self._resources.enter_context(make_pool(config))
         self.policy = (
-            Policy.load(folder, lora=config.lora, device=_device(config), seed=config.seed)
+            Policy.load(folder, lora=config.lora, device=device_of(config), seed=config.seed)
             if folder
             else None
         )
@@ -93,14 +95,18 @@ class AtlasRun:
             config.exploration, self.agent, self._current_generator, self.cache, store, supporters.exploration,
             teaching=config.teaches_exploration,
         )  # fmt: skip
-        advisers = PhaseAdvisers(config, supporters, store)
-        self.tuning = self.policy and Tuning(
-            config, self.policy, self.backend, self.agent, advisers, self.cache, store, self._tell,
-            self._panel(), self._teacher(supporters),
-        )  # fmt: skip
+        self.tuning = self.policy and self._tuning(self.policy, supporters)
         self._generator: Generator | None = None
         # Last: a run that could not even begin must not tie its folder to the settings that prevented it.
         save_config(config, store.folder / "config.yaml")
+
+    def _tuning(self, policy: Policy, supporters: Supporters) -> Tuning:
+        config, store, backend, agent = self.config, self.store, self.backend, self.agent
+        panel = self._panel()
+        probes = Probes(config, policy, backend, agent, self.cache, store, self._tell, panel)
+        data = PhaseData(config, store, policy.tokenizer, self._teacher(supporters), panel)
+        advisers = PhaseAdvisers(config, supporters, store)
+        return Tuning(config, policy, backend, agent, advisers, self.cache, store, data, probes, self._tell)
 
     def _teacher(self, supporters: Supporters) -> Teacher | None:
         config = self.config
@@ -111,47 +117,6 @@ class AtlasRun:
             prompts=config.pairs.prompts, seed=config.seed, without=config.messages,
         )  # fmt: skip
 
-    def __enter__(self) -> "AtlasRun":
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._resources.close()
-
-    def run(self) -> dict[str, Any]:
-        """Walk every step of the run that is not stored yet; returns the summary of the whole run."""
-        begun = self.store.unit_summary(0, 0) is not None
-        if not begun:
-            self.store.set_instances(len(self.tasks.instances))
-        self.explorer.seed(() if begun else self._starts())
-        self._tell("seeded", self.agent.best_score, self.store.last_round(), self.config.rounds)
-        for phase, (first, last) in enumerate(self.config.blocks, start=1):
-            self._set_task(phase)
-            self._explore(first, last)
-            if self.tuning and phase <= self.config.phases:
-                self.tuning.phase(phase, first, last)
-            elif self.tuning and self.tasks.changes(phase):
-                self.tuning.unseen(phase, last)
-        summary = confirm(self.config, self.store, self.pool, self._tell)
-        summary["spending"] = total(self._ledger)
-        self._tell("finished", summary)
-        return summary
-
-    def _starts(self) -> list[str]:
-        """The instances' starting programs."""
-
-        def start(number: int, own: Instance) -> str:
-            program = self.spec.starts[own.start or self.config.start]
-            rng = stream(self.config.seed, "weakened", number)
-            return starting_program(
-                program,
-                self.spec.function,
-                own.weakened,
-                rng,
-                lambda text: self.cache.evaluate(text, number).score,
-            )
-
-        return [start(number, own) for number, own in enumerate(self.tasks.instances)]
-
     def _panel(self) -> Panel | None:
         config = self.config
         if config.measure.samples == 0:
@@ -160,6 +125,33 @@ class AtlasRun:
         return Panel(
             config.measure, self.tasks, config.start, asking, config.agent.scores, self.pool, self.store
         )
+
+    def __enter__(self) -> "AtlasRun":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._resources.close()
+
+    def _seed(self) -> None:
+        """Round 0: every island begins at its instance's starting program."""
+        begun = self.store.unit_summary(0, 0) is not None
+        if not begun:
+            self.store.set_instances(len(self.tasks.instances))
+        self.explorer.seed(() if begun else self._starts())
+        self._tell("seeded", self.agent.best_score, self.store.last_round(), self.config.rounds)
+
+    def _starts(self) -> list[str]:
+        """The instances' starting programs."""
+
+        def start(number: int, own: Instance) -> str:
+            def score(program: str) -> float | None:
+                return self.cache.evaluate(program, number).score
+
+            program = self.spec.starts[own.start or self.config.start]
+            rng = stream(self.config.seed, "weakened", number)
+            return starting_program(program, self.spec.function, own.weakened, rng, score)
+
+        return [start(number, own) for number, own in enumerate(self.tasks.instances)]
 
     def _set_task(self, block: int) -> None:
         tasks = self.tasks.tasks(block)
@@ -181,19 +173,45 @@ class AtlasRun:
             self._generator = self._serve()
         return self._generator
 
+    def _confirm(self) -> dict[str, Any]:
+        """The best program against the first, on random numbers that no candidate was chosen by."""
+        summary = confirm(self.config, self.store, self.pool, self._tell)
+        summary["spending"] = total(self._ledger)
+        self._tell("finished", summary)
+        return summary
+
     def _tell(self, event: str, *details: Any) -> None:
         for observer in self._observers:
             getattr(observer, event)(*details)
 
+    def run(self) -> dict[str, Any]:
+        """Walk every step of the run that is not stored yet; returns the summary of the whole run."""
+        self._seed()
+        for k, (first, last) in enumerate(self.config.blocks, start=1):
+            self._set_task(k)
+            self._explore(first, last)
+            if self.tuning and k <= self.config.phases:
+                take_phase(self.tuning, k, first, last)
+                self._tell("phase", self.store.phases()[k - 1])
+            elif self.tuning and self.tasks.changes(k):
+                self.tuning.probes.unseen(k, last)
+        return self._confirm()
 
-def _device(config: RunConfig) -> str:
-    """Where the policy's weights go: on a GPU if torch finds one, unless the CPU is asked for."""
-    if config.device == "cpu":
-        return "cpu"
-    if torch.cuda.is_available():
-        return "cuda"
-    if config.device == "cuda":
-        raise SettingsError(
-            f"device: torch {torch.__version__} finds no GPU here; auto or cpu runs on the CPU"
-        )
-    return "cpu"
+
+def take_phase(tuning: Tuning, k: int, first: int, last: int) -> None:
+    """Phase k of EvoDPO, after the rounds `first` to `last`: both adapters move, or neither does."""
+    if tuning.restore(k):  # what is stored is read
+        return None
+    if reason := tuning.idle(first, last):
+        return tuning.skip(k, last, reason)
+    buffer, G_k = tuning.buffer(k, first, last)  # all that was written and taught so far, less G_k's prompts
+    advice, D_k = tuning.pairs(k, first, last, buffer)  # under the strategist's threshold, β, epochs and rate
+    if not D_k:
+        return tuning.skip(k, last, why_no_pairs(buffer, tuning.config.pairs))
+    with tuning.begin(k, last, advice, D_k) as phase:
+        tuning.train(phase, advice, D_k, G_k)  # Eq. 2 against π_ref,k: C_k; Eq. 3: K̂L of each along G_k
+        phase.score(tuning.scorer(k, D_k, G_k))  # Ŝ of each and of π_ref,k: their fresh answers to G_k
+        phase.propose()  # Eq. 4: π_kl
+        phase.decide(tuning.review(k))  # Eq. 5, and the inspector, who can only refuse
+        phase.advance()  # π_{k+1} and π_ref,k+1
+    return tuning.record(k, last, advice, D_k, phase.result)

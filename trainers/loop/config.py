@@ -13,11 +13,10 @@ from agents.engines.settings import BackendSettings, IslandModel
 from agents.models.settings import LoraSettings
 from agents.settings import AgentSettings
 from agents.supporters.settings import SupporterSettings
-from trainers.data.pairs import GateScore, PairSettings
+from trainers.data.settings import GateScore, PairSettings
 from trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
-from trainers.loop.instances import Instance, MeasureSettings
 from trainers.loop.methods import METHODS
-from trainers.loop.settings import ExplorationSettings, ProbeSettings
+from trainers.loop.settings import ExplorationSettings, Instance, MeasureSettings, ProbeSettings
 from trainers.store.plain import SettingsError, build, merge, plain, read_mapping
 
 Mode = Literal["auto", "online", "offline", "off"]

@@ -29,9 +29,8 @@ from agents.supporters import Consultation, ExplorationAdvice, SupporterCall
 from agents.supporters.exploration import ExplorationSupporter
 from atlas_gym.evaluation import InfrastructureError, Task
 from atlas_gym.program_text import program_key
-from trainers.data.evaluations import ProgramCache
-from trainers.data.measures import distinct_programs, is_improving, is_new
-from trainers.data.rollouts import Pending, outcome, write
+from trainers.data.measures import counts
+from trainers.data.rollouts import Pending, ProgramCache, outcome, write
 from trainers.loop.settings import ExplorationSettings
 from trainers.loop.teaching import exploration_request
 from trainers.store.protocol import Store
@@ -54,40 +53,28 @@ class Unit:
     stored: list[CandidateRecord] | None = None
 
 
+@dataclass(eq=False)
 class Explorer:
-    """Runs rounds of exploration over all islands.
+    """Runs rounds of exploration over all islands."""
 
-    Args:
-        settings: the layout of a round.
-        agent: makes proposals and keeps the islands.
-        generator: returns the backend to write with (asked anew for each unit: a tuned policy replaces it).
-        cache: evaluates programs.
-        store: every unit is stored before it is folded into the islands.
-        supporter: adds patched programs of its own, recorded as such; None for none.
-        teaching: whether what the supporter adds answers the islands' prompts, and so may teach the agent.
-    """
-
-    def __init__(
-        self,
-        settings: ExplorationSettings,
-        agent: ResearchAgent,
-        generator: Callable[[], Generator],
-        cache: ProgramCache,
-        store: Store,
-        supporter: ExplorationSupporter | None = None,
-        teaching: bool = False,
-    ):
-        self.settings = settings
-        self.agent = agent
-        self.generator = generator
-        self.cache = cache
-        self.store = store
-        self.supporter = supporter
-        self.teaching = teaching
-        self.notes: Sequence[Sequence[str]] = ((),)
-        """What prompts say of each task, a line each."""
-        self._critiques: dict[int, str] = {}
-        self._carried: dict[int, list[CandidateRecord]] = {}
+    settings: ExplorationSettings
+    """The layout of a round."""
+    agent: ResearchAgent
+    """Makes proposals and keeps the islands."""
+    generator: Callable[[], Generator]
+    """Returns the backend to write with (asked anew for each unit: a tuned policy replaces it)."""
+    cache: ProgramCache
+    """Evaluates programs."""
+    store: Store
+    """Every unit is stored before it is folded into the islands."""
+    supporter: ExplorationSupporter | None = None
+    """Adds patched programs of its own, recorded as such; None for none."""
+    teaching: bool = False
+    """Whether what the supporter adds answers the islands' prompts, and so may teach the agent."""
+    notes: Sequence[Sequence[str]] = ((),)
+    """What prompts say of each task, a line each."""
+    _critiques: dict[int, str] = field(init=False, default_factory=dict)
+    _carried: dict[int, list[CandidateRecord]] = field(init=False, default_factory=dict)
 
     def change_tasks(self, tasks: Sequence[Task]) -> None:
         """From the next round on programs are scored on other tasks; that round scores the islands' best again."""
@@ -254,13 +241,11 @@ class Explorer:
 
         Raises `InfrastructureError` if the machine failed with every one of them.
         """
-        records: list[CandidateRecord] = []
-        seen: dict[tuple[int, str], CandidateRecord] = {}
+        seen: dict[tuple[int, str | None], CandidateRecord] = {}
+        records = []
         for candidate, evaluation in sorted(unit.pending, key=lambda pending: pending[0].id):
-            key = candidate.program_key and (self.cache.instance(candidate.island), candidate.program_key)
-            earlier = self.cache.recorded(candidate.program_key, candidate.island) or (
-                seen.get(key) if key else None
-            )
+            key = self.cache.instance(candidate.island), candidate.program_key
+            earlier = self.cache.recorded(candidate.program_key, candidate.island) or seen.get(key)
             try:
                 found = candidate.judged(earlier or outcome(evaluation), earlier.id if earlier else None)
             except InfrastructureError:
@@ -268,34 +253,17 @@ class Explorer:
                 if unit.spoiled == len(unit.pending):
                     raise
                 continue
-            if key:
+            if candidate.program_key is not None:
                 seen.setdefault(key, found)
             records.append(found)
         return records
 
-    def _island_best(self, island: int, records: list[CandidateRecord]) -> float | None:
-        """The island's best score once these records are folded in."""
-        known = self.agent.islands.get(island)
-        best = known.best if known is not None else None
-        scores = [best.score] if best is not None and best.score is not None else []
-        return max(
-            scores + [r.score for r in records if r.island == island and r.score is not None], default=None
-        )
-
     def _summary(self, unit: Unit, records: list[CandidateRecord], waited: float) -> dict[str, Any]:
-        scores = [r.score for r in records if r.score is not None]
         return {
             "round": unit.round,
             "group": unit.group,
-            "samples": len(records),
-            "valid": sum(r.passed for r in records),
-            "new": sum(map(is_new, records)),
-            "improving": sum(is_improving(r, self.agent.settings.min_gain) for r in records),
-            # A run counts a program in the round that wrote it first.
-            "distinct": len(distinct_programs(r for r in records if r.duplicate_of is None)),
-            "statuses": dict(Counter(record.status for record in records)),
+            **counts(records, self.agent.settings.min_gain),
             "spoiled": unit.spoiled,
-            "best": max(scores, default=None),
             "island_best": {str(i): self._island_best(i, records) for i in self.settings.members(unit.group)},
             "critiques": unit.critiques,
             "consulted": len(unit.calls),
@@ -304,6 +272,13 @@ class Explorer:
             "generation_s": round(unit.generation_s, 3),
             "evaluation_wait_s": round(waited, 3),
         }
+
+    def _island_best(self, island: int, records: list[CandidateRecord]) -> float | None:
+        """The island's best score once these records are folded in."""
+        known = self.agent.islands.get(island)
+        best = [known.best] if known is not None and known.best is not None else []
+        own = [*best, *(record for record in records if record.island == island)]
+        return max((r.score for r in own if r.score is not None), default=None)
 
 
 def _first_samples(proposals: Sequence[Proposal]) -> list[int]:

@@ -18,11 +18,9 @@ from atlas_gym import ProgramTask
 from atlas_gym.evaluation import Pool
 from atlas_gym.seeding import stream, torch_seed
 from trainers.data.comparison import Answer, Comparison, compare
-from trainers.data.evaluations import ProgramCache
-from trainers.data.rollouts import again, fresh_samples
-from trainers.loop.instances import Instance, MeasureSettings
-from trainers.loop.schedule import TaskSchedule
-from trainers.loop.weakening import parent_of, starting_program
+from trainers.data.rollouts import ProgramCache, again, fresh_samples
+from trainers.loop.schedule import TaskSchedule, parent_of, starting_program
+from trainers.loop.settings import Instance, MeasureSettings
 from trainers.store.plain import plain
 from trainers.store.store import RunStore
 

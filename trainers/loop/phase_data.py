@@ -1,88 +1,162 @@
 """What a phase is trained on and judged by: the buffer, G_k set apart from it, the supporter's lessons, and D_k."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+import numpy as np
+
+from agents.engines.engine import Sampling, Stop
+from agents.models.tokens import encode_continuation
 from agents.population.candidate import CandidateRecord
 from atlas_gym.seeding import stream
-from trainers.data.gate_buffer import set_apart
-from trainers.data.pair_builder import build_pairs
-from trainers.data.pair_pool import pair_pool, writable
-from trainers.data.pairs import PreferencePair, ScoredCompletion
-from trainers.loop.advisers import PhaseControls
+from trainers.data.pairs import PreferencePair, build_pairs
+from trainers.data.settings import PairSettings
 from trainers.loop.config import RunConfig
 from trainers.loop.measure import Panel
 from trainers.loop.teaching import Teacher
+from trainers.store.queries import StoreQueries
 from trainers.store.store import RunStore
 
 
+@dataclass(eq=False)
 class PhaseData:
-    """The data of a run's phases, all of it out of the store.
+    """The data of a run's phases, all of it out of the store."""
 
-    Args:
-        config: the run's configuration.
-        store: the run store.
-        tokenizer: the policy's, which says how long a completion is.
-        teacher: answers the prompts of each phase; None if nobody does.
-        panel: asks its own prompts to measure learning; none of them is trained on.
-    """
+    config: RunConfig
+    """The run's."""
+    store: RunStore
+    """The run store."""
+    tokenizer: Any
+    """The policy's, which says how long a completion is."""
+    teacher: Teacher | None = None
+    """Answers the prompts of each phase; None if nobody does."""
+    panel: Panel | None = None
+    """Asks its own prompts to measure learning; none of them is trained on."""
 
-    def __init__(
-        self,
-        config: RunConfig,
-        store: RunStore,
-        tokenizer: Any,
-        teacher: Teacher | None = None,
-        panel: Panel | None = None,
-    ):
-        self._config = config
-        self._store = store
-        self._tokenizer = tokenizer
-        self._teacher = teacher
-        self._panel = panel
+    def __post_init__(self) -> None:
+        self._task_began = cache(self.store.task_began)
 
-    def buffer(self, number: int, last: int) -> tuple[list[ScoredCompletion], list[ScoredCompletion]]:
-        """What D_k may be made of (the completions of the whole run so far: the data are cumulative, Algorithm 1), and
-        the preferred completion of each prompt of G_k.
+    def buffer(self, number: int, last: int) -> tuple[list[CandidateRecord], list[CandidateRecord]]:
+        """What D_k may be made of (the candidates of the whole run so far: the data are cumulative, Algorithm 1), and
+        the preferred answer to each prompt of G_k.
 
         G_k is drawn before anybody teaches, so that it is the same when the phase is done again.
         """
-        pool = self._pool(number, last, self._store.lessons(number - 1))
-        rng = stream(self._config.seed, "gate prompts", number)
-        return set_apart(pool, self._config.gate.prompts, rng)
+        pool = self._pool(number, last, self.store.lessons(number - 1))
+        latest = max((self._task_began(record.round) for record in pool), default=0)
+        rng = stream(self.config.seed, "gate prompts", number)
+        present = [record for record in pool if self._task_began(record.round) == latest]
+        gate = gate_answers(present, self.config.gate.prompts, rng)
+        return _without(pool, gate), gate
 
     def taught(
-        self, number: int, first: int, last: int, gate: Sequence[ScoredCompletion]
-    ) -> list[ScoredCompletion]:
+        self, number: int, first: int, last: int, gate: Sequence[CandidateRecord]
+    ) -> list[CandidateRecord]:
         """The buffer with the phase's lessons, on prompts of the rounds `first` to `last`; G_k's prompts left out."""
-        apart = {completion.prompt for completion in gate}
-        if self._teacher is not None:
-            self._teacher.teach(number, first, last, apart)
-        pool = self._pool(number, last, self._store.lessons(number))
-        return [completion for completion in pool if completion.prompt not in apart]
+        if self.teacher is not None:
+            self.teacher.teach(number, first, last, {record.prompt for record in gate})
+        return _without(self._pool(number, last, self.store.lessons(number)), gate)
 
     def pairs(
-        self, number: int, first: int, completions: Sequence[ScoredCompletion], controls: PhaseControls
+        self, number: int, first: int, buffer: Sequence[CandidateRecord], settings: PairSettings
     ) -> list[PreferencePair]:
         """D_k out of the buffer; the present policy has written since the round `first`."""
-        config = self._config
         rejected = Counter(
             id_
             for earlier in range(1, number)
-            for id_ in {pair["rejected_id"] for pair in self._store.phase_pairs(earlier)}
+            for id_ in {pair["rejected_id"] for pair in self.store.phase_pairs(earlier)}
         )
-        settings, rng = controls.pairs(config.pairs), stream(config.seed, "pairs", number)
-        fresh_from = config.exploration.candidate_id(first, 0, 0)
-        return build_pairs(completions, settings, rng, rejected, fresh_from)
+        return build_pairs(
+            buffer, settings, stream(self.config.seed, "pairs", number), scale=self._scale,
+            parent_text=self._parent_text, rejected_before=rejected,
+            fresh_from=self.config.exploration.candidate_id(first, 0, 0),
+        )  # fmt: skip
 
     def origins(self, pairs: Sequence[PreferencePair]) -> dict[str, int]:
         """How many pairs choose what the agent wrote, and how many what a supporter wrote."""
-        return dict(Counter(self._store.candidate(pair.chosen_id).origin for pair in pairs))
+        return dict(Counter(self.store.candidate(pair.chosen_id).origin for pair in pairs))
 
-    def _pool(self, number: int, last: int, lessons: Sequence[CandidateRecord]) -> list[ScoredCompletion]:
-        config = self._config
+    def _pool(self, number: int, last: int, lessons: Sequence[CandidateRecord]) -> list[CandidateRecord]:
+        config = self.config
         rng = stream(config.seed, "pair pool", number)
-        pool = pair_pool(self._store, last, config.pairs.pool, rng, config.messages, lessons)
-        asked = self._panel.prompts if self._panel else ()
-        return [c for c in writable(pool, self._tokenizer, config.sampling) if c.prompt not in asked]
+        pool = answers(self.store, last, config.pairs.pool, rng, config.messages, lessons)
+        asked = self.panel.prompts if self.panel else ()
+        return [c for c in writable(pool, self.tokenizer, config.sampling) if c.prompt not in asked]
+
+    def _scale(self, record: CandidateRecord) -> Hashable:
+        """The task that scored a candidate, by the round in which it began, and the instance of it."""
+        return self._task_began(record.round), record.island % self.store.instances
+
+    def _parent_text(self, record: CandidateRecord) -> str | None:
+        return self.store.proposal(record.round, record.island, record.prompt).avoid
+
+
+def answers(
+    store: StoreQueries,
+    last: int,
+    limit: int,
+    rng: np.random.Generator,
+    without: Collection[int] = (),
+    lessons: Iterable[CandidateRecord] = (),
+) -> list[CandidateRecord]:
+    """Every candidate that answers one of at most `limit` prompts of the rounds up to `last`, in the order of the
+    prompts.
+
+    Args:
+        store: the run's store.
+        last: the last round that counts.
+        limit: prompts at most; more are thinned out at random, each as likely as any other.
+        rng: draws them.
+        without: islands that do not count, since their prompts are none that the policy continues.
+        lessons: further answers to these prompts.
+    """
+    asked = [own for own in store.asked(last) if own[1] not in without]
+    if len(asked) > limit:
+        asked = [asked[index] for index in sorted(rng.choice(len(asked), limit, replace=False))]
+    taught: dict[tuple[int, int], list[CandidateRecord]] = {}
+    for lesson in lessons:
+        taught.setdefault((lesson.round, lesson.island), []).append(lesson)
+    return [
+        record
+        for round_, island, prompt in asked
+        for record in (*store.unit_candidates(round_, (island,)), *taught.get((round_, island), ()))
+        if record.prompt and record.prompt == prompt
+    ]
+
+
+def writable(records: Sequence[CandidateRecord], tokenizer: Any, sampling: Sampling) -> list[CandidateRecord]:
+    """Those whose completion the policy may write: a line, or a function, within the limit of tokens."""
+
+    def fits(text: str) -> bool:
+        stop: Stop = "function" if "\n" in text.strip("\n") else "line"
+        return len(encode_continuation(tokenizer, text)) <= sampling.limit(stop)
+
+    return [record for record in records if fits(record.completion)]
+
+
+def gate_answers(
+    records: Sequence[CandidateRecord], prompts: int, rng: np.random.Generator
+) -> list[CandidateRecord]:
+    """The preferred answer (the best) to each prompt of the gate subset.
+
+    Up to `prompts` prompts with an answer that passed are drawn, each as likely as any other, and a quarter of them at
+    most. Fewer than two tell nothing about spread: then none is drawn.
+    """
+    best: dict[str, CandidateRecord] = {}
+    for record in records:
+        held = best.get(record.prompt)
+        if record.passed and (held is None or record.value > held.value):
+            best[record.prompt] = record
+    count = min(prompts, len(best) // 4)
+    if count < 2:
+        return []
+    return [list(best.values())[index] for index in sorted(rng.choice(len(best), count, replace=False))]
+
+
+def _without(records: Sequence[CandidateRecord], gate: Sequence[CandidateRecord]) -> list[CandidateRecord]:
+    """The records of all other prompts."""
+    apart = {record.prompt for record in gate}
+    return [record for record in records if record.prompt not in apart]

@@ -9,21 +9,103 @@ nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 from agents.engines.engine import Generator
+from agents.engines.serving import Backend
+from agents.models.policy import POLICY, Policy
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals import Showing, Style
 from agents.research_agent import ResearchAgent
 from atlas_gym.seeding import torch_seed
-from trainers.data.evaluations import ProgramCache
 from trainers.data.measures import measure
-from trainers.data.rollouts import again, fresh_samples
+from trainers.data.pairs import PreferencePair, is_number
+from trainers.data.rollouts import ProgramCache, again, fresh_samples
+from trainers.loop.config import RunConfig
+from trainers.loop.measure import MEASURE, Panel
 from trainers.loop.settings import ProbeSettings
 from trainers.store.plain import plain
+from trainers.store.store import RunStore
 
 _DRAWS = 10
 """Draws per wanted prompt before the islands are taken to have no more."""
+
+_BASE = "base"
+"""Adapter that changes nothing, for as long as the base model is asked."""
+
+
+@dataclass(eq=False)
+class Probes:
+    """Takes the probes of a run and stores them, and the policies' answers to the measure's questions."""
+
+    config: RunConfig
+    """The run's."""
+    policy: Policy
+    """The policy that is tuned."""
+    backend: Backend
+    """Writes with any adapter of the policy."""
+    agent: ResearchAgent
+    """Proposes what is asked."""
+    cache: ProgramCache
+    """Evaluates what is written."""
+    store: RunStore
+    """The run store."""
+    tell: Callable[..., None]
+    """Passes events to the observers."""
+    panel: Panel | None = None
+    """Has the questions of the measure; None: nobody is asked."""
+
+    def take(
+        self,
+        number: int,
+        moment: str,
+        last: int,
+        pairs: Sequence[PreferencePair] = (),
+        adapter: str = POLICY,
+    ) -> None:
+        """The probe of phase `number` that follows the round `last`, on prompts that none of the `pairs` has."""
+        settings = self.config.probe
+        if settings.samples == 0:
+            return
+        result = self.store.probe(number, moment)
+        if result is None:
+            asked = self._proposals(number, last, {pair.prompt for pair in pairs})
+            margin, seed = self.config.agent.min_gain, self.config.seed
+            with self.backend.serving(adapter) as generator:
+                result = take_probe(generator, self.cache, asked, settings, margin=margin, seed=seed)
+            self.store.add_probe(number, moment, result)
+        self.tell("probe", number, moment, result)
+
+    def unseen(self, block: int, last: int) -> None:
+        """The decisive probe, on the task of a block that no phase follows: base model against tuned policy.
+
+        Prompts and parents are the new task's, so what a phase remembered of earlier numbers is of no use.
+        """
+        if self.config.probe.samples == 0:
+            return
+        self.policy.add(_BASE, copy_of=POLICY)
+        self.policy.reset(_BASE, self.config.seed)
+        try:
+            for moment, adapter in (("base", _BASE), ("tuned", POLICY)):
+                self.take(block, moment, last, adapter=adapter)
+        finally:
+            self.policy.remove(_BASE)
+
+    def measure(self, number: int) -> None:
+        """The policy's answers to the measure's questions after a phase; before the first it is the base model."""
+        if self.panel is None:
+            return
+        if self.store.probe(number, MEASURE) is None:
+            self.tell("stage", "measuring on instances that no phase sees")
+            with self.backend.serving(POLICY) as generator:
+                self.store.add_probe(number, MEASURE, self.panel.answers(generator))
+        self.tell("measured", number, self.store.probes())
+
+    def _proposals(self, number: int, last: int, tuned_on: Set[str]) -> list[Proposal]:
+        if self.config.probe.prompts:
+            return drawn_proposals(self.agent, self.config.probe.prompts, number, tuned_on)
+        return probe_proposals(self.agent.styles[0], self.store.start(last))
 
 
 def probe_proposals(style: Style, start: CandidateRecord) -> list[Proposal]:
@@ -67,18 +149,9 @@ def take_probe(
 
     return {
         **plain(measure(groups, margin)),
-        "kinds": by(lambda proposal: "number" if asks_for_number(proposal) else "structure"),
+        "kinds": by(lambda proposal: "number" if is_number(proposal.avoid or "") else "structure"),
         "holes": {hole: _shares(measures) for hole, measures in by(lambda proposal: proposal.hole).items()},
     }
-
-
-def asks_for_number(proposal: Proposal) -> bool:
-    """Whether the parent has nothing but a number at the hole."""
-    try:
-        float((proposal.avoid or "").strip())
-    except ValueError:
-        return False
-    return True
 
 
 def _shares(measures: Mapping[str, Any]) -> dict[str, float]:

@@ -1,20 +1,29 @@
-"""What a run's candidates are scored on, block by block: one task, or one that drifts between phases.
+"""What a run's candidates are scored on, block by block, and from which programs it starts.
 
 Drift (`RunConfig.drift`) is the control for memorised constants: where the best window changes with every block,
 `window = 10` cannot be what tuning taught. Scores under two tasks mean nothing to one another, so when the task
 changes each island's best programs are scored again and everything else of it is forgotten
 (`trainers.loop.exploration`); bests, improvements and the confirmation count from there.
+
+Where a task's own start leaves little to find, one with worse constants (`starting_program`) leaves more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
+from agents.population.candidate import CandidateRecord
+from agents.proposals import Numeric, Showing
 from atlas_gym import ProgramTask, make_task
+from atlas_gym.program_text import program_key
 from atlas_gym.seeding import torch_seed
 from trainers.loop.config import RunConfig
-from trainers.loop.instances import Instance
+from trainers.loop.settings import Instance
 from trainers.store.plain import SettingsError
 
+_DRAWS = 8
+"""Weakened programs that are tried before the start itself is taken."""
 _UNSEEN = 100_000
 """Held-out seeds below this one confirm results; those above it are for the measure of learning."""
 
@@ -86,3 +95,44 @@ class TaskSchedule:
     def changes(self, block: int) -> bool:
         """Whether a block's task is another than the block's before."""
         return block > 1 and self.arguments(block) != self.arguments(block - 1)
+
+
+def starting_program(
+    program: str, function: str, changes: int, rng: np.random.Generator, score: Callable[[str], float | None]
+) -> str:
+    """The start with `changes` constants changed: of a few draws the first that runs and scores lower; the start itself
+    if none does.
+
+    Args:
+        program: the start.
+        function: name of its entry function.
+        changes: how many constants are changed.
+        rng: draws them.
+        score: a program's score, None if it fails.
+    """
+    own = score(program) if changes else None
+    if own is None:
+        return program
+    for weaker in _perturbed(program, Numeric(function), changes, rng):
+        found = score(weaker)
+        if found is not None and found < own:
+            return weaker
+    return program
+
+
+def _perturbed(program: str, style: Numeric, changes: int, rng: np.random.Generator) -> Iterator[str]:
+    count = len(style.sites(program))
+    for _ in range(_DRAWS if count else 0):
+        weaker = program
+        for place in rng.choice(count, min(changes, count), replace=False):
+            proposal = style.propose(parent_of(weaker, None), style.sites(weaker)[place], Showing())
+            weaker = proposal.assemble(style.write(proposal, 1, rng)[0])
+        yield weaker
+
+
+def parent_of(program: str, score: float | None) -> CandidateRecord:
+    """A program that is no candidate of a run, as the parent of a proposal."""
+    return CandidateRecord(
+        id=-1, round=-1, island=-1, origin="seed", style="", hole="", parent_id=None, prompt="", completion="",
+        program=program, program_key=program_key(program), status="ok", score=score,
+    )  # fmt: skip

@@ -3,7 +3,7 @@
 Paper, section 2.1: in a fine-tuning phase the supporter proposes completions for each prompt, informed by recent
 failures, from which preference supervision is constructed. A *lesson* is such a completion. Its program is scored like
 any candidate's and stored with the prompt, but it enters no island: whatever a run finds, the agent has written. Pairs
-may choose a lesson or reject it (`trainers.data.pair_builder`).
+may choose a lesson or reject it (`trainers.data.pairs`).
 """
 
 from collections.abc import Collection, Sequence, Set
@@ -18,8 +18,7 @@ from agents.supporters.call import Key
 from agents.supporters.exploration import ExplorationSupporter
 from atlas_gym.seeding import stream
 from atlas_gym.tasks.program_task import ProgramTask
-from trainers.data.evaluations import ProgramCache
-from trainers.data.rollouts import Pending, again, judged
+from trainers.data.rollouts import Pending, ProgramCache, again, judged
 from trainers.store.store import RunStore
 
 _FAILURES = 3
@@ -38,82 +37,68 @@ class Asked:
     """The program that was to be changed."""
 
 
+@dataclass(eq=False)
 class Teacher:
-    """Has lessons written, scored and stored.
+    """Has lessons written, scored and stored."""
 
-    Args:
-        supporter: writes them.
-        spec: the task, in what its programs have in common.
-        cache: evaluates programs.
-        store: where prompts are read and lessons are kept.
-        lessons: completions for each prompt, at most.
-        prompts: prompts of a phase, at most.
-        seed: the run's.
-        without: islands whose prompts are none that the policy continues.
-    """
-
-    def __init__(
-        self,
-        supporter: ExplorationSupporter,
-        spec: ProgramTask,
-        cache: ProgramCache,
-        store: RunStore,
-        *,
-        lessons: int,
-        prompts: int,
-        seed: int,
-        without: Collection[int] = (),
-    ):
-        self._supporter = supporter
-        self._spec = spec
-        self._cache = cache
-        self._store = store
-        self._lessons = lessons
-        self._prompts = prompts
-        self._seed = seed
-        self._without = without
+    supporter: ExplorationSupporter
+    """Writes them."""
+    spec: ProgramTask
+    """The task, in what its programs have in common."""
+    cache: ProgramCache
+    """Evaluates programs."""
+    store: RunStore
+    """Where prompts are read and lessons are kept."""
+    lessons: int
+    """Completions for each prompt, at most."""
+    prompts: int
+    """Prompts of a phase, at most."""
+    seed: int
+    """The run's."""
+    without: Collection[int] = ()
+    """Islands whose prompts are none that the policy continues."""
 
     def teach(self, phase: int, first: int, last: int, apart: Set[str]) -> None:
         """Store the phase's lessons, on prompts of the rounds `first` to `last` that are not `apart`, unless they are
         stored already."""
-        if self._store.taught() < phase:
+        if self.store.taught() < phase:
             self._write(phase, self._asked(phase, first, last, apart), last)
 
     def _asked(self, phase: int, first: int, last: int, apart: Set[str]) -> list[Asked]:
         found: dict[str, Asked] = {}
-        for round_, island, prompt in self._store.asked(last):
-            if round_ < first or island in self._without:
+        for round_, island, prompt in self.store.asked(last):
+            if round_ < first or island in self.without:
                 continue
-            proposal = self._store.proposal(round_, island, prompt)
+            proposal = self.store.proposal(round_, island, prompt)
             if proposal.prompt and proposal.prompt not in apart:
-                parent = self._store.candidate(proposal.parent_id)
+                parent = self.store.candidate(proposal.parent_id)
                 found.setdefault(proposal.prompt, Asked(round_, again(proposal, island, parent), parent))
-        return _spread(list(found.values()), stream(self._seed, "teaching", phase))[: self._prompts]
+        return _spread(list(found.values()), stream(self.seed, "teaching", phase))[: self.prompts]
 
     def _write(self, phase: int, asked: Sequence[Asked], last: int) -> None:
         calls: list[SupporterCall] = []
         pending: list[Pending] = []
-        next_id = -2 - self._store.lesson_count()
+        next_id = -2 - self.store.lesson_count()
         for number, one in enumerate(asked):
             opening = opening_of(one.proposal, one.parent.program)
             if opening is None:
                 continue
             request = exploration_request(
-                self._spec, ("phase", phase, "prompt", number), one.parent, self._failures(one),
-                max_patches=self._lessons, opening=opening,
+                self.spec, ("phase", phase, "prompt", number), one.parent, self._failures(one),
+                max_patches=self.lessons, opening=opening,
             )  # fmt: skip
-            consultation = self._supporter.consult(request)
+            consultation = self.supporter.consult(request)
             calls.append(consultation.call)
             for patch in consultation.advice.patches:
                 completion = completion_of(one.proposal, patch.program)
                 if completion is not None:
                     lesson = one.proposal.taught(next_id, one.round, patch.kind, completion)
-                    pending.append((lesson, self._cache.submit(lesson.program, lesson.island)))
+                    pending.append((lesson, self.cache.submit(lesson.program, lesson.island)))
                     next_id -= 1
-        self._store.add_lessons(phase, last, judged(pending, self._cache), calls)
+        self.store.add_lessons(phase, last, judged(pending, self.cache), calls)
 
     def _failures(self, asked: Asked) -> list[CandidateRecord]:
-        answers = self._store.unit_candidates(asked.round, (asked.proposal.island,))
+        answers = self.store.unit_candidates(asked.round, (asked.proposal.island,))
         return [answer for answer in answers if answer.prompt == asked.proposal.prompt and not answer.passed]
 
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.engines.engine import Sampling
-from agents.engines.grouped_attention import NAME, grouped_attention
-from agents.engines.hf_transformers import TransformersGenerator
+from agents.engines.hf_transformers import NAME, TransformersGenerator, grouped_attention
 from agents.engines.token_sampling import copy_probabilities, deviation_weights, draw, truncate, without
 from agents.models.tokens import encode_prompt
 from agents.population.candidate import Proposal

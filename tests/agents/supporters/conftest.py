@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from agents.engines.settings import Endpoint
-from agents.supporters.budget import CallLimits
 from agents.supporters.build import build_supporters
+from agents.supporters.call import CallLimits
 from agents.supporters.settings import RoleSettings, SupporterSettings
 
 QUICK = CallLimits(deadline_s=20.0, attempts=1, pause_s=0.0, reply_bytes=100_000, rest_after=0)

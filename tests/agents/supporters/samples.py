@@ -10,10 +10,10 @@ from agents.supporters import (
     Inspection,
     InspectorVerdict,
     MetricChange,
-    StrategyAdvice,
     Telemetry,
     TuningControls,
 )
+from agents.supporters.strategist import ControlBounds, bounded_advice
 
 BANDIT = """import numpy as np
 
@@ -102,7 +102,7 @@ INSPECTION = Inspection(
 
 NEUTRAL = {
     "exploration": ExplorationAdvice(),
-    "strategist": StrategyAdvice(TELEMETRY.controls),
+    "strategist": bounded_advice(TELEMETRY.controls, ControlBounds()),
     "inspector": InspectorVerdict(rule_accepts=True),
 }
 

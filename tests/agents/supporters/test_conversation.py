@@ -8,7 +8,7 @@ import pytest
 
 from agents.engines.settings import Endpoint
 from agents.supporters import SupporterCall
-from agents.supporters.budget import Budget, CallLimits
+from agents.supporters.call import Budget, CallLimits
 from tests.agents.supporters import server as s
 from tests.agents.supporters.samples import EXPLORATION, INSPECTION, NEUTRAL, REQUESTS, TELEMETRY
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.supporters import Inspection, InspectorVerdict, MetricChange
+from agents.supporters.inspector import RulePolicyInspector
 from agents.supporters.inspector_llm import interpret, prompt_values
-from agents.supporters.inspector_rules import RulePolicyInspector
 from agents.supporters.replies import ReplyError
 from agents.supporters.settings import InspectorSettings
 from tests.agents.supporters.samples import INSPECTION

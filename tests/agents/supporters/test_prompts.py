@@ -12,7 +12,7 @@ from agents.supporters.edits import EditBound
 from agents.supporters.exploration_llm import prompt_values as exploration_values
 from agents.supporters.inspector_llm import prompt_values as inspector_values
 from agents.supporters.prompts import Data, PromptTemplate, delimited, load_template
-from agents.supporters.schemas import ExplorationReply, InspectionReply, StrategyReply, json_schema
+from agents.supporters.replies import ExplorationReply, InspectionReply, StrategyReply, json_schema
 from agents.supporters.strategist import ControlBounds
 from agents.supporters.strategist_llm import prompt_values as strategist_values
 from atlas_gym.text import clean, is_plain, one_line

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from agents.engines.llama_server import LlamaServer, fetch_gguf
-from agents.supporters.budget import CallLimits
-from agents.supporters.replies import parse_reply
-from agents.supporters.schemas import ExplorationReply, InspectionReply, StrategyReply
+from agents.supporters.call import CallLimits
+from agents.supporters.replies import ExplorationReply, InspectionReply, StrategyReply, parse_reply
 from tests.agents.supporters.samples import NEUTRAL, REQUESTS
 
 SCHEMAS = {"exploration": ExplorationReply, "strategist": StrategyReply, "inspector": InspectionReply}

@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.supporters.replies import Reply, ReplyError, parse_reply, strip_reasoning
-from agents.supporters.schemas import ExplorationReply, InspectionReply, StrategyReply
+from agents.supporters.replies import (
+    ExplorationReply,
+    InspectionReply,
+    Reply,
+    ReplyError,
+    StrategyReply,
+    parse_reply,
+    strip_reasoning,
+)
 
 
 class Answer(Reply):

@@ -7,7 +7,7 @@ from experiments.report.data import read_run
 from experiments.report.learning_figure import said
 from tests.trainers.whole_run import config, menu
 from trainers.loop.control import FOLDER
-from trainers.loop.instances import Instance
+from trainers.loop.settings import Instance
 
 assert config, menu  # fixtures
 

@@ -1,24 +1,40 @@
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.data.pair_builder import build_pairs
-from trainers.data.pairs import PairSettings, ScoredCompletion, group_by_prompt
+from agents.population.candidate import CandidateRecord
+from trainers.data.pairs import build_pairs, group_by_prompt
+from trainers.data.settings import PairSettings
 
 BUILDERS = ("teach", "plain", "margin", "improving", "mixed", "balanced")
 
 
 def completion(i, text, score, prompt="window =", parent=-0.16, hole="window", **changes):
-    status = "ok" if score is not None else "error"
-    return ScoredCompletion(i, prompt, text, status, score, parent, hole=hole, **changes)
+    """A judged candidate; its round says which task scored it."""
+    values = {
+        "id": i, "round": 0, "island": 0, "origin": "agent", "style": "edit_line", "hole": hole, "parent_id": None,
+        "prompt": prompt, "completion": text, "program": "", "program_key": None,
+        "status": "ok" if score is not None else "error", "score": score, "parent_score": parent,
+    }  # fmt: skip
+    return CandidateRecord(**values | changes)
 
 
 def rng():
     return np.random.default_rng(0)
+
+
+def parent_text(record):
+    return " 50" if record.parent_id is not None and record.id % 2 else None
+
+
+def built(buffer, pair_settings, generator, **further):
+    known = {"scale": lambda record: record.round, "parent_text": parent_text}
+    return build_pairs(buffer, pair_settings, generator, **known, **further)
 
 
 @st.composite
@@ -37,8 +53,8 @@ def buffers(draw):
         task = draw(st.integers(0, 1))
         made.append(
             completion(
-                i, text, score, prompt, parent, hole, is_copy=copy, program_key=key, task=task, parent_id=100 + i % 3,
-                parent_text=draw(st.sampled_from([None, " 50"])),
+                i, text, score, prompt, parent, hole, is_copy=copy, program_key=key, round=task,
+                parent_id=draw(st.sampled_from([None, 100 + i % 3])),
             )
         )  # fmt: skip
     return made
@@ -63,11 +79,11 @@ settings_strategy = st.builds(
 
 @given(buffers(), settings_strategy, st.integers(0, 5))
 def test_every_pair_keeps_the_rules(buffer, pair_settings, seed):
-    pairs = build_pairs(buffer, pair_settings, np.random.default_rng(seed))
-    by_id = {member.candidate_id: member for member in buffer}
+    pairs = built(buffer, pair_settings, np.random.default_rng(seed))
+    by_id = {member.id: member for member in buffer}
     for pair in pairs:
         good = by_id[pair.chosen_id]
-        passed = [m.score for m in buffer if m.passed and m.task == good.task]
+        passed = [m.score for m in buffer if m.passed and m.round == good.round]
         assert good.passed
         assert not good.is_copy
         assert (pair.prompt, pair.chosen) == (good.prompt, good.completion)
@@ -76,11 +92,11 @@ def test_every_pair_keeps_the_rules(buffer, pair_settings, seed):
         if pair.kind.startswith("improving"):
             assert good.score > good.parent_score + pair_settings.margin
         if pair.kind == "improving_parent":
-            assert (pair.rejected_id, pair.rejected.rstrip()) == (good.parent_id, good.parent_text)
+            assert (pair.rejected_id, pair.rejected.rstrip()) == (good.parent_id, parent_text(good))
             assert pair.margin == good.score - good.parent_score
             continue
         bad = by_id[pair.rejected_id]
-        assert (bad.prompt, bad.completion, bad.task) == (pair.prompt, pair.rejected, good.task)
+        assert (bad.prompt, bad.completion, bad.round) == (pair.prompt, pair.rejected, good.round)
         assert good.score > bad.score if bad.passed else math.isinf(pair.margin)
         assert good.program_key is None or good.program_key != bad.program_key
         assert (pair.kind in ("failed", "improving_failed", "repair")) == (not bad.passed)
@@ -95,7 +111,7 @@ def test_every_pair_keeps_the_rules(buffer, pair_settings, seed):
 
 @given(buffers(), settings_strategy, st.integers(0, 5))
 def test_counts_and_caps_hold_and_no_pair_comes_twice(buffer, pair_settings, seed):
-    pairs = build_pairs(buffer, pair_settings, np.random.default_rng(seed))
+    pairs = built(buffer, pair_settings, np.random.default_rng(seed))
     assert len(pairs) <= pair_settings.count
     assert len({pair.prompt for pair in pairs}) <= pair_settings.prompts
     assert sum(p.kind == "repair" for p in pairs) <= pair_settings.repairs * len(pairs) + 1e-9
@@ -113,14 +129,14 @@ def test_counts_and_caps_hold_and_no_pair_comes_twice(buffer, pair_settings, see
 
 @given(buffers(), settings_strategy, st.sets(st.integers(0, 60)), st.integers(0, 4))
 def test_what_was_rejected_often_enough_is_not_rejected_again(buffer, pair_settings, ids, phases):
-    pairs = build_pairs(buffer, pair_settings, rng(), dict.fromkeys(ids, phases))
+    pairs = built(buffer, pair_settings, rng(), rejected_before=dict.fromkeys(ids, phases))
     again = {p.rejected_id for p in pairs if p.kind != "improving_parent"} & ids
     assert not again or pair_settings.reuse == 0 or phases < pair_settings.reuse
 
 
 @given(buffers(), settings_strategy)
 def test_the_same_generator_gives_the_same_pairs(buffer, pair_settings):
-    assert build_pairs(buffer, pair_settings, rng()) == build_pairs(buffer, pair_settings, rng())
+    assert built(buffer, pair_settings, rng()) == built(buffer, pair_settings, rng())
 
 
 BUFFER = [
@@ -185,8 +201,8 @@ def test_teaching_pairs_beat_the_parent_or_repair():
 
 
 def test_an_improving_edit_is_preferred_to_the_parents_own_text():
-    edit = completion(1, " 10\n", -0.10, parent_id=7, parent_text=" 50")
-    (pair,) = build_pairs([edit], PairSettings(numbers=1.0), rng())
+    edit = completion(1, " 10\n", -0.10, parent_id=7)
+    (pair,) = built([edit], PairSettings(numbers=1.0), rng())
     assert (pair.kind, pair.rejected, pair.rejected_id) == ("improving_parent", " 50\n", 7)
     assert pair.margin == pytest.approx(0.06)
 
@@ -250,8 +266,10 @@ def test_a_thousand_pairs_can_be_had_of_an_accumulated_buffer():
 
 def test_scales_of_different_tasks_are_not_compared():
     fine = [completion(i, f" f{i}\n", -0.10 - 0.01 * i, prompt="a =", parent=-0.2) for i in range(4)]
-    coarse = [completion(10 + i, f" c{i}\n", 900.0 - i, prompt="b =", parent=890.0, task=1) for i in range(4)]
-    pairs = build_pairs(fine + coarse, PairSettings(chosen_quantile=0.5, count=100), rng())
+    coarse = [
+        completion(10 + i, f" c{i}\n", 900.0 - i, prompt="b =", parent=890.0, round=1) for i in range(4)
+    ]
+    pairs = built(fine + coarse, PairSettings(chosen_quantile=0.5, count=100), rng())
     assert {p.prompt for p in pairs} == {"a =", "b ="}
 
 
@@ -299,9 +317,7 @@ def test_a_balanced_set_has_all_kinds_and_is_full():
 
 
 def test_what_one_kind_lacks_the_others_fill():
-    no_parent = [
-        ScoredCompletion(**{**vars(member), "parent_score": None}) for member in many(holes=8, prompts=8)
-    ]
+    no_parent = [replace(member, parent_score=None) for member in many(holes=8, prompts=8)]
     pairs = build_pairs(no_parent, PairSettings(builder="balanced", count=64), rng())
     assert len(pairs) == 64
     assert {pair.kind for pair in pairs} == {"score", "failed"}

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from tests.trainers.small_phases import (
     run,
     scores,
 )
+from trainers.evodpo.candidate_set import tune_here
 from trainers.evodpo.kl import token_kl
 from trainers.evodpo.phase import gate_subset
 from trainers.evodpo.phase_result import late_mean, sinking_warnings
@@ -245,7 +247,7 @@ def test_the_inspector_may_refuse_but_not_promote(policy):
 
 def test_steps_are_reported_while_they_happen(policy):
     seen = []
-    result = run(policy, on_step=seen.append)
+    result = run(policy, tune=partial(tune_here, on_step=seen.append))
     assert tuple(seen) == result.steps
     assert [record.step for record in seen] == [1, 2, 3, 4, 5]
 

@@ -10,7 +10,7 @@ from tests.trainers.samples import PROPOSAL, RECORD
 from trainers.evodpo.gate import gate_decision
 from trainers.evodpo.phase_result import CandidateResult
 from trainers.evodpo.settings import GateSettings
-from trainers.loop.advisers import PhaseAdvisers, PhaseControls
+from trainers.loop.advisers import PhaseAdvisers, trained_under
 from trainers.loop.config import load_config
 from trainers.store.store import RunStore
 
@@ -47,31 +47,31 @@ def store(tmp_path):
         yield store
 
 
-def test_as_many_further_settings_as_the_phase_may_train_under(store):
+def test_the_phase_may_train_under_further_settings(store):
     phase = replace(CONFIG.phase, alternatives=1)
-    found = PhaseAdvisers(replace(CONFIG, phase=phase), Supporters(), store).controls(1, 1, 1, [])
-    (alternative,) = found.alternatives(phase)
+    found = PhaseAdvisers(replace(CONFIG, phase=phase), Supporters(), store).strategy(1, 1, 1, 0)
+    alternative = trained_under(phase, found.nearby[0])
     assert alternative.beta == pytest.approx(0.2 / CONFIG.supporters.control_bounds.beta.factor)
-    assert replace(alternative, beta=0.2) == found.phase(phase)
+    assert replace(alternative, beta=0.2) == trained_under(phase, found.controls)
 
 
 def test_without_a_strategist_the_configuration_stands(store):
     advisers = PhaseAdvisers(CONFIG, Supporters(), store)
-    controls = advisers.controls(1, 1, 1, [])
-    assert controls == PhaseControls(
-        TuningControls(0.2, 0.4, CONFIG.phase.epochs, CONFIG.phase.learning_rate)
-    )
-    assert controls.phase(CONFIG.phase) == CONFIG.phase
-    assert controls.pairs(CONFIG.pairs) == CONFIG.pairs
+    advice = advisers.strategy(1, 1, 1, 0)
+    assert advice.controls == TuningControls(0.2, 0.4, CONFIG.phase.epochs, CONFIG.phase.learning_rate)
+    assert advice.changed == ()
+    assert trained_under(CONFIG.phase, advice.controls) == CONFIG.phase
     assert advisers.calls == []
 
 
 def test_a_strategist_hears_what_happened_and_is_obeyed(store):
     strategist = Strategist(TuningControls(0.3, 0.4, 2, CONFIG.phase.learning_rate))
     advisers = PhaseAdvisers(CONFIG, Supporters(strategist=strategist), store)
-    controls = advisers.controls(1, 1, 1, [])
-    assert (controls.phase(CONFIG.phase).beta, controls.phase(CONFIG.phase).epochs) == (0.3, 2)
-    assert controls.changed == ("beta", "epochs")
+    advice = advisers.strategy(1, 1, 1, 5)
+    phase = trained_under(CONFIG.phase, advice.controls)
+    assert (phase.beta, phase.epochs) == (0.3, 2)
+    assert advice.changed == ("beta", "epochs")
+    assert strategist.told[0].pairs == 5
     assert (strategist.told[0].passed, strategist.told[0].failed) == (1, 1)
     assert advisers.calls == [CALL]
 
@@ -79,11 +79,11 @@ def test_a_strategist_hears_what_happened_and_is_obeyed(store):
 def test_a_strategist_hears_how_the_last_phase_went(store):
     strategist = Strategist(TuningControls(0.2, 0.4, 1, 1e-4))
     advisers = PhaseAdvisers(CONFIG, Supporters(strategist=strategist), store)
-    advisers.controls(1, 1, 1, [])
+    advisers.strategy(1, 1, 1, 0)
     steps = [{"loss": 0.69, "entropy": 1.5, "accuracy": 0.5}, {"loss": 0.61, "entropy": 0.5, "accuracy": 0.9}]
     row = {"round": 1, "decision": None, "steps": steps, "kl": 0.1, "chosen_reward": -0.4}
     store.add_phase(1, 1, False, row | {"controls": {"beta": 0.2}}, [])
-    advisers.controls(2, 1, 1, [])
+    advisers.strategy(2, 1, 1, 0)
     before, after = strategist.told
     assert (before.losses, before.entropy) == ((), None)
     assert (after.losses, after.entropy) == ((0.69, 0.61), 1.0)

@@ -13,8 +13,7 @@ from atlas_gym.tasks.bandit.experts import experts
 from atlas_gym.tasks.bandit.instances import draw_instances
 from tests.trainers.samples import RECORD
 from trainers.loop.config import RunConfig
-from trainers.loop.confirmation import confirm
-from trainers.loop.memorising import LARGE, held_out_gap
+from trainers.loop.confirmation import LARGE, confirm, held_out_gap
 from trainers.store.store import RunStore
 
 ENV = "ATLAS-Bandit-v0"

@@ -1,10 +1,12 @@
-"""A run's task may change between phases, and prompts may say what was observed of it."""
+"""A run's task may change between phases, prompts may say what was observed of it, and its start may be weakened."""
 
+import numpy as np
 import pytest
 
+from atlas_gym import make_task
 from trainers.loop.config import RunConfig
-from trainers.loop.instances import Instance
-from trainers.loop.schedule import TaskSchedule
+from trainers.loop.schedule import TaskSchedule, starting_program
+from trainers.loop.settings import Instance
 from trainers.store.plain import SettingsError
 
 DRIFT = ({}, {"dimension": 8}, {"dimension": 8, "noise": 0.5})
@@ -74,3 +76,31 @@ def test_prompts_say_what_random_play_observes():
 def test_a_task_that_does_not_exist_is_refused_before_the_run_begins(config, named):
     with pytest.raises(SettingsError, match=named):
         TaskSchedule(config)
+
+
+START = make_task("ATLAS-Bandit-v0").starts["named"]
+
+
+def window_of(program):
+    return int(program.split("window = ")[1].split()[0])
+
+
+def weaker(score, changes=2, seed=0):
+    return starting_program(START, "policy", changes, np.random.default_rng(seed), score)
+
+
+def test_a_weakened_start_scores_lower_and_differs_in_as_many_constants():
+    program = weaker(lambda text: -abs(window_of(text) - 50))
+    changed = [(a, b) for a, b in zip(START.split("\n"), program.split("\n"), strict=True) if a != b]
+    assert window_of(program) != 50
+    assert len(changed) == 2
+    assert all(a.split("=")[0] == b.split("=")[0] for a, b in changed)
+
+
+@pytest.mark.parametrize("score", [lambda text: 0.0 if text == START else 1.0, lambda text: None])
+def test_where_no_change_makes_it_worse_the_start_stays(score):
+    assert weaker(score) == START
+
+
+def test_without_changes_nothing_is_evaluated():
+    assert weaker(lambda text: pytest.fail("evaluated"), changes=0) == START

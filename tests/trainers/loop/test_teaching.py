@@ -11,8 +11,8 @@ from atlas_gym.evaluation import Evaluation, Status
 from atlas_gym.program_text import program_key
 from atlas_gym.tasks.program_task import ProgramTask
 from tests.trainers.samples import RECORD
-from trainers.data.evaluations import ProgramCache
-from trainers.data.pair_pool import pair_pool
+from trainers.data.rollouts import ProgramCache
+from trainers.loop.phase_data import answers
 from trainers.loop.teaching import Teacher
 from trainers.store.store import RunStore
 
@@ -149,12 +149,11 @@ def test_every_site_comes_before_any_comes_twice(store):
 
 def test_lessons_stand_beside_the_agents_answers_where_pairs_are_formed(store):
     teacher(store, Supporter()).teach(1, 1, 3, set())
-    pool = pair_pool(store, 3, 9, None, lessons=store.lessons(1))
-    for prompt in {completion.prompt for completion in pool}:
-        ids = [completion.candidate_id for completion in pool if completion.prompt == prompt]
+    pool = answers(store, 3, 9, None, lessons=store.lessons(1))
+    for prompt in {record.prompt for record in pool}:
+        ids = [record.id for record in pool if record.prompt == prompt]
         assert sorted(id_ < 0 for id_ in ids) == [False, True, True]
-    assert all(completion.parent_text for completion in pool)
-    assert not any(completion.candidate_id < 0 for completion in pair_pool(store, 3, 9, None))
+    assert not any(record.id < 0 for record in answers(store, 3, 9, None))
 
 
 def test_a_store_without_lessons_has_no_place_for_them(store):

@@ -10,7 +10,7 @@ from agents.supporters.settings import RoleSettings, SupporterSettings
 from tests.agents.completions_server import write
 from tests.agents.supporters import server as s
 from trainers.loop.config import RunConfig
-from trainers.loop.endpoints import greet_supporters, silent_servers
+from trainers.loop.resources import greet_supporters, silent_servers
 
 
 @pytest.fixture

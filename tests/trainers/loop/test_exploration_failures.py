@@ -1,0 +1,84 @@
+"""A machine that fails: nothing is learned from what it did not evaluate."""
+
+from concurrent.futures import Future
+
+import pytest
+
+from agents.research_agent import ResearchAgent
+from agents.settings import AgentSettings
+from atlas_gym.evaluation import InfrastructureError
+from tests.trainers.exploring import ROUNDS, SETTINGS, SPEC, START, Evaluator, Writer
+from trainers.data.rollouts import ProgramCache, again, fresh_samples
+from trainers.loop.exploration import Explorer
+from trainers.store.store import RunStore
+
+
+class Spoiling(Evaluator):
+    """An evaluator on a machine that fails with every `every`-th program."""
+
+    def __init__(self, every):
+        super().__init__()
+        self.every = every
+
+    def submit(self, program, task):
+        future = super().submit(program, task)
+        if len(self.programs) > 1 and len(self.programs) % self.every == 0:
+            future = Future()
+            future.set_exception(InfrastructureError("out of memory"))
+        return future
+
+
+def explore_on(folder, evaluator):
+    with RunStore(folder) as store:
+        agent = ResearchAgent(SPEC, AgentSettings(migrate_every=2), seed=5)
+        cache = ProgramCache(evaluator, [None], store)
+        explorer = Explorer(SETTINGS, agent, Writer, cache, store)
+        explorer.seed([START])
+        return list(explorer.rounds(1, ROUNDS)), store.candidate_counts()
+
+
+def test_a_program_that_the_machine_failed_is_no_candidate(tmp_path):
+    plain, _ = explore_on(tmp_path / "plain", Evaluator())
+    spoiled, _ = explore_on(tmp_path / "spoiled", Spoiling(every=5))
+    assert all(unit["spoiled"] == 0 for unit in plain)
+    assert sum(unit["spoiled"] for unit in spoiled) > 0
+    assert all(u["samples"] + u["spoiled"] == p["samples"] for u, p in zip(spoiled, plain, strict=True))
+    again, _ = explore_on(tmp_path / "spoiled", Evaluator())  # from the store
+    assert again == spoiled
+
+
+def test_a_machine_that_fails_with_every_program_ends_the_run(tmp_path):
+    with pytest.raises(InfrastructureError, match="out of memory"):
+        explore_on(tmp_path, Spoiling(every=1))
+
+
+def test_a_spoiled_evaluation_is_not_joined_but_made_again(tmp_path):
+    with RunStore(tmp_path) as store:
+        spoiling = Spoiling(every=2)
+        cache = ProgramCache(spoiling, [None], store)
+        cache.submit("def f(x):\n    return 1\n")
+        spoiled = cache.submit("def f(x):\n    return 2\n")
+        assert isinstance(spoiled.exception(), InfrastructureError)
+        assert cache.submit("def f(x):\n    return 2\n").result().ok
+
+
+def test_fresh_samples_leave_out_what_the_machine_failed(tmp_path):
+    with RunStore(tmp_path) as store:
+        agent = ResearchAgent(SPEC, AgentSettings(), seed=5)
+        start = Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), [None], store), store).seed(
+            [START]
+        )
+        (proposal, *_) = agent.propose(1, [0], 4)
+        asked = [again(proposal, 0, start)]
+        cache = ProgramCache(Spoiling(every=3), [None], store)
+        (group,) = fresh_samples(Writer(), cache, asked, 12, [0])
+        assert 0 < len(group) < 12
+        with pytest.raises(InfrastructureError):
+            fresh_samples(Writer(), ProgramCache(AlwaysSpoiling(), [None], store), asked, 3, [1])
+
+
+class AlwaysSpoiling(Evaluator):
+    def submit(self, program, task):
+        future = Future()
+        future.set_exception(InfrastructureError("out of memory"))
+        return future

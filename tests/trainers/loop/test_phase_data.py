@@ -1,0 +1,134 @@
+"""A phase's buffer is the whole run while it is small, and a fair draw of its prompts when it is not; what is set
+apart for the gate is in no pair."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import trainers.loop.phase_data
+from agents.engines.engine import Sampling
+from tests.tiny_model import byte_tokenizer
+from tests.trainers.samples import PROPOSAL, RECORD
+from trainers.loop.config import load_config
+from trainers.loop.phase_data import PhaseData, answers, gate_answers, writable
+from trainers.store.store import RunStore
+
+ROUNDS, ISLANDS, SAMPLES = 6, 2, 3
+
+
+@pytest.fixture
+def store(tmp_path):
+    with RunStore(tmp_path) as store:
+        for round_ in range(1, ROUNDS + 1):
+            prompts = [replace(PROPOSAL, island=i, prompt=f"prompt {round_} {i}") for i in range(ISLANDS)]
+            records = [
+                replace(
+                    RECORD, id=(round_ * ISLANDS + i) * SAMPLES + j, round=round_, island=i,
+                    prompt=prompts[i].prompt, program_key=f"{round_} {i} {j}",
+                )
+                for i in range(ISLANDS)
+                for j in range(SAMPLES)
+            ]  # fmt: skip
+            store.add_unit(round_, 0, records, {}, prompts)
+        yield store
+
+
+def pool(store, limit, seed=0, last=ROUNDS):
+    return answers(store, last, limit, np.random.default_rng(seed))
+
+
+def test_a_small_run_is_taken_whole_and_in_order(store):
+    everything = list(store.candidates())
+    assert pool(store, 100) == everything
+    assert pool(store, ROUNDS * ISLANDS) == everything
+    assert pool(store, 100, last=2) == everything[: 2 * ISLANDS * SAMPLES]
+
+
+def test_islands_whose_models_answer_messages_are_left_out(store):
+    found = answers(store, ROUNDS, 100, np.random.default_rng(0), without={1: {"diff": 1.0}})
+    assert {c.prompt for c in found} == {f"prompt {round_} 0" for round_ in range(1, ROUNDS + 1)}
+
+
+def test_of_a_long_run_whole_prompts_are_drawn(store):
+    found = pool(store, 4)
+    assert set(Counter(c.prompt for c in found).values()) == {SAMPLES}
+    assert len(found) == 4 * SAMPLES
+    assert [c.id for c in found] == sorted(c.id for c in found)
+    assert found == pool(store, 4)
+
+
+def test_every_prompt_is_as_likely(store):
+    drawn = Counter(c.prompt for seed in range(300) for c in pool(store, 3, seed))
+    assert len(drawn) == ROUNDS * ISLANDS
+    expected = 300 * 3 * SAMPLES / (ROUNDS * ISLANDS)
+    assert all(abs(count - expected) < 6 * expected**0.5 * SAMPLES**0.5 for count in drawn.values())
+
+
+def test_what_the_policy_may_not_write_is_left_out():
+    texts = [" 10\n", " 1234567\n", "\n    a\n    b\n", "\n    a = 1\n    return a\n"]
+    completions = [replace(RECORD, completion=text) for text in texts]
+    kept = writable(completions, byte_tokenizer(), Sampling(max_new_tokens=5, max_function_tokens=14))
+    assert [completion.completion for completion in kept] == [texts[0], texts[2]]
+
+
+def answer(i, prompt, score):
+    return replace(RECORD, id=i, prompt=prompt, score=score, status="ok" if score is not None else "error")
+
+
+BUFFER = [answer(10 * p + k, f"p{p}", -0.1 * k if k < 2 else None) for p in range(12) for k in range(3)]
+
+
+def gate(prompts=8, seed=0, buffer=BUFFER):
+    return gate_answers(buffer, prompts, np.random.default_rng(seed))
+
+
+def test_the_gate_has_the_best_answer_to_each_of_a_quarter_of_the_prompts():
+    found = gate()
+    assert len(found) == len({record.prompt for record in found}) == 3
+    assert all(c.score == max(o.value for o in BUFFER if o.prompt == c.prompt) for c in found)
+    assert len(gate(prompts=2)) == 2
+
+
+def test_every_prompt_is_as_likely_to_be_set_apart():
+    drawn = Counter(record.prompt for seed in range(400) for record in gate(seed=seed))
+    assert len(drawn) == 12
+    assert all(60 < count < 145 for count in drawn.values())  # 100 expected, sd 9
+
+
+def test_a_prompt_without_an_answer_that_passed_is_not_drawn():
+    silent = [answer(2000 + i, f"silent {i}", None) for i in range(20)]
+    assert {record.prompt for record in gate(buffer=silent + BUFFER)} <= {record.prompt for record in BUFFER}
+
+
+def test_of_too_few_prompts_none_is_set_apart():
+    assert gate(buffer=BUFFER[:12]) == gate(buffer=[]) == []
+
+
+def phase_data(store, monkeypatch, **settings):
+    monkeypatch.setattr(trainers.loop.phase_data, "writable", lambda records, *_: records)
+    return PhaseData(load_config(None, {"seed": 3, **settings}), store, tokenizer=None)
+
+
+def test_what_is_set_apart_is_in_no_buffer_and_of_the_latest_task(store, monkeypatch):
+    carried = [
+        replace(
+            RECORD, id=1000 + i, round=ROUNDS + 1, island=i, origin="carried", prompt="", program_key=f"c{i}"
+        )
+        for i in range(ISLANDS)
+    ]
+    store.add_unit(ROUNDS + 1, 0, carried, {})
+    for round_ in range(ROUNDS + 2, ROUNDS + 12):
+        proposal = replace(PROPOSAL, island=0, prompt=f"new {round_}")
+        record = replace(RECORD, id=1000 * round_, round=round_, island=0, prompt=proposal.prompt)
+        store.add_unit(round_, 0, [record], {}, [proposal])
+    data = phase_data(store, monkeypatch)
+    early, earlier = data.buffer(1, ROUNDS)
+    assert len(earlier) == 3
+    assert len(early) == (ROUNDS * ISLANDS - 3) * SAMPLES
+    rest, apart = data.buffer(1, ROUNDS + 11)
+    assert len(apart) == 2
+    assert all(record.prompt.startswith("new") for record in apart)
+    assert not {record.prompt for record in rest} & {record.prompt for record in apart}
+    assert len(rest) == ROUNDS * ISLANDS * SAMPLES + 8
