@@ -6,7 +6,6 @@ island and round, where a supporter patches programs 6 and 2 patches, on one to 
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -115,7 +114,7 @@ def learn_run(trial: Trial, method: str, own: Mapping[str, Any], config: str = "
 
 
 def _watch(process: subprocess.Popen, trial: Trial, folder: Path) -> bool:
-    """Wait for a run; one that reaches a limit is stopped as by Ctrl-C, and stores what it has. Whether it was."""
+    """Wait for a run; one that reaches a limit is stopped, which it takes as Ctrl-C, and stores what it has. Whether it was."""
     began = time.monotonic()
     limited = trial.tokens is not None or trial.seconds is not None
     while limited:
@@ -123,7 +122,7 @@ def _watch(process: subprocess.Popen, trial: Trial, folder: Path) -> bool:
             process.wait(timeout=_LOOK_S)
             return False
         if trial.is_spent(0, _tokens(folder), time.monotonic() - began):
-            process.send_signal(signal.SIGINT)
+            process.terminate()
             break
     process.wait()
     return limited
