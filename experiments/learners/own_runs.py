@@ -114,7 +114,7 @@ def learn_run(trial: Trial, method: str, own: Mapping[str, Any], config: str = "
 
 
 def _watch(process: subprocess.Popen, trial: Trial, folder: Path) -> bool:
-    """Wait for a run; one that reaches a limit is stopped, which it takes as Ctrl-C, and stores what it has. Whether it was."""
+    """Wait for a run; one that reaches a limit is stopped, and stores what it has. Whether it was."""
     began = time.monotonic()
     limited = trial.tokens is not None or trial.seconds is not None
     while limited:
