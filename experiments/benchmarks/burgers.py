@@ -22,10 +22,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 
 from atlas_gym.evaluation import ConfinedEvaluator
@@ -35,10 +35,11 @@ from atlas_gym.tasks.burgers.network import draw_parameters, matrices
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.points import Points, draw_points
 from atlas_gym.tasks.burgers.task import STARTS, BurgersTask
-from experiments.benchmarks.installing import install_into
+from experiments.benchmarks.side_by_side import install_into, show, spread, take_turns
 
 DEEPXDE = ("deepxde==1.15.0", "scikit-optimize==0.10.2", "pyaml==26.7.0")
 TRAJECTORY_STEPS = 200
+Strategy = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, Mapping[str, Any]], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,10 @@ def main() -> None:
     torch.set_num_threads(1)
     setup = make_setup(arguments.steps)
     with tempfile.TemporaryDirectory() as folder, ConfinedEvaluator() as evaluator:
-        deepxde = None if arguments.without_deepxde else have_deepxde(Path(folder))
+        installed = not arguments.without_deepxde and install_into(Path(folder), "DeepXDE", DEEPXDE)
+        deepxde = Path(folder) if installed else None
         print_trajectories(setup, deepxde)
-        print_times(time_all(contenders(setup, evaluator, deepxde), arguments.repeats), arguments.steps)
+        print_times(take_turns(contenders(setup, evaluator, deepxde), arguments.repeats), arguments.steps)
 
 
 def make_setup(steps: int) -> Setup:
@@ -110,26 +112,14 @@ def cpu_confined(params: BurgersParams, evaluator: ConfinedEvaluator) -> float:
     return (time.process_time() - began + evaluation.cpu_s) / params.replicas
 
 
-def time_all(runs: dict[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
-    """CPU seconds of every contender in every round, after one round that does not count."""
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for repeat in range(repeats + 1):
-        for name, run in runs.items():
-            spent = run()
-            if repeat:
-                seconds[name].append(spent)
-    return seconds
-
-
-def print_times(seconds: dict[str, list[float]], steps: int) -> None:
+def print_times(seconds: pd.DataFrame, steps: int) -> None:
     """A table with the speed of every contender relative to ours, confined."""
-    ours = seconds["atlas_gym, confined"]
     print(f"compiled kernel: {'yes' if kernel_available() else 'no'}; steps per training: {steps}")
-    print(f"{'CPU time per training':40s} {'ms/step':>8s} {'times ours, confined (median, range)':>38s}")
-    for name, spent in seconds.items():
-        ratios = [theirs / mine for theirs, mine in zip(spent, ours, strict=True)]
-        spread = f"{median(ratios):.2f}  ({min(ratios):.2f} - {max(ratios):.2f})"
-        print(f"{name:40s} {1000 * median(spent) / steps:8.3f} {spread:>38s}")
+    ratios = seconds.div(seconds["atlas_gym, confined"], axis=0)
+    show("CPU time per training", pd.DataFrame({
+        "ms/step": [f"{1000 * own.median() / steps:.3f}" for _, own in seconds.items()],
+        "times ours, confined": [spread(own) for _, own in ratios.items()],
+    }, index=seconds.columns))  # fmt: skip
 
 
 def print_trajectories(setup: Setup, deepxde: Path | None) -> None:
@@ -144,11 +134,6 @@ def print_trajectories(setup: Setup, deepxde: Path | None) -> None:
     for name, losses in found.items():
         deviation = np.abs(losses / expected - 1.0).max()
         print(f"{name}: losses of {short.params.steps} steps equal nested autograd's to {deviation:.1e}")
-
-
-def have_deepxde(folder: Path) -> Path | None:
-    """The folder with DeepXDE installed in it; None, with the reason printed, if that fails."""
-    return folder if install_into(folder, "DeepXDE", DEEPXDE) else None
 
 
 def run_deepxde(setup: Setup, folder: Path, what: str) -> dict:
@@ -168,13 +153,6 @@ def run_deepxde(setup: Setup, folder: Path, what: str) -> dict:
     if done.returncode != 0:
         raise RuntimeError(f"DeepXDE failed: {done.stderr.strip()[-1000:]}")
     return json.loads(done.stdout.splitlines()[-1])
-
-
-if __name__ == "__main__":
-    main()
-
-
-Strategy = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, Mapping[str, Any]], torch.Tensor]
 
 
 def build_network(params: BurgersParams, theta: np.ndarray) -> torch.nn.Sequential:
@@ -214,3 +192,7 @@ def train_nested(params: BurgersParams, points: Points, theta: np.ndarray, strat
         optimiser.step()
         losses.append(loss.item())
     return losses
+
+
+if __name__ == "__main__":
+    main()

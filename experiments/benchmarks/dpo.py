@@ -23,10 +23,7 @@ asked.
 
 import argparse
 import json
-import os
 import resource
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -44,6 +41,7 @@ from agents.population.candidate import CandidateRecord
 from agents.proposals.edit_line import EditLine
 from agents.proposals.style import Showing
 from atlas_gym import make_task
+from experiments.benchmarks.side_by_side import in_own_process
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo.kl import candidate_kls
 from trainers.evodpo.phase import gate_subset
@@ -96,12 +94,8 @@ def main() -> None:
 
 def spawn(contender: str, adapter: Path, also: Sequence[str] = ()) -> dict[str, Any]:
     """Run one contender in a fresh process with this process's arguments and those of `also`."""
-    command = [sys.executable, "-m", "experiments.benchmarks.dpo", *sys.argv[1:], *also]
-    command += ["--contender", contender, "--adapter", str(adapter)]
     print(" ".join([contender, *also[1::2][:1], "…"]), end=" ", flush=True)
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
-    figures: dict[str, Any] = json.loads(output.splitlines()[-1])
+    figures = in_own_process("experiments.benchmarks.dpo", contender, also=[*also, "--adapter", str(adapter)])
     print(f"{figures['seconds']:.1f} s, {figures['cpu']:.1f} CPU s, {figures['memory']:.2f} GB", flush=True)
     return figures
 

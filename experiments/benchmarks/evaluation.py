@@ -20,13 +20,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+import pandas as pd
 
 from atlas_gym import make_task
 from atlas_gym.cli.doctor import cold_start_seconds
@@ -34,7 +34,7 @@ from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.bandit.bare import play_bare
 from atlas_gym.tasks.bandit.driver import seed_globals
 from atlas_gym.tasks.bandit.task import BanditTask
-from experiments.benchmarks.installing import install_into
+from experiments.benchmarks.side_by_side import install_into, show, spread, take_turns
 
 OPENEVOLVE = ("openevolve==0.4.0", "dacite==1.9.2", "openai==3.52.0", "jiter==0.19.0")
 
@@ -87,12 +87,12 @@ def main(arguments: list[str] | None = None) -> int:
         openevolve = None if options.without_openevolve else openevolve_contender(Path(folder), program)
         if openevolve is not None:
             contenders["OpenEvolve 0.4, unconfined"] = openevolve
-        print_table("history as arrays", take_turns(contenders, options.repeats))
+        print_table("history as arrays", cpu_seconds(contenders, options.repeats))
         contenders = {
             "bare call, a list": lambda: (play_with_lists(AS_A_LIST, task), 0.0),
             "ours, confined": lambda: _confined(evaluator, AS_A_LIST, task),
         }
-        print_table("history as a list", take_turns(contenders, options.repeats))
+        print_table("history as a list", cpu_seconds(contenders, options.repeats))
     print_cold_starts()
     return 0
 
@@ -141,37 +141,34 @@ def openevolve_contender(folder: Path, program: str) -> Contender | None:
     return lambda: (asyncio.run(evaluator.evaluate_program(program))["combined_score"], 0.0)
 
 
-def take_turns(contenders: dict[str, Contender], repeats: int) -> dict[str, list[float]]:
-    """CPU seconds of every contender in every round; the first round warms up and is not counted.
+def cpu_seconds(contenders: dict[str, Contender], repeats: int) -> pd.DataFrame:
+    """CPU seconds of every contender in every round.
 
     Raises:
         RuntimeError: the contenders do not find the same score.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
-    for repeat in range(repeats + 1):
-        scores = set()
-        for name, contender in contenders.items():
-            started = time.process_time()
-            score, elsewhere = contender()
-            scores.add(score)
-            if repeat:
-                seconds[name].append(time.process_time() - started + elsewhere)
-        if len(scores) != 1:
-            raise RuntimeError(f"the contenders disagree: {scores}")
-    return seconds
+    scores = set()
+
+    def timed(contender: Contender) -> float:
+        started = time.process_time()
+        score, elsewhere = contender()
+        scores.add(score)
+        return time.process_time() - started + elsewhere
+
+    found = take_turns({name: partial(timed, contender) for name, contender in contenders.items()}, repeats)
+    if len(scores) != 1:
+        raise RuntimeError(f"the contenders disagree: {scores}")
+    return found
 
 
-def print_table(title: str, seconds: dict[str, list[float]]) -> None:
+def print_table(title: str, seconds: pd.DataFrame) -> None:
     """Speeds relative to the first contender, a bare call, of the same round."""
-    table = Table(title, "CPU ms, median", "per second", "speed of a bare call (range)")
-    bare = next(iter(seconds.values()))
-    for name, values in seconds.items():
-        ratios = [b / v for b, v in zip(bare, values, strict=True)]
-        table.add_row(
-            name, f"{1000 * median(values):.0f}", f"{1 / median(values):.1f}",
-            f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
-        )  # fmt: skip
-    Console(width=110).print(table)
+    speeds = (1 / seconds).mul(seconds.iloc[:, 0], axis=0)
+    show(title, pd.DataFrame({
+        "CPU ms, median": [f"{1000 * own.median():.0f}" for _, own in seconds.items()],
+        "per second": [f"{1 / own.median():.1f}" for _, own in seconds.items()],
+        "speed of a bare call": [spread(own) for _, own in speeds.items()],
+    }, index=seconds.columns))  # fmt: skip
 
 
 def print_cold_starts() -> None:

@@ -16,7 +16,6 @@ before it is measured.
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -38,6 +37,7 @@ from agents.proposals.edit_line import EditLine
 from agents.proposals.style import Showing
 from atlas_gym import make_task
 from experiments.benchmarks.dpo import variant
+from experiments.benchmarks.side_by_side import in_own_process
 
 CONTENDERS = ("transformers base", "transformers merged", "transformers unmerged")
 VLLM_CONTENDERS = ("vllm base", "vllm merged", "vllm unmerged")
@@ -81,16 +81,7 @@ def main() -> None:
 
 def spawn(contender: str, python: str) -> dict[str, float]:
     """Run one contender in a fresh process with this process's arguments."""
-    command = [python, "-m", "experiments.benchmarks.generation", *sys.argv[1:], "--contender", contender]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    with tempfile.TemporaryFile("w+") as log:
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, check=False
-        )
-        log.seek(0)
-        if done.returncode:
-            sys.exit(f"{contender} failed:\n{log.read()[-3000:]}")
-    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    figures: dict[str, float] = in_own_process("experiments.benchmarks.generation", contender, python)
     print(contender, {name: round(value, 2) for name, value in figures.items()}, flush=True)
     return figures
 

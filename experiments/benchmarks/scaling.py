@@ -16,17 +16,14 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
 
 from atlas_gym import make_task
 from atlas_gym.evaluation import EvaluatorPool, Pool, Task
+from experiments.benchmarks.side_by_side import show, spread, take_turns
 from trainers.store.store import RunStore, StoreError
 
-CONSOLE = Console(width=120)
 _SUMS = ("samples", "new", "improving", "tokens", "generation_s", "evaluation_wait_s")
 
 
@@ -48,10 +45,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.kind == "workers":
         rates = measure(pools(options.most, options.ray), options.batch, options.repeats)
-        _show("evaluations a second", throughput(rates))
+        show("evaluations a second", throughput(rates))
         return 0
     try:
-        _show("where the time went", spent(options.folders))
+        show("where the time went", spent(options.folders))
     except StoreError as error:
         raise SystemExit(f"Error: {error}") from error
     return 0
@@ -76,10 +73,9 @@ def measure(made: dict[str, Callable[[], Pool]], batch: int, repeats: int) -> pd
     programs = [f"{program}\n# {i}" for i in range(batch)]
     with ExitStack() as stack:
         running = {name: stack.enter_context(make()) for name, make in made.items()}
-        rows = [
-            {name: _rate(pool, programs, task) for name, pool in running.items()} for _ in range(repeats + 1)
-        ]
-    return pd.DataFrame(rows[1:])  # the first turn warms up
+        return take_turns(
+            {name: partial(_rate, pool, programs, task) for name, pool in running.items()}, repeats
+        )
 
 
 def _rate(pool: Pool, programs: Sequence[str], task: Task) -> float:
@@ -92,8 +88,8 @@ def throughput(rates: pd.DataFrame) -> pd.DataFrame:
     """Median and range of each pool, and its ratio to the first one's of the same turn."""
     ratios = rates.div(rates.iloc[:, 0], axis=0)
     return pd.DataFrame({
-        "evaluations/s": [f"{median(v):.1f} ({v.min():.1f} to {v.max():.1f})" for _, v in rates.items()],
-        "relative to the first": [f"{v.median():.2f} ({v.min():.2f} to {v.max():.2f})" for _, v in ratios.items()],
+        "evaluations/s": [spread(own, ".1f") for _, own in rates.items()],
+        "relative to the first": [spread(own) for _, own in ratios.items()],
     }, index=rates.columns)  # fmt: skip
 
 
@@ -127,13 +123,6 @@ def _sums(folder: Path) -> dict[str, float]:
         units = [unit for unit in store.unit_summaries() if unit.get("samples")]
         tuning = sum(sum(p.get("seconds", {}).values()) for p in store.phases() if not p.get("skipped"))
     return {key: float(sum(unit.get(key) or 0 for unit in units)) for key in _SUMS} | {"tuning_s": tuning}
-
-
-def _show(title: str, frame: pd.DataFrame) -> None:
-    table = Table("", *frame.columns, title=title, title_justify="left")
-    for name, row in frame.iterrows():
-        table.add_row(str(name), *map(str, row))
-    CONSOLE.print(table)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,10 @@ COMMANDS = {
     ),
     "sweep": Command("experiments.studies.sweep", "try many settings, as a W&B sweep file says"),
     "study": Command("experiments.studies.__main__", "compare methods over seeds, as a plan says"),
+    "leaderboard": Command(
+        "experiments.learners.leaderboard",
+        "compare learners, OpenEvolve and ShinkaEvolve too, at equal budgets",
+    ),
     "new-task": Command(_BASE, "write a task of your own to begin with, and its test", ("new-task",)),
     "check": Command(_BASE, "say whether a task is fit for use; needs no model", ("check",)),
     "evaluate": Command(_BASE, "score a program on held-out or training tasks", ("evaluate",)),

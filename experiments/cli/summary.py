@@ -9,23 +9,20 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from experiments.loggers.metrics import improvement
-from experiments.report.data import read_run
+from experiments.report.data import RunData, read_run
 from experiments.report.figures import draw_progress
 from experiments.report.learning_figure import said, save_learning
-from experiments.report.tables import taught_share
+from experiments.report.tables import phase_rows
 from trainers.store.store import RunStore
-
-Probe = Mapping[str, Any] | None
-"""What a probe before or after a phase found; None where none was taken."""
 
 
 def print_summary(store: RunStore, summary: Mapping[str, Any], console: Console) -> None:
     """Scores, phases and the best program's source, as a person wants to see them."""
     console.print(_score_table(summary))
-    phases = [p for p in store.phases() if not p.get("skipped")]
-    if phases:
-        console.print(_phase_table(store, phases))
-    if words := said(read_run(store.folder)):
+    run = read_run(store.folder)
+    if run.tuned_phases:
+        console.print(_phase_table(run))
+    if words := said(run):
         console.print(f"\n{words}", markup=False, highlight=False)
     for model, spent in summary["spending"].items():
         console.print(
@@ -50,10 +47,9 @@ def write_files(store: RunStore, summary: Mapping[str, Any]) -> list[Path]:
 
 def _score_table(summary: Mapping[str, Any]) -> Table:
     table = Table(
-        title=f"{summary['env']} · {summary['method']} · seed {summary['seed']} · {summary['rounds']} rounds"
-    )
-    for heading, justify in (("", "left"), ("training seeds", "right"), ("held-out seeds", "right")):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+        "", "training seeds", "held-out seeds",
+        title=f"{summary['env']} · {summary['method']} · seed {summary['seed']} · {summary['rounds']} rounds",
+    )  # fmt: skip
     if len(summary["instances"]) > 1:
         _add_instances(table, summary["instances"])
     else:
@@ -93,52 +89,16 @@ def _add_instances(table: Table, instances: Sequence[Mapping[str, Any]]) -> None
 _SPLITS = ("score", "held_out")
 
 
-def _phase_table(store: RunStore, phases: list[dict[str, Any]]) -> Table:
-    table = Table(title="Fine-tuning phases: fresh samples on fixed prompts, ± standard error over prompts")
-    table.add_column("")
-    for phase in phases:
-        table.add_column(f"phase {phase['phase']} (round {phase['round']})", justify="right")
-    probes = [(store.probe(p["phase"], "before"), store.probe(p["phase"], "after")) for p in phases]
-    if any(after for _, after in probes):
-        _add_probes(table, probes)
-    table.add_row("preference pairs", *[str(p["pairs"]) for p in phases])
-    table.add_row("of them, chosen text by the supporter", *[taught_share(p) for p in phases])
-    table.add_row("KL per token (budget)", *[_kl(p) for p in phases])
-    table.add_row("Ŝ gain over the reference", *[_with_sign(p["gain"], p["gain_error"]) for p in phases])
-    table.add_row("reference", *["promoted" if p["promoted"] else "kept" for p in phases])
-    return table
-
-
-def _add_probes(table: Table, probes: Sequence[tuple[Probe, Probe]]) -> None:
-    for name in ("valid", "new", "improving"):
-        table.add_row(f"{name}, before → after", *[_change(before, after, name) for before, after in probes])
-    table.add_row(
-        "distinct programs, before → after", *[_distinct(before, after) for before, after in probes]
+def _phase_table(run: RunData) -> Table:
+    """The report's table of phases, a column a phase."""
+    phases = list(phase_rows(run))
+    heads = ("", *(f"phase {phase.pop('Phase')} (round {phase.pop('After round')})" for phase in phases))
+    table = Table(
+        *heads, title="Fine-tuning phases: fresh samples on fixed prompts, ± standard error over prompts"
     )
-    table.add_row("samples", *["–" if after is None else str(after["samples"]) for _, after in probes])
-
-
-def _change(before: Probe, after: Probe, name: str) -> str:
-    if before is None or after is None:
-        return "–"
-    return f"{_share(before[name])} → {_share(after[name])}"
-
-
-def _distinct(before: Probe, after: Probe) -> str:
-    return "–" if before is None or after is None else f"{before['distinct']} → {after['distinct']}"
-
-
-def _kl(phase: Mapping[str, Any]) -> str:
-    budget = f" ({phase['decision']['max_kl']:.2g})" if phase["decision"] else ""
-    return f"{phase['kl']:.3f}{budget}"
-
-
-def _with_sign(value: float | None, error: float | None) -> str:
-    return "–" if value is None or error is None else f"{value:+.3f} ± {error:.3f}"
-
-
-def _share(share: Mapping[str, float]) -> str:
-    return f"{share['value']:.2f}±{share['error']:.2f}"
+    for name in phases[0]:
+        table.add_row(name, *(phase[name] for phase in phases))
+    return table
 
 
 def _with_error(value: float | None, error: float | None) -> str:

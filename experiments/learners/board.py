@@ -18,7 +18,7 @@ import pandas as pd
 from scipy.stats import bootstrap, trim_mean
 
 from atlas_gym.intervals import Interval, mean_interval
-from experiments.report.spreadsheets import harmless
+from experiments.report.table_formats import write_csv
 
 KEY = ["task", "learner", "seed"]
 ROWS = [
@@ -34,7 +34,7 @@ def write_tables(rows: Sequence[Row], folder: Path) -> None:
     """Write the CSV files of finished rows into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in zip(TABLES, (_rows(rows), _scores(rows), _curves(rows), _settings(rows)), strict=True):
-        table.map(harmless).to_csv(folder / f"{name}.csv", index=False, lineterminator="\n")
+        write_csv(table, folder / f"{name}.csv")
 
 
 def read_tables(folder: Path) -> dict[str, pd.DataFrame]:

@@ -1,5 +1,7 @@
 """The leaderboard's page and figures, from its tables alone: every number and every judging word is computed."""
 
+import shlex
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -47,7 +49,7 @@ def page(tables: Tables) -> str:
 
 _HEAD = """# Leaderboard
 
-Every learner on the same training tasks and with the same number of candidates: {budget} each, {seeds}. A
+Every learner on the same training tasks and with the same budget: {budget} each, {seeds}. A
 candidate is a text that was asked of the model, or a program that a rule or an optimiser proposed, whatever
 became of it; what a gate samples to judge a policy is none, though its time counts. The seed of a row also
 draws its training task, the same for all learners; what a learner submits is scored on {held_out} held-out
@@ -57,9 +59,12 @@ that need no model come first. Differences to `{search}` are paired by task and 
 machine and on what else it did; CPU seconds less so.
 
 Made of the CSV files beside this page, which are rows of
-`python -m experiments.learners.leaderboard --budget {budget} --seeds {most_seeds} --held-out {held_out}`.
+
+```
+{command}
+```
 """
-_CURVES = """![Best score on the training task over candidates, tokens and seconds](curves.png)
+_CURVES = """![Best score on the training task over candidates, tokens (where any were written) and seconds](curves.png)
 """
 _PROFILES = """
 ![Share of runs above a gain](profiles.png)
@@ -71,13 +76,29 @@ def _facts(tables: Tables) -> dict[str, object]:
     seeds = rows.groupby(["task", "learner"]).seed.nunique()
     counted = f"{seeds.max()} seed{'s' if seeds.max() > 1 else ''}"
     return {
-        "budget": " or ".join(map(str, sorted(rows.budget.unique()))),
+        "budget": _budget(rows),
         "seeds": counted if seeds.min() == seeds.max() else f"{seeds.min()} to {counted}",
-        "most_seeds": seeds.max(),
         "held_out": tables["scores"].held_out.nunique(),
+        "command": _command(tables),
         "search": SEARCH,
         "bold": BOLD_FROM,
     }
+
+
+def _budget(rows: pd.DataFrame) -> str:
+    """As every row has it: candidates, and tokens or seconds where those were limited too."""
+    (budget,) = rows.budget.unique()
+    return str(budget)
+
+
+def _command(tables: Tables) -> str:
+    """What does these rows, and no others where every learner has been on every task with every seed."""
+    rows = tables["rows"]
+    limits = [part.split(" ") for part in _budget(rows).split(" or ")]
+    words = [f"--{'budget' if unit == 'candidates' else unit} {amount}" for amount, unit in limits]
+    words += [f"--seeds {rows.seed.max() + 1}", f"--held-out {tables['scores'].held_out.nunique()}"]
+    words += [f"--tasks {shlex.join(rows.task.unique())}", f"--learners {shlex.join(_order(rows.learner))}"]
+    return " \\\n    ".join(["atlas leaderboard", *words])
 
 
 def _fewest_seeds(tables: Tables) -> int:
@@ -128,33 +149,18 @@ def _board(tables: Tables, task: str) -> str:
     lines = []
     for name in _order(rows.learner):
         mine = rows[rows.learner == name]
-        gain = 100 * values.xs(name, level="learner")
-        sums = [
-            f"{mine[column].mean():,.0f}"
-            for column in ("candidates", "evaluated", "tokens", "seconds", "cpu_seconds")
-        ]
-        lines.append(
-            [
-                name,
-                str(len(mine)),
-                *sums,
-                f"{means[name]:.4f}",
-                f"{gain.mean():.1f} %",
-                _difference(values, name),
-            ]
-        )
-    head = [
-        "learner",
-        "seeds",
-        "candidates",
-        "evaluated",
-        "tokens",
-        "seconds",
-        "CPU seconds",
-        "held-out score",
-        "gain",
-    ]
-    return _markdown([*head, f"gain against `{SEARCH}`"], lines)
+        gain = 100 * values.xs(name, level="learner").mean()
+        sums = [f"{mean:,.0f}" for mean in mine[list(_SUMS)].mean()]
+        told = (f"{means[name]:.4f}", f"{gain:.1f} %", _difference(values, name))
+        lines.append([name, str(len(mine)), *sums, *told])
+    head = ["learner", "seeds", *_SUMS.values(), "held-out score", "gain", f"gain against `{SEARCH}`"]
+    return _markdown(head, lines)
+
+
+_SUMS = {
+    "candidates": "candidates", "evaluated": "evaluated", "tokens": "tokens", "seconds": "seconds",
+    "cpu_seconds": "CPU seconds",
+}  # fmt: skip
 
 
 def _is_paired(values: pd.Series, name: str) -> bool:
@@ -194,24 +200,21 @@ def _losses(rows: pd.DataFrame) -> str:
     lines = []
     for name in _order(rows.learner):
         mine = rows[rows.learner == name]
-        asked, evaluated, refused = (mine[column].sum() for column in ("candidates", "evaluated", "refused"))
-        said: dict[str, int] = {}
-        for status, count in (
-            part.rsplit(" ", 1) for text in mine.statuses for part in text.split(", ") if part
-        ):
-            said[status] = said.get(status, 0) + int(count)
+        asked, evaluated, refused = mine[["candidates", "evaluated", "refused"]].sum()
+        said: Counter[str] = Counter()
+        for ending in filter(None, ", ".join(mine.statuses).split(", ")):
+            status, count = ending.split(" ")
+            said[status] += int(count)
         ended = ", ".join(f"{status} {count}" for status, count in sorted(said.items()))
         lines.append([name, f"{asked}", f"{asked - evaluated}", f"{refused}", ended])
-    note = (
-        "\nNot evaluated: no program came of the candidate, or one that had been evaluated before. Refused a score: "
-        "the program failed.\n"
-    )
-    return (
-        _markdown(
-            ["learner", "candidates", "not evaluated", "refused a score", "how evaluations ended"], lines
-        )
-        + note
-    )
+    head = ["learner", "candidates", "not evaluated", "refused a score", "how evaluations ended"]
+    return _markdown(head, lines) + _LOSSES
+
+
+_LOSSES = """
+Not evaluated: no program came of the candidate, or one that had been evaluated before. Refused a score: the program
+failed.
+"""
 
 
 def _versions(rows: pd.DataFrame) -> str:
@@ -235,8 +238,9 @@ def _markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def draw_curves(tables: Tables, path: Path) -> None:
-    """Mean over seeds of the best training score, a row of plots per task, a column per kind of work."""
-    curves, kinds = tables["curves"], ("candidates", "tokens", "seconds")
+    """Mean over seeds of the best training score, a row of plots per task, a column per kind of work that was done."""
+    curves = tables["curves"]
+    kinds = [kind for kind in ("candidates", "tokens", "seconds") if curves[kind].max() > 0]
     tasks = list(curves.task.unique())
     with plot_style():
         figure, axes = plt.subplots(

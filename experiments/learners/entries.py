@@ -3,17 +3,20 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from atlas_gym._version import __version__
+from experiments.learners import own_runs
+from experiments.learners import peer as peers
+from experiments.learners.changes import Change
 from experiments.learners.controls import learn_expert, learn_rules, learn_start
 from experiments.learners.grpo import learn_grpo
-from experiments.learners.ledger import Change, Ledger, Outcome, Trial
+from experiments.learners.ledger import Ledger, Outcome, Trial
 from experiments.learners.openevolve import OPENEVOLVE
 from experiments.learners.optimisers import learn_cma, learn_random, learn_tpe
-from experiments.learners.own_runs import changes, learn_run
 from experiments.learners.peer import Peer, learn_peer
+from experiments.learners.ppo_template import learn_ppo
 from experiments.learners.shinka import SHINKA
 
 START, SEARCH = "start", "search"
@@ -26,14 +29,24 @@ class Entry:
 
     what: str
     """What it does, in a line."""
-    version: str
-    """Whose code, in which release."""
     learn: Callable[[Trial], Outcome]
     """Does a row."""
+    package: str = ""
+    """The package whose code it is; empty: this one."""
     changes: Callable[[Trial], Mapping[str, Change]] = lambda trial: {}
     """Settings that differ from its project's own."""
-    envs: tuple[str, ...] = ()
-    """The environments that it is for; empty: all."""
+    peer: Peer | None = None
+    """The project with an environment of its own, if it is one."""
+
+    @property
+    def version(self) -> str:
+        """Whose code, in which release."""
+        if self.peer:
+            return f"{self.peer.name} {self.peer.version}"
+        try:
+            return f"{self.package} {version(self.package)}" if self.package else f"atlas-gym {__version__}"
+        except PackageNotFoundError:
+            return f"{self.package}, which is missing"
 
 
 def _control(what: str, learn: Callable[[Ledger, int], None], package: str = "") -> Entry:
@@ -42,30 +55,29 @@ def _control(what: str, learn: Callable[[Ledger, int], None], package: str = "")
     def do(trial: Trial) -> Outcome:
         with Ledger(trial) as ledger:
             learn(ledger, trial.seed)
-            return ledger.outcome()
+        return ledger.outcome()
 
-    return Entry(what, f"{package} {version(package)}" if package else _OURS, do)
+    return Entry(what, do, package)
 
 
 def _run(what: str, method: str, config: str = "", **own: Any) -> Entry:
     """A method of this package; `own`: settings by names with `__` for a dot."""
     settings = {name.replace("__", "."): value for name, value in own.items()}
-    learn = partial(learn_run, method=method, own=settings, config=config)
-    return Entry(what, _OURS, learn, partial(changes, method=method, own=settings, config=config))
+    told: dict[str, Any] = {"method": method, "own": settings, "config": config}
+    return Entry(what, partial(own_runs.learn_run, **told), changes=partial(own_runs.changes, **told))
 
 
 def _peer(what: str, peer: Peer) -> Entry:
-    return Entry(what, f"{peer.name} {peer.version}", partial(learn_peer, peer), lambda trial: peer.changes)
+    return Entry(what, partial(learn_peer, peer), changes=partial(peers.changes, peer), peer=peer)
 
-
-_OURS = f"atlas-gym {__version__}"
 
 ENTRIES: Mapping[str, Entry] = {
     START: _control("the starting program as it is", learn_start),
     "hand-written": _control("the best of the hand-written programs on the training task", learn_expert),
-    "random search": _control("uniform points for the numbers of the start", learn_random),
-    "CMA-ES": _control("evolution strategy on the numbers of the start", learn_cma, "cma"),
-    "TPE": _control("tree-structured Parzen estimator on the numbers of the start", learn_tpe, "optuna"),
+    "random search": _control("uniform points for the numbers of the template", learn_random),
+    "CMA-ES": _control("evolution strategy on the numbers of the template", learn_cma, "cma"),
+    "TPE": _control("tree-structured Parzen estimator on the numbers of the template", learn_tpe, "optuna"),
+    "PPO": _control("policy gradients on the numbers of the template", learn_ppo, "stable-baselines3"),
     "numeric": _run(
         "`search`, but edits are random numbers, drawn by a rule", "search", agent__styles={"numeric": 1.0}
     ),

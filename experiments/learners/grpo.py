@@ -18,7 +18,7 @@ from typing import Any
 
 from agents.models.loading import resolve_model
 from atlas_gym.optional import require
-from experiments.learners.ledger import Ledger, Trial
+from experiments.learners.ledger import BudgetSpent, Ledger, Trial
 
 FAILED, COPY, WORST, BEST = -1.0, -0.75, -0.5, 1.0
 """Rewards of a program that fails and of a copy, and the bounds of all others."""
@@ -74,13 +74,14 @@ class GradedReward:
         program = self._head + text.split("\n")[0].rstrip() + self._tail
         copy = program in self._seen
         self._seen.add(program)
-        self._ledger.ask()
+        if not self._ledger.ask():
+            raise BudgetSpent
         return graded(self._ledger.score(program).score, self._parent, copy)
 
 
 def learn_grpo(ledger: Ledger, seed: int, group: int = 8) -> None:
     """Tune the embedded model while it spends the ledger's budget, in whole groups."""
-    train(ledger, "embedded", ledger.budget // group, group, seed=seed)
+    train(ledger, "embedded", ledger.trial.budget // group, group, seed=seed)
 
 
 def train(

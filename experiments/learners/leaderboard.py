@@ -1,13 +1,17 @@
 """The leaderboard: every learner on the same tasks, with the same model and the same number of candidates.
 
-    python -m experiments.learners.leaderboard --budget 200 --seeds 3
-    python -m experiments.learners.leaderboard --folder runs/leaderboard --publish docs/leaderboard
+    atlas leaderboard --list                       # the learners, and which rows are done; starts nothing
+    atlas leaderboard --budget 200 --seeds 3
+    atlas leaderboard --publish docs/leaderboard --replace
 
 A row is one learner, one task and one seed. Its seed also draws the training task, so rows of one seed are compared on
 the same instance; what it submits is scored on the same held-out tasks as everybody's. A finished row is a file
 (`row.json` in a folder of its own) and is not done again, so an interrupted leaderboard goes on where it was, and
 several processes can share the work by naming different learners. Tables, figures and the page are made of the rows in
-the folder; they are written into it, or where `--publish` says.
+the folder; they are written beside them, or where `--publish` says.
+
+OpenEvolve and ShinkaEvolve are installed at their first row, in the pinned versions and in environments of their own;
+so is the embedded model. That is all that takes a network.
 """
 
 import argparse
@@ -19,50 +23,78 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from atlas_gym.tasks.registry import find_task
 from experiments.learners.board import read_tables, write_tables
 from experiments.learners.board_page import write_page
-from experiments.learners.entries import ENTRIES
-from experiments.learners.ledger import Trial
-from experiments.learners.objective import confirm
+from experiments.learners.entries import ENTRIES, START
+from experiments.learners.ledger import Trial, confirm
+from experiments.learners.peer import is_installed
+from trainers.store.plain import nearest
 
 TASKS = ("ATLAS-Bandit-v0", "ATLAS-BinPacking-v0")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do what is missing and write the tables; returns 1 if a row failed."""
+    """Do what is missing and write the tables; returns 1 if a row failed, 2 if asked wrongly."""
     options = _parser().parse_args(arguments)
-    failed = []
-    for env_id, seed, name in _rows(options):
-        trial = Trial(
-            env_id, seed, options.budget, _place(options.folder, env_id, name, seed), options.environments
-        )
-        if _is_done(trial):
-            continue
-        print(f"{env_id}, seed {seed}, {name}", flush=True)
-        try:
-            do_row(name, trial, options.held_out)
-        except (RuntimeError, ValueError, OSError) as error:
-            failed.append(name)
-            print(f"  failed: {error}", file=sys.stderr, flush=True)
-    rows = [
-        json.loads(path.read_text(encoding="utf-8")) for path in sorted(options.folder.glob("*/row.json"))
-    ]
-    if rows:
-        output = options.publish or options.folder
+    output = options.publish or options.folder
+    try:
+        for env_id in options.tasks:
+            find_task(env_id)
+        trials = {key: _trial(options, *key) for key in _keys(options)}
+        missing = {key: trial for key, trial in trials.items() if not (trial.folder / "row.json").exists()}
+        if trials and (other := {row["budget"] for row in _finished(options.folder)} - {_limits(options)}):
+            raise ValueError(
+                f"{options.folder} has rows with a budget of {min(other)}; name another --folder"
+            )
+        if options.publish and (output / "rows.csv").exists() and not options.replace:
+            raise ValueError(f"{output} has a leaderboard; --replace writes over it")
+    except (ValueError, OSError) as error:
+        print(f"atlas leaderboard: {error}", file=sys.stderr)
+        return 2
+    if options.list:
+        print(_listing(options, len(trials) - len(missing), len(trials)))
+        return 0
+    failed = [key for key, trial in missing.items() if not _try_row(key, trial, options.held_out)]
+    if rows := _finished(options.folder):
         write_tables(rows, output)
         write_page(read_tables(output), output)
+        print(output / "README.md")
     return 1 if failed else 0
 
 
-def _is_done(trial: Trial) -> bool:
-    """Whether the row is finished; SystemExit if with another budget, which could not be compared."""
-    file = trial.folder / "row.json"
-    if not file.exists():
+def _listing(options: argparse.Namespace, done: int, all_: int) -> str:
+    """Every learner, its version and what it does, and how much of what is asked for is there."""
+    lines = []
+    for name, entry in ENTRIES.items():
+        absent = entry.peer and not is_installed(entry.peer, options.environments)
+        lines.append((name, entry.version + (", to be installed" if absent else ""), entry.what))
+    first, second = (max(len(line[i]) for line in lines) for i in (0, 1))
+    listed = "\n".join(f"  {name:<{first}}  {version:<{second}}  {what}" for name, version, what in lines)
+    return f"{listed}\n\n{done} of {all_} rows of {_limits(options)} each are done in {options.folder}."
+
+
+def _finished(folder: Path) -> list[dict[str, Any]]:
+    """The rows in a folder."""
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*/row.json"))]
+
+
+def _limits(options: argparse.Namespace) -> str:
+    """The budget of every row in words; rows of different budgets could not be compared."""
+    return _trial(options, TASKS[0], 0, START).limits
+
+
+def _try_row(key: tuple[str, int, str], trial: Trial, held_out: int) -> bool:
+    """Do a row; False, with the reason printed, if it fails: the others are done all the same."""
+    env_id, seed, name = key
+    print(f"{env_id}, seed {seed}, {name}", flush=True)
+    try:
+        do_row(name, trial, held_out)
+    except (RuntimeError, ValueError, OSError, ModuleNotFoundError) as error:
+        print(f"  failed: {error}", file=sys.stderr, flush=True)
         return False
-    budget = json.loads(file.read_text(encoding="utf-8"))["budget"]
-    if budget != trial.budget:
-        sys.exit(f"{file} was made with a budget of {budget} candidates: name another --folder")
     return True
 
 
@@ -71,13 +103,14 @@ def do_row(name: str, trial: Trial, held_out: int) -> None:
     entry = ENTRIES[name]
     shutil.rmtree(trial.folder, ignore_errors=True)
     trial.folder.mkdir(parents=True)
+    changes = entry.changes(trial)  # installs a peer, which is not its learning
     began, cpu = time.perf_counter(), _cpu_seconds()
     outcome = entry.learn(trial)
     seconds, cpu_seconds = time.perf_counter() - began, _cpu_seconds() - cpu
     row = {
         "task": trial.env_id, "learner": name, "seed": trial.seed, "version": entry.version, "what": entry.what,
-        "budget": trial.budget, "seconds": round(seconds, 1), "cpu_seconds": round(cpu_seconds, 1),
-        "changes": {setting: asdict(change) for setting, change in entry.changes(trial).items()},
+        "budget": trial.limits, "seconds": round(seconds, 1), "cpu_seconds": round(cpu_seconds, 1),
+        "changes": {setting: asdict(change) for setting, change in changes.items()},
         "held_out": confirm(trial.env_id, outcome.program, held_out), **asdict(outcome),
     }  # fmt: skip
     temporary = trial.folder / "row.tmp"
@@ -91,7 +124,7 @@ def _cpu_seconds() -> float:
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
-def _rows(options: argparse.Namespace) -> list[tuple[str, int, str]]:
+def _keys(options: argparse.Namespace) -> list[tuple[str, int, str]]:
     """Every row, the seeds outermost: a leaderboard that is cut short has all learners with fewer seeds."""
     return [
         (env_id, seed, name)
@@ -101,26 +134,39 @@ def _rows(options: argparse.Namespace) -> list[tuple[str, int, str]]:
     ]
 
 
-def _place(folder: Path, env_id: str, name: str, seed: int) -> Path:
+def _trial(options: argparse.Namespace, env_id: str, seed: int, name: str) -> Trial:
     words = re.sub(r"[^a-z0-9]+", "-", f"{env_id.removeprefix('ATLAS-')} {name}".lower())
-    return (folder / f"{words}-s{seed}").absolute()
+    folder = (options.folder / f"{words}-s{seed}").absolute()
+    limits = (options.budget, options.tokens, options.seconds)
+    return Trial(env_id, seed, *limits, folder=folder, environments=options.environments)
+
+
+def _learner(given: str) -> str:
+    """A learner's name as it is typed: in any case."""
+    names = {name.lower(): name for name in ENTRIES}
+    if given.lower() not in names:
+        raise argparse.ArgumentTypeError(f"no learner {given}{nearest(given.lower(), names)}")
+    return names[given.lower()]
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m experiments.learners.leaderboard", description=__doc__)
-    parser.add_argument("--tasks", nargs="*", default=list(TASKS), help="default: %(default)s")
-    parser.add_argument(
-        "--learners", nargs="*", choices=ENTRIES, default=list(ENTRIES), metavar="NAME",
-        help=f"some of {', '.join(ENTRIES)} (default: all; none: only write the tables)",
-    )  # fmt: skip
-    parser.add_argument("--budget", type=int, default=200, help="candidates of each row (default 200)")
-    parser.add_argument("--seeds", type=int, default=3, help="rows of each learner and task (default 3)")
-    parser.add_argument("--held-out", type=int, default=16, help="held-out tasks (default 16)")
-    parser.add_argument("--folder", type=Path, default=Path("runs/leaderboard"), help="of the rows")
-    parser.add_argument(
-        "--environments", type=Path, default=Path("runs/peers"), help="of other projects' learners"
+    parser = argparse.ArgumentParser(
+        prog="atlas leaderboard", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--publish", type=Path, help="folder for the tables; default: beside the rows")
+    add = parser.add_argument
+    add("--list", action="store_true", help="list the learners and start nothing")
+    add("--tasks", nargs="*", default=list(TASKS), help="default: %(default)s")
+    add("--learners", nargs="*", type=_learner, default=list(ENTRIES), metavar="NAME",
+        help="default: all; none: only write the tables")  # fmt: skip
+    add("--budget", type=int, default=200, help="candidates of each row (default 200)")
+    add("--tokens", type=int, help="end a row that has written so many tokens, too")
+    add("--seconds", type=float, help="end a row that has taken so long, too")
+    add("--seeds", type=int, default=3, help="rows of each learner and task (default 3)")
+    add("--held-out", type=int, default=16, help="held-out tasks (default 16)")
+    add("--folder", type=Path, default=Path("runs/leaderboard"), help="of the rows (default %(default)s)")
+    add("--environments", type=Path, default=Path("runs/peers"), help="of other projects' learners")
+    add("--publish", type=Path, help="folder for the tables; default: beside the rows")
+    add("--replace", action="store_true", help="write over what --publish names")
     return parser
 
 

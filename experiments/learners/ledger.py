@@ -9,12 +9,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from atlas_gym import ProgramTask, make_task
-from atlas_gym.evaluation import Evaluation, EvaluatorPool
+from atlas_gym.evaluation import Evaluation, EvaluatorPool, Limits
 from atlas_gym.program_text import program_key
 
 
@@ -28,6 +28,10 @@ class Trial:
     """Seed of the search, and of the training task: the same for all learners."""
     budget: int
     """Candidates that may be asked for."""
+    tokens: int | None = None
+    """Tokens of the model's after which nothing more may be asked for; None: any number."""
+    seconds: float | None = None
+    """The same for wall-clock time."""
     folder: Path = Path("runs/leaderboard/trial")
     """Where the learner may leave files."""
     environments: Path = Path("runs/peers")
@@ -40,21 +44,22 @@ class Trial:
         return make_task(self.env_id, seed=self.seed, **self.constants)
 
     @property
+    def limits(self) -> str:
+        """The budget in words."""
+        said = [f"{self.budget} candidates"]
+        said += [] if self.tokens is None else [f"{self.tokens} tokens"]
+        said += [] if self.seconds is None else [f"{self.seconds:g} seconds"]
+        return " or ".join(said)
+
+    def is_spent(self, candidates: int, tokens: int, seconds: float) -> bool:
+        """Whether any of the limits is reached."""
+        limits = ((candidates, self.budget), (tokens, self.tokens), (seconds, self.seconds))
+        return any(limit is not None and used >= limit for used, limit in limits)
+
+    @property
     def start(self) -> str:
         """The program that everybody starts from."""
         return make_task(self.env_id).starts["named"]
-
-
-@dataclass(frozen=True)
-class Change:
-    """A setting that differs from its project's default."""
-
-    value: object
-    """What it is here."""
-    default: object
-    """What it is there."""
-    why: str
-    """The reason, in a few words."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +99,14 @@ class Outcome:
     """The best score over candidates, tokens and seconds."""
 
 
+class BudgetSpent(Exception):
+    """Nothing more may be asked for."""
+
+
 class Ledger:
-    """Scores programs on a task and counts; a context manager. Threads may share it.
+    """Scores programs on a task and counts; a context manager, which a spent budget leaves without an error.
+
+    Threads may share it.
 
     Args:
         trial: the task, and how many candidates may be asked for.
@@ -103,7 +114,7 @@ class Ledger:
     """
 
     def __init__(self, trial: Trial, workers: int = 1) -> None:
-        self.task, self.start, self.budget = trial.task(), trial.start, trial.budget
+        self.trial, self.task, self.start = trial, trial.task(), trial.start
         self.candidates = self.evaluated = self.under_way = 0
         self.tokens = self.prompt_tokens = 0
         self.statuses: Counter[str] = Counter()
@@ -125,7 +136,7 @@ class Ledger:
     @property
     def spent(self) -> bool:
         """Whether nothing more may be asked for."""
-        return self.candidates >= self.budget
+        return self.trial.is_spent(self.candidates, self.tokens, self.seconds)
 
     def ask(self) -> bool:
         """Count a candidate; False, and nothing counted, if the budget is spent."""
@@ -148,7 +159,6 @@ class Ledger:
 
     def score(self, program: str) -> Evaluation:
         """Evaluate a candidate. The starting program, which every learner evaluates once, is not counted."""
-        counts = program_key(program) != self._start_key
         with self._lock:
             self.under_way += 1
         try:
@@ -156,6 +166,12 @@ class Ledger:
         finally:
             with self._lock:
                 self.under_way -= 1
+        self.note(program, evaluation)
+        return evaluation
+
+    def note(self, program: str, evaluation: Evaluation) -> None:
+        """Count what became of a program that was evaluated, here or elsewhere, on the ledger's task."""
+        counts = program_key(program) != self._start_key
         with self._lock:
             if counts:
                 self.evaluated += 1
@@ -163,16 +179,15 @@ class Ledger:
             if evaluation.score is not None and evaluation.score > self.best[1]:
                 self.best = (program, evaluation.score)
                 self.curve.append(self.point())
-        return evaluation
 
     def propose(self, program: str) -> float:
         """Ask for a candidate that is a program already: its score, the worst score if it failed.
 
         Raises:
-            ValueError: the budget is spent.
+            BudgetSpent: it may not be asked for.
         """
         if not self.ask():
-            raise ValueError(f"the budget of {self.budget} candidates is spent")
+            raise BudgetSpent(self.trial.limits)
         score = self.score(program).score
         return self.task.worst_score if score is None else score
 
@@ -192,5 +207,22 @@ class Ledger:
         self.score(self.start)
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> bool:
         self._pool.close()
+        return kind is BudgetSpent
+
+
+def patient(limits: Limits) -> Limits:
+    """Ten times the wall-clock time: how busy the machine is must not decide between programs. Their CPU time is
+    limited as ever."""
+    return replace(limits, wall_s=10 * limits.wall_s)
+
+
+def confirm(env_id: str, program: str, seeds: int, workers: int = 2) -> list[float]:
+    """Scores of a program on the first held-out tasks; a failure counts as the worst score."""
+    family = make_task(env_id)
+    family = replace(family, limits=patient(family.limits))
+    tasks = [family.at(seed, "held_out") for seed in range(seeds)]
+    with EvaluatorPool(workers) as pool:
+        evaluations = [future.result() for future in [pool.submit(program, task) for task in tasks]]
+    return [family.worst_score if e.score is None else e.score for e in evaluations]

@@ -2,32 +2,25 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-
-import yaml
+from typing import Any
 
 from agents.engines.llama_server import MODEL
-from experiments.learners.ledger import Change
-from experiments.learners.peer import SLOTS, TOKENS, Order, Peer, marked
+from experiments.learners.peer import SLOTS, TOKENS, Order, Peer
 
-CHANGES = {
-    "diff_based_evolution": Change(
-        False, True, "assumed, not measured: so small a model seldom writes a diff that applies"
-    ),
-    "llm.max_tokens": Change(
-        TOKENS, 4096, "longer than any starting program; a small model is assumed to ramble on"
-    ),
-    "llm.timeout": Change(900, 60, "seconds; two cores are slow, and a repeated request would count twice"),
-    "llm.random_seed": Change(
-        -1, "from random_seed", "one seed for all requests: equal prompts get equal answers"
-    ),
-    "prompt.num_top_programs": Change(1, 3, "a prompt costs a small machine more than its answer"),
-    "prompt.num_diverse_programs": Change(0, 2, "the same"),
-    "evaluator.parallel_evaluations": Change(
-        SLOTS, 1, "as many iterations at a time as the model's server answers"
-    ),
-    "evaluator.cascade_evaluation": Change(False, True, "programs are evaluated in one stage"),
-}
+SETTINGS = {
+    "diff_based_evolution": (False, "assumed, not measured: so small a model seldom writes a diff that applies"),
+    "llm.max_tokens": (TOKENS, "longer than any starting program; a small model is assumed to ramble on"),
+    "llm.timeout": (900, "seconds; two cores are slow, and a repeated request would count twice"),
+    "llm.random_seed": (-1, "with one seed for all requests equal prompts get equal answers"),
+    "prompt.num_top_programs": (1, "a prompt costs a small machine more than its answer"),
+    "prompt.num_diverse_programs": (0, "the same"),
+    "evaluator.parallel_evaluations": (SLOTS, "as many iterations at a time as the model's server answers"),
+    "evaluator.cascade_evaluation": (False, "programs are evaluated in one stage"),
+}  # fmt: skip
 
+_DEFAULTS = (
+    "import json; from openevolve.config import Config; print(json.dumps(Config().to_dict(), default=str))"
+)
 _EVALUATION = '''"""Asks the referee for a program's score."""
 import json
 import urllib.request
@@ -41,22 +34,22 @@ def evaluate(path):
 '''
 
 
-def _prepare(folder: Path, order: Order) -> Sequence[str]:
-    config: dict = {
+def _given(order: Order) -> dict[str, Any]:
+    return {
         "max_iterations": order.budget,
         "random_seed": order.seed,
-        "llm": {"models": [{"name": MODEL, "api_base": f"{order.url}/v1", "api_key": "none"}]},
-        "prompt": {"system_message": order.task.describe()},
+        "llm.models": [{"name": MODEL, "api_base": f"{order.url}/v1", "api_key": "none"}],
+        "prompt.system_message": order.task.describe(),
     }
-    for name, change in CHANGES.items():
-        *section, key = name.split(".")
-        (config.setdefault(section[0], {}) if section else config)[key] = change.value
-    (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    (folder / "initial.py").write_text(marked(order.start), encoding="utf-8")
-    (folder / "evaluate.py").write_text(_EVALUATION.format(url=order.url), encoding="utf-8")
+
+
+def _command(order: Order) -> Sequence[str]:
     files = ["initial.py", "evaluate.py", "--config", "config.yaml", "--output", "output"]
     return ["-m", "openevolve.cli", *files]
 
 
-OPENEVOLVE = Peer("OpenEvolve", "0.4.0", Path(__file__).with_name("openevolve.txt"), CHANGES, _prepare)
+OPENEVOLVE = Peer(
+    "OpenEvolve", "0.4.0", Path(__file__).with_name("openevolve.txt"),
+    SETTINGS, _given, _DEFAULTS, _EVALUATION, _command,
+)  # fmt: skip
 """https://pypi.org/project/openevolve"""

@@ -4,9 +4,11 @@ The layout of a run follows the budget, so that there are five rounds and two ph
 island and round, where a supporter patches programs 6 and 2 patches, on one to five islands.
 """
 
+import contextlib
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,13 +16,16 @@ from typing import Any
 
 import yaml
 
-from experiments.learners.ledger import Change, Outcome, Point, Trial
+from experiments.learners.changes import Change, changes_between, nest
+from experiments.learners.ledger import Outcome, Point, Trial
 from experiments.shipped import find
 from trainers.loop.config import load_config
 from trainers.store.plain import flatten, merge, plain, read_mapping
-from trainers.store.store import RunStore
+from trainers.store.store import RunStore, StoreError
 
 _SAMPLES, _PATCHES, _ROUNDS, _MOST_ISLANDS = 8, 2, 5, 5
+_LOOK_S = 1.0
+"""Between two looks at how much of its budget a run has used."""
 
 _TWO_CORES = "what two cores can do between so few rounds"
 SHARED: Mapping[str, tuple[Any, str]] = {
@@ -49,18 +54,14 @@ PUBLISHED: Mapping[str, tuple[Any, str]] = {
 }
 """The same, laid on the configuration of EvoTune as published."""
 
-_LAYOUT = "as many candidates as the budget has"
 
-
-def settings_of(
-    trial: Trial, method: str, own: Mapping[str, Any] | None = None, config: str = ""
-) -> dict[str, Any]:
-    """The run's configuration, by dotted names.
+def settings_of(trial: Trial, method: str, own: Mapping[str, Any], config: str = "") -> dict[str, Any]:
+    """The run's configuration.
 
     Args:
         trial: the row.
         method: one of `trainers.loop.methods`.
-        own: settings of this learner alone.
+        own: settings of this learner alone, by dotted names.
         config: a configuration that comes with the package and lies below everything else.
 
     Raises:
@@ -71,58 +72,69 @@ def settings_of(
     islands = min(_MOST_ISLANDS, max(1, trial.budget // (_SAMPLES * _ROUNDS)))
     rounds = trial.budget // (_SAMPLES * islands)
     patches = _PATCHES if method.startswith("atlas") else 0
-    return {
+    return nest({
         **{name: value for name, (value, _) in (PUBLISHED if config else SHARED).items()},
         "env": trial.env_id, "method": method, "seed": trial.seed, "rounds": rounds,
-        "phase_every": max(1, rounds * 2 // _ROUNDS),
-        **{f"env_args.{name}": value for name, value in trial.constants.items()},
+        "phase_every": max(1, rounds * 2 // _ROUNDS), "env_args": dict(trial.constants),
         "exploration.islands": islands, "exploration.groups": min(2, islands),
-        "exploration.samples": _SAMPLES - patches, "exploration.patches": patches, **(own or {}),
-    }  # fmt: skip
+        "exploration.samples": _SAMPLES - patches, "exploration.patches": patches, **own,
+    })  # fmt: skip
 
 
-def changes(
-    trial: Trial, method: str, own: Mapping[str, Any] | None = None, config: str = ""
-) -> dict[str, Change]:
+def changes(trial: Trial, method: str, own: Mapping[str, Any], config: str = "") -> dict[str, Change]:
     """How a learner's settings differ from the method's, or from the configuration's."""
-    usual = flatten(plain(load_config(_file(config), {"method": method})))
     why = {name: reason for name, (_, reason) in (PUBLISHED if config else SHARED).items()}
-    return {
-        name: Change(
-            value,
-            usual.get(name),
-            why.get(name, "what this row is about" if name in (own or {}) else _LAYOUT),
-        )
-        for name, value in settings_of(trial, method, own, config).items()
-        if usual.get(name) != value and name not in ("env", "seed")
-    }
+    given = {"env": trial.env_id, "env_args": dict(trial.constants), "seed": trial.seed}
+    return changes_between(
+        plain(load_config(_file(config), settings_of(trial, method, own, config))),
+        plain(load_config(_file(config), {**given, "method": method})),
+        {**why, **dict.fromkeys(flatten(nest(own)), "what this row is about")},
+        "as many candidates as the budget has",
+    )
 
 
 def _file(config: str) -> Path | None:
     return find("configs", config) if config else None
 
 
-def learn_run(trial: Trial, method: str, own: Mapping[str, Any] | None = None, config: str = "") -> Outcome:
+def learn_run(trial: Trial, method: str, own: Mapping[str, Any], config: str = "") -> Outcome:
     """Do the run in a process of its own; RuntimeError if it fails."""
     folder, file = trial.folder / "run", trial.folder / "settings.yaml"
-    values = read_mapping(find("configs", config), "the configuration") if config else {}
-    for name, value in settings_of(trial, method, own, config).items():
-        values = merge(values, _nested(name, value))
+    base = read_mapping(find("configs", config), "the configuration") if config else {}
+    values = merge(base, settings_of(trial, method, own, config))
     file.write_text(yaml.safe_dump(values), encoding="utf-8")
     command = [sys.executable, "-m", "experiments.run", "--config", str(file), "--folder", str(folder)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with (trial.folder / "log.txt").open("w") as log:
-        environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        code = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False).returncode
-    if code != 0:
-        raise RuntimeError(f"the run failed with exit code {code}, see {log.name}")
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        stopped = _watch(process, trial, folder)
+    if process.returncode != 0 and not stopped:
+        raise RuntimeError(f"the run failed with exit code {process.returncode}, see {log.name}")
     return read_outcome(folder)
 
 
-def _nested(name: str, value: Any) -> dict[str, Any]:
-    """`a.b` as a configuration file nests it."""
-    for part in reversed(name.split(".")):
-        value = {part: value}
-    return value
+def _watch(process: subprocess.Popen, trial: Trial, folder: Path) -> bool:
+    """Wait for a run; one that reaches a limit is stopped, and stores what it has. Whether it was."""
+    began = time.monotonic()
+    limited = trial.tokens is not None or trial.seconds is not None
+    while limited:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_LOOK_S)
+            return False
+        if trial.is_spent(0, _tokens(folder), time.monotonic() - began):
+            process.terminate()
+            break
+    process.wait()
+    return limited
+
+
+def _tokens(folder: Path) -> int:
+    """Tokens that a run has written so far; 0 for one that has not begun."""
+    try:
+        with RunStore.open_readonly(folder) as store:
+            return sum(unit["tokens"] for unit in store.unit_summaries(first=1))
+    except StoreError:
+        return 0
 
 
 def read_outcome(folder: Path) -> Outcome:

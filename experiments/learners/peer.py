@@ -5,7 +5,9 @@ runs as it comes, with its own loop and prompts. Its environment holds what its 
 programs are scored, and tokens counted, on this side (`referee`).
 """
 
+import contextlib
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -14,11 +16,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from agents.engines.llama_server import LlamaServer, fetch_gguf
 from atlas_gym import ProgramTask
-from experiments.learners.ledger import Change, Ledger, Outcome, Trial
+from experiments.learners.changes import Change, changes_between, nest
+from experiments.learners.ledger import Ledger, Outcome, Trial
 from experiments.learners.referee import Referee
+from trainers.store.plain import merge
 
 START, END = "# EVOLVE-BLOCK-START", "# EVOLVE-BLOCK-END"
 """Between these comments both peers may write."""
@@ -38,10 +45,16 @@ class Peer:
     """The release."""
     lock: Path
     """Requirements with versions, the project among them."""
-    changes: Mapping[str, Change]
-    """Settings that differ from the project's own, by their names there."""
-    prepare: Callable[[Path, "Order"], Sequence[str]]
-    """Writes the files into a folder; what the environment's Python is to be started with."""
+    settings: Mapping[str, tuple[Any, str]]
+    """What is set otherwise than the project does, by dotted name, and why."""
+    given: Callable[["Order"], Mapping[str, Any]]
+    """What the order says, in the project's own settings."""
+    defaults: str
+    """A program for its Python that prints the project's own configuration as JSON."""
+    evaluation: str
+    """Its evaluation file; `{url}` is the referee's address."""
+    command: Callable[["Order"], Sequence[str]]
+    """What its Python is to be started with, in the folder of its files."""
 
 
 @dataclass(frozen=True)
@@ -60,31 +73,68 @@ class Order:
     """Seed of the search."""
 
 
-def marked(program: str) -> str:
-    """The program as one block that may be rewritten."""
-    return f"{START}\n{program.rstrip()}\n{END}\n"
+def configuration(peer: Peer, order: Order) -> dict[str, Any]:
+    """What a peer's configuration file holds."""
+    return nest({**peer.given(order), **{name: value for name, (value, _) in peer.settings.items()}})
+
+
+def prepare(peer: Peer, order: Order, folder: Path) -> None:
+    """Write a peer's configuration, starting program and evaluation file into a folder."""
+    start = f"{START}\n{order.start.rstrip()}\n{END}\n"
+    evaluation = peer.evaluation.format(url=order.url)
+    config = yaml.safe_dump(configuration(peer, order))
+    for name, text in {"config.yaml": config, "initial.py": start, "evaluate.py": evaluation}.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def changes(peer: Peer, trial: Trial) -> dict[str, Change]:
+    """How a row's configuration differs from what the peer's own Python says is its default.
+
+    Raises:
+        RuntimeError: the peer cannot be installed.
+    """
+    usual = json.loads(_do([str(environment(peer, trial.environments)), "-c", peer.defaults]))
+    order = Order(trial.task(), trial.start, "", trial.budget, trial.seed)
+    why = {name: reason for name, (_, reason) in peer.settings.items()}
+    here = merge(usual, configuration(peer, order))
+    return changes_between(here, usual, why, given=peer.given(order))
 
 
 def environment(peer: Peer, folder: Path) -> Path:
     """The Python of the peer's environment, which is made at the first call and again when its lock file changes.
 
     Raises:
-        RuntimeError: it cannot be installed; the message is pip's.
+        RuntimeError: it cannot be installed; the message ends with pip's.
     """
-    place = folder / f"{peer.lock.stem}-{hashlib.sha256(peer.lock.read_bytes()).hexdigest()[:12]}"
+    place = _place(peer, folder)
     python, stamp = place / "bin" / "python", place / "installed"
     if not stamp.exists():
         pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
-        _do([sys.executable, "-m", "venv", "--clear", "--without-pip", str(place)])
-        _do([*pip, "--disable-pip-version-check", "--no-deps", "-r", str(peer.lock)])
+        try:
+            _do([sys.executable, "-m", "venv", "--clear", "--without-pip", str(place)])
+            _do([*pip, "--disable-pip-version-check", "--no-deps", "-r", str(peer.lock)])
+        except RuntimeError as error:
+            fix = "that takes a package index; name other --learners to do without it"
+            raise RuntimeError(f"{peer.name} {peer.version} cannot be installed ({fix}): {error}") from error
         stamp.touch()
     return python.absolute()
 
 
-def _do(command: Sequence[str]) -> None:
+def is_installed(peer: Peer, folder: Path) -> bool:
+    """Whether the peer's environment is there."""
+    return (_place(peer, folder) / "installed").exists()
+
+
+def _place(peer: Peer, folder: Path) -> Path:
+    return folder / f"{peer.lock.stem}-{hashlib.sha256(peer.lock.read_bytes()).hexdigest()[:12]}"
+
+
+def _do(command: Sequence[str]) -> str:
+    """What a command prints; RuntimeError if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr.strip()[-2000:]}")
+    return done.stdout
 
 
 def learn_peer(peer: Peer, trial: Trial) -> Outcome:
@@ -92,7 +142,7 @@ def learn_peer(peer: Peer, trial: Trial) -> Outcome:
     server = LlamaServer(fetch_gguf(), SLOTS, CONTEXT)
     with server, Ledger(trial, workers=2) as ledger:
         run_peer(peer, trial, ledger, server.base_url)
-        return ledger.outcome()
+    return ledger.outcome()
 
 
 def run_peer(peer: Peer, trial: Trial, ledger: Ledger, model_url: str) -> None:
@@ -104,8 +154,9 @@ def run_peer(peer: Peer, trial: Trial, ledger: Ledger, model_url: str) -> None:
     python = environment(peer, trial.environments)
     with Referee(ledger, model_url) as referee, (trial.folder / "log.txt").open("w") as log:
         order = Order(ledger.task, ledger.start, referee.url, trial.budget, trial.seed)
+        prepare(peer, order, trial.folder)
         process = subprocess.Popen(
-            [str(python), *peer.prepare(trial.folder, order)], cwd=trial.folder, stdout=log, stderr=log,
+            [str(python), *peer.command(order)], cwd=trial.folder, stdout=log, stderr=log,
             env=os.environ | {"OPENAI_API_KEY": "none"}, start_new_session=True,
         )  # fmt: skip
         try:
@@ -121,12 +172,12 @@ def run_peer(peer: Peer, trial: Trial, ledger: Ledger, model_url: str) -> None:
 def _watch(process: subprocess.Popen, ledger: Ledger) -> None:
     """Return when the process has ended, or has spent its budget and evaluated what came of it."""
     idle_since = time.monotonic()
-    while process.poll() is None:
+    while time.monotonic() - idle_since < _SETTLE_S:
         if not ledger.spent or ledger.under_way:
             idle_since = time.monotonic()
-        if time.monotonic() - idle_since > _SETTLE_S:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.1)
             return
-        time.sleep(0.1)
 
 
 def _end(process: subprocess.Popen) -> None:

@@ -1,9 +1,9 @@
 """PPO on a template, with Stable-Baselines3 (SAC and A2C as they come too): actions are a program's constants.
 
-An episode is one program, so the return is its reward and nothing is bootstrapped. What a trained policy
-submits is its deterministic action on the observation at reset, which is the same for every task.
+An episode is one program, so the return is its reward and nothing is bootstrapped. On the leaderboard the best program
+is submitted; alone, a trained policy's deterministic action on the observation at reset, the same for every task.
 
-    python -m experiments.learners.ppo_template --algorithm PPO --budget 3000 --record docs/learners/ppo_bandit
+    python -m experiments.learners.ppo_template horizon=500 replicas=2 --record docs/learners/ppo_bandit
 """
 
 import argparse
@@ -18,8 +18,9 @@ import numpy as np
 from atlas_gym import make_task
 from atlas_gym.envs.program_env import ProgramEnv
 from atlas_gym.optional import require
-from atlas_gym.wrappers import ProgramChoice
-from experiments.learners.objective import Found, Setting, confirm, confirm_expert, relative_gap, setting_for
+from atlas_gym.tasks.constants import constants_from
+from atlas_gym.wrappers import TemplateAction
+from experiments.learners.ledger import BudgetSpent, Ledger, confirm, patient
 
 _START = {"log_std_init": -0.5}
 ALGORITHMS: dict[str, dict[str, Any]] = {
@@ -29,125 +30,111 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
 }
 """Where settings differ from the library's own, which are for millions of cheap steps."""
 
-REFERENCES = {
-    "ATLAS-Bandit-v0": "tuned_sw_linucb",
-    "ATLAS-Burgers-v0": "shock_downweight",
-    "ATLAS-BinPacking-v0": "leave_room",
-    "ATLAS-TSP-v0": "look_ahead",
-    "ATLAS-CirclePacking-v0": "grid",
-}
-"""The expert that a recorded run is compared with; of any other task, the last one."""
 
-
-def reference_of(env_id: str) -> str:
-    """The name of the expert that learners are compared with."""
-    return REFERENCES.get(env_id) or list(make_task(env_id).programs)[-1]
-
-
-def learn_sb3(setting: Setting, budget: int, seed: int, algorithm: str, record: Path | None = None) -> Found:
-    """Train on the setting's template and return the coordinates that the policy submits.
-
-    Args:
-        setting: environment, template and cost of an evaluation.
-        budget: evaluations at most; PPO and A2C take whole batches of them.
-        seed: seed of the policy and its exploration.
-        algorithm: key of ALGORITHMS.
-        record: CSV file for task, status and score of every evaluation.
-    """
-    action, evaluations = _train(setting.make(), setting, budget, seed, algorithm, record)
-    return Found(np.clip(np.asarray(action, float), -1.0, 1.0), evaluations)
-
-
-def choose_expert(setting: Setting, budget: int, seed: int, algorithm: str = "PPO") -> tuple[str, int]:
-    """Train on the choice among the environment's expert programs (Discrete); the name chosen, and the
-    evaluations it took. SAC has no discrete actions."""
-    env = ProgramChoice(ProgramEnv(task=setting.env_id, **setting.constants))
-    action, evaluations = _train(env, setting, budget, seed, algorithm)
-    return env.names[int(action)], evaluations
-
-
-def _train(
-    env: gym.Env, setting: Setting, budget: int, seed: int, algorithm: str, record: Path | None = None
-) -> tuple[Any, int]:
-    sb3 = require("stable_baselines3", "sb3")
-    settings = _settings(algorithm, budget)
+def train(env: gym.Env, budget: int, seed: int, algorithm: str = "PPO") -> Any:
+    """Train on the environment for so many evaluations (PPO and A2C take whole batches); returns the model."""
+    settings = dict(ALGORITHMS[algorithm])
+    if algorithm == "PPO":  # eight updates are the least that shows learning
+        settings["n_steps"] = min(settings["n_steps"], max(8, budget // 8))
+        settings["batch_size"] = min(settings["batch_size"], settings["n_steps"])
     batch = settings.get("n_steps", 1)
     if budget < batch:
         raise ValueError(f"{algorithm} learns from batches of {batch}: a budget of {budget} is less than one")
-    if isinstance(env.action_space, gym.spaces.Discrete):
-        settings.pop("policy_kwargs")  # the width of a continuous policy
-    model = getattr(sb3, algorithm)("MlpPolicy", env, seed=seed, device="cpu", **settings)
-    model.learn(budget // batch * batch, callback=None if record is None else _recorder(record))
-    observation, _ = env.reset(seed=setting.first_seed)
-    action, _ = model.predict(observation, deterministic=True)
-    env.close()
-    return action, model.num_timesteps
+    kind = getattr(require("stable_baselines3", "sb3"), algorithm)
+    return kind("MlpPolicy", env, seed=seed, device="cpu", **settings).learn(budget // batch * batch)
 
 
-def _settings(algorithm: str, budget: int) -> dict[str, Any]:
-    """PPO's batches are an eighth of a small budget: eight updates are the least that shows learning."""
-    settings = dict(ALGORITHMS[algorithm])
-    if algorithm == "PPO":
-        settings["n_steps"] = min(settings["n_steps"], max(8, budget // 8))
-        settings["batch_size"] = min(settings["batch_size"], settings["n_steps"])
-    return settings
+class Counted(gym.Wrapper):
+    """Tells a ledger of every evaluation, and asks it before."""
+
+    def __init__(self, env: gym.Env, ledger: Ledger):
+        super().__init__(env)
+        self._ledger = ledger
+
+    def step(self, action: Any) -> Any:
+        """See `gymnasium.Env.step`; raises `BudgetSpent`."""
+        if not self._ledger.ask():
+            raise BudgetSpent
+        result = self.env.step(action)
+        self._ledger.note(result[-1]["program"], self.get_wrapper_attr("last_evaluation"))
+        return result
 
 
-def _recorder(path: Path) -> Any:
-    callback: Any = require("stable_baselines3.common.callbacks", "sb3").BaseCallback
+class Recorded(gym.Wrapper):
+    """Writes every evaluation to a CSV file as it comes, so that an interrupted run leaves what it had."""
 
-    class Recorder(callback):
-        """Writes each evaluation as it comes, so that an interrupted run leaves what it had."""
+    def __init__(self, env: gym.Env, path: Path):
+        super().__init__(env)
+        self._evaluations = 0
+        self._file = path.open("w", newline="", encoding="utf-8", buffering=1)
+        self._write = csv.writer(self._file, lineterminator="\n").writerow
+        self._write(["evaluation", "task_seed", "status", "score"])
 
-        def _on_training_start(self) -> None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self.file = path.open("w", newline="", encoding="utf-8")
-            self.rows = csv.writer(self.file, lineterminator="\n")
-            self.rows.writerow(["evaluation", "task_seed", "status", "score"])
+    def step(self, action: Any) -> Any:
+        """See `gymnasium.Env.step`."""
+        result = self.env.step(action)
+        self._evaluations += 1
+        self._write([self._evaluations, *(result[-1][name] for name in ("task_seed", "status", "score"))])
+        return result
 
-        def _on_step(self) -> bool:
-            info = self.locals["infos"][0]
-            self.rows.writerow([self.num_timesteps, info["task_seed"], info["status"], info["score"]])
-            self.file.flush()
-            return True
+    def close(self) -> None:
+        """Also the file."""
+        self._file.close()
+        super().close()
 
-        def _on_training_end(self) -> None:
-            self.file.close()
 
-    return Recorder()
+def learn_ppo(ledger: Ledger, seed: int) -> None:
+    """PPO on the training task's default template."""
+    trial = ledger.trial
+    env = TemplateAction(ProgramEnv(task=trial.env_id, task_seed=trial.seed, **trial.constants))
+    try:
+        train(Counted(env, ledger), trial.budget, seed)
+    finally:
+        env.close()
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, confirm on held-out tasks, and record both."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.learners.ppo_template", description=__doc__)
+    """Train on one task after the other, confirm on held-out ones, and record both."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.learners.ppo_template", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("constants", nargs="*", metavar="NAME=VALUE", help="of the environment, in training")
     parser.add_argument("--env-id", default="ATLAS-Bandit-v0")
     parser.add_argument("--algorithm", choices=ALGORITHMS, default="PPO")
-    parser.add_argument("--budget", type=int, default=3000, help="evaluations (default 3000)")
+    parser.add_argument("--budget", type=int, default=1984, help="evaluations (default 1984)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--held-out", type=int, default=16, help="held-out tasks (default 16)")
+    parser.add_argument("--expert", default="tuned_sw_linucb", help="what it is compared with")
     parser.add_argument("--record", type=Path, required=True, help="path without ending for .csv and .json")
     options = parser.parse_args(arguments)
-    setting = setting_for(options.env_id)
-    record = options.record.with_suffix(".csv")
-    found = learn_sb3(setting, options.budget, options.seed, options.algorithm, record)
-    template = setting.load_template()
-    reference = reference_of(options.env_id)
-    scores = confirm(options.env_id, template.program(found.coordinates), options.held_out)
-    expert = confirm_expert(options.env_id, reference, options.held_out)
-    result = {
-        "algorithm": options.algorithm,
-        "env_id": options.env_id,
-        "search": setting.search,
-        "evaluations": found.evaluations,
-        "seed": options.seed,
-        "parameters": template.values(found.coordinates),
-        "held_out_tasks": options.held_out,
-        "held_out_score": float(np.mean(scores)),
-        reference: float(np.mean(expert)),
-        "worse_by": relative_gap(scores, expert),
-    }
-    options.record.with_suffix(".json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps(result, indent=2))
+    result = record(options, constants_from(options.constants))
+    text = json.dumps(result, indent=2) + "\n"
+    options.record.with_suffix(".json").write_text(text, encoding="utf-8")
+    print(text, end="")
+
+
+def record(options: argparse.Namespace, constants: dict[str, Any]) -> dict[str, Any]:
+    """Train with the evaluations written to a CSV file, a line each; what came of it, and the expert's score."""
+    task = make_task(options.env_id, **constants)
+    posed = TemplateAction(ProgramEnv(task=options.env_id, limits=patient(task.limits), **constants))
+    env = Recorded(posed, options.record.with_suffix(".csv"))
+    try:
+        model = train(env, options.budget, options.seed, options.algorithm)
+        action, _ = model.predict(env.reset(seed=0)[0], deterministic=True)
+    finally:
+        env.close()
+    point = np.clip(action, -1.0, 1.0)
+    ours, theirs = (
+        float(np.mean(confirm(options.env_id, program, options.held_out)))
+        for program in (posed.template.program(point), task.programs[options.expert].program)
+    )
+    return {
+        "algorithm": options.algorithm, "env_id": options.env_id, "search": constants,
+        "evaluations": model.num_timesteps, "seed": options.seed, "parameters": posed.template.values(point),
+        "held_out_tasks": options.held_out, "held_out_score": ours, options.expert: theirs,
+        "worse_by": ours / theirs - 1.0,
+    }  # fmt: skip
 
 
 if __name__ == "__main__":

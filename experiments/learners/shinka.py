@@ -2,29 +2,33 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-
-import yaml
+from typing import Any
 
 from agents.engines.llama_server import MODEL
-from experiments.learners.ledger import Change
-from experiments.learners.peer import SLOTS, TOKENS, Order, Peer, marked
+from experiments.learners.peer import SLOTS, TOKENS, Order, Peer
 
-CHANGES = {
-    "evo.patch_types": Change(
-        ["full"], ["diff", "full", "cross"], "assumed, not measured: so small a model seldom writes a diff that applies"
-    ),
-    "evo.patch_type_probs": Change([1.0], [0.6, 0.3, 0.1], "the same"),
-    "evo.llm_kwargs": Change(
-        {"temperatures": [0.5, 1.0], "max_tokens": TOKENS}, {"temperatures": [0.0, 0.5, 1.0], "max_tokens": 16384},
-        "longer than any starting program; at temperature 0 one prompt has one answer",
-    ),
-    "evo.llm_dynamic_selection": Change(None, "ucb", "there is one model"),
-    "evo.embedding_model": Change(None, "text-embedding-3-small", "none is served; novelty is not judged by it"),
-    "evo.meta_rec_interval": Change(None, 10, "its summaries would be candidates' tokens spent on other text"),
-    "max_proposal_jobs": Change(SLOTS, 6, "as many at a time as the model's server answers"),
-    "max_evaluation_jobs": Change(SLOTS, 4, "the same"),
+SETTINGS = {
+    "evo.patch_types": (["full"], "assumed, not measured: so small a model seldom writes a diff that applies"),
+    "evo.patch_type_probs": ([1.0], "the same"),
+    "evo.llm_kwargs.temperatures": ([0.5, 1.0], "at temperature 0 one prompt has one answer"),
+    "evo.llm_kwargs.max_tokens": (TOKENS, "longer than any starting program"),
+    "evo.llm_dynamic_selection": (None, "there is one model"),
+    "evo.embedding_model": (None, "none is served; novelty is not judged by it"),
+    "evo.meta_rec_interval": (None, "its summaries would be candidates' tokens spent on other text"),
+    "max_proposal_jobs": (SLOTS, "as many at a time as the model's server answers"),
+    "max_evaluation_jobs": (SLOTS, "the same"),
 }  # fmt: skip
 
+_DEFAULTS = """
+import dataclasses, inspect, json
+from shinka.core import EvolutionConfig, ShinkaEvolveRunner
+from shinka.database import DatabaseConfig
+
+jobs = inspect.signature(ShinkaEvolveRunner.__init__).parameters
+settings = {name: jobs[name].default for name in ("max_proposal_jobs", "max_evaluation_jobs")}
+settings |= {"evo": dataclasses.asdict(EvolutionConfig()), "db": dataclasses.asdict(DatabaseConfig())}
+print(json.dumps(settings, default=str))
+"""
 _EVALUATION = '''"""Asks the referee for a program's score."""
 import argparse
 import json
@@ -47,24 +51,23 @@ for name, value in (("metrics", {{"combined_score": found["score"]}}), ("correct
 '''
 
 
-def _prepare(folder: Path, order: Order) -> Sequence[str]:
-    config: dict = {
-        "evo": {"llm_models": [f"local/{MODEL}@{order.url}/v1"], "task_sys_msg": order.task.describe()},
+def _given(order: Order) -> dict[str, Any]:
+    return {
+        "evo.llm_models": [f"local/{MODEL}@{order.url}/v1"],
+        "evo.task_sys_msg": order.task.describe(),
         "db": {},
     }
-    for name, change in CHANGES.items():
-        section, dot, key = name.rpartition(".")
-        (config[section] if dot else config)[key] = change.value
-    task = folder / "task"
-    task.mkdir(exist_ok=True)
-    (task / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    (task / "initial.py").write_text(marked(order.start), encoding="utf-8")
-    (task / "evaluate.py").write_text(_EVALUATION.format(url=order.url), encoding="utf-8")
+
+
+def _command(order: Order) -> Sequence[str]:
     seeded = f"import random; random.seed({order.seed}); "
     program = f"{seeded}import runpy; runpy.run_module('shinka.cli.run', run_name='__main__')"
-    files = ["--task-dir", "task", "--config-fname", "config.yaml", "--results_dir", "results"]
+    files = ["--task-dir", ".", "--config-fname", "config.yaml", "--results_dir", "results"]
     return ["-c", program, *files, "--num_generations", str(order.budget + 1)]
 
 
-SHINKA = Peer("ShinkaEvolve", "0.0.7", Path(__file__).with_name("shinka.txt"), CHANGES, _prepare)
+SHINKA = Peer(
+    "ShinkaEvolve", "0.0.7", Path(__file__).with_name("shinka.txt"),
+    SETTINGS, _given, _DEFAULTS, _EVALUATION, _command,
+)  # fmt: skip
 """https://pypi.org/project/shinka-evolve"""

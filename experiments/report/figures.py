@@ -54,23 +54,28 @@ def _scores(run: RunData) -> Figure:
     figure = Figure(figsize=(COLUMN_WIDTH, 2.3))
     axes = figure.subplots()
     curve = best_curve(run)
-    after: dict[int, int] = {}
-    dots: list[tuple[int, float]] = []
-    for record, evaluations in zip(run.candidates, run.census.numbers, strict=True):
-        after[record.round] = evaluations
-        if record.score is not None and record.duplicate_of is None:
-            dots.append((evaluations, record.score))
+    dots = [
+        (evaluations, record.score)
+        for record, evaluations in zip(run.candidates, run.census.numbers, strict=True)
+        if record.score is not None and record.duplicate_of is None
+    ]
     low, high = curve[0][1] - (curve[-1][1] - curve[0][1]), curve[-1][1]
     shown = [(x, y) for x, y in dots if y >= low]
     axes.plot(*zip(*shown, strict=True), ".", color=MUTED, markersize=2, alpha=0.5, rasterized=True)
     axes.step(*zip(*curve, strict=True), where="post", color=COLORS[0], label="best so far")
-    for phase in run.tuned_phases:
-        color, style = (PROMOTED, "-") if phase["promoted"] else (KEPT, ":")
-        axes.axvline(after.get(phase["round"], 0), color=color, linestyle=style, linewidth=0.9)
+    mark_phases(axes, run)
     if high > low:
         axes.set_ylim(low, high + 0.06 * (high - low))
     axes.set(xlabel="different programs evaluated", ylabel="score")
     return figure
+
+
+def mark_phases(axes: Axes, run: RunData) -> None:
+    """A line where each phase was, over different programs evaluated; dotted where the reference was kept."""
+    after = dict(zip((record.round for record in run.candidates), run.census.numbers, strict=True))
+    for phase in run.tuned_phases:
+        color, style = (PROMOTED, "-") if phase["promoted"] else (KEPT, ":")
+        axes.axvline(after.get(phase["round"], 0), color=color, linestyle=style, linewidth=0.9)
 
 
 def _gate(run: RunData) -> Figure:

@@ -1,7 +1,7 @@
 """What tuning changed, as a table and in words that the data choose: base model against tuned policies."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from experiments.report.data import RunData
@@ -18,15 +18,19 @@ _MEANINGS = {
 }
 
 
-def rows(runs: Iterable[RunData]) -> Iterator[tuple[str, ...]]:
-    """One row a run, phase and measure: `COLUMNS`."""
+def rows(runs: Iterable[RunData]) -> Iterator[dict[str, str]]:
+    """One row a run, phase and measure."""
     for run in runs:
         for phase, measures in learned(run.probes).items():
             for name, found in measures.items():
-                yield run.name, str(phase), meaning(name), *_figures(found), verdict(found)
+                yield {
+                    "Run": run.name,
+                    "After phase": str(phase),
+                    "Measure": meaning(name),
+                    **_figures(found),
+                }
 
 
-COLUMNS = ("Run", "After phase", "Measure", "Base", "Tuned", "Difference, 95 %", "Ratio", "In words")
 NOTE = (
     "The same questions to the base model and to the policy after the phase, under the same seeds; differences are "
     "paired by question, intervals are over instances. Gains are in units of score."
@@ -79,11 +83,14 @@ def _named(measures: Mapping[str, Comparison], word: str) -> list[str]:
     ]
 
 
-def _figures(found: Comparison) -> Sequence[str]:
+def _figures(found: Comparison) -> dict[str, str]:
     difference = found.difference
     spread = f" ± {difference.half_width:.3f}" if math.isfinite(difference.half_width) else ""
-    ratio = f"{found.ratio:.2f}" if math.isfinite(found.ratio) else "–"
-    return _value(found.base), _value(found.tuned), f"{difference.mean:+.3f}{spread}", ratio
+    return {
+        "Base": _value(found.base), "Tuned": _value(found.tuned),
+        "Difference, 95 %": f"{difference.mean:+.3f}{spread}",
+        "Ratio": f"{found.ratio:.2f}" if math.isfinite(found.ratio) else "–", "In words": verdict(found),
+    }  # fmt: skip
 
 
 def _value(value: float) -> str:

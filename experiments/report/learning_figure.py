@@ -14,8 +14,9 @@ from atlas_gym.intervals import half_width
 from experiments.report import control, learning
 from experiments.report.control import read_control
 from experiments.report.data import RunData, best_curve
+from experiments.report.figures import mark_phases
 from experiments.report.pictures import Picture
-from experiments.report.style import COLORS, KEPT, PROMOTED, TEXT_WIDTH, plot_style
+from experiments.report.style import COLORS, TEXT_WIDTH, plot_style
 from trainers.loop.measure import BASE, MEASURE
 
 _TUNED, _FROZEN = COLORS[0], COLORS[1]
@@ -69,10 +70,7 @@ def save_learning(run: RunData, path: Path) -> list[Path]:
 def _search(axes: Axes, run: RunData, frozen: RunData) -> None:
     for own, color, label in ((frozen, _FROZEN, "frozen"), (run, _TUNED, "tuned")):
         axes.step(*zip(*best_curve(own), strict=True), where="post", color=color, label=label)
-    after = dict(zip((record.round for record in run.candidates), run.census.numbers, strict=True))
-    for phase in run.tuned_phases:
-        color, style = (PROMOTED, "-") if phase["promoted"] else (KEPT, ":")
-        axes.axvline(after.get(phase["round"], 0), color=color, linestyle=style, linewidth=0.9)
+    mark_phases(axes, run)
     several = f", mean of {run.instances} instances" if run.instances > 1 else ""
     axes.set(xlabel="different programs evaluated", ylabel=f"best score so far{several}", title="The search")
     axes.legend(loc="lower right")

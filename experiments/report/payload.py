@@ -19,7 +19,7 @@ from experiments.report.coverage import coverage, every
 from experiments.report.data import RunData, best_curve
 from experiments.report.learning_figure import learning_pictures
 from experiments.report.pictures import Picture
-from experiments.report.tables import Table
+from experiments.report.table_formats import Table
 from trainers.store.plain import flatten
 
 Json = dict[str, Any]

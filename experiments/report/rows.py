@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from experiments.loggers.metrics import improvement
 from experiments.report.data import RunData
 from trainers.data.measures import distinct_programs
 
@@ -32,7 +33,7 @@ def run_row(run: RunData, held_out: bool = True) -> Row:
         "improving": sum(unit["improving"] for unit in run.units if "improving" in unit),
         "initial_held_out": initial,
         "best_held_out": best,
-        "improvement": 1 - best / initial if initial else math.nan,
+        "improvement": improvement(initial, best),
         "best_training": run.best.score if run.best else None,
         "best_origin": run.best.origin if run.best else "",
         "held_out_seeds": len(run.held_out_scores(run.best)),

@@ -1,32 +1,56 @@
-"""Tables as files: CSV for programs, Markdown for pages, LaTeX (booktabs) for papers."""
+"""Tables of text, and tables as files: CSV for programs, Markdown for pages, LaTeX (booktabs) for papers."""
 
-import csv
-import io
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.report.spreadsheets import harmless
-from experiments.report.tables import Table
+import pandas as pd
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    "→": r"$\to$",
-    "–": "--",
-    "β": r"$\beta$",
-    "−": "$-$",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-}
+_FORMULA = re.compile(r"[=@+\-\t\r]")
+_FIGURES = re.compile(r"[+-]?[\d.][\d\s.,e±%()\[\]+–-]*|[+-]?(nan|inf)")
+_LATEX = str.maketrans({
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "→": r"$\to$", "–": "--", "β": r"$\beta$",
+    "−": "$-$", "<": r"\textless{}", ">": r"\textgreater{}",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text."""
+
+    name: str
+    """File name without its ending."""
+    title: str
+    """Caption."""
+    columns: tuple[str, ...]
+    """Column heads; the first column is text, the others are figures."""
+    rows: tuple[tuple[str, ...], ...]
+    """Cells, one tuple a row."""
+    note: str = ""
+    """How to read it."""
+
+
+def table(name: str, title: str, rows: Iterable[Mapping[str, str]], note: str = "") -> Table:
+    """A table of rows that all have the same columns, by their heads."""
+    found = list(rows)
+    columns = tuple(found[0]) if found else ()
+    return Table(name, title, columns, tuple(tuple(row.values()) for row in found), note)
+
+
+def harmless(cell: object) -> object:
+    """The cell, with an apostrophe before a text that a spreadsheet would run as a formula; figures, signs included,
+    stay."""
+    if not isinstance(cell, str) or not _FORMULA.match(cell) or _FIGURES.fullmatch(cell):
+        return cell
+    return f"'{cell}"
+
+
+def write_csv(frame: pd.DataFrame, path: Path, index: bool = False) -> Path:
+    """A frame as CSV that is safe to open in a spreadsheet; numbers to seven digits."""
+    frame.map(harmless).to_csv(path, index=index, float_format="%.7g", lineterminator="\n")
+    return path
 
 
 def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
@@ -43,10 +67,8 @@ def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
 
 def as_csv(table: Table) -> str:
     """Comma-separated, with a header row."""
-    text = io.StringIO()
-    rows = ([harmless(cell) for cell in row] for row in (table.columns, *table.rows))
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+    rows = pd.DataFrame([table.columns, *table.rows]).map(harmless)
+    return rows.to_csv(index=False, header=False, lineterminator="\n")
 
 
 def as_markdown(table: Table) -> str:
@@ -75,4 +97,4 @@ def _markdown(cell: str) -> str:
 
 
 def _latex(cell: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in cell)
+    return cell.translate(_LATEX)

@@ -3,8 +3,7 @@
 Everything is a mean over seeds ± its standard error; a single seed has none.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,25 +14,10 @@ from experiments.report import learning
 from experiments.report.comparison import Group
 from experiments.report.data import RunData
 from experiments.report.rows import CONTROLS, run_row
+from experiments.report.table_formats import Table, table
 
-_RATES = (*CONTROLS.values(), "Reference moved")
-_KEYS = (*(f"changed_{name}" for name in CONTROLS), "promoted")
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of text."""
-
-    name: str
-    """File name without its ending."""
-    title: str
-    """Caption."""
-    columns: tuple[str, ...]
-    """Column heads; the first column is text, the others are figures."""
-    rows: tuple[tuple[str, ...], ...]
-    """Cells, one tuple a row."""
-    note: str = ""
-    """How to read it."""
+_RATES = {**{head: f"changed_{name}" for name, head in CONTROLS.items()}, "Reference moved": "promoted"}
+"""Column head → what is counted."""
 
 
 def all_tables(groups: Sequence[Group]) -> list[Table]:
@@ -42,7 +26,7 @@ def all_tables(groups: Sequence[Group]) -> list[Table]:
     note = "" if runs.confirmed.all() else "Training seeds stand in where a run is unconfirmed. "
     tables = [
         final_scores(runs, "Environment", note),
-        ablation(runs) if _is_ablation(groups) else Table("ablation", "", (), ()),
+        *([ablation(runs)] if _is_ablation(groups) else []),
         interventions(runs, "Environment"),
         interventions_by_run(runs[runs.phases > 0], "Environment"),
         phases(groups),
@@ -81,55 +65,54 @@ OVER_SEEDS = "± is the standard error over the runs' seeds."
 
 def final_scores(runs: pd.DataFrame, where: str = "Start", note: str = "") -> Table:
     """The paper's Table 2: initial and best score by method, on the seeds that no program was chosen by."""
-    rows = tuple(
-        (
-            arm,
-            start,
-            str(len(own)),
-            mean_error(own.initial_held_out),
-            mean_error(own.best_held_out),
-            percent_error(own.improvement),
-            mean_error(own.evaluations, ".0f"),
-        )
+    rows = (
+        {
+            "Method": arm, where: start, "Seeds": str(len(own)), "Initial": mean_error(own.initial_held_out),
+            "Best": mean_error(own.best_held_out), "Improvement": percent_error(own.improvement),
+            "Evaluations": mean_error(own.evaluations, ".0f"),
+        }
         for (arm, start), own in groups_of(runs[runs.best_training.notna()], "arm", "start")
-    )
-    columns = ("Method", where, "Seeds", "Initial", "Best", "Improvement", "Evaluations")
+    )  # fmt: skip
     note += (
         "Held-out seeds that chose no program; improvement is the share of the initial program's loss that is gone. "
         + OVER_SEEDS
     )
-    return Table("final_scores", "Best program on held-out seeds", columns, rows, note)
+    return table("final_scores", "Best program on held-out seeds", rows, note)
 
 
 def ablation(runs: pd.DataFrame) -> Table:
     """The paper's Table 4: improvement by method, one column a start or environment."""
     starts = list(dict.fromkeys(runs.start))
-    rows = tuple(
-        (arm, *(percent_error(own[own.start == start].improvement) for start in starts))
+    rows = (
+        {"Method": arm, **{start: percent_error(own[own.start == start].improvement) for start in starts}}
         for (arm,), own in groups_of(runs, "arm")
     )
-    return Table("ablation", "Improvement by method and start", ("Method", *starts), rows, OVER_SEEDS)
+    return table("ablation", "Improvement by method and start", rows, OVER_SEEDS)
 
 
 def interventions(runs: pd.DataFrame, where: str = "Start") -> Table:
     """The paper's Table 3: how often the strategist changed what, and how often the reference moved."""
-    rows = tuple(
-        (arm, start, str(own.phases.sum()), *(f"{own[key].sum() / own.phases.sum():.0%}" for key in _KEYS))
+    rows = (
+        {
+            "Method": arm, where: start, "Phases": str(own.phases.sum()),
+            **{rate: f"{own[key].sum() / own.phases.sum():.0%}" for rate, key in _RATES.items()},
+        }
         for (arm, start), own in groups_of(runs[runs.phases > 0], "arm", "start")
-    )
+    )  # fmt: skip
     note = "Share of the tuning phases of all seeds. Without a gate the reference rule decides what moves."
-    return Table(
-        "interventions", "Strategist and inspector", ("Method", where, "Phases", *_RATES), rows, note
-    )
+    return table("interventions", "Strategist and inspector", rows, note)
 
 
 def interventions_by_run(runs: pd.DataFrame, where: str = "Start") -> Table:
     """The paper's Table 5: the same run by run."""
-    rows = tuple(
-        (row["arm"], row["start"], str(row["seed"]), *(f"{row[key]}/{row['phases']}" for key in _KEYS))
+    rows = (
+        {
+            "Method": row["arm"], where: row["start"], "Seed": str(row["seed"]),
+            **{rate: f"{row[key]}/{row['phases']}" for rate, key in _RATES.items()},
+        }
         for row in runs.to_dict("records")
-    )
-    return Table("interventions_by_run", "Run by run", ("Method", where, "Seed", *_RATES), rows)
+    )  # fmt: skip
+    return table("interventions_by_run", "Run by run", rows)
 
 
 def mean_error(values: Iterable[float], form: str = ".4f") -> str:
@@ -156,47 +139,33 @@ def groups_of(rows: pd.DataFrame, *keys: str) -> list[tuple[tuple, pd.DataFrame]
 
 def phases(groups: Sequence[Group]) -> Table:
     """What each fine-tuning phase did, by the probe before and after it and by the gate."""
-    rows = []
-    for run in _runs(groups):
-        for phase in run.tuned_phases:
-            before, after = (run.probes.get((phase["phase"], m)) for m in ("before", "after"))
-            rows.append(
-                (
-                    run.name,
-                    str(phase["phase"]),
-                    str(phase["round"]),
-                    str(phase.get("pairs", "–")),
-                    taught_share(phase),
-                    *(_change(before, after, key) for key in ("valid", "new", "improving")),
-                    _optional(phase["kl"], ".3f"),
-                    _optional(phase["gain"], "+.4f"),
-                    "promoted" if phase["promoted"] else "kept",
-                )
-            )
-    columns = (
-        "Run", "Phase", "After round", "Pairs", "Taught", "Valid", "New", "Improving", "KL", "Gain", "Reference",
-    )  # fmt: skip
-    return Table(
-        "phases",
-        "Fine-tuning phases",
-        columns,
-        tuple(rows),
+    rows = ({"Run": run.name, **row} for run in _runs(groups) for row in phase_rows(run))
+    note = (
         "Shares of fresh samples on fixed prompts before → after the phase, ± standard error over prompts; "
         "new: valid, and not its parent again. KL in nats per token. Taught: pairs that choose what the exploration "
-        "supporter wrote.",
+        "supporter wrote."
     )
+    return table("phases", "Fine-tuning phases", rows, note)
+
+
+def phase_rows(run: RunData) -> Iterator[dict[str, str]]:
+    """A row a phase that was not skipped."""
+    for phase in run.tuned_phases:
+        before, after = (run.probes.get((phase["phase"], moment)) for moment in ("before", "after"))
+        yield {
+            "Phase": str(phase["phase"]), "After round": str(phase["round"]), "Pairs": str(phase.get("pairs", "–")),
+            "Taught": str(phase["chosen_from"].get("supporter", 0)) if "chosen_from" in phase else "–",
+            **{name.title(): _change(before, after, name) for name in ("valid", "new", "improving")},
+            "KL (budget)": _optional(phase["kl"], ".3f", (phase.get("decision") or {}).get("max_kl"), " ({:.2g})"),
+            "Gain": _optional(phase["gain"], "+.4f", phase.get("gain_error"), " ± {:.4f}"),
+            "Reference": "promoted" if phase["promoted"] else "kept",
+        }  # fmt: skip
 
 
 def learned(groups: Sequence[Group]) -> Table:
     """Base model against tuned policies on instances that no phase saw."""
     title = "What tuning changed, on instances that no phase saw"
-    return Table("learning", title, learning.COLUMNS, tuple(learning.rows(_runs(groups))), learning.NOTE)
-
-
-def taught_share(phase: Mapping[str, Any]) -> str:
-    """How many of a phase's pairs choose a supporter's completion; a dash where that was not recorded."""
-    origins = phase.get("chosen_from")
-    return "–" if origins is None else str(origins.get("supporter", 0))
+    return table("learning", title, learning.rows(_runs(groups)), learning.NOTE)
 
 
 def best_programs(groups: Sequence[Group], limit: int = 5) -> Table:
@@ -205,29 +174,24 @@ def best_programs(groups: Sequence[Group], limit: int = 5) -> Table:
     for run in _runs(groups):
         fresh = [c for c in run.candidates if c.passed and c.duplicate_of is None]
         for record in sorted(fresh, key=lambda c: (-(c.score or 0.0), c.id))[:limit]:
-            held_out = run.held_out_scores(record)
-            rows.append(
-                (
-                    run.name,
-                    str(record.id),
-                    str(record.round),
-                    str(record.island),
-                    record.origin,
-                    f"{record.score:.4f}",
-                    mean_error(held_out),
-                )
-            )
-    columns = ("Run", "Candidate", "Round", "Island", "Origin", "Training seeds", "Held-out seeds")
+            rows.append({
+                "Run": run.name, "Candidate": str(record.id), "Round": str(record.round),
+                "Island": str(record.island), "Origin": record.origin, "Training seeds": f"{record.score:.4f}",
+                "Held-out seeds": mean_error(run.held_out_scores(record)),
+            })  # fmt: skip
     note = "± is the standard error over the held-out seeds."
-    return Table("best_programs", "Best programs", columns, tuple(rows), note)
+    return table("best_programs", "Best programs", rows, note)
 
 
 def _runs(groups: Iterable[Group]) -> list[RunData]:
     return [run for group in groups for run in group.runs]
 
 
-def _optional(value: float | None, form: str) -> str:
-    return "–" if value is None else format(value, form)
+def _optional(value: float | None, form: str, beside: float | None, also: str) -> str:
+    """A number and what stands beside it, where they are there."""
+    if value is None:
+        return "–"
+    return format(value, form) + ("" if beside is None else also.format(beside))
 
 
 def _change(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, key: str) -> str:

@@ -4,6 +4,7 @@ What comes next, when a run is to be cut short and what its end means is its cal
 runs of its plan (`plan`), a sweep asks its search (`search`).
 """
 
+import contextlib
 import ctypes
 import signal
 import subprocess
@@ -75,7 +76,7 @@ def do_jobs(
                 active.append(_Process(job))
             if not active:
                 return
-            time.sleep(poll_s)
+            time.sleep(poll_s)  # runs are looked at, not waited for: what they have stored may end them
             for process in list(active):
                 code = process.poll()
                 # Also of one that has ended: what is read after the end is all there is.
@@ -117,8 +118,12 @@ class _Process:
             self._process.send_signal(signal.SIGINT)
 
     def wait(self) -> None:
-        while self.poll() is None:
-            time.sleep(0.05)
+        """Until one that was asked to stop has; it is killed when its time is over."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=GRACE_S)
+            return
+        self._process.kill()
+        self._process.wait()
 
     def outcome(self, code: int) -> Outcome:
         lines = self.job.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -142,4 +147,4 @@ def _wait_until_free(folder: Path) -> None:
         except StoreError:
             if time.monotonic() > end:
                 raise
-            time.sleep(0.2)
+            time.sleep(0.2)  # nobody tells when a lock is given up

@@ -13,8 +13,8 @@ from typing import Any
 from atlas_gym.optional import require
 from atlas_gym.seeding import torch_seed
 from experiments.loggers.metrics import RoundHistory, final_row
-from experiments.studies.sweep_file import Sweep, SweepError
-from trainers.store.plain import read_mapping
+from experiments.studies.sweep_file import Sweep
+from trainers.store.plain import SettingsError, plain, read_mapping
 from trainers.store.store import RunStore, StoreError
 
 _RANDOM_FIRST = 4
@@ -32,7 +32,7 @@ class Search:
         seed: of the search.
 
     Raises:
-        SweepError: the folder belongs to another sweep, or another process is running this one.
+        SettingsError: the folder belongs to another sweep, or another process is running this one.
         ModuleNotFoundError: Optuna is not installed.
     """
 
@@ -44,22 +44,24 @@ class Search:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise SweepError(f"another process is running the sweep in {folder}") from error
+            raise SettingsError(f"another process is running the sweep in {folder}") from error
         journal = require("optuna.storages.journal", "optimisers")
         self.sweep, self._seed = sweep, seed
         self.study = optuna.create_study(
             study_name=sweep.name,
             storage=optuna.storages.JournalStorage(journal.JournalFileBackend(str(folder / "sweep.journal"))),
-            direction="maximize" if sweep.maximize else "minimize",
+            direction=sweep.metric.goal,
             load_if_exists=True,
             pruner=self._pruner(),
         )
-        self._claim(folder, {"sweep file": sweep.text, "seed": seed})
+        self._claim(folder, {"sweep file": json.dumps(plain(sweep)), "seed": seed})
 
     def _claim(self, folder: Path, identity: Mapping[str, Any]) -> None:
         for key, value in identity.items():
             if self.study.user_attrs.get(key, value) != value:
-                raise SweepError(f"{folder} was begun with another {key}; name another folder with --folder")
+                raise SettingsError(
+                    f"{folder} was begun with another {key}; name another folder with --folder"
+                )
             self.study.set_user_attr(key, value)
         for cell in self.sweep.cells() if self.sweep.method == "grid" else ():
             self.study.enqueue_trial(cell, skip_if_exists=True)
@@ -79,7 +81,7 @@ class Search:
         if begun == self.sweep.run_cap or (self.sweep.method == "grid" and begun == all_):
             return None
         self.study.sampler = self._sampler(torch_seed(self._seed, "sweep", begun) % 2**32)
-        return self.study.ask(dict(self.sweep.parameters))
+        return self.study.ask(dict(self.sweep.distributions))
 
     def reopened(self, trial: Any) -> Any:
         """The trial of a run that was under way when the sweep was killed, to be gone on with."""
@@ -91,14 +93,14 @@ class Search:
 
     def settings(self, trial: Any) -> dict[str, Any]:
         """A trial's parameters, as the sweep file has them."""
-        found = self.sweep.parameters
+        found = self.sweep.distributions
         return {
             n: json.loads(trial.params[n]) if hasattr(found[n], "choices") else trial.params[n] for n in found
         }
 
     def best(self) -> Any:
         """The best run that came to its end, the earliest of equals; None if there is none."""
-        sign = 1.0 if self.sweep.maximize else -1.0
+        sign = 1.0 if self.sweep.metric.goal == "maximize" else -1.0
         return max(self.trials("COMPLETE"), key=lambda t: (sign * t.value, -t.number), default=None)
 
     def _sampler(self, seed: int) -> Any:
@@ -113,7 +115,7 @@ class Search:
         rule, pruners = self.sweep.early_terminate, self._optuna.pruners
         if rule is None:
             return pruners.NopPruner()
-        return pruners.SuccessiveHalvingPruner(min_resource=rule.min_iter, reduction_factor=rule.eta)
+        return pruners.SuccessiveHalvingPruner(min_resource=rule.first, reduction_factor=rule.eta)
 
 
 class RunWatch:
@@ -139,7 +141,7 @@ class RunWatch:
 
     def is_hopeless(self) -> bool:
         """Report the rounds that are new; whether one of them came to too little to go on."""
-        name = "score/best" if self._sweep.metric in SUMMARY_METRICS else self._sweep.metric
+        name = "score/best" if self._sweep.metric.name in SUMMARY_METRICS else self._sweep.metric.name
         rows = self._read(self._history) or []
         self._values = [row[name] for row in rows if _is_number(row.get(name))]
         for step, value in list(enumerate(self._values, start=1))[self._told :]:
@@ -151,10 +153,10 @@ class RunWatch:
 
     def value(self) -> float | None:
         """What the run came to: its final value where there is one, else that of its best round."""
-        final = (self._read(final_row) or {}).get(self._sweep.metric)
-        if _is_number(final) or self._sweep.metric in SUMMARY_METRICS:
+        final = (self._read(final_row) or {}).get(self._sweep.metric.name)
+        if _is_number(final) or self._sweep.metric.name in SUMMARY_METRICS:
             return final
-        return (max if self._sweep.maximize else min)(self._values, default=None)
+        return (max if self._sweep.metric.goal == "maximize" else min)(self._values, default=None)
 
     def _read(self, look: Callable[[RunStore], Any]) -> Any:
         try:

@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from experiments.report.spreadsheets import harmless
+from experiments.report.table_formats import write_csv
 from experiments.shipped import find
 from experiments.studies.scheduler import Job, Outcome, do_jobs
 from experiments.studies.search import RunWatch, Search
-from experiments.studies.sweep_file import SweepError, environment, expand, load_sweep
+from experiments.studies.sweep_file import environment, expand, load_sweep
 from trainers.store.plain import SettingsError
 from trainers.store.store import StoreError
 
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
             return EXIT_INTERRUPTED
         finally:
             search.close()
-    except (SweepError, SettingsError, StoreError, ModuleNotFoundError) as error:
+    except (SettingsError, StoreError, ModuleNotFoundError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return EXIT_USAGE
     return _conclude(search, folder, console)
@@ -121,7 +121,7 @@ def _job(search: Search, trial: Any, folder: Path) -> Job:
 
 def _told(search: Search, watch: RunWatch, outcome: Outcome) -> str:
     """Tell the search what a run came to; returns it in words."""
-    trial, value, metric = watch.trial, watch.value(), search.sweep.metric
+    trial, value, metric = watch.trial, watch.value(), search.sweep.metric.name
     if outcome.code == 0 and value is not None:
         search.study.tell(trial, value)
         return f"finished, {metric} = {value:.5g}"
@@ -142,7 +142,7 @@ def results(search: Search) -> pd.DataFrame:
             **search.settings(trial),
             "state": STATES[trial.state.name],
             "iterations": len(trial.intermediate_values),
-            search.sweep.metric: trial.value if trial.state.name == "COMPLETE" else None,
+            search.sweep.metric.name: trial.value if trial.state.name == "COMPLETE" else None,
             "note": trial.user_attrs.get("note", ""),
         }
         for trial in search.trials()
@@ -151,8 +151,8 @@ def results(search: Search) -> pd.DataFrame:
 
 
 def _conclude(search: Search, folder: Path, console: Console) -> int:
-    found, best, metric = results(search), search.best(), search.sweep.metric
-    found.map(harmless).to_csv(folder / "results.csv", lineterminator="\n")
+    found, best, metric = results(search), search.best(), search.sweep.metric.name
+    write_csv(found, folder / "results.csv", index=True)
     console.print(_table(search, found, None if best is None else best.number))
     if best is None:
         console.print("No run succeeded; see the .log files in the sweep's folder.")
@@ -167,7 +167,9 @@ def _conclude(search: Search, folder: Path, console: Console) -> int:
 
 
 def _table(search: Search, found: pd.DataFrame, best: int | None) -> Table:
-    constant = [n for n in search.sweep.parameters if len(found) > 1 and found[n].astype(str).nunique() == 1]
+    constant = [
+        n for n in search.sweep.distributions if len(found) > 1 and found[n].astype(str).nunique() == 1
+    ]
     columns = list(found.columns.drop([*constant, "note"]))
     table = Table(title=f"Sweep {search.sweep.name} ({search.sweep.method})")
     for heading in ("run", *columns):

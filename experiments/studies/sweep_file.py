@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -17,114 +18,113 @@ from typing import Any, Literal
 import yaml
 
 from atlas_gym.optional import require
+from trainers.store.plain import SettingsError, build, read_mapping
 
-_KEYS = ("name", "description", "project", "entity", "program", "method", "metric", "parameters", "command",
-         "run_cap", "early_terminate")  # fmt: skip
-_COMMAND = ("${env}", "${interpreter}", "${program}", "${args}")
 _ENVIRONMENT = re.compile(r"\$\{envvar:([A-Z0-9_]*)\}")
 _KINDS = ("uniform", "int_uniform", "q_uniform", "log_uniform_values")
 
 
-class SweepError(ValueError):
-    """A sweep that cannot be run; the message names the key and the fix."""
+@dataclass(frozen=True)
+class Metric:
+    """What runs are judged by."""
+
+    name: str
+    """One of `experiments.loggers.metrics`."""
+    goal: Literal["minimize", "maximize"] = "minimize"
+    """Whether smaller or larger is better."""
 
 
 @dataclass(frozen=True)
-class Halving:
-    """Early termination: at min_iter, eta·min_iter, eta²·min_iter … rounds the best 1/eta of the runs go on."""
+class Hyperband:
+    """Early termination: after some rounds, eta times and eta² times as many … the best 1/eta of the runs go on."""
 
-    min_iter: int
+    type: Literal["hyperband"]
+    """W&B has no other."""
+    min_iter: int | None = None
     """Rounds before the first judgement."""
-    eta: int
+    max_iter: int | None = None
+    """Where that is not said: rounds of the longest run,"""
+    s: int = 1
+    """and judgements before its end."""
+    eta: int = 3
     """One in eta goes on."""
+
+    def __post_init__(self) -> None:
+        if self.eta < 2:
+            raise ValueError(f"eta must be a whole number from 2 on, not {self.eta}")
+        if self.min_iter is self.max_iter is None:
+            raise ValueError("early_terminate needs min_iter, or max_iter and s")
+        if self.first < 1:
+            raise ValueError("no run is judged before its first round: raise min_iter, or max_iter")
+
+    @property
+    def first(self) -> int:
+        """Rounds before the first judgement."""
+        return self.min_iter or (self.max_iter or 0) // self.eta**self.s
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A search over configurations."""
+    """A search over configurations; the fields are the keys of W&B's file."""
 
-    name: str
-    """What its folder and its runs are called."""
     method: Literal["grid", "random", "bayes"]
     """How configurations are chosen."""
-    metric: str
-    """Name of the metric, one of `experiments.loggers.metrics`."""
-    maximize: bool
-    """Whether larger is better."""
+    metric: Metric
+    """What the best one is best in."""
     parameters: Mapping[str, Any]
-    """What varies, by setting: an Optuna distribution; the choices of a categorical one are JSON texts."""
-    program: str
-    """The file's `program`; stands for `${program}` in the command."""
-    command: tuple[str, ...]
+    """What varies, in W&B's words."""
+    name: str = ""
+    """What its folder and its runs are called."""
+    description: str = ""
+    """For whoever reads the file."""
+    project: str = ""
+    """For W&B's server, as is the next."""
+    entity: str = ""
+    """Whose project."""
+    program: str = ""
+    """Stands for `${program}` in the command."""
+    command: tuple[str, ...] = ("${env}", "${interpreter}", "${program}", "${args}")
     """The command of a run, with W&B's macros."""
-    run_cap: int | None
+    run_cap: int | None = None
     """Number of runs after which the sweep ends; None for no limit."""
-    early_terminate: Halving | None
+    early_terminate: Hyperband | None = None
     """When a run is cut short; None for never."""
-    text: str
-    """The file as it is."""
+
+    def __post_init__(self) -> None:
+        if not self.distributions:
+            raise ValueError("parameters are missing")
+        if self.run_cap is not None and self.run_cap < 1:
+            raise ValueError(f"run_cap must be a whole number of runs, not {self.run_cap}")
+        if self.method == "grid":
+            self.cells()  # refuses what has no end
+
+    @cached_property
+    def distributions(self) -> dict[str, Any]:
+        """An Optuna distribution by setting; the choices of a categorical one are JSON texts."""
+        return dict(_parameters(self.parameters))
 
     def cells(self) -> list[dict[str, Any]]:
         """Every combination of a grid, in Optuna's terms."""
-        values = [_values(name, found) for name, found in self.parameters.items()]
-        return [dict(zip(self.parameters, cell, strict=True)) for cell in product(*values)]
+        values = [_values(name, found) for name, found in self.distributions.items()]
+        return [dict(zip(self.distributions, cell, strict=True)) for cell in product(*values)]
 
 
 def load_sweep(path: Path) -> Sweep:
     """Read a sweep file.
 
     Raises:
-        SweepError: it cannot be read, or holds what this runner would have to ignore.
+        SettingsError: it cannot be read, or holds what this runner would have to ignore; the message names the key.
         ModuleNotFoundError: Optuna is not installed.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-        values = yaml.safe_load(text)
-    except OSError as error:
-        raise SweepError(f"the sweep {path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SweepError(f"{path} is not YAML: {error}") from error
-    if not isinstance(values, Mapping):
-        raise SweepError(f"{path} holds no sweep")
-    if unknown := sorted(set(values) - set(_KEYS)):
-        raise SweepError(f"{path}: `{unknown[0]}` is not supported here; known: {', '.join(_KEYS)}")
-    return _build(values, text, default_name=path.stem)
-
-
-def _build(values: Mapping[str, Any], text: str, default_name: str) -> Sweep:
-    method, metric, run_cap = values.get("method"), values.get("metric"), values.get("run_cap")
-    if method not in ("grid", "random", "bayes"):
-        raise SweepError(f"method must be grid, random or bayes, not {method!r}")
-    if not isinstance(metric, Mapping) or "name" not in metric:
-        raise SweepError("metric needs a name; without one no configuration could be called the best")
-    goal = metric.get("goal", "minimize")
-    if goal not in ("minimize", "maximize"):
-        raise SweepError(f"metric.goal must be minimize or maximize, not {goal!r}")
-    if not values.get("parameters"):
-        raise SweepError("parameters are missing")
-    if run_cap is not None and (not isinstance(run_cap, int) or run_cap < 1):
-        raise SweepError(f"run_cap must be a whole number of runs, not {run_cap!r}")
-    sweep = Sweep(
-        name=str(values.get("name", default_name)).replace("/", "-"),
-        method=method,
-        metric=str(metric["name"]),
-        maximize=goal == "maximize",
-        parameters=dict(_parameters(values["parameters"])),
-        program=str(values.get("program", "")),
-        command=tuple(map(str, values.get("command", _COMMAND))),
-        run_cap=run_cap,
-        early_terminate=_halving(values["early_terminate"]) if values.get("early_terminate") else None,
-        text=text,
-    )
-    if method == "grid":
-        sweep.cells()  # refuses what has no end
-    return sweep
+    values = read_mapping(path, "the sweep")
+    name = str(values.get("name", path.stem)).replace("/", "-")
+    return build(Sweep, {**values, "name": name}, f"{path.name}: ")
 
 
 def _parameters(entries: Mapping[str, Any], where: str = "") -> Iterator[tuple[str, Any]]:
     """The parameters by setting; `phase: {parameters: {beta: …}}` is `phase.beta`."""
     if not isinstance(entries, Mapping):
-        raise SweepError(f"{where}parameters must be a mapping of settings, not {entries!r}")
+        raise SettingsError(f"{where}parameters must be a mapping of settings, not {entries!r}")
     for name, entry in entries.items():
         if isinstance(entry, Mapping) and "parameters" in entry:
             yield from _parameters(entry["parameters"], f"{where}{name}.")
@@ -136,13 +136,13 @@ def parse_parameter(name: str, entry: Any) -> Any:
     """A parameter as an Optuna distribution.
 
     Raises:
-        SweepError: it is none, or of a distribution that is not supported here.
+        SettingsError: it is none, or of a distribution that is not supported here.
     """
     of = require("optuna.distributions", "optimisers")
     if not isinstance(entry, Mapping):
-        raise SweepError(f"parameters.{name} must be a mapping such as {{value: {entry!r}}}")
+        raise SettingsError(f"parameters.{name} must be a mapping such as {{value: {entry!r}}}")
     if "probabilities" in entry:
-        raise SweepError(
+        raise SettingsError(
             f"parameters.{name}: probabilities are not supported here; repeat a value in `values`"
         )
     try:
@@ -151,7 +151,7 @@ def parse_parameter(name: str, entry: Any) -> Any:
             return of.CategoricalDistribution(tuple(json.dumps(value) for value in values))
         return _number(of, entry)
     except (TypeError, ValueError) as error:
-        raise SweepError(f"parameters.{name}: {error}") from error
+        raise SettingsError(f"parameters.{name}: {error}") from error
 
 
 def _number(of: Any, entry: Mapping[str, Any]) -> Any:
@@ -176,33 +176,17 @@ def _values(name: str, found: Any) -> list[Any]:
     if hasattr(found, "choices"):
         return list(found.choices)
     if found.step is None:
-        raise SweepError(
+        raise SettingsError(
             f"parameters.{name}: a grid needs `values`, or numbers with a step; this one is continuous"
         )
     return [found.low + i * found.step for i in range(round((found.high - found.low) / found.step) + 1)]
-
-
-def _halving(values: Any) -> Halving:
-    if not isinstance(values, Mapping) or values.get("type") != "hyperband":
-        raise SweepError("early_terminate must have type: hyperband")
-    if unknown := sorted(set(values) - {"type", "min_iter", "max_iter", "s", "eta"}):
-        raise SweepError(f"early_terminate.{unknown[0]} is not supported here")
-    eta = values.get("eta", 3)
-    if not isinstance(eta, int) or eta < 2:
-        raise SweepError(f"early_terminate.eta must be a whole number from 2 on, not {eta!r}")
-    if "min_iter" not in values and "max_iter" not in values:
-        raise SweepError("early_terminate needs min_iter, or max_iter and s")
-    first = int(values.get("min_iter") or values["max_iter"] // eta ** int(values.get("s", 1)))
-    if first < 1:
-        raise SweepError("early_terminate judges no run before its first round: raise min_iter, or max_iter")
-    return Halving(first, eta)
 
 
 def expand(sweep: Sweep, parameters: Mapping[str, Any]) -> list[str]:
     """The command with its macros filled in.
 
     Raises:
-        SweepError: it has a macro that is not known here.
+        SettingsError: it has a macro that is not known here.
     """
     words: list[str] = []
     for chunk in sweep.command:
@@ -224,7 +208,9 @@ def _macro(name: str, sweep: Sweep, parameters: Mapping[str, Any]) -> list[str]:
         "args_json": [json.dumps(dict(parameters))],
     }
     if name not in known:
-        raise SweepError(f"the macro ${{{name}}} is not known here; known: {', '.join(known)}, envvar:NAME")
+        raise SettingsError(
+            f"the macro ${{{name}}} is not known here; known: {', '.join(known)}, envvar:NAME"
+        )
     return known[name]
 
 

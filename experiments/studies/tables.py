@@ -4,7 +4,8 @@ import pandas as pd
 
 from atlas_gym.intervals import mean_interval
 from experiments.report.rows import Row
-from experiments.report.tables import OVER_SEEDS, Table, groups_of, mean_error
+from experiments.report.table_formats import Table, table
+from experiments.report.tables import OVER_SEEDS, groups_of, mean_error
 
 
 def comparisons(runs: pd.DataFrame) -> Table:
@@ -18,10 +19,12 @@ def comparisons(runs: pd.DataFrame) -> Table:
             if len(differences) > 1:
                 found = mean_interval(differences)
                 text = f"{found.mean:+.1f} [{found.low:+.1f}, {found.high:+.1f}]"
-                rows.append((arm, start, first, str(len(differences)), text, _word(found.low, found.high)))
-    columns = ("Method", "Start", "Against", "Seeds", "Difference, points", "In words")
+                rows.append({
+                    "Method": arm, "Start": start, "Against": first, "Seeds": str(len(differences)),
+                    "Difference, points": text, "In words": _word(found.low, found.high),
+                })  # fmt: skip
     note = "Improvement in percentage points, paired by seed, 95 % interval (Student's t)."
-    return Table("comparisons", "Against the first method", columns, tuple(rows), note)
+    return table("comparisons", "Against the first method", rows, note)
 
 
 def _word(low: float, high: float) -> str:
@@ -37,17 +40,12 @@ def shares(runs: pd.DataFrame, rounds: pd.DataFrame) -> Table:
         explored = rounds[(rounds.arm == arm) & (rounds.start == start) & (rounds["round"] > 0)]
         last = explored["round"].max()
         thirds = (explored[explored["round"] <= last / 3], explored[explored["round"] > last * 2 / 3])
-        cells = (f"{part[key].mean():.2f}" for key in ("valid_share", "distinct_share") for part in thirds)
+        cells = [f"{part[key].mean():.2f}" for key in ("valid_share", "distinct_share") for part in thirds]
         rows.append((arm, start, *cells, mean_error(own.distinct, ".0f")))
     columns = (
-        "Method",
-        "Start",
-        "Valid, first third",
-        "last third",
-        "Distinct, first third",
-        "last third",
+        "Method", "Start", "Valid, first third", "last third", "Distinct, first third", "last third",
         "Distinct in the run",
-    )
+    )  # fmt: skip
     note = (
         "Shares of the candidates of a round; distinct: valid, not its parent, and not seen before in the run. "
         + OVER_SEEDS
@@ -57,51 +55,44 @@ def shares(runs: pd.DataFrame, rounds: pd.DataFrame) -> Table:
 
 def origins(rows: pd.DataFrame) -> Table:
     """Who wrote what: the same measures by origin."""
-    cells = tuple(
-        (
-            arm,
-            start,
-            origin,
-            str(own.candidates.sum()),
-            f"{own.valid_share.mean():.2f}",
-            f"{own.better_than_parent.sum() / own.candidates.sum():.3f}",
-            mean_error(own.best_training.dropna()),
-        )
+    cells = (
+        {
+            "Method": arm, "Start": start, "Origin": origin, "Candidates": str(own.candidates.sum()),
+            "Valid": f"{own.valid_share.mean():.2f}",
+            "Better than parent": f"{own.better_than_parent.sum() / own.candidates.sum():.3f}",
+            "Best (training)": mean_error(own.best_training.dropna()),
+        }
         for (arm, start, origin), own in groups_of(rows, "arm", "start", "origin")
-    )
-    columns = ("Method", "Start", "Origin", "Candidates", "Valid", "Better than parent", "Best (training)")
-    return Table("origins", "By origin", columns, cells, OVER_SEEDS)
+    )  # fmt: skip
+    return table("origins", "By origin", cells, OVER_SEEDS)
 
 
 def probes(rows: pd.DataFrame) -> Table:
     """Whether tuning made improving edits more frequent on prompts it was not tuned on, numbers and structure
     apart."""
     found = {
-        (r["arm"], r["start"], r["seed"], _where(r), r["kind"], r["moment"] in _FIRST): r
+        (r["arm"], r["start"], str(r["seed"]), _where(r), r["kind"], r["moment"] in _FIRST): r
         for r in rows.to_dict("records")
     }
-    cells = tuple(
-        (
-            *map(str, key),
-            f"{after['prompts']} × {after['samples'] // max(1, after['prompts'])}",
-            *(
-                f"{_with_error(before, name)} → {_with_error(after, name)}"
+    heads = ("Method", "Start", "Seed", "When", "Holes")
+    cells = (
+        {
+            **dict(zip(heads, key, strict=True)),
+            "Prompts × samples": f"{after['prompts']} × {after['samples'] // max(1, after['prompts'])}",
+            **{
+                name.title(): f"{_with_error(before, name)} → {_with_error(after, name)}"
                 for name in ("valid", "new", "improving")
-            ),
-            f"{before['distinct_improving']} → {after['distinct_improving']}",
-        )
+            },
+            "Distinct improving": f"{before['distinct_improving']} → {after['distinct_improving']}",
+        }
         for *key, first in found
         if first and (before := found[*key, True]) and (after := found.get((*key, False)))
     )
-    columns = (
-        "Method", "Start", "Seed", "When", "Holes", "Prompts × samples", "Valid", "New", "Improving",
-        "Distinct improving",
-    )  # fmt: skip
     note = (
         "Fresh samples before → after a phase, or of base model → tuned policy on a task that came after the last "
         "phase; same prompts and seeds, ± standard error over prompts."
     )
-    return Table("probes", "What tuning changed", columns, cells, note)
+    return table("probes", "What tuning changed", cells, note)
 
 
 _FIRST = ("before", "base")

@@ -5,13 +5,12 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.report import tables as paper
-from experiments.report.table_formats import as_markdown, write_tables
+from experiments.report.table_formats import Table, as_markdown, write_csv, write_tables
 from experiments.studies import tables
 from experiments.studies.figures import draw_study
 from experiments.studies.plan import Plan
-from experiments.studies.rows import collect, write_csv
+from experiments.studies.rows import KINDS, collect
 
-KINDS = ("runs", "rounds", "phases", "origins", "probes", "measures")
 CONCLUSIONS = "conclusions.md"
 """Beside the page, written by a person when the data were there: linked, never written here."""
 
@@ -72,7 +71,7 @@ def read_data(folder: Path) -> dict[str, pd.DataFrame]:
     return {name: pd.read_csv(path) for name, path in found.items() if path.exists()}
 
 
-def all_tables(data: dict[str, pd.DataFrame]) -> list[paper.Table]:
+def all_tables(data: dict[str, pd.DataFrame]) -> list[Table]:
     """Every table that has rows."""
     runs, none = data["runs"], pd.DataFrame()
     made = [

@@ -7,9 +7,10 @@ parameter drifts. This package simulates it, many seeds at once:
     estimator           sliding-window regularised logistic regression (Eqs. 20-22)
     policies            tables of log-probabilities: tilting (Eqs. 10-12), the support floor, divergences
     learner, simulate   one method on one batch of bandits, phase by phase
-    lemmas              the inequalities of appendix A as checks that can fail
-    measures            totals, slopes over the horizon, intervals over seeds
-    settings, study     which settings are compared, and running them in parallel
+    inequalities, checks  those of appendix A, and counting along paths how often they fail
+    lemma_study, limits  on random instances, with assumptions broken on purpose, and two limits in numbers
+    measures            totals and slopes over the horizon, one per seed
+    settings, runner    which settings are compared, and running them in parallel
     tables, figures     what is written
 
 `python -m experiments.theory --quick` (or `--full`) runs it; `docs/theory.md` says what came out.

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.report.style import plot_style
 from experiments.theory.measures import Cell, interval, slope
 from experiments.theory.runner import Results
 from experiments.theory.settings import PHASES_PER_WINDOW
@@ -24,19 +21,6 @@ COLOURS = {
     "gated": "tab:green",
     "averaged": "tab:orange",
     "timed": "tab:purple",
-}
-STYLE: dict[Any, Any] = {
-    "figure.dpi": 130,
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "legend.frameon": False,
-    "legend.fontsize": 7.5,
-    "legend.handlelength": 3.0,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 4,
 }
 
 
@@ -52,7 +36,7 @@ def write_figures(results: Results, folder: Path, command: str) -> list[Path]:
     }
     paths = []
     for name, draw in drawings.items():
-        with plt.rc_context(STYLE):
+        with plot_style(), plt.rc_context({"legend.handlelength": 3.0}):
             figure = draw(results)
             figure.text(0.995, 0.005, command, ha="right", va="bottom", fontsize=5.5, color="0.5")
             path = folder / f"{name}.png"
@@ -95,10 +79,9 @@ def _regret_over_horizon(results: Results) -> Figure:
 
 def _curve(axes: Axes, x: list, values: list[np.ndarray], label: str, hue: str, style: str = "-") -> None:
     """A line through the means with bars for the 95 % intervals."""
-    means, lows, highs = np.array([interval(v) for v in values]).T
-    axes.errorbar(
-        x, means, yerr=[means - lows, highs - means], label=label, color=hue, fmt="o" + style, capsize=2
-    )
+    found = [interval(v) for v in values]
+    means, halves = [f.mean for f in found], [f.half_width for f in found]
+    axes.errorbar(x, means, yerr=halves, label=label, color=hue, fmt=f"o{style}", markersize=4, capsize=2)
 
 
 def _decomposition(results: Results) -> Figure:
@@ -121,7 +104,6 @@ def _decomposition(results: Results) -> Figure:
     )
     right.set(xlabel="R_T: coloured reference bias + grey learning error", title="Eq. 13")
     right.invert_yaxis()
-    figure.tight_layout()
     return figure
 
 
@@ -130,8 +112,7 @@ def _slopes(results: Results) -> Figure:
     figure, axes = plt.subplots(figsize=(6.5, 0.2 * len(rows) + 1))
     for height, (setting, cells) in enumerate(rows):
         s = slope(cells)
-        error = [[s.mean - s.low], [s.high - s.mean]]
-        axes.errorbar(s.mean, height, xerr=error, fmt="o", capsize=2, color=colour(setting.name))
+        axes.errorbar(s.mean, height, xerr=s.half_width, fmt="o", capsize=2, color=colour(setting.name))
     axes.axvline(1.0, color="0.3", linewidth=0.8)
     axes.axvline(0.75, color="0.3", linewidth=0.8, linestyle=":")
     axes.set_yticks(range(len(rows)), [setting.name for setting, _ in rows], fontsize=7)
@@ -160,7 +141,6 @@ def _gate(results: Results) -> Figure:
         axes.set(xlabel=label, ylabel=f"R_T at T = {points[0][1].horizon}")
         axes.legend()
     panels[0].set_xscale("log")
-    figure.tight_layout()
     return figure
 
 
@@ -196,7 +176,6 @@ def _floor_and_beta(results: Results) -> Figure:
         axes.legend()
     phases.set_xticks(PHASES_PER_WINDOW, [str(n) for n in PHASES_PER_WINDOW])
     phases.minorticks_off()
-    figure.tight_layout()
     return figure
 
 
@@ -212,5 +191,4 @@ def _lemmas(results: Results) -> Figure:
     right.set(xlim=(0, 1.02), xlabel="share of instances that violate it", title="one assumption broken")
     for axes in (left, right):
         axes.invert_yaxis()
-    figure.tight_layout()
     return figure

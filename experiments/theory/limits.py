@@ -12,7 +12,7 @@ linear in T. `floor_prices` finds it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,40 +25,12 @@ from experiments.theory.settings import BETAS, FLOORS, OTHER_DRIFTS, ROTATION
 _REFRESHES = 2000
 
 
-@dataclass(frozen=True)
-class Margins:
-    """Lemma A.3 along one drift; medians over seeds."""
+def margins_along(seeds: int, horizons: Sequence[int]) -> list[dict[str, Any]]:
+    """Lemma A.3 under rotation at each horizon, and under jumps at the first; medians over seeds.
 
-    drift: str
-    """Name of the drift."""
-    horizon: int
-    """Rounds T."""
-    switches: float
-    """B_T, changes of the optimal action, mean over contexts."""
-    margin: float
-    """γ, the smallest lead of a best action in any round and context."""
-    bound: float
-    """2 φ_max V_T/γ."""
-    step: float
-    """Largest ‖θ_{t+1} − θ_t‖."""
-
-
-@dataclass(frozen=True)
-class FloorPrice:
-    """What a floor costs in the long run."""
-
-    floor: float
-    """Share of the reference that is spread evenly."""
-    beta: float
-    """β."""
-    regret: float
-    """Regret per round at the fixed point, mean over seeds and contexts."""
-    share: float
-    """The same over the regret per round of DPO from the uniform reference, θ known."""
-
-
-def margins_along(seeds: int, horizons: Sequence[int]) -> list[Margins]:
-    """Lemma A.3 under rotation at each horizon, and under jumps at the first."""
+    Of each: B_T as the changes of the optimal action (`switches`, mean over contexts), γ as the smallest lead of a best
+    action in any round and context (`margin`), 2 φ_max V_T/γ (`bound`), and the largest ‖θ_{t+1} − θ_t‖ (`step`).
+    """
     rows = [("rotation, 4π", ROTATION, horizon) for horizon in horizons]
     rows += [("8 jumps, 4π", OTHER_DRIFTS["8 jumps, 4π"], horizons[0])]
     found = []
@@ -67,29 +39,30 @@ def margins_along(seeds: int, horizons: Sequence[int]) -> list[Margins]:
         switches, margin = switches_and_margin(bandit)
         bound = 2 * FEATURE_BOUND * variation(bandit.parameters) / margin
         steps = np.linalg.norm(np.diff(bandit.parameters, axis=1), axis=-1).max(1)
-        values = (np.median(column) for column in (switches.mean(1), margin, bound, steps))
-        found.append(Margins(name, horizon, *map(float, values)))
+        measured = {"switches": switches.mean(1), "margin": margin, "bound": bound, "step": steps}
+        medians = {key: float(np.median(values)) for key, values in measured.items()}
+        found.append({"drift": name, "horizon": horizon, **medians})
     return found
 
 
-def floor_prices(seeds: int) -> list[FloorPrice]:
-    """The price of every floor of the sweep at β = 1, and of floor 0.05 at every β."""
+def floor_prices(seeds: int) -> list[dict[str, float]]:
+    """The price of every floor of the sweep at β = 1, and of floor 0.05 at every β.
+
+    `regret`: per round at the fixed point, mean over seeds and contexts; `share`: the same over that of DPO from the
+    uniform reference, θ known.
+    """
     utilities = make_bandits(BanditSettings(horizon=2), range(seeds)).utilities(0, 1)[:, 0]
     pairs = [(floor, 1.0) for floor in FLOORS if floor > 0] + [(0.05, beta) for beta in BETAS if beta != 1.0]
-    return [_price(utilities, floor, beta) for floor, beta in pairs]
+    return [{"floor": floor, "beta": beta, **_price(utilities, floor, beta)} for floor, beta in pairs]
 
 
-def _price(utilities: np.ndarray, floor: float, beta: float) -> FloorPrice:
+def _price(utilities: np.ndarray, floor: float, beta: float) -> dict[str, float]:
     start = reference = policies.uniform(utilities.shape)
     for _ in range(_REFRESHES):
         reference = policies.with_floor(policies.tilted(reference, utilities, beta), floor)
-    ours, dpo = (
-        float(
-            (
-                policies.largest(utilities)
-                - policies.expected(policies.tilted(r, utilities, beta), utilities)
-            ).mean()
-        )
-        for r in (reference, start)
-    )
-    return FloorPrice(floor, beta, ours, ours / dpo)
+    ours, dpo = (_regret(utilities, policies.tilted(r, utilities, beta)) for r in (reference, start))
+    return {"regret": ours, "share": ours / dpo}
+
+
+def _regret(utilities: np.ndarray, log_policy: np.ndarray) -> float:
+    return float((policies.largest(utilities) - policies.expected(log_policy, utilities)).mean())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from atlas_gym.intervals import mean_interval
+from atlas_gym.intervals import Interval, mean_interval
 from experiments.theory.drift import Array, variation
 from experiments.theory.model import Bandit
 from experiments.theory.simulate import Trace
@@ -42,22 +43,6 @@ class Cell:
     """Cumulative regret at `CURVE_POINTS` equally spaced rounds, mean over seeds."""
 
 
-@dataclass(frozen=True)
-class Slope:
-    """A log-log slope with its 95 % interval over seeds."""
-
-    mean: float
-    """Mean over seeds of each seed's least-squares slope of log R_T over log T."""
-    low: float
-    """Lower end (Student's t)."""
-    high: float
-    """Upper end."""
-
-    def overlaps(self, other: Slope) -> bool:
-        """Whether the two intervals share a point."""
-        return self.low <= other.high and other.low <= self.high
-
-
 def measure(bandit: Bandit, trace: Trace) -> Cell:
     """The numbers of one simulation."""
     points = np.linspace(0, trace.regret.shape[1] - 1, CURVE_POINTS).round().astype(int)
@@ -77,19 +62,17 @@ def measure(bandit: Bandit, trace: Trace) -> Cell:
     )
 
 
-def interval(values: Array) -> tuple[float, float, float]:
-    """Mean and 95 % Student interval over the entries (at least two)."""
-    found = mean_interval(values.tolist())
-    return found.mean, found.low, found.high
+def slopes_by_seed(cells: Sequence[Cell]) -> Array:
+    """Least-squares slope of log R_T over log T of each seed, over at least two horizons with the same seeds."""
+    logs = np.log([cell.horizon for cell in cells])
+    return np.polyfit(logs, np.log([cell.regret for cell in cells]), 1)[0]
 
 
-def slopes_by_seed(horizons: Array, totals: Array) -> Array:
-    """Least-squares slope of log totals over log horizons; `totals` (horizons, seeds) gives (seeds,)."""
-    x = np.log(horizons) - np.log(horizons).mean()
-    return (x[:, None] * np.log(totals)).sum(0) / (x**2).sum()
+def slope(cells: Sequence[Cell]) -> Interval:
+    """Mean over seeds of these slopes."""
+    return interval(slopes_by_seed(cells))
 
 
-def slope(cells: list[Cell]) -> Slope:
-    """Log-log slope of regret over these horizons (at least two, the same seeds in each)."""
-    horizons = np.array([cell.horizon for cell in cells], dtype=float)
-    return Slope(*interval(slopes_by_seed(horizons, np.stack([cell.regret for cell in cells]))))
+def interval(values: Array) -> Interval:
+    """The mean of one value per seed."""
+    return mean_interval(values.tolist())

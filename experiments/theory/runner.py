@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import track
@@ -19,7 +19,7 @@ from rich.progress import track
 from atlas_gym.evaluation.safe_start import safe_children
 from experiments.theory.checks import PathChecks, Tally, merged
 from experiments.theory.lemma_study import Broken, broken_assumptions, random_batch
-from experiments.theory.limits import FloorPrice, Margins, floor_prices, margins_along
+from experiments.theory.limits import floor_prices, margins_along
 from experiments.theory.measures import Cell, measure
 from experiments.theory.model import BanditSettings, make_bandits
 from experiments.theory.settings import Plan, Setting
@@ -42,9 +42,9 @@ class Results:
     """Lemma checks on the random instances."""
     broken: list[Broken]
     """Violations under broken assumptions."""
-    margins: list[Margins]
+    margins: list[dict[str, Any]]
     """What Lemma A.3 says along the main drifts."""
-    floor_prices: list[FloorPrice]
+    floor_prices: list[dict[str, float]]
     """What a constant floor costs for ever."""
     seconds: float
     """Wall time of the study."""

@@ -5,6 +5,7 @@ A setting is a method on a drift, nothing else. Names are the rows of the tables
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,9 +24,6 @@ OTHER_DRIFTS = {
     "random walk, 4π": Drift("walk", angle=4 * np.pi),
     "8 jumps, 4π": Drift("jumps", angle=4 * np.pi, jumps=8),
 }
-WORKING_GATE = GateSettings(min_gain=0.05, max_kl=0.5, kl_penalty=0.0)
-FROZEN_GATE = GateSettings(min_gain=0.0, max_kl=0.02, kl_penalty=0.0)
-"""A KL budget below what the first phase moves from the uniform reference (0.05 to 0.5 nats at β = 1)."""
 FLOORS = (0.0, 1e-6, 1e-4, 1e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 BETAS = (0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0)
 BUDGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
@@ -84,137 +82,117 @@ class Plan:
 DPO = Learner(rule=Fixed())
 STALE = Learner(rule=Fixed(), first="stale")
 EVODPO = Learner(rule=EveryPhase())
-GATED = Learner(rule=Gated(), gate=WORKING_GATE)
+GATED = Learner(rule=Gated(), gate=GateSettings(min_gain=0.05, max_kl=0.5, kl_penalty=0.0))
 AVERAGED = Learner(rule=Averaged())
 SHRINKING_DPO = Learner(rule=Fixed(), beta=0.6, beta_decay=1 / 3)
 
 
-def main_settings() -> list[Setting]:
-    """Rotation by 4π, β = 1, floor 0.05: the comparison of the paper."""
-    rows = {
-        "DPO, fixed uniform reference": DPO,
-        "DPO, fixed stale reference": STALE,
-        "EvoDPO, reference every phase": EVODPO,
-        "EvoDPO, gated (ε_s 0.05, δ_H 0.5)": GATED,
-        "averaged (0.6)": AVERAGED,
-        "timed (every 4th phase)": Learner(rule=Timed(period=4)),
-    }
-    return [Setting("main", name, learner) for name, learner in rows.items()]
+def rows(
+    group: str, learners: Mapping[str, Learner], drift: Drift = ROTATION, name: str = "rotation, 4π"
+) -> list[Setting]:
+    """A group's settings: each learner under the drift of this name."""
+    return [Setting(group, row, learner, drift, name) for row, learner in learners.items()]
 
 
-def control_settings() -> list[Setting]:
-    """Where the claim should fail, and what explains it."""
-    rows = {
-        "no floor: EvoDPO": replace(EVODPO, floor=0.0),
-        "no floor: gated": replace(GATED, floor=0.0),
-        "no floor: averaged": replace(AVERAGED, floor=0.0),
-        "no floor: stale reference": replace(STALE, floor=0.0),
-        "frozen gate (δ_H 0.02)": replace(GATED, gate=FROZEN_GATE),
-        "β = 0.3: DPO": replace(DPO, beta=0.3),
-        "β = 0.3: EvoDPO": replace(EVODPO, beta=0.3),
-        "β = 0.1: DPO": replace(DPO, beta=0.1),
-        "β = 0.1: EvoDPO": replace(EVODPO, beta=0.1),
-        "β = 0.03: DPO": replace(DPO, beta=0.03),
-        "β = 0.03: EvoDPO": replace(EVODPO, beta=0.03),
-        "β = 0.6 ∛(500/T): DPO": SHRINKING_DPO,
-    }
-    proportional = {"DPO": DPO, "stale reference": STALE, "EvoDPO": EVODPO, "gated": GATED}
-    return [Setting("control", name, learner) for name, learner in rows.items()] + [
-        Setting("control", f"V = 0.05 T: {name}", learner, PROPORTIONAL, "rotation, V = 0.05 T")
-        for name, learner in proportional.items()
-    ]
+def sweep(group: str, learners: Mapping[float, Learner]) -> list[Setting]:
+    """A group in which one number varies."""
+    return [Setting(group, f"{group} {v:g}", learner, value=float(v)) for v, learner in learners.items()]
 
 
-def ablation_settings() -> list[Setting]:
-    """Variants that say where a difference comes from."""
-    rows = {
-        "θ known: DPO": replace(DPO, oracle=True),
-        "θ known: EvoDPO": replace(EVODPO, oracle=True),
-        "gate grades by its own estimate": replace(GATED, gate_score="estimate"),
-        "gate with 4 checkpoints, δ_H 0.02, β_ref 10": replace(
-            GATED, gate=GateSettings(0.0, max_kl=0.02, kl_penalty=10.0), checkpoints=4
-        ),
-        "EvoDPO, floor 0.001": replace(EVODPO, floor=1e-3),
-        "16 phases per window: DPO": replace(DPO, window=Window(phases=16)),
-        "16 phases per window: EvoDPO": replace(EVODPO, window=Window(phases=16)),
-    }
-    return [Setting("ablation", name, learner) for name, learner in rows.items()]
+def gated(min_gain: float, max_kl: float, kl_penalty: float = 0.0) -> Learner:
+    """EvoDPO with another gate."""
+    return replace(GATED, gate=GateSettings(min_gain, max_kl=max_kl, kl_penalty=kl_penalty))
 
 
-def drift_settings() -> list[Setting]:
-    """The main methods under the other drifts."""
-    rows = {"DPO": DPO, "stale reference": STALE, "EvoDPO": EVODPO, "gated": GATED, "averaged": AVERAGED}
-    return [
-        Setting("drift", f"{drift_name}: {name}", learner, drift, drift_name)
-        for drift_name, drift in OTHER_DRIFTS.items()
-        for name, learner in rows.items()
-    ]
+MAIN = {
+    "DPO, fixed uniform reference": DPO,
+    "DPO, fixed stale reference": STALE,
+    "EvoDPO, reference every phase": EVODPO,
+    "EvoDPO, gated (ε_s 0.05, δ_H 0.5)": GATED,
+    "averaged (0.6)": AVERAGED,
+    "timed (every 4th phase)": Learner(rule=Timed(period=4)),
+}
+"""Rotation by 4π, β = 1, floor 0.05: the comparison of the paper."""
+CONTROLS = {
+    "no floor: EvoDPO": replace(EVODPO, floor=0.0),
+    "no floor: gated": replace(GATED, floor=0.0),
+    "no floor: averaged": replace(AVERAGED, floor=0.0),
+    "no floor: stale reference": replace(STALE, floor=0.0),
+    "frozen gate (δ_H 0.02)": gated(0.0, 0.02),
+    **{
+        f"β = {beta:g}: {name}": replace(learner, beta=beta)
+        for beta in (0.3, 0.1, 0.03)
+        for name, learner in (("DPO", DPO), ("EvoDPO", EVODPO))
+    },
+    "β = 0.6 ∛(500/T): DPO": SHRINKING_DPO,
+}
+"""Where the claim should fail, and what explains it. The frozen gate's KL budget is below what the first phase moves
+from the uniform reference (0.05 to 0.5 nats at β = 1)."""
+ABLATIONS = {
+    "θ known: DPO": replace(DPO, oracle=True),
+    "θ known: EvoDPO": replace(EVODPO, oracle=True),
+    "gate grades by its own estimate": replace(GATED, gate_score="estimate"),
+    "gate with 4 checkpoints, δ_H 0.02, β_ref 10": replace(gated(0.0, 0.02, kl_penalty=10.0), checkpoints=4),
+    "EvoDPO, floor 0.001": replace(EVODPO, floor=1e-3),
+    "16 phases per window: DPO": replace(DPO, window=Window(phases=16)),
+    "16 phases per window: EvoDPO": replace(EVODPO, window=Window(phases=16)),
+}
+"""Variants that say where a difference comes from."""
+SHORT = {"DPO": DPO, "stale reference": STALE, "EvoDPO": EVODPO, "gated": GATED}
+"""The main methods under another drift, whose name stands before theirs."""
+LONG = {
+    "DPO, β = 1": DPO,
+    "DPO, β = 0.6 ∛(500/T)": SHRINKING_DPO,
+    "EvoDPO, floor 0.05": EVODPO,
+    "EvoDPO, floor 0.05 · √(500/T)": replace(EVODPO, floor_decay=0.5),
+}
+"""Does the sublinear regret last? Continued to longer horizons."""
 
 
-def long_settings() -> list[Setting]:
-    """Does the sublinear regret last? Continued to longer horizons."""
-    rows = {
-        "DPO, β = 1": DPO,
-        "DPO, β = 0.6 ∛(500/T)": SHRINKING_DPO,
-        "EvoDPO, floor 0.05": EVODPO,
-        "EvoDPO, floor 0.05 · √(500/T)": replace(EVODPO, floor_decay=0.5),
-    }
-    return [Setting("long", name, learner) for name, learner in rows.items()]
+def _under(prefix: str, learners: Mapping[str, Learner]) -> dict[str, Learner]:
+    return {f"{prefix}: {name}": learner for name, learner in learners.items()}
 
 
-def sweep_settings() -> list[Setting]:
-    """One number varied at one horizon."""
-    gate = {
-        "sweep δ_H": [(d, replace(GATED, gate=GateSettings(0.0, max_kl=d, kl_penalty=0.0))) for d in BUDGETS],
-        "sweep ε_s": [
-            (e, replace(GATED, gate=GateSettings(e, max_kl=10.0, kl_penalty=0.0))) for e in TOLERANCES
-        ],
-        "sweep floor": [(f, replace(EVODPO, floor=f)) for f in FLOORS],
-    }
-    return [
-        Setting(group, f"{group} {value:g}", learner, value=float(value))
-        for group, points in gate.items()
-        for value, learner in points
-    ]
-
-
-def grid_settings() -> list[Setting]:
-    """β against the number of phases per window, for both methods: each at its best, not at one setting."""
-    return [
-        Setting(f"grid {method}", f"β {beta:g}, {phases} phases per window", tuned, value=beta)
+def _sweeps() -> list[Setting]:
+    """One number varied at one horizon, and β against the phases per window: each method at its best."""
+    grids = [
+        Setting(
+            f"grid {method}", f"β {beta:g}, {n} phases per window",
+            replace(learner, beta=beta, window=Window(phases=n)), value=beta,
+        )
         for method, learner in (("DPO", DPO), ("EvoDPO", EVODPO))
         for beta in BETAS
-        for phases in PHASES_PER_WINDOW
-        for tuned in [replace(learner, beta=beta, window=Window(phases=phases))]
+        for n in PHASES_PER_WINDOW
+    ]  # fmt: skip
+    return [
+        *sweep("sweep δ_H", {budget: gated(0.0, budget) for budget in BUDGETS}),
+        *sweep("sweep ε_s", {gain: gated(gain, 10.0) for gain in TOLERANCES}),
+        *sweep("sweep floor", {floor: replace(EVODPO, floor=floor) for floor in FLOORS}),
+        *grids,
     ]
 
 
 def quick_plan() -> Plan:
     """Every figure and all tables but the ablations, ten seeds, 1,000 lemma instances."""
-    settings = main_settings() + control_settings() + drift_settings()
-    settings += long_settings() + sweep_settings() + grid_settings()
+    drifts = {name: _under(name, {**SHORT, "averaged": AVERAGED}) for name in OTHER_DRIFTS}
+    settings = [
+        *rows("main", MAIN),
+        *rows("control", CONTROLS),
+        *rows("control", _under("V = 0.05 T", SHORT), PROPORTIONAL, "rotation, V = 0.05 T"),
+        *(row for name, own in drifts.items() for row in rows("drift", own, OTHER_DRIFTS[name], name)),
+        *rows("long", LONG),
+        *_sweeps(),
+    ]
     return Plan(
-        name="quick",
-        seeds=10,
-        horizons=(500, 1000, 2000, 4000, 8000),
-        long_horizons=(16000,),
-        sweep_horizon=4000,
-        settings=tuple(settings),
-        lemma_batches=40,
-        broken_instances=25,
-    )
+        "quick", seeds=10, horizons=(500, 1000, 2000, 4000, 8000), long_horizons=(16000,), sweep_horizon=4000,
+        settings=tuple(settings), lemma_batches=40, broken_instances=25,
+    )  # fmt: skip
 
 
 def full_plan() -> Plan:
     """What `docs/theory.md` quotes: forty seeds, the ablations, longer horizons, 4,000 lemma instances."""
     plan = quick_plan()
     return replace(
-        plan,
-        name="full",
-        seeds=40,
-        long_horizons=(16000, 32000, 64000),
-        sweep_horizon=8000,
-        settings=plan.settings + tuple(ablation_settings()),
-        lemma_batches=160,
-        broken_instances=100,
-    )
+        plan, name="full", seeds=40, long_horizons=(16000, 32000, 64000), sweep_horizon=8000,
+        settings=plan.settings + tuple(rows("ablation", ABLATIONS)), lemma_batches=160, broken_instances=100,
+    )  # fmt: skip

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from experiments.theory.checks import Tally
+from atlas_gym.intervals import Interval
+from experiments.theory.lemma_study import BATCH
 from experiments.theory.measures import Cell, interval, slope, slopes_by_seed
 from experiments.theory.runner import Results
 from experiments.theory.settings import Setting
@@ -20,201 +21,125 @@ TABLE_GROUPS = {
     "ablation": "Ablations",
     "drift": "Other drifts, β = 1, floor 0.05",
 }
+Row = dict[str, Any]
 
 
 def write_tables(results: Results, folder: Path, command: str) -> list[Path]:
     """Write every table into `folder`; returns the paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    cells = [row for setting, found in results.cells.items() for row in _cell_rows(setting, found)]
-    slopes = [_slope_row(setting, found) for setting, found in results.cells.items() if len(found) > 1]
-    lemmas = [
-        *_tally_rows("random instances", results.on_instances),
-        *_tally_rows("study paths", results.on_paths),
-    ]
-    broken = [vars(row) for row in results.broken]
+    found = results.cells.items()
     tables = {
-        "cells": cells,
-        "slopes": slopes,
-        "lemmas": lemmas,
-        "broken": broken,
-        "margins": [vars(row) for row in results.margins],
-        "floor_prices": [vars(row) for row in results.floor_prices],
+        "cells": [_columns(s) | _means(cell) for s, cells in found for cell in cells],
+        "slopes": [_columns(s) | _slope_columns(cells) for s, cells in found if len(cells) > 1],
+        "lemmas": _lemmas(results),
+        "broken": [vars(row) for row in results.broken],
+        "margins": results.margins,
+        "floor_prices": results.floor_prices,
     }
-    paths = [_write_csv(folder / f"{name}.csv", rows) for name, rows in tables.items()]
+    paths = []
+    for name, rows in tables.items():
+        paths.append(folder / f"{name}.csv")
+        pd.DataFrame(rows).to_csv(paths[-1], index=False, float_format="%.6g", lineterminator="\n")
     report = folder / "tables.md"
     report.write_text(_report(results, command), encoding="utf-8")
     return [*paths, report]
 
 
 def headline(results: Results) -> str:
-    """The comparison the issue asks for, in a few lines."""
+    """What the study was made for, in a few lines."""
     rows = {setting.name: cells for setting, cells in results.group("main")}
-    dpo, evo = (
-        slope(rows[name]) for name in ("DPO, fixed uniform reference", "EvoDPO, reference every phase")
-    )
-    difference = _paired(rows["EvoDPO, reference every phase"], rows["DPO, fixed uniform reference"])
-    gap = max(cell.decomposition_gap for cells in results.cells.values() for cell in cells)
-    violations = sum(
-        tally.violations for group in (results.on_paths, results.on_instances) for tally in group.values()
-    )
-    instances = 25 * results.plan.lemma_batches
-    return "\n".join(
-        [
-            f"slope of log R over log T: DPO {_interval(dpo.mean, dpo.low, dpo.high)}, "
-            f"EvoDPO {_interval(evo.mean, evo.low, evo.high)}, paired difference {_interval(*difference)}",
-            f"the intervals {'OVERLAP' if dpo.overlaps(evo) else 'do not overlap'}; "
-            f"EvoDPO's slope is {'below' if evo.high < 0.75 else 'NOT below'} 0.75",
-            f"each at its best β and phase length, R at T = {results.plan.sweep_horizon}: "
-            + ", ".join(
-                f"{method} {_interval(*_best(results, method)[1], 0)}" for method in ("DPO", "EvoDPO")
-            ),
-            f"lemmas: {violations} violations on {instances} random instances and all paths of the study",
-            f"decomposition: |regret − learning − bias| ≤ {gap:.1e} in every round",
-            f"{results.seconds:.0f} s in {results.jobs} processes, {results.cpu_seconds:.0f} s of processor time",
-        ]
-    )
+    dpo, evo = rows["DPO, fixed uniform reference"], rows["EvoDPO, reference every phase"]
+    difference = interval(slopes_by_seed(evo) - slopes_by_seed(dpo))  # the seeds share their bandits
+    best = (f"{method} {_interval(_best(results, method)[1], 0)}" for method in ("DPO", "EvoDPO"))
+    violations = sum(row["violations"] for row in _lemmas(results))
+    return "\n".join([
+        f"slope of log R over log T: DPO {_interval(slope(dpo))}, EvoDPO {_interval(slope(evo))}, "
+        f"paired difference {_interval(difference)}",
+        f"each at its best β and phase length, R at T = {results.plan.sweep_horizon}: {', '.join(best)}",
+        f"lemmas: {violations} violations on {BATCH * results.plan.lemma_batches} random instances and all paths",
+        f"{results.seconds:.0f} s in {results.jobs} processes, {results.cpu_seconds:.0f} s of processor time",
+    ])  # fmt: skip
 
 
 def _report(results: Results, command: str) -> str:
-    parts = [
-        "# Tables of the theory study",
-        f"Written by `{command}`: {results.plan.seeds} seeds, means over seeds; slopes of log R_T over log T "
-        f"for T = {', '.join(map(str, results.plan.horizons))}; 95 % intervals over seeds (Student's t).",
-    ]
-    for group, title in TABLE_GROUPS.items():
-        if rows := results.group(group):
-            parts += [f"## {title}", _setting_table(rows)]
-    parts += ["## Does it last? Slopes between neighbouring horizons", _long_table(results)]
-    parts += [f"## Each method at its best, T = {results.plan.sweep_horizon}", _best_table(results)]
-    parts += ["## What a constant floor costs: θ known, no drift, t → ∞", _floor_table(results)]
-    parts += ["## Lemmas", _lemma_table(results), "## Broken assumptions", _broken_table(results)]
-    parts += ["## Lemma A.3 along the drifts", _margin_table(results)]
-    return "\n\n".join(parts) + "\n"
-
-
-def _setting_table(rows: Sequence[tuple[Setting, list[Cell]]]) -> str:
-    first, last = rows[0][1][0].horizon, rows[0][1][-1].horizon
-    header = (
-        "setting", f"V_T at {last}", f"R at {first}", f"R at {last}", f"R/T at {last}", "slope [95 %]",
-        "bias share", "acceptance", "KL per decision", "log10 min π_ref", "c₀",
-    )  # fmt: skip
-    return _markdown(header, (_setting_line(setting, cells) for setting, cells in rows))
-
-
-def _setting_line(setting: Setting, cells: list[Cell]) -> list[str]:
-    s, last = slope(cells), cells[-1]
-    return [
-        setting.name,
-        f"{last.budget:.3g}",
-        f"{cells[0].regret.mean():.0f}",
-        f"{last.regret.mean():.0f}",
-        f"{last.regret.mean() / last.horizon:.3f}",
-        _interval(s.mean, s.low, s.high),
-        f"{last.bias.sum() / last.regret.sum():.2f}",
-        f"{last.acceptance.mean():.2f}",
-        f"{last.kl.mean():.3f}",
-        f"{last.lowest.min():.1f}",
-        f"{last.diversity.mean():.3f}",
-    ]
-
-
-def _long_table(results: Results) -> str:
-    rows = results.group("long")
-    horizons = [cell.horizon for cell in rows[0][1]]
-    header = ("setting", *(f"{a} → {b}" for a, b in pairwise(horizons)), f"R/T at {horizons[-1]}")
-    lines = []
-    for setting, cells in rows:
-        pairs = [slope(list(pair)) for pair in pairwise(cells)]
-        rate = cells[-1].regret.mean() / cells[-1].horizon
-        lines.append([setting.name, *(_interval(s.mean, s.low, s.high) for s in pairs), f"{rate:.3f}"])
-    return _markdown(header, lines)
-
-
-def _lemma_table(results: Results) -> str:
-    header = ("inequality", "checked on", "comparisons", "violations", "tightest left/right")
-    rows = [
-        *_tally_rows("random instances", results.on_instances),
-        *_tally_rows("study paths", results.on_paths),
-    ]
-    return _markdown(
-        header,
-        (
-            [r["inequality"], r["on"], f"{r['checked']:,}", str(r["violations"]), f"{r['tightest']:.3g}"]
-            for r in rows
-        ),
+    plan = results.plan
+    parts = {title: [_line(*row) for row in results.group(group)] for group, title in TABLE_GROUPS.items()}
+    parts |= {
+        "Does it last? Slopes between neighbouring horizons": [_lasting(*row) for row in results.group("long")],
+        f"Each method at its best, T = {plan.sweep_horizon}": [_tuned(results, m) for m in ("DPO", "EvoDPO")],
+        "What a constant floor costs: θ known, no drift, t → ∞": [
+            {"floor": f"{p['floor']:g}", "β": f"{p['beta']:g}", "regret per round for ever": f"{p['regret']:.4f}",
+             "share of DPO's": f"{p['share']:.3f}"} for p in results.floor_prices
+        ],
+        "Lemmas": [
+            {"inequality": r["inequality"], "checked on": r["on"], "comparisons": f"{r['checked']:,}",
+             "violations": str(r["violations"]), "tightest left/right": f"{r['tightest']:.3g}"}
+            for r in _lemmas(results)
+        ],
+        "Broken assumptions": [
+            {"inequality": b.inequality, "what was broken": b.how,
+             "instances that violate it": f"{b.violations} of {b.instances}"} for b in results.broken
+        ],
+        "Lemma A.3 along the drifts": [
+            {"drift": m["drift"], "T": str(m["horizon"]), "switches per context": f"{m['switches']:.1f}",
+             "smallest margin γ": f"{m['margin']:.1e}", "bound 2 φ_max V_T/γ": f"{m['bound']:.1e}",
+             "largest step": f"{m['step']:.4f}"} for m in results.margins
+        ],
+    }  # fmt: skip
+    head = (
+        f"# Tables of the theory study\n\nWritten by `{command}`: {plan.seeds} seeds, means over seeds; slopes of "
+        f"log R_T over log T for T = {', '.join(map(str, plan.horizons))}; 95 % intervals over seeds (Student's t)."
     )
+    shown = (f"## {title}\n\n{_markdown(rows)}" for title, rows in parts.items() if rows)
+    return "\n\n".join([head, *shown]) + "\n"
 
 
-def _broken_table(results: Results) -> str:
-    header = ("inequality", "what was broken", "instances that violate it")
-    return _markdown(
-        header, ([b.inequality, b.how, f"{b.violations} of {b.instances}"] for b in results.broken)
-    )
+def _line(setting: Setting, cells: Sequence[Cell]) -> Row:
+    first, last = cells[0], cells[-1]
+    return {
+        "setting": setting.name,
+        f"V_T at {last.horizon}": f"{last.budget:.3g}",
+        f"R at {first.horizon}": f"{first.regret.mean():.0f}",
+        f"R at {last.horizon}": f"{last.regret.mean():.0f}",
+        f"R/T at {last.horizon}": f"{last.regret.mean() / last.horizon:.3f}",
+        "slope [95 %]": _interval(slope(cells)),
+        "bias share": f"{last.bias.sum() / last.regret.sum():.2f}",
+        "acceptance": f"{last.acceptance.mean():.2f}",
+        "KL per decision": f"{last.kl.mean():.3f}",
+        "log10 min π_ref": f"{last.lowest.min():.1f}",
+        "c₀": f"{last.diversity.mean():.3f}",
+    }
 
 
-def _best_table(results: Results) -> str:
+def _lasting(setting: Setting, cells: Sequence[Cell]) -> Row:
+    last = cells[-1]
+    slopes = {f"{a.horizon} → {b.horizon}": _interval(slope((a, b))) for a, b in pairwise(cells)}
+    return {
+        "setting": setting.name,
+        **slopes,
+        f"R/T at {last.horizon}": f"{last.regret.mean() / last.horizon:.3f}",
+    }
+
+
+def _tuned(results: Results, method: str) -> Row:
     """The best and the default cell of the grids over β and phases per window."""
-    header = ("method", "default: β 1, 2 phases per window", "best of the grid", "its setting")
-    lines = []
-    for method in ("DPO", "EvoDPO"):
-        default = next(c for s, c in results.group(f"grid {method}") if s.name == "β 1, 2 phases per window")
-        name, best = _best(results, method)
-        lines.append([method, _interval(*interval(default[0].regret), 0), _interval(*best, 0), name])
-    return _markdown(header, lines)
+    default = "β 1, 2 phases per window"
+    cells = {setting.name: cells[0] for setting, cells in results.group(f"grid {method}")}
+    name, best = _best(results, method)
+    return {
+        "method": method, f"default: {default}": _interval(interval(cells[default].regret), 0),
+        "best of the grid": _interval(best, 0), "its setting": name,
+    }  # fmt: skip
 
 
-def _best(results: Results, method: str) -> tuple[str, tuple[float, float, float]]:
+def _best(results: Results, method: str) -> tuple[str, Interval]:
     """Name and regret of the grid's best cell."""
     rows = {setting.name: cells[0].regret for setting, cells in results.group(f"grid {method}")}
     name = min(rows, key=lambda row: rows[row].mean())
     return name, interval(rows[name])
 
 
-def _margin_table(results: Results) -> str:
-    header = (
-        "drift",
-        "T",
-        "switches per context",
-        "smallest margin γ",
-        "bound 2 φ_max V_T/γ",
-        "largest step",
-    )
-    lines = (
-        [m.drift, str(m.horizon), f"{m.switches:.1f}", f"{m.margin:.1e}", f"{m.bound:.1e}", f"{m.step:.4f}"]
-        for m in results.margins
-    )
-    return _markdown(header, lines)
-
-
-def _floor_table(results: Results) -> str:
-    header = ("floor", "β", "regret per round for ever", "share of DPO's")
-    lines = (
-        [f"{p.floor:g}", f"{p.beta:g}", f"{p.regret:.4f}", f"{p.share:.3f}"] for p in results.floor_prices
-    )
-    return _markdown(header, lines)
-
-
-def _cell_rows(setting: Setting, cells: list[Cell]) -> list[dict]:
-    return [
-        _settings_columns(setting) | {"horizon": cell.horizon, "budget": cell.budget} | _means(cell)
-        for cell in cells
-    ]
-
-
-def _means(cell: Cell) -> dict:
-    """Mean and ends of the 95 % interval of each measure that has one value per seed."""
-    columns: dict[str, float] = {}
-    for name in ("regret", "learning", "bias", "acceptance", "kl", "diversity"):
-        mean, low, high = interval(getattr(cell, name))
-        columns |= {name: mean, f"{name}_low": low, f"{name}_high": high}
-    return columns | {"lowest": float(cell.lowest.min()), "decomposition_gap": cell.decomposition_gap}
-
-
-def _slope_row(setting: Setting, cells: list[Cell]) -> dict:
-    return _settings_columns(setting) | {"up_to": cells[-1].horizon} | vars(slope(cells))
-
-
-def _settings_columns(setting: Setting) -> dict:
+def _columns(setting: Setting) -> Row:
     learner = setting.learner
     return {
         "group": setting.group, "setting": setting.name, "drift": setting.drift_name, "value": setting.value,
@@ -223,26 +148,33 @@ def _settings_columns(setting: Setting) -> dict:
     }  # fmt: skip
 
 
-def _tally_rows(where: str, tallies: dict[str, Tally]) -> list[dict]:
-    return [{"inequality": name, "on": where} | vars(tally) for name, tally in sorted(tallies.items())]
+def _means(cell: Cell) -> Row:
+    """Mean and ends of the 95 % interval of each measure that has one value per seed."""
+    columns: Row = {"horizon": cell.horizon, "budget": cell.budget}
+    for name in ("regret", "learning", "bias", "acceptance", "kl", "diversity"):
+        found = interval(getattr(cell, name))
+        columns |= {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}
+    return columns | {"lowest": float(cell.lowest.min()), "decomposition_gap": cell.decomposition_gap}
 
 
-def _paired(ours: list[Cell], theirs: list[Cell]) -> tuple[float, float, float]:
-    """Difference of slopes, seed by seed (the seeds share their bandits)."""
-    horizons = np.array([cell.horizon for cell in ours], dtype=float)
-    both = [slopes_by_seed(horizons, np.stack([cell.regret for cell in cells])) for cells in (ours, theirs)]
-    return interval(both[0] - both[1])
+def _slope_columns(cells: Sequence[Cell]) -> Row:
+    found = slope(cells)
+    return {"up_to": cells[-1].horizon, "mean": found.mean, "low": found.low, "high": found.high}
 
 
-def _interval(mean: float, low: float, high: float, digits: int = 2) -> str:
-    return f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+def _lemmas(results: Results) -> list[Row]:
+    checked = (("random instances", results.on_instances), ("study paths", results.on_paths))
+    return [
+        {"inequality": name, "on": where, **vars(tally)}
+        for where, tallies in checked
+        for name, tally in sorted(tallies.items())
+    ]
 
 
-def _markdown(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rows = [header, ["---"] * len(header), *lines]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+def _interval(found: Interval, digits: int = 2) -> str:
+    return f"{found.mean:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
 
 
-def _write_csv(path: Path, rows: list[dict]) -> Path:
-    pd.DataFrame(rows).to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
-    return path
+def _markdown(rows: Sequence[Row]) -> str:
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

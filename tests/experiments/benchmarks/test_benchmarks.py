@@ -8,6 +8,7 @@ from safetensors.torch import save_file
 from agents.models.adapters import WEIGHTS
 from experiments.benchmarks import calls, gpu, scaling, tasks
 from experiments.benchmarks.dpo import make_pairs, print_differences
+from experiments.benchmarks.side_by_side import take_turns
 from tests.experiments.report.synthetic import Layout, make_run
 from trainers.store.store import RunStore
 
@@ -49,6 +50,14 @@ def test_the_gpu_benchmark_runs_on_a_cpu_in_small(capsys):
     said = capsys.readouterr().out
     assert "3 networks stacked" in said
     assert "compiled kernel" in said
+
+
+def test_contenders_take_turns_and_the_first_round_is_left_out():
+    asked = []
+    contenders = {name: lambda name=name: asked.append(name) or float(len(asked)) for name in "ab"}
+    found = take_turns(contenders, 2)
+    assert "".join(asked) == "ababab"
+    assert found.to_dict("list") == {"a": [3.0, 5.0], "b": [4.0, 6.0]}
 
 
 def test_pools_are_compared_turn_by_turn():

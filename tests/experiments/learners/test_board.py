@@ -1,5 +1,7 @@
 """The leaderboard's rows, its statistics against brute force, and its page from data alone."""
 
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.learners import leaderboard
+from experiments.learners import leaderboard, own_runs
 from experiments.learners.board import (
     best_at,
     gains,
@@ -20,13 +22,13 @@ from experiments.learners.board import (
     write_tables,
 )
 from experiments.learners.board_page import page
+from experiments.learners.changes import Change, changes_between, nest
 from experiments.learners.entries import ENTRIES, SEARCH, START, Entry
-from experiments.learners.ledger import Change, Outcome, Point, Trial
-from experiments.learners.own_runs import _nested, changes, read_outcome, settings_of
+from experiments.learners.ledger import Outcome, Point, Trial
+from experiments.learners.own_runs import changes, read_outcome, settings_of
 from experiments.shipped import find
 from tests.experiments.report.synthetic import Layout, make_run
 from trainers.loop.config import load_config
-from trainers.store.plain import merge
 
 DOCS = Path(__file__).parents[3] / "docs" / "leaderboard"
 
@@ -93,11 +95,8 @@ def test_a_curve_is_read_at_any_amount_of_work():
 @pytest.mark.parametrize("budget", [8, 16, 24, 40, 100, 200, 1000])
 @pytest.mark.parametrize(("method", "config"), [("search", ""), ("atlas", ""), ("evotune", "evotune")])
 def test_a_run_asks_for_no_more_than_its_budget(budget, method, config):
-    settings = settings_of(Trial("ATLAS-Bandit-v0", 3, budget), method, config=config)
-    path, values = find("configs", config) if config else None, {}
-    for name, value in settings.items():
-        values = merge(values, _nested(name, value))
-    run = load_config(path, values)
+    settings = settings_of(Trial("ATLAS-Bandit-v0", 3, budget), method, {}, config)
+    run = load_config(find("configs", config) if config else None, settings)
     layout = run.exploration
     patches = layout.patches if run.supporters.exploration.form != "off" else 0
     asked = run.rounds * layout.islands * (layout.samples + patches)
@@ -108,13 +107,37 @@ def test_a_run_asks_for_no_more_than_its_budget(budget, method, config):
 
 def test_a_run_that_cannot_be_paid_for_is_an_error():
     with pytest.raises(ValueError, match="one round"):
-        settings_of(Trial("ATLAS-Bandit-v0", 0, 7), "search")
+        settings_of(Trial("ATLAS-Bandit-v0", 0, 7), "search", {})
 
 
 def test_every_change_of_a_run_says_why_and_is_one():
-    found = changes(Trial("ATLAS-Bandit-v0", 0, 200), "search", {"agent.styles": {"numeric": 1.0}})
+    found = changes(Trial("ATLAS-Bandit-v0", 3, 200), "search", {"agent.styles": {"numeric": 1.0}})
     assert found["workers"].value != found["workers"].default
+    assert {"seed", "env", "method"}.isdisjoint(found)
+    assert found["agent.styles.numeric"].why == "what this row is about"
     assert all(change.why and change.value != change.default for change in found.values())
+
+
+def test_a_change_is_what_differs_between_two_configurations():
+    usual = {"a": 1, "b": {"c": [1], "d": None}, "seed": 0}
+    mine = {"a": 1, "b": {"c": [2], "d": "x"}, "seed": 4, "e": 5}
+    found = changes_between(mine, usual, {"b.c": "because"}, "else", given=("seed",))
+    assert found == {
+        "b.c": Change([2], [1], "because"), "b.d": Change("x", None, "else"), "e": Change(5, None, "else"),
+    }  # fmt: skip
+    assert nest({"b.c": 1, "b.d.e": 2, "a": 3}) == {"b": {"c": 1, "d": {"e": 2}}, "a": 3}
+
+
+@pytest.mark.parametrize(
+    ("limits", "stopped"), [({"seconds": 0.2}, True), ({"tokens": 1}, True), ({}, False)]
+)
+def test_a_run_is_stopped_where_a_limit_is_reached(tmp_path, monkeypatch, limits, stopped):
+    monkeypatch.setattr(own_runs, "_LOOK_S", 0.05)
+    make_run(tmp_path, Layout())
+    sleep = "import time; time.sleep(600)" if limits else ""
+    process = subprocess.Popen([sys.executable, "-c", sleep], stderr=subprocess.DEVNULL)
+    assert own_runs._watch(process, Trial("ATLAS-Bandit-v0", 0, 8, **limits), tmp_path) is stopped
+    assert (process.returncode == 0) is not stopped
 
 
 def test_a_finished_run_is_counted_from_its_store(tmp_path):
@@ -143,9 +166,9 @@ def quick(monkeypatch):
 
     change = {"temperature": Change(1, 2, "because")}
     entries = {
-        name: Entry(f"what {name} does", "it 1.0", learner(name), lambda trial: change) for name in ENTRIES
+        name: Entry(f"what {name} does", learner(name), "numpy", lambda trial: change) for name in ENTRIES
     }
-    entries["fails"] = Entry("fails", "it 1.0", learner("fails"))
+    entries["fails"] = Entry("fails", learner("fails"))
     monkeypatch.setattr(leaderboard, "ENTRIES", entries)
     monkeypatch.setattr(leaderboard, "confirm", lambda env_id, program, seeds: [-0.25, -0.15][:seeds])
     return asked
@@ -158,6 +181,9 @@ def test_an_interrupted_leaderboard_does_only_what_is_missing(tmp_path, quick, m
     assert "no luck" in capsys.readouterr().err
     assert quick == [START, SEARCH, "fails"] * 2
     assert leaderboard.main([*arguments, "--publish", str(tmp_path / "page")]) == 0
+    assert leaderboard.main([*arguments, "--publish", str(tmp_path / "page")]) == 2
+    assert "--replace writes over it" in capsys.readouterr().err
+    assert leaderboard.main([*arguments, "--publish", str(tmp_path / "page"), "--replace"]) == 0
     assert len(quick) == 6
     tables = read_tables(tmp_path / "page")
     assert sorted(set(tables["rows"].learner)) == [SEARCH, START]
@@ -165,16 +191,51 @@ def test_an_interrupted_leaderboard_does_only_what_is_missing(tmp_path, quick, m
     assert tables["settings"].to_dict("records")[0]["why"] == "because"
     text = (tmp_path / "page" / "README.md").read_text()
     assert text == page(tables)
-    assert "5 each, 2 seeds" in text
-    assert "| search | it 1.0 | what search does |" in text
-    with pytest.raises(SystemExit, match="budget of 5"):
-        leaderboard.main([*arguments, "--budget", "6"])
+    assert "5 candidates each, 2 seeds" in text
+    assert "--budget 5 \\\n    --seeds 2 \\\n" in text
+    assert f"| search | numpy {np.__version__} | what search does |" in text
+    assert leaderboard.main([*arguments, "--budget", "6"]) == 2
+    assert "budget of 5 candidates; name another --folder" in capsys.readouterr().err
+
+
+def test_a_listing_starts_nothing_and_counts_what_is_done(tmp_path, quick, capsys):
+    arguments = ["--seeds", "2", "--tokens", "900", "--folder", str(tmp_path / "rows")]
+    arguments += ["--environments", str(tmp_path / "peers"), "--tasks", "ATLAS-TSP-v0"]
+    assert leaderboard.main([*arguments, "--learners", "START", "Tpe"]) == 0
+    assert quick == [START, "TPE"] * 2
+    assert leaderboard.main([*arguments, "--list"]) == 0
+    listed = capsys.readouterr().out
+    assert all(f"what {name} does" in listed for name in ENTRIES)
+    assert f"4 of {2 * len(leaderboard.ENTRIES)} rows of 200 candidates or 900 tokens each are done" in listed
+    assert len(quick) == 4
+
+
+def test_the_real_learners_are_listed_without_being_installed(tmp_path, capsys):
+    assert leaderboard.main(["--list", "--environments", str(tmp_path)]) == 0
+    assert "OpenEvolve 0.4.0, to be installed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--learners", "openevolv"], "did you mean openevolve?"),
+        (["--tasks", "ATLAS-Bandit"], "ATLAS-Bandit-v0"),
+    ],
+)
+def test_what_is_asked_wrongly_is_answered_with_the_nearest(tmp_path, wrong, said, capsys):
+    try:
+        code = leaderboard.main([*wrong, "--folder", str(tmp_path)])
+    except SystemExit as ended:
+        code = ended.code
+    assert code == 2
+    assert said in capsys.readouterr().err
 
 
 def test_words_and_bold_print_follow_the_data(tmp_path):
     def row(learner, seed, level):
         outcome = Outcome("", level, 5, 5, {"ok": 5}, 0, 0, (Point(0, 0, 0.0, level),))
-        own = {"task": "a", "learner": learner, "seed": seed, "version": "", "what": "", "budget": 5}
+        own = {"task": "a", "learner": learner, "seed": seed, "version": "", "what": ""}
+        own["budget"] = "5 candidates"
         return {
             **own,
             "seconds": 1,

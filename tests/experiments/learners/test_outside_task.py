@@ -9,7 +9,7 @@ from atlas_gym import make_task
 from atlas_gym.bridges.trl import ProgramEnvironment, ProgramReward
 from atlas_gym.evaluation import EvaluatorPool
 from experiments.cli.dry_run import time_start
-from experiments.learners import leaderboard, template_board
+from experiments.learners import leaderboard
 from experiments.learners.board import read_tables
 from experiments.learners.entries import START
 from experiments.learners.grpo import halves
@@ -89,15 +89,6 @@ def test_a_served_environment(reference):
 
     with EvaluatorPool(1) as pool:
         assert build_app(ServerSettings(reference, "token"), pool)
-
-
-def test_the_board_of_templates(reference):
-    for learner in (template_board.START, template_board.EXPERT, "random search"):
-        row = template_board.run(reference, learner, budget=8, seed=0, held_out=2)
-        assert (row["env_id"], row["held_out"]) == (reference, 2)
-        assert -0.6 < row["score"] <= 0.0
-    assert row["evaluations"] == 8
-    assert str(row["submitted"]).startswith("factor=")
 
 
 def test_the_leaderboard(reference, tmp_path):

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from experiments.learners import peer as peers
+from experiments.learners.changes import Change
 from experiments.learners.ledger import Ledger, Trial
 from experiments.learners.openevolve import OPENEVOLVE
-from experiments.learners.peer import Order, Peer, environment, learn_peer, marked, run_peer
+from experiments.learners.peer import Order, Peer, environment, learn_peer, prepare, run_peer
 from experiments.learners.referee import Referee
 from experiments.learners.shinka import SHINKA
 
@@ -60,13 +61,16 @@ def model_url():
 
 
 def stand_in(tmp_path: Path, end: str) -> Peer:
-    def prepare(folder: Path, order: Order) -> list[str]:
-        (folder / "peer.py").write_text(ASKS.format(url=order.url, end=end))
-        return ["peer.py"]
+    def command(order: Order) -> list[str]:
+        return ["-c", ASKS.format(url=order.url, end=end)]
 
+    settings = {"deep.temperature": (0.5, "because"), "plain": ("same", "is no change")}
+    defaults = "import json; print(json.dumps({'deep': {'temperature': 1.0}, 'plain': 'same', 'budget': 9}))"
     lock = tmp_path / "stand_in.txt"
     lock.write_text("")
-    return Peer("Stand-in", "1", lock, {}, prepare)
+    return Peer(
+        "Stand-in", "1", lock, settings, lambda order: {"budget": order.budget}, defaults, "", command
+    )
 
 
 @pytest.mark.parametrize("end", ["", "time.sleep(1000)", "sys.exit(3)"])
@@ -76,10 +80,27 @@ def test_a_peer_is_counted_refused_and_stopped(tmp_path, model_url, monkeypatch,
     trial = Trial("ATLAS-Bandit-v0", 0, 3, folder=tmp_path, constants=SMALL)
     with Ledger(trial) as ledger:
         run_peer(stand_in(tmp_path, end), trial, ledger, model_url)
-        found = ledger.outcome()
+    found = ledger.outcome()
     assert (found.candidates, found.evaluated, found.statuses) == (3, 3, {"invalid": 3})
     assert (found.tokens, found.prompt_tokens) == (21, 90)
     assert "403" in (tmp_path / "log.txt").read_text() or end == "time.sleep(1000)"
+
+
+def test_a_peers_changes_are_read_off_its_configuration_and_its_own_defaults(tmp_path, monkeypatch):
+    monkeypatch.setattr(peers, "environment", lambda peer, folder: Path(sys.executable))
+    trial = Trial("ATLAS-Bandit-v0", 0, 3, folder=tmp_path, constants=SMALL)
+    peer = stand_in(tmp_path, "")
+    assert peers.changes(peer, trial) == {"deep.temperature": Change(0.5, 1.0, "because")}
+
+
+def test_a_peer_that_cannot_be_installed_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    peer = stand_in(tmp_path, "")
+    peer.lock.write_text("no-such-package==1\n")
+    with pytest.raises(
+        RuntimeError, match=r"Stand-in 1 cannot be installed .*package index; name other --learners"
+    ):
+        environment(peer, tmp_path)
 
 
 def test_a_peer_that_asks_for_nothing_is_an_error_that_names_its_log(tmp_path, monkeypatch):
@@ -113,9 +134,9 @@ def test_an_environment_is_made_once_and_again_when_its_lock_changes(tmp_path):
 def test_what_a_peer_is_given(peer, tmp_path):
     task = Trial("ATLAS-Bandit-v0", 0, 3).task()
     order = Order(task, task.starts["named"], "http://127.0.0.1:1", 3, 5)
-    peer.prepare(tmp_path, order)
+    prepare(peer, order, tmp_path)
     texts = {path.name: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
-    assert texts["initial.py"] == marked(task.starts["named"])
+    assert texts["initial.py"].split("\n", 1)[1].startswith(task.starts["named"].rstrip())
     compile(texts["evaluate.py"], "evaluate.py", "exec")
     assert "http://127.0.0.1:1/evaluate" in texts["evaluate.py"]
     assert "http://127.0.0.1:1/v1" in texts["config.yaml"]
@@ -133,9 +154,16 @@ def test_the_real_peer_with_the_real_model(peer, tmp_path):
     pytest.importorskip("xllamacpp", reason="needs the extra `leaderboard`")
     folder = tmp_path / "trial"
     folder.mkdir()
-    trial = Trial("ATLAS-BinPacking-v0", 0, 3, folder, tmp_path / "environments", {"items": 60, "count": 1})
+    small = {"items": 60, "count": 1}
+    trial = Trial(
+        "ATLAS-BinPacking-v0", 0, 3, folder=folder, environments=tmp_path / "peers", constants=small
+    )
     found = learn_peer(peer, trial)
     assert found.candidates == 3
     assert found.tokens > 0
     assert found.evaluated <= 3
     assert found.score >= found.curve[0].best
+    changes = peers.changes(peer, trial)
+    assert changes.keys() <= peer.settings.keys()
+    assert len(changes) >= 8
+    assert all(change.value != change.default for change in changes.values())

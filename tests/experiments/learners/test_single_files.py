@@ -1,13 +1,13 @@
 """The single files run as they are copied: a tiny model, few steps."""
 
-import numpy as np
+import json
+
 import pytest
 import torch
 
 from atlas_gym import make_task
 from experiments.learners import best_of_n, evodpo, grpo, ppo_template
 from experiments.learners.ledger import Ledger, Trial
-from experiments.learners.objective import Setting
 from tests.tiny_model import save_tiny_model
 
 SMALL = {"horizon": 60, "replicas": 1}
@@ -112,9 +112,15 @@ def test_grpo_takes_a_step(model):
     assert grpo.FAILED <= entry["reward"] <= 1.0
 
 
-def test_ppo_submits_a_point_of_the_template():
+def test_ppo_trains_on_a_template_and_what_it_evaluates_is_recorded(tmp_path):
     pytest.importorskip("stable_baselines3", reason="needs the extra `sb3`")
-    setting = Setting("ATLAS-Bandit-v0", "sw_linucb", SMALL, tasks=2)
-    found = ppo_template.learn_sb3(setting, 16, 0, "PPO")
-    assert found.evaluations == 16
-    assert np.abs(found.coordinates).max() <= 1
+    options = ["horizon=60", "replicas=1", "--budget", "16", "--held-out", "2"]
+    ppo_template.main([*options, "--record", str(tmp_path / "ppo")])
+    result = json.loads((tmp_path / "ppo.json").read_text())
+    assert result["evaluations"] == 16
+    assert result["search"] == SMALL
+    assert set(result["parameters"]) == {"window", "lam", "alpha"}
+    lines = (tmp_path / "ppo.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in lines] == ["evaluation", *map(str, range(1, 17))]
+    with pytest.raises(ValueError, match="less than one"):
+        ppo_template.main([*options[:3], "5", "--record", str(tmp_path / "ppo")])

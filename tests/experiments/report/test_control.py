@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from experiments.report.control import against_frozen, in_words
-from experiments.report.data import RunData, select
+from experiments.report.data import RunData
 from experiments.report.learning_figure import best_gains
+from experiments.report.selection import select
 from tests.trainers.samples import RECORD
 
 

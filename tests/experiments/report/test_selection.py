@@ -5,8 +5,9 @@ import pytest
 from experiments.report import data
 from experiments.report.comparison import group_runs
 from experiments.report.coverage import ROUNDS_SHOWN, coverage
-from experiments.report.data import best_curve, read_run, select
+from experiments.report.data import best_curve, read_run
 from experiments.report.payload import build_payload
+from experiments.report.selection import select
 from experiments.report.write import render_page
 from tests.experiments.report.long_run import SyntheticRun, fill, write_config
 from trainers.store.store import RunStore

@@ -3,9 +3,7 @@ import io
 
 import pytest
 
-from experiments.report.spreadsheets import harmless
-from experiments.report.table_formats import as_csv
-from experiments.report.tables import Table
+from experiments.report.table_formats import Table, as_csv, harmless
 
 FORMULAS = ["=cmd|' /C calc'!A0", "@SUM(A1)", "+1+cmd|' /C calc'!A0", "-2+3+cmd|' /C calc'!A0", "\t=1", "-A1"]
 

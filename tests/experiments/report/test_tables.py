@@ -9,8 +9,8 @@ from scipy.stats import sem
 
 from experiments.report.comparison import group_runs
 from experiments.report.data import read_run
-from experiments.report.table_formats import as_csv, as_latex, as_markdown, write_tables
-from experiments.report.tables import Table, all_tables
+from experiments.report.table_formats import Table, as_csv, as_latex, as_markdown, write_tables
+from experiments.report.tables import all_tables
 
 
 @pytest.fixture(scope="module")

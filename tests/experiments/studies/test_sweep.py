@@ -139,9 +139,9 @@ def test_the_cap_counts_runs_of_all_sessions(sweep, tmp_path):
 def test_a_folder_belongs_to_one_sweep_and_one_process(sweep, tmp_path, capsys):
     text = HEAD + "method: random\nrun_cap: 1\nparameters: {beta: {value: 0.3}}\n"
     assert sweep(text) == 0
-    assert sweep(text + "# changed\n") == 2
+    assert sweep(text.replace("0.3", "0.4")) == 2
     assert "another sweep file" in capsys.readouterr().err
-    assert sweep(text, "--seed", "1") == 2
+    assert sweep("# another comment\n" + text, "--seed", "1") == 2
     search = Search(load_sweep(tmp_path / "sweep.yaml"), tmp_path / "s", 0)
     assert sweep(text) == 2
     search.close()

@@ -11,15 +11,16 @@ from wandb.sdk.launch.sweeps.utils import create_sweep_command_args, load_sweep_
 
 from experiments.cli.options import read_arguments
 from experiments.studies.search import Search
-from experiments.studies.sweep_file import Sweep, SweepError, environment, expand, load_sweep, parse_parameter
+from experiments.studies.sweep_file import Metric, Sweep, environment, expand, load_sweep
 from trainers.loop.config import load_config
+from trainers.store.plain import SettingsError
 
 FILES = sorted((Path(__file__).parents[3] / "experiments" / "sweeps").glob("*.yaml"))
 
 
 def sweep_with(command, **values):
-    parameters = {name: parse_parameter(name, {"value": value}) for name, value in values.items()}
-    return Sweep("s", "random", "m", True, parameters, "train.py", tuple(command), None, None, "")
+    parameters = {name: {"value": value} for name, value in (values or {"seed": 0}).items()}
+    return Sweep("random", Metric("m"), parameters, "s", program="train.py", command=tuple(command))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -36,7 +37,7 @@ def test_the_runs_of_a_file_exist_and_write_equal_numbers_of_candidates(path, tm
     assert [config.phase.beta for config in configs] == [parameters["phase.beta"] for parameters in drawn]
     assert len({(c.method, c.rounds, c.exploration, c.supporters.exploration) for c in configs}) == 1
     assert len({config.seed for config in configs}) > 1
-    assert (sweep.metric, sweep.maximize) == ("held_out_score", True)
+    assert sweep.metric == Metric("held_out_score", "maximize")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -61,7 +62,7 @@ def test_the_other_macros(monkeypatch):
     monkeypatch.setenv("WHERE", "here")
     words = expand(sweep_with(["${env}", "${program}", "--to=${envvar:WHERE}/${envvar:UNSET}"]), {})
     assert words == ["/usr/bin/env", "train.py", "--to=here/UNSET"]
-    with pytest.raises(SweepError, match="args_of_mine"):
+    with pytest.raises(SettingsError, match="args_of_mine"):
         expand(sweep_with(["${args_of_mine}"]), {})
 
 
@@ -73,12 +74,12 @@ def test_nested_parameters_are_settings_with_dots(tmp_path):
         "  exploration: {parameters: {samples: {value: 4}}}\n"
     )
     sweep = load_sweep(tmp_path / "nested.yaml")
-    assert set(sweep.parameters) == {"seed", "phase.beta", "exploration.samples"}
+    assert set(sweep.distributions) == {"seed", "phase.beta", "exploration.samples"}
     assert len(sweep.cells()) == 4
     (tmp_path / "wrong.yaml").write_text(
         "method: grid\nmetric: {name: m}\nparameters: {phase: {parameters: [beta]}}\n"
     )
-    with pytest.raises(SweepError, match=r"phase\.parameters must be a mapping"):
+    with pytest.raises(SettingsError, match=r"phase\.parameters must be a mapping"):
         load_sweep(tmp_path / "wrong.yaml")
 
 

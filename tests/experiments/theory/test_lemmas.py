@@ -44,10 +44,10 @@ def test_each_inequality_goes_when_its_assumption_is_broken():
 def test_a_slow_rotation_has_no_margin_and_jumps_have_one():
     slow, fast = margins_along(5, (2000,))
     for row in (slow, fast):
-        assert row.switches > 1
-        assert row.margin <= 2 * row.step  # a switch needs a step of γ/(2 φ_max)
-    assert slow.margin < 1e-3
-    assert slow.bound > 1000 * slow.switches
+        assert row["switches"] > 1
+        assert row["margin"] <= 2 * row["step"]  # a switch needs a step of γ/(2 φ_max)
+    assert slow["margin"] < 1e-3
+    assert slow["bound"] > 1000 * slow["switches"]
 
 
 def test_switches_are_counted_across_chunks():
@@ -98,6 +98,6 @@ def test_a_path_that_breaks_a_lemma_is_counted():
 
 
 def test_a_floor_costs_in_proportion():
-    prices = {price.floor: price for price in floor_prices(4) if price.beta == 1.0}
-    assert prices[0.02].regret / prices[0.01].regret == pytest.approx(2.0, rel=0.05)
-    assert 0 < prices[0.05].share < 0.1
+    prices = {price["floor"]: price for price in floor_prices(4) if price["beta"] == 1.0}
+    assert prices[0.02]["regret"] / prices[0.01]["regret"] == pytest.approx(2.0, rel=0.05)
+    assert 0 < prices[0.05]["share"] < 0.1

@@ -1,11 +1,10 @@
-"""Slopes and intervals."""
+"""Slopes and totals."""
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from experiments.theory.learner import Learner
-from experiments.theory.measures import CURVE_POINTS, Cell, Slope, interval, measure, slope
+from experiments.theory.measures import CURVE_POINTS, Cell, measure, slope
 from experiments.theory.model import BanditSettings, make_bandits
 from experiments.theory.simulate import simulate
 
@@ -20,18 +19,6 @@ def test_the_slope_of_a_power_law_is_its_exponent():
     found = slope([cell(T, constants * T**0.6) for T in (500, 1000, 4000)])
     assert found.mean == pytest.approx(0.6)
     assert found.high - found.low == pytest.approx(0.0, abs=1e-9)
-
-
-def test_the_interval_is_student_s():
-    values = np.random.default_rng(0).normal(5, 2, 12)
-    mean, low, high = interval(values)
-    expected = stats.t.interval(0.95, 11, loc=values.mean(), scale=stats.sem(values))
-    assert (mean, low, high) == pytest.approx((values.mean(), *expected))
-
-
-def test_overlap():
-    assert Slope(0.5, 0.4, 0.6).overlaps(Slope(0.65, 0.6, 0.7))
-    assert not Slope(0.5, 0.4, 0.6).overlaps(Slope(0.7, 0.61, 0.8))
 
 
 def test_measures_of_a_simulation():

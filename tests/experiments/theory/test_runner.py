@@ -8,7 +8,7 @@ import pytest
 from experiments.theory import __main__ as command_line
 from experiments.theory.measures import slope
 from experiments.theory.runner import run_cell, run_plan
-from experiments.theory.settings import full_plan, main_settings, quick_plan
+from experiments.theory.settings import MAIN, full_plan, quick_plan, rows
 
 HORIZONS = (500, 1000, 2000, 4000, 8000)
 
@@ -36,17 +36,15 @@ def tiny_plan(*groups):
 
 def test_the_moving_reference_is_sublinear_where_the_fixed_one_is_not():
     """Item 1 of the study: floor 0.05, β = 1, rotation by 4π, T from 500 to 8000, ten seeds."""
-    rows = {setting.name: setting for setting in main_settings()}
+    main = {setting.name: setting for setting in rows("main", MAIN)}
     dpo, stale, evo = (
-        slope([run_cell(rows[name], horizon, 10)[0] for horizon in HORIZONS])
+        slope([run_cell(main[name], horizon, 10)[0] for horizon in HORIZONS])
         for name in (
             "DPO, fixed uniform reference",
             "DPO, fixed stale reference",
             "EvoDPO, reference every phase",
         )
     )
-    assert not evo.overlaps(dpo)
-    assert not evo.overlaps(stale)
     assert evo.high < 0.75 < dpo.low < stale.low
 
 

@@ -1,0 +1,58 @@
+"""What the benchmarks share: contenders that take turns, tables of them, and other projects to compare with."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+
+def take_turns(contenders: Mapping[str, Callable[[], float]], repeats: int) -> pd.DataFrame:
+    """What each contender returns, a column each and a row a round: a busy machine then disturbs all alike.
+
+    A first round, which warms up, is left out.
+    """
+    rounds = [{name: run() for name, run in contenders.items()} for _ in range(repeats + 1)]
+    return pd.DataFrame(rounds[1:])
+
+
+def spread(values: pd.Series, form: str = ".2f") -> str:
+    """Median and range."""
+    return f"{values.median():{form}} ({values.min():{form}} to {values.max():{form}})"
+
+
+def show(title: str, frame: pd.DataFrame) -> None:
+    """Print a frame of texts, its index first."""
+    table = Table("", *map(str, frame.columns), title=title, title_justify="left")
+    for name, row in frame.iterrows():
+        table.add_row(str(name), *map(str, row))
+    Console(width=120).print(table)
+
+
+def in_own_process(
+    module: str, contender: str, python: str = sys.executable, also: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Run a benchmark's module as one of its contenders, with this process's arguments and those of `also`; what it
+    prints last is JSON. Ends this process if that fails."""
+    command = [python, "-m", module, *sys.argv[1:], *also, "--contender", contender]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        sys.exit(f"{contender} failed:\n{done.stderr[-3000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def install_into(folder: Path, name: str, requirements: Sequence[str]) -> bool:
+    """Install requirements from PyPI, without their dependencies; False, with the reason printed, if that fails."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder)]
+    done = subprocess.run([*command, *requirements], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        print(f"{name} is left out, it could not be installed: {done.stderr.strip()[-300:]}")
+    return done.returncode == 0
