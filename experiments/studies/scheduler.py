@@ -102,7 +102,7 @@ class _Process:
         with job.log.open("ab") as output:
             self._process = subprocess.Popen(
                 job.command, env=dict(job.environment), stdin=subprocess.DEVNULL, stdout=output,
-                stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_stop_with_the_scheduler,
+                stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_hear_who_asks_to_stop,
             )  # fmt: skip
 
     def poll(self) -> int | None:
@@ -130,7 +130,9 @@ class _Process:
         return Outcome(code, self._asked is not None, lines[-1][:300] if lines else "")
 
 
-def _stop_with_the_scheduler() -> None:
+def _hear_who_asks_to_stop() -> None:
+    # A shell starts background jobs with SIGINT ignored, and their children inherit that.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     # A scheduler that is killed outright cannot ask anybody to stop; the kernel does it. (Linux; elsewhere the runs
     # go on to their end, and are waited for when the command is given again.)
     if sys.platform == "linux":

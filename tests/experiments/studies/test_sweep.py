@@ -112,6 +112,22 @@ def test_hyperband_cuts_short_what_falls_behind(sweep, tmp_path):
     assert yaml.safe_load((tmp_path / "s" / "best.yaml").read_text())["run"] == 0
 
 
+def test_a_sweep_in_the_background_can_stop_its_runs(sweep, tmp_path):
+    before = signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # as a shell starts what is to run in the background
+    try:
+        text = HEAD + (
+            "name: hb\nmethod: grid\nearly_terminate: {type: hyperband, min_iter: 2, eta: 2}\n"
+            "parameters: {beta: {values: [0.3, 5.0]}, rounds: {value: 6}, bad_waits_after: {value: 3}}\n"
+        )
+        assert sweep(text, "--workers", "1") == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+    (log,) = (tmp_path / "s").glob("**/*001*.log")
+    assert "asked to stop" in log.read_text()
+
+
 def test_a_failed_run_is_recorded_with_its_last_words_and_stops_nothing(sweep, tmp_path):
     text = HEAD + "method: grid\nparameters: {broken: {values: [true, false]}}\n"
     assert sweep(text) == 0

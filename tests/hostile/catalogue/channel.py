@@ -127,7 +127,10 @@ ATTACKS = (
     ),
     _attack(
         "the driver's receiving replaced",
-        "os.readv = lambda descriptor, buffers: len(buffers[0])",
+        """
+        os.readv = lambda descriptor, buffers: len(buffers[0])
+        os.read = lambda descriptor, count: bytes(count)
+        """,
         CRASHED,
         when="load",
     ),
