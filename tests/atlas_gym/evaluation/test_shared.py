@@ -3,10 +3,18 @@ import gc
 import pytest
 
 import atlas_gym
+from atlas_gym.evaluation import shared
 from atlas_gym.evaluation.shared import SharedEvaluator
 
 TASK = atlas_gym.make_task("ATLAS-Bandit-v0", seed=0, horizon=20, replicas=1)
 PROGRAM = atlas_gym.make_task("ATLAS-Bandit-v0").starts["named"]
+
+
+@pytest.fixture(autouse=True)
+def no_other_shares(monkeypatch):
+    """Environments that another file's tests left open hold shares of their own."""
+    gc.collect()
+    monkeypatch.setattr(shared, "_shared", {})
 
 
 def evaluator_of(share):
