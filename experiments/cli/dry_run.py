@@ -33,7 +33,7 @@ class Counts:
     evaluations: int
     """All of these, and the confirmation on held-out seeds."""
     pairs: int
-    """Preference pairs, all phases."""
+    """Preference pairs, of GRPO groups, all phases."""
     steps: int
     """Optimiser steps, all phases."""
     consultations: dict[str, int]
@@ -74,10 +74,18 @@ def count(config: RunConfig) -> Counts:
         patches=patches,
         measured=all_measured,
         evaluations=candidates + patches + lessons + all_measured + confirmed,
-        pairs=phases * config.pairs.count,
-        steps=phases * -(-config.pairs.count * config.phase.epochs // config.phase.batch_size),
+        pairs=phases * examples(config),
+        steps=phases * -(-examples(config) * config.phase.epochs // config.phase.batch_size),
         consultations=asked,
     )
+
+
+def examples(config: RunConfig) -> int:
+    """Pairs of a phase, at most; of GRPO its groups, of which each prompt since the last phase gives one at most."""
+    if config.phase.objective == "dpo":
+        return config.pairs.count
+    asked = config.phase_every * config.exploration.islands * config.exploration.sites
+    return min(config.pairs.prompts, asked)
 
 
 def time_start(config: RunConfig) -> tuple[float, float]:
@@ -122,8 +130,9 @@ def show_dry_run(config: RunConfig) -> int:
 def _layout(config: RunConfig, work: Counts) -> list[tuple[str, str]]:
     layout, phase = config.exploration, config.phase
     where = {"pool": "this machine", "ray": f"a Ray cluster ({config.ray_address or 'one on this machine'})"}
+    what = "pairs" if phase.objective == "dpo" else "groups"
     tuning = (
-        f"{config.phases} phases of up to {config.pairs.count} pairs, {config.launch.processes} process(es), "
+        f"{config.phases} phases of up to {examples(config)} {what}, {config.launch.processes} process(es), "
         f"reference {phase.reference} from {phase.initialisation}"
     )
     rows = [
@@ -145,7 +154,7 @@ def _asked(work: Counts) -> list[tuple[str, str]]:
         ("candidates", f"{work.candidates:,}, and {work.patches:,} patches"),
         ("samples to measure phases", f"{work.measured:,}"),
         ("evaluations", f"{work.evaluations:,}"),
-        ("pairs, optimiser steps", f"{work.pairs:,}, {work.steps:,}"),
+        ("pairs or groups, optimiser steps", f"{work.pairs:,}, {work.steps:,}"),
     ]
 
 

@@ -3,11 +3,9 @@
     python -m experiments.learners.grpo --steps 2
 
 The prompt is the starting program up to its last assignment, or to its last `return` if it assigns nothing; the
-completion is the rest of that line. Rewards are
-graded (`graded`): a program that fails earns less than a copy, a copy less than a worse program, a worse one less than
-a better one, and differences to the program in the prompt are clipped. In published work that did more than the choice
-of the algorithm (CALM). With the embedded model this runs on a laptop's CPU and shows that the pieces fit; it is no
-recipe for good programs.
+completion is the rest of that line. Rewards are graded (`trainers.data.groups`). With the embedded model this runs on
+a laptop's CPU and shows that the pieces fit; it is no recipe for good programs. Inside the loop, with islands, phases
+and a trust region, it is `atlas run --method grpo`.
 """
 
 import argparse
@@ -19,26 +17,10 @@ from typing import Any
 from agents.models.loading import resolve_model
 from atlas_gym.optional import require
 from experiments.learners.ledger import BudgetSpent, Ledger, Trial
+from trainers.data.groups import graded
 
-FAILED, COPY, WORST, BEST = -1.0, -0.75, -0.5, 1.0
-"""Rewards of a program that fails and of a copy, and the bounds of all others."""
 _HOLES = [re.compile(rf"(?s)(.*\n {{4}}{begin})[^\n]*(\n.*)") for begin in (r"\w+ =", "return")]
 """Where a program is rewritten: at the last line that matches the first of these that matches at all."""
-
-
-def graded(score: float | None, parent: float, copy: bool) -> float:
-    """The reward of a program.
-
-    Args:
-        score: its score, None if it failed.
-        parent: the score of the program in the prompt; differences are shares of it, or as they are if it is 0.
-        copy: whether the program has been seen before, or does as the one in the prompt.
-    """
-    if score is None:
-        return FAILED
-    if copy or score == parent:
-        return COPY
-    return min(BEST, max(WORST, (score - parent) / (abs(parent) or 1.0)))
 
 
 def halves(program: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """A run's numbers under the names that W&B, sweeps and tests know them by.
 
 Four axes: `evaluations` (different programs evaluated) for every score, `round` for exploration, `phase` for
-fine-tuning, `optimiser_step` for DPO's curves. No number is told under two names. The same functions serve a run that
+fine-tuning, `optimiser_step` for its curves. No number is told under two names. The same functions serve a run that
 is under way and one that is read from its store, so a sweep's `metric: {name: score/best}` means the same with and
 without a server.
 """
@@ -143,7 +143,7 @@ def phase_row(result: Mapping[str, Any], calls: Iterable[Mapping[str, Any]]) -> 
     decision = result["decision"] or {}
     row |= {f"gate/{key}": decision[key] for key in ("min_gain", "max_kl") if key in decision}
     row |= {f"gate/{key}": result[key] for key in ("gain", "gain_error", "kl") if result.get(key) is not None}
-    row |= {f"phase/{key}": result[key] for key in ("pairs", "tokens")}
+    row |= {f"phase/{key}": result[key] for key in ("pairs", "tokens", "reward") if key in result}
     row |= {f"phase/{what}_s": seconds for what, seconds in result["seconds"].items()}
     row |= {"phase/skipped": 0, "gate/promoted": int(result["promoted"])}
     if "chosen_from" in result:
@@ -153,18 +153,18 @@ def phase_row(result: Mapping[str, Any], calls: Iterable[Mapping[str, Any]]) -> 
 
 
 def step_rows(result: Mapping[str, Any], before: int) -> list[Row]:
-    """DPO's curves in a phase: a row per optimiser step.
+    """A phase's training, by its objective's name: a row per optimiser step.
 
     Args:
         result: the phase as it is stored.
         before: optimiser steps of the phases before it.
     """
-    kls = dict(result.get("kls", ()))
+    kls, objective = dict(result.get("kls", ())), "grpo" if "groups" in result else "dpo"
     rows: list[Row] = []
     for step in result.get("steps", ()):
         row: Row = {"phase": result["phase"], "optimiser_step": before + step["step"]}
-        row |= {f"dpo/{name}": value for name, value in step.items() if name != "step"}
-        rows.append(row | ({"dpo/kl": kls[step["step"]]} if step["step"] in kls else {}))
+        row |= {f"{objective}/{name}": value for name, value in step.items() if name != "step"}
+        rows.append(row | ({f"{objective}/kl": kls[step["step"]]} if step["step"] in kls else {}))
     return rows
 
 

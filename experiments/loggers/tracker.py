@@ -22,7 +22,7 @@ AXES = {
     "evaluations": ("score/*",),
     "round": ("explore/*", "island/*", "status/*", "clusters/*"),
     "phase": ("phase/*", "gate/*", "probe/*", "measure/*", "strategist/*", "supporters/*"),
-    "optimiser_step": ("dpo/*",),
+    "optimiser_step": ("dpo/*", "grpo/*"),
 }
 """What the charts are drawn over."""
 PROJECT = "atlas-gym"

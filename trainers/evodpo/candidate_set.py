@@ -1,4 +1,4 @@
-"""The part of a phase that costs: DPO on the pairs, then Eq. 3 of everything it could propose.
+"""The part of a phase that costs: training, then Eq. 3 of everything it could propose.
 
 It is a function of the policy's two adapters and a `TuneJob`, which is plain data, so that it can be done in this
 process (`tune_here`) or in several others (`trainers.evodpo.launch`).
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.seeding import stream, torch_seed
+from trainers.data.groups import CompletionGroup
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo import processes
 from trainers.evodpo.kl import KLEstimate, candidate_kls, token_kl
@@ -26,8 +27,8 @@ _AWAY = "away"
 class TuneJob:
     """What is to be done with a policy."""
 
-    pairs: tuple[PreferencePair, ...]
-    """What to train on."""
+    examples: tuple[PreferencePair, ...] | tuple[CompletionGroup, ...]
+    """What to train on, as the settings' objective wants it."""
     settings: TrainingSettings
     """How."""
     checkpoints: int
@@ -63,12 +64,12 @@ def tune_here(policy: Policy, job: TuneJob, on_step: Callable[[StepRecord], None
     step as it happens.
 
     Raises:
-        ValueError: there are no pairs, or none is short enough.
+        ValueError: there is nothing to train on, or none of it is short enough.
     """
     began = time.perf_counter()
     training = train(
         policy,
-        job.pairs,
+        job.examples,
         job.settings,
         checkpoints=job.checkpoints,
         rng=stream(job.seed, "phase", job.phase, "order"),

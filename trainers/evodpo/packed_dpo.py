@@ -115,14 +115,9 @@ class PackedCollator(DataCollatorForPreference):
     def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
         batch: dict[str, Any] = super().torch_call(examples)
         forest = plant(pair_branches(examples))
-        offsets = [0]
-        for tree in forest.trees:
-            offsets.append(offsets[-1] + len(tree["targets"]))
-        source, row, column = [], [], []
-        for index, (tree_index, completion) in enumerate(forest.places):
-            owned = torch.nonzero(forest.trees[tree_index]["owners"] == completion)[:, 0]
+        source, row, column = forest.sources(), [], []
+        for index, owned in enumerate(source):
             first = len(examples[index % len(examples)]["prompt_ids"]) - 1
-            source.append(owned + offsets[tree_index])
             row.append(torch.full_like(owned, index))
             column.append(torch.arange(first, first + len(owned)))
         cells = {"source": torch.cat(source), "row": torch.cat(row), "column": torch.cat(column)}
@@ -142,7 +137,7 @@ class PackedForward:
         """Per-token values in TRL's layout: (2 · pairs, T − 1), zero off the completions."""
         if labels is None:
             raise NotImplementedError("packed training has no padded logits to return; use TRL's own trainer")
-        per_tree = [_per_token(self._model, tree) for tree in packed["trees"]]
+        per_tree = [per_token(self._model, tree) for tree in packed["trees"]]
         shape = (input_ids.shape[0], input_ids.shape[1] - 1)
         return SimpleNamespace(
             **{
@@ -152,7 +147,7 @@ class PackedForward:
         )
 
 
-def _per_token(model: Any, tree: Tree) -> tuple[torch.Tensor, ...]:
+def per_token(model: Any, tree: Tree) -> tuple[torch.Tensor, ...]:
     """The fields of `_PER_TOKEN` for each completion token of a tree, as TRL's fused head defines them."""
     logits = tree_logits(model, tree)
     log_probs = token_log_probs(logits, tree)
@@ -188,6 +183,11 @@ def require_packable(model: PeftModel, args: DPOConfig) -> None:
         raise ValueError(
             "packed training has no WPO weighting: set use_weighting=False or use TRL's own trainer"
         )
+    require_own_mask(model)
+
+
+def require_own_mask(model: PeftModel) -> None:
+    """ValueError where the model's attention takes no mask such as a packed sequence has."""
     if model.config._attn_implementation != "sdpa":
         raise ValueError(
             'packed sequences need a mask of their own: load the model with attn_implementation="sdpa"'

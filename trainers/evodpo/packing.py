@@ -75,6 +75,15 @@ class Forest:
     places: list[tuple[int, int]]
     """(tree, branch in it) of every branch, in the order given."""
 
+    def sources(self) -> list[torch.Tensor]:
+        """For every branch, in the order given, where its completion's tokens are among those of all trees, these one
+        after another."""
+        first = np.cumsum([0, *(len(tree["targets"]) for tree in self.trees)]).tolist()
+        return [
+            torch.nonzero(self.trees[tree]["owners"] == branch)[:, 0] + first[tree]
+            for tree, branch in self.places
+        ]
+
 
 def plant(branches: Sequence[Branch], limit: int = _LARGEST) -> Forest:
     """Trees of at most `limit` tokens out of branches; those that begin alike share one."""

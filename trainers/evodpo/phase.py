@@ -1,11 +1,11 @@
 """One fine-tuning phase of EvoDPO: train, collect candidates, choose, let the gate decide, update.
 
-    POLICY ── train on the pairs, to a target K̂L ──▶ candidate set C_k: checkpoints, the final policy, and
-                                                       policies trained under other settings
+    POLICY ── train on pairs or groups, to a target K̂L ──▶ candidate set C_k: checkpoints, the final policy, and
+                                                               policies trained under other settings
     K̂L of each candidate (Eq. 3) and Ŝ of each and of the reference, on a fresh random gate subset G_k
     Eq. 4 proposes one ── Eq. 5 (and the inspector's veto) ──▶ reference rule ──▶ REFERENCE moves or stays
 
-A phase is a function of the policy's two adapters, the pairs and the seed. It either completes or leaves
+A phase is a function of the policy's two adapters, what it is trained on and the seed. It either completes or leaves
 both adapters as they were, so one that was killed is simply run again.
 
 After a promotion the promoted candidate is both the reference and the policy that goes on: the next phase
@@ -25,7 +25,7 @@ import numpy as np
 
 from agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.seeding import stream, torch_seed
-from trainers.data.pairs import PreferencePair
+from trainers.data.groups import Examples
 from trainers.evodpo.candidate_set import Tune, TuneJob, tune_all, tune_here
 from trainers.evodpo.gate import GateDecision, choose_candidate, gate_decision
 from trainers.evodpo.kl import Item
@@ -46,7 +46,7 @@ Review = Callable[[GateDecision, Sequence["CandidateResult"]], GateDecision]
 
 def run_phase(
     policy: Policy,
-    pairs: Sequence[PreferencePair],
+    examples: Examples,
     settings: PhaseSettings,
     gate: GateSettings,
     score: Scorer,
@@ -60,8 +60,10 @@ def run_phase(
 ) -> PhaseResult:
     """All steps of phase number `phase` (from 1) of the run with that `seed`; see `Phase` and the module's description.
 
-    `gate_items`: G_k, prompts that no pair has, each with its preferred completion; without them G_k is drawn from
-    the pairs themselves, and Ŝ is then in-sample.
+    `examples`: pairs, or groups where the settings' objective is `grpo`.
+
+    `gate_items`: G_k, prompts that no example has, each with its preferred completion; without them G_k is drawn from
+    the examples themselves, and Ŝ is then in-sample.
 
     `alternatives`: other settings under which further members of the candidate set are trained; gated rule only.
 
@@ -70,10 +72,10 @@ def run_phase(
     error, an interrupt included, the policy's adapters are as before.
 
     Raises:
-        ValueError: there are no pairs, or none is short enough.
+        ValueError: there are no examples, or none is short enough.
     """
     with Phase(policy, settings, gate, phase, seed) as own:
-        own.train(pairs, gate_items, alternatives, tune)
+        own.train(examples, gate_items, alternatives, tune)
         own.score(score)
         own.propose()
         own.decide(review)
@@ -114,25 +116,25 @@ class Phase:
 
     def train(
         self,
-        pairs: Sequence[PreferencePair],
+        examples: Examples,
         gate_items: Sequence[Item] | None = None,
         alternatives: Sequence[TrainingSettings] = (),
         tune: Tune = tune_here,
     ) -> None:
-        """Eq. 2: DPO on the pairs against the reference; Eq. 3: K̂L of everything in C_k along G_k.
+        """Eq. 2: DPO on the pairs (or GRPO on the groups) against the reference; Eq. 3: K̂L of all of C_k along G_k.
 
         Raises:
-            ValueError: there are no pairs, or none is short enough.
+            ValueError: there are no examples, or none is short enough.
         """
-        self._prompts = len({pair.prompt for pair in pairs})
+        self._prompts = len({example.prompt for example in examples})
         self._subset = list(gate_items or ()) or gate_subset(
-            [(pair.prompt, pair.chosen) for pair in pairs],
+            [(example.prompt, example.chosen) for example in examples],
             self._gate.prompts,
             stream(self._seed, "phase", self._number, "gate"),
         )
         checkpoints = self._settings.checkpoints if self._gated else 0
         job = TuneJob(
-            tuple(pairs), self._settings, checkpoints, tuple(self._subset), self._number, self._seed
+            tuple(examples), self._settings, checkpoints, tuple(self._subset), self._number, self._seed
         )
         self._tuned = tune_all(self._policy, job, alternatives if self._gated else (), tune)
 

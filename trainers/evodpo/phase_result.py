@@ -37,11 +37,11 @@ class PhaseResult:
     phase: int
     """Counted from 1."""
     pairs: int
-    """Pairs trained on."""
+    """Pairs (or groups) trained on."""
     dropped: int
-    """Pairs left out as too long."""
+    """Pairs (or groups) left out as too long."""
     prompts: int
-    """Distinct prompts among the pairs."""
+    """Distinct prompts among them."""
     tokens: int
     """Tokens that went through the model while training, reference included."""
     steps: tuple[StepRecord, ...]

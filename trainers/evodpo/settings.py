@@ -1,4 +1,4 @@
-"""A phase: DPO, the candidate set, the gate, what becomes of the reference, and the processes that do it."""
+"""A phase: its objective, the candidate set, the gate, what becomes of the reference, and the processes that do it."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -7,25 +7,35 @@ Reference = Literal["fixed", "every_phase", "timed", "averaged", "gated"]
 """How the reference follows the policy; see `trainers.evodpo.references`."""
 Initialisation = Literal["base", "previous"]
 """Where the policy of a phase starts: from the untuned base model, or from the policy of the phase before."""
+Objective = Literal["dpo", "grpo"]
+"""What a phase minimises; see `TrainingSettings.objective`."""
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """What DPO is told."""
+    """What the training is told."""
 
+    objective: Objective = "dpo"
+    """What is minimised: `dpo`, on preference pairs of the whole run; or `grpo`, on groups: all that the policy wrote
+    for a prompt since it was tuned last, rewarded by what it gains over the parent (`trainers.data.groups`). What the
+    policy wrote itself is what GRPO is about, and exploration has scored it already. Of `pairs` it heeds `prompts` (as
+    the number of groups) and `pool`."""
     beta: float = 0.1
-    """DPO's β: how strongly the policy is tied to the reference, > 0."""
+    """DPO's β, > 0: how strongly the policy is tied to the reference. GRPO's weight of the KL term (paper: 0.04)."""
+    clip: float = 0.2
+    """GRPO's ε: once a token is this much more or less likely than when the training began, as a share, it gains
+    nothing by going further."""
     learning_rate: float = 2e-4
     """Of AdamW, after the warm-up constant."""
     epochs: int = 4
-    """Passes over the pairs, at most; `target_kl` may end the training earlier."""
+    """Passes over the pairs (or groups), at most; `target_kl` may end the training earlier."""
     target_kl: float = 0.2
     """K̂L at which training ends, nats per token: within the gate's budget, and far enough to matter (improving edits
     rose in phases of 0.16 to 0.32, hardly in those of 0.04). 0: all epochs."""
     checks: int = 8
     """How often during the epochs K̂L is measured, evenly spaced."""
     batch_size: int = 8
-    """Pairs per optimiser step."""
+    """Pairs (or groups) per optimiser step."""
     warmup_steps: int = 0
     """Steps over which the learning rate rises to its value. The first step of a warm-up has the rate zero,
     which is a lot to waste where a phase has 16."""
@@ -41,7 +51,7 @@ class TrainingSettings:
     packed: bool = True
     """One sequence per prompt; False is TRL's own collation: the same numbers, ten times the time."""
     max_tokens: int = 1024
-    """Pairs with a longer sequence (prompt and completion) are left out, and counted."""
+    """Pairs (or groups) with a longer sequence (prompt and completion) are left out, and counted."""
     activation_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, a third more time. For larger models."""
     bf16: bool = False
@@ -49,7 +59,7 @@ class TrainingSettings:
     adapters' products are rounded."""
 
     def __post_init__(self) -> None:
-        for name in ("beta", "learning_rate", "epochs", "batch_size", "max_grad_norm", "max_tokens"):
+        for name in ("beta", "clip", "learning_rate", "epochs", "batch_size", "max_grad_norm", "max_tokens"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         for name in ("target_kl", "supervised", "warmup_steps"):
@@ -57,11 +67,23 @@ class TrainingSettings:
                 raise ValueError(f"{name} cannot be negative, got {getattr(self, name)}")
         if self.checks < 1:
             raise ValueError(f"checks must be at least 1, got {self.checks}")
+        if self.objective not in get_args(Objective):
+            raise ValueError(
+                f"objective must be one of {', '.join(get_args(Objective))}, not {self.objective!r}"
+            )
+        if self.objective == "grpo":
+            self._require_no_setting_of_dpo()
+
+    def _require_no_setting_of_dpo(self) -> None:
+        for name in ("loss", "divergence", "supervised", "packed"):
+            default = getattr(TrainingSettings, name)
+            if getattr(self, name) != default:
+                raise ValueError(f"{name} is a setting of DPO: with objective: grpo leave it at {default!r}")
 
 
 @dataclass(frozen=True)
 class PhaseSettings(TrainingSettings):
-    """A phase: DPO's settings, the candidate set, the gate subset, and what becomes of the reference."""
+    """A phase: how it trains, the candidate set, the gate subset, and what becomes of the reference."""
 
     reference: Reference = "gated"
     """Reference rule; see `trainers.evodpo.references`."""
@@ -70,7 +92,9 @@ class PhaseSettings(TrainingSettings):
     reference_mixing: float = 0.6
     """Share of the policy in the new reference, for the rule `averaged`."""
     initialisation: Initialisation = "previous"
-    """Where the policy starts: `base` (the untuned model) or `previous` (the policy of the phase before)."""
+    """Where the policy starts: `base` (the untuned model) or `previous` (the policy of the phase before). With `base`
+    the policy is reset in each phase while the programs and everything scored so far are kept. GRPO's groups are then
+    what the policy before the reset wrote."""
     checkpoints: int = 2
     """Intermediate checkpoints in the candidate set: the last of the `checks` before the end; the final policy
     always is in it. Gated rule only."""

@@ -1,4 +1,4 @@
-"""The training part of a phase: pairs in a decided order, TRL's trainer, the policy's adapter on the way.
+"""The training part of a phase: pairs or groups in a decided order, a trainer, the policy's adapter on the way.
 
 Epochs are unrolled into the order of the data (each epoch shuffled anew, prompts that begin alike kept together
 for packing) and the trainer walks through it from beginning to end, so that packed and stock training see the same
@@ -10,44 +10,38 @@ from __future__ import annotations
 import math
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from transformers import PrinterCallback, TrainerCallback
-from trl import DPOConfig
 
-from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.models.policy import POLICY, Policy
 from agents.models.token_trie import families
 from agents.models.tokens import encode_continuation, encode_prompt
+from trainers.data.groups import CompletionGroup, Examples
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo import processes
-from trainers.evodpo.distributed_dpo import DistributedDPOTrainer
-from trainers.evodpo.packed_dpo import PackedDPOTrainer, PreparedDPOTrainer, borrowed, pair_dataset
+from trainers.evodpo.objectives import trainer_of
+from trainers.evodpo.packed_dpo import borrowed
 from trainers.evodpo.packing import batch_order
 from trainers.evodpo.settings import TrainingSettings
-
-# transformers before 5.20, which vLLM wants, has it by its old name.
-_CHECKPOINTING = next(
-    name
-    for name in ("activation_checkpointing", "gradient_checkpointing")
-    if name in DPOConfig.__dataclass_fields__
-)
 
 
 @dataclass(frozen=True)
 class StepRecord:
-    """One optimiser step, averages over its pairs."""
+    """One optimiser step, averages over its pairs. Of GRPO over its groups: the completions with a positive advantage
+    are the chosen ones, those with a negative one the rejected ones."""
 
     step: int
     """Counted from 1."""
     loss: float
-    """DPO loss; ln 2 where policy and reference agree."""
+    """DPO: ln 2 where policy and reference agree. GRPO: its level is the batch's, only its fall says something."""
     margin: float
     """β times the difference of the log-ratios of chosen and rejected."""
     accuracy: float
-    """Share of pairs with a positive margin."""
+    """Share of pairs (or groups) with a positive margin."""
     chosen_reward: float
     """β · log π/π_ref of the chosen completions."""
     rejected_reward: float
@@ -69,9 +63,9 @@ class Training:
     kls: list[tuple[int, float]] = field(default_factory=list)
     """(step, K̂L) of each look at it, nats per token."""
     pairs: int = 0
-    """Pairs trained on (per epoch)."""
+    """Pairs (or groups) trained on, per epoch."""
     dropped: int = 0
-    """Pairs left out because they were too long."""
+    """Pairs (or groups) left out because they were too long."""
     tokens: int = 0
     """Tokens that went through the model forwards, padding and the reference's passes included."""
 
@@ -82,7 +76,7 @@ class Training:
 
 def train(
     policy: Policy,
-    pairs: Sequence[PreferencePair],
+    examples: Examples,
     settings: TrainingSettings,
     *,
     checkpoints: int,
@@ -97,31 +91,23 @@ def train(
     The last `checkpoints` of the policies at these steps, before the final one, become adapters `candidate-1`, ….
 
     Raises:
-        ValueError: no pair is short enough, or there is none.
+        ValueError: no pair (or group) is short enough, or there is none.
     """
-    kept = [pair for pair in pairs if _length(policy, pair) <= settings.max_tokens]
+    kept = [example for example in examples if _length(policy, example) <= settings.max_tokens]
     if not kept:
-        raise ValueError(f"none of the {len(pairs)} pairs fits into max_tokens = {settings.max_tokens}")
+        raise ValueError(f"none of the {len(examples)} examples fits into max_tokens = {settings.max_tokens}")
     kinds = _families(policy, kept)
     order = [i for _ in range(settings.epochs) for i in batch_order(kinds, settings.batch_size, rng)]
-    rows = [(kept[i].prompt, kept[i].chosen, kept[i].rejected) for i in order]
-    result = Training(pairs=len(kept), dropped=len(pairs) - len(kept))
-    steps = math.ceil(len(rows) / settings.batch_size)
+    result = Training(pairs=len(kept), dropped=len(examples) - len(kept))
+    steps = math.ceil(len(order) / settings.batch_size)
     watch = _Watch(policy, result, settings, steps, checkpoints, on_step, divergence)
-    trainer_class = _trainer_class(settings)
     with tempfile.TemporaryDirectory() as folder, borrowed(policy.model) as model, warnings.catch_warnings():
         counter = model.register_forward_pre_hook(result.count, with_kwargs=True)
         # TRL 1.16 asks transformers for a property by its old name.
         warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
-        trainer = trainer_class(
-            model,
-            args=_dpo_config(settings, folder, seed, policy.device.type == "cpu"),
-            train_dataset=pair_dataset(policy.tokenizer, rows),
-            processing_class=policy.tokenizer,
-            reference_adapter=REFERENCE,
-            callbacks=[watch],
-        )
+        trainer = trainer_of(policy, kept, order, settings, folder, seed)
         trainer.remove_callback(PrinterCallback)
+        trainer.add_callback(watch)
         try:
             trainer.train()
         finally:
@@ -131,56 +117,16 @@ def train(
     return result
 
 
-def _trainer_class(settings: TrainingSettings) -> type[PreparedDPOTrainer]:
-    if processes.size() > 1:
-        if not settings.packed:
-            raise ValueError("several processes train packed sequences only: set packed: true")
-        return DistributedDPOTrainer
-    return PackedDPOTrainer if settings.packed else PreparedDPOTrainer
-
-
-def _families(policy: Policy, pairs: Sequence[PreferencePair]) -> list[int]:
-    """For each pair a number that it shares with the pairs whose prompts begin alike, so that they train together."""
-    prompts = [encode_prompt(policy.tokenizer, pair.prompt) for pair in pairs]
+def _families(policy: Policy, examples: Examples) -> list[int]:
+    """For each example a number that it shares with those whose prompts begin alike, so that they train together."""
+    prompts = [encode_prompt(policy.tokenizer, example.prompt) for example in examples]
     groups = families(prompts)
     return [number for _, number in sorted((i, number) for number, group in enumerate(groups) for i in group)]
 
 
-def _length(policy: Policy, pair: PreferencePair) -> int:
-    chosen, rejected = (
-        len(encode_continuation(policy.tokenizer, text)) for text in (pair.chosen, pair.rejected)
-    )
-    return len(encode_prompt(policy.tokenizer, pair.prompt)) + max(chosen, rejected)
-
-
-def _dpo_config(settings: TrainingSettings, folder: str, seed: int, cpu: bool) -> DPOConfig:
-    checkpointing: dict[str, Any] = {_CHECKPOINTING: settings.activation_checkpointing}
-    return DPOConfig(
-        output_dir=folder,
-        beta=settings.beta,
-        loss_type=[settings.loss, *(["sft"] if settings.supervised else [])],
-        loss_weights=[1.0, settings.supervised] if settings.supervised else None,
-        f_divergence_type=settings.divergence,
-        learning_rate=settings.learning_rate,
-        lr_scheduler_type="constant_with_warmup",
-        warmup_steps=settings.warmup_steps,
-        max_grad_norm=settings.max_grad_norm,
-        weight_decay=0.0,
-        num_train_epochs=1,
-        per_device_train_batch_size=settings.batch_size,
-        train_sampling_strategy="sequential",
-        precompute_ref_log_probs=settings.packed,
-        max_length=None,
-        **checkpointing,
-        # The base has its own dtype and the adapters are float32; autocast only rounds the latter.
-        bf16=settings.bf16,
-        seed=seed,
-        use_cpu=cpu,
-        logging_steps=1,
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-    )
+def _length(policy: Policy, example: PreferencePair | CompletionGroup) -> int:
+    longest = max(len(encode_continuation(policy.tokenizer, text)) for text in example.completions)
+    return len(encode_prompt(policy.tokenizer, example.prompt)) + longest
 
 
 class _Watch(TrainerCallback):

@@ -42,8 +42,8 @@ class RunConfig:
     start: str = "named"
     """Starting program: `named` (constants on lines of their own), `inlined` or `scratch`."""
     method: str = "atlas"
-    """What learns, and how: `atlas`, `evodpo`, `evotune`, `search`, `best-of-n`, or ATLAS without one component, such
-    as `atlas-no-gate` (all in `trainers.loop.methods`)."""
+    """What learns, and how: `atlas`, `evodpo`, `evotune`, `grpo`, `search`, `best-of-n`, or ATLAS without one
+    component, such as `atlas-no-gate` (all in `trainers.loop.methods`)."""
     tuning: bool = True
     """Whether there are fine-tuning phases at all; without them the model is frozen."""
     control: Literal["off", "frozen"] = "off"
@@ -93,7 +93,7 @@ class RunConfig:
     gain_clip: float = 0.05
     """Units of score: a larger gain of one completion counts as this much in Ŝ."""
     launch: LaunchSettings = LaunchSettings()
-    """In which processes phases are tuned."""
+    """In which processes phases are tuned; with `phase.objective: grpo`, in the run's own."""
     lora: LoraSettings = LoraSettings()
     """The adapters, and in what precision the base model below them is kept."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -126,6 +126,8 @@ class RunConfig:
             raise ValueError(
                 "nobody teaches while supporters.exploration.form is off: set it to rules or llm, or teaching: off"
             )
+        if self.phase.objective == "grpo":
+            self._require_what_grpo_can_use()
         if not self.gain_clip > 0:
             raise ValueError(f"gain_clip must be positive, got {self.gain_clip}")
         islands = [island for own in self.island_models for island in own.islands]
@@ -137,6 +139,17 @@ class RunConfig:
             raise ValueError(
                 "the model behind this endpoint cannot be tuned: set method: search (or tuning: false), or, for a "
                 "vLLM server of the same model, backend.openai.lora_loading: vllm"
+            )
+
+    def _require_what_grpo_can_use(self) -> None:
+        if self.teaches_phases:
+            raise ValueError(
+                "GRPO learns from what the policy wrote itself, so that lessons before a phase teach it nothing: set "
+                "teaching: off, or phase.objective: dpo"
+            )
+        if self.launch.separate:
+            raise ValueError(
+                "GRPO trains in the run's own process: leave launch as it is, or set phase.objective: dpo"
             )
 
     @property

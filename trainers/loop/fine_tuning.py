@@ -1,9 +1,9 @@
-"""What a fine-tuning phase needs of its run: pairs, settings, Ŝ, its adapters on disk, its row in the store.
+"""What a fine-tuning phase needs of its run: pairs or groups, settings, Ŝ, its adapters on disk, its row in the store.
 
 `trainers.loop.atlas` takes the steps and `trainers.evodpo.phase` knows how to tune; this module knows where pairs come
 from and where results go. The order of writing is what makes a phase redoable: adapters first (each atomically), then
-one transaction with the result and the pairs. A phase without its row has not happened, and is run again from the
-adapters of the phase before.
+one transaction with the result and what it was trained on. A phase without its row has not happened, and is run again
+from the adapters of the phase before.
 
 Ŝ, the inspector's score of a policy, is the mean over fresh completions of the gate subset's prompts of what each
 gains over its parent, between 0 and a limit (`gain_clip`): what fails or harms gains nothing, so that writing valid
@@ -25,8 +25,9 @@ from agents.population.candidate import CandidateRecord, Proposal
 from agents.research_agent import ResearchAgent
 from agents.supporters import StrategyAdvice, TuningControls
 from atlas_gym.seeding import torch_seed
+from trainers.data.groups import CompletionGroup, Examples, why_no_groups
 from trainers.data.measures import measurements, worth
-from trainers.data.pairs import PreferencePair
+from trainers.data.pairs import PreferencePair, why_no_pairs
 from trainers.data.rollouts import ProgramCache, again, fresh_samples
 from trainers.evodpo.candidate_set import Tune, tune_here
 from trainers.evodpo.gate import GateDecision, gate_warnings
@@ -106,11 +107,10 @@ class Tuning:
             trained_under(config.phase, build(TuningControls, controls))
             for controls in (row["controls"], *row.get("alternatives", ()))
         )
-        pairs = [PreferencePair(**pair) for pair in self.store.phase_pairs(number)]
         _, gate = self.data.buffer(number, row["round"])
         redo_phase(
-            self.policy, pairs, settings, config.gate, row, gate_items=_items(gate), alternatives=others,
-            seed=config.seed, tune=self._tune,
+            self.policy, self.data.trained_on(row), settings, config.gate, row, gate_items=_items(gate),
+            alternatives=others, seed=config.seed, tune=self._tune,
         )  # fmt: skip
         self._save(number)
 
@@ -145,10 +145,13 @@ class Tuning:
             buffer = self.data.taught(number, first, last, gate)
         return buffer, gate
 
-    def pairs(
+    def examples(
         self, number: int, first: int, last: int, buffer: Sequence[CandidateRecord]
-    ) -> tuple[StrategyAdvice, list[PreferencePair]]:
-        """What the strategist says, who is told how many pairs there would be without it; and D_k with it."""
+    ) -> tuple[StrategyAdvice, Examples]:
+        """What the strategist says, who is told how much there would be to train on without it; and D_k with it."""
+        if self._by_groups:
+            groups = self.data.groups(number, self.data.own(number, buffer))
+            return self.advisers.strategy(number, first, last, len(groups)), groups
 
         def built(controls: TuningControls) -> list[PreferencePair]:
             settings = replace(self.config.pairs, chosen_quantile=controls.score_threshold)
@@ -158,11 +161,22 @@ class Tuning:
         advice = self.advisers.strategy(number, first, last, len(before))
         return advice, built(advice.controls) if "score_threshold" in advice.changed else before
 
-    def begin(self, number: int, last: int, advice: StrategyAdvice, pairs: Sequence[PreferencePair]) -> Phase:
+    def why_nothing(self, number: int, buffer: Sequence[CandidateRecord]) -> str:
+        """In words, why there is no D_k."""
+        if self._by_groups:
+            return why_no_groups(self.data.own(number, buffer))
+        return why_no_pairs(buffer, self.config.pairs)
+
+    @property
+    def _by_groups(self) -> bool:
+        return self.config.phase.objective == "grpo"
+
+    def begin(self, number: int, last: int, advice: StrategyAdvice, examples: Examples) -> Phase:
         """The phase, once the policy as it is has been asked."""
         self.probes.measure(BASE)
-        self.probes.take(number, "before", last, pairs)
-        self.tell("stage", f"phase {number}: tuning on {len(pairs)} pairs")
+        self.probes.take(number, "before", last, examples)
+        what = "groups" if self._by_groups else "pairs"
+        self.tell("stage", f"phase {number}: tuning on {len(examples)} {what}")
         settings = trained_under(self.config.phase, advice.controls)
         return Phase(self.policy, settings, self.config.gate, number, self.config.seed)
 
@@ -170,19 +184,19 @@ class Tuning:
         self,
         phase: Phase,
         advice: StrategyAdvice,
-        pairs: Sequence[PreferencePair],
+        examples: Examples,
         gate: Sequence[CandidateRecord],
     ) -> None:
         """Train the candidate set: under the strategist's settings, and under some near them."""
         others = [trained_under(self.config.phase, controls) for controls in self._others(advice)]
-        phase.train(pairs, _items(gate), others, self._tune)
+        phase.train(examples, _items(gate), others, self._tune)
 
     def _others(self, advice: StrategyAdvice) -> tuple[TuningControls, ...]:
         return advice.nearby[: self.config.phase.alternatives]
 
-    def scorer(self, number: int, pairs: Sequence[PreferencePair], gate: Sequence[CandidateRecord]) -> Scorer:
+    def scorer(self, number: int, examples: Examples, gate: Sequence[CandidateRecord]) -> Scorer:
         """Ŝ of an adapter by prompt."""
-        answered = {pair.prompt: pair.chosen_id for pair in pairs}
+        answered = {example.prompt: example.chosen_id for example in examples}
         answered |= {record.prompt: record.id for record in gate}
 
         def score(adapter: str, prompts: Sequence[str]) -> list[float]:
@@ -210,14 +224,17 @@ class Tuning:
         number: int,
         last: int,
         advice: StrategyAdvice,
-        pairs: Sequence[PreferencePair],
+        examples: Examples,
         outcome: PhaseResult,
     ) -> None:
         """Store what came of the phase, and ask the policy as it is now."""
         self._save(number)
-        self.probes.take(number, "after", last, pairs)
+        self.probes.take(number, "after", last, examples)
         self.probes.measure(number)
-        row = self._row(outcome, advice, last) | {"chosen_from": self.data.origins(pairs)}
+        row = self._row(outcome, advice, last) | {"chosen_from": self.data.origins(examples)}
+        groups = [example for example in examples if isinstance(example, CompletionGroup)]
+        pairs = [example for example in examples if isinstance(example, PreferencePair)]
+        row |= _groups_row(groups) if groups else {}
         self.store.add_phase(number, last, outcome.promoted, row, pairs, self.advisers.calls)
         for call in self.advisers.calls:
             if call.status == "skipped":
@@ -253,3 +270,12 @@ class Tuning:
 
 def _items(gate: Sequence[CandidateRecord]) -> list[Item]:
     return [(record.prompt, record.completion) for record in gate]
+
+
+def _groups_row(groups: Sequence[CompletionGroup]) -> dict[str, Any]:
+    """The groups by their candidates, who are in the store, and what they earned on average."""
+    rewards = [reward for group in groups for reward in group.rewards]
+    return {
+        "groups": [{"ids": list(group.ids), "rewards": list(group.rewards)} for group in groups],
+        "reward": sum(rewards) / len(rewards),
+    }

@@ -33,6 +33,17 @@ METHODS: Mapping[str, Settings] = {
         "phase": {"reference": "fixed", "initialisation": "base"},
         "supporters": _ALONE,
     },
+    # GRPO (Shao et al., 2024) with an iterated reference, their Algorithm 1: EvoDPO's ablation with another objective.
+    "grpo": {
+        "tuning": True,
+        "phase": {
+            "objective": "grpo",
+            "beta": 0.04,
+            "reference": "every_phase",
+            "initialisation": "previous",
+        },
+        "supporters": _ALONE,
+    },
     # Evolutionary search with the untuned model.
     "search": {"tuning": False, "supporters": _ALONE},
     # The untuned model on the starting program over and over: what evolution itself is worth.

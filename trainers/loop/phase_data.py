@@ -1,7 +1,8 @@
-"""What a phase is trained on and judged by: the buffer, G_k set apart from it, the supporter's lessons, and D_k."""
+"""What a phase is trained on and judged by: the buffer, G_k set apart from it, the supporter's lessons, and D_k, which
+is pairs or groups."""
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,6 +13,7 @@ from agents.engines.engine import Sampling, Stop
 from agents.models.tokens import encode_continuation, encode_prompt
 from agents.population.candidate import CandidateRecord
 from atlas_gym.seeding import stream
+from trainers.data.groups import CompletionGroup, Examples, build_groups, group_of
 from trainers.data.pairs import PreferencePair, build_pairs
 from trainers.data.settings import PairSettings
 from trainers.loop.config import RunConfig
@@ -75,9 +77,26 @@ class PhaseData:
             fresh_from=self.config.exploration.candidate_id(first, 0, 0),
         )  # fmt: skip
 
-    def origins(self, pairs: Sequence[PreferencePair]) -> dict[str, int]:
-        """How many pairs choose what the agent wrote, and how many what a supporter wrote."""
-        return dict(Counter(self.store.candidate(pair.chosen_id).origin for pair in pairs))
+    def own(self, number: int, buffer: Sequence[CandidateRecord]) -> list[CandidateRecord]:
+        """What of the buffer the policy wrote as it is now: since the last phase that tuned it."""
+        earlier = self.store.phases()[: number - 1]
+        tuned = max((row["round"] for row in earlier if not row.get("skipped")), default=0)
+        return [record for record in buffer if record.round > tuned and record.origin == "agent"]
+
+    def groups(self, number: int, own: Sequence[CandidateRecord]) -> list[CompletionGroup]:
+        """D_k of GRPO out of what the policy wrote."""
+        rng = stream(self.config.seed, "groups", number)
+        return build_groups(own, self.config.pairs.prompts, rng, self._scale)
+
+    def trained_on(self, row: Mapping[str, Any]) -> Examples:
+        """D_k of a stored phase."""
+        if "groups" in row:
+            return [group_of([self.store.candidate(id_) for id_ in group["ids"]]) for group in row["groups"]]
+        return [PreferencePair(**pair) for pair in self.store.phase_pairs(row["phase"])]
+
+    def origins(self, examples: Examples) -> dict[str, int]:
+        """How many choose what the agent wrote, and how many what a supporter wrote."""
+        return dict(Counter(self.store.candidate(example.chosen_id).origin for example in examples))
 
     def _pool(self, number: int, last: int, lessons: Sequence[CandidateRecord]) -> list[CandidateRecord]:
         config = self.config

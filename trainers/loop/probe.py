@@ -19,8 +19,9 @@ from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals import Showing, Style
 from agents.research_agent import ResearchAgent
 from atlas_gym.seeding import torch_seed
+from trainers.data.groups import Examples
 from trainers.data.measures import measure
-from trainers.data.pairs import PreferencePair, is_number
+from trainers.data.pairs import is_number
 from trainers.data.rollouts import ProgramCache, again, fresh_samples
 from trainers.loop.config import RunConfig
 from trainers.loop.measure import MEASURE, Panel
@@ -61,16 +62,16 @@ class Probes:
         number: int,
         moment: str,
         last: int,
-        pairs: Sequence[PreferencePair] = (),
+        examples: Examples = (),
         adapter: str = POLICY,
     ) -> None:
-        """The probe of phase `number` that follows the round `last`, on prompts that none of the `pairs` has."""
+        """The probe of phase `number` that follows the round `last`, on prompts that none of the `examples` has."""
         settings = self.config.probe
         if settings.samples == 0:
             return
         result = self.store.probe(number, moment)
         if result is None:
-            asked = self._proposals(number, last, {pair.prompt for pair in pairs})
+            asked = self._proposals(number, last, {example.prompt for example in examples})
             margin, seed = self.config.agent.min_gain, self.config.seed
             with self.backend.serving(adapter) as generator:
                 result = take_probe(generator, self.cache, asked, settings, margin=margin, seed=seed)

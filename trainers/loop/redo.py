@@ -1,6 +1,6 @@
 """A finished phase done again, for a run whose adapters on disk were damaged or lost.
 
-Training is a function of the adapters before it, the pairs and the seed, and all three are at hand on the machine
+Training is a function of the adapters before it, the examples and the seed, and all three are at hand on the machine
 that did it. Scores and the decision are taken from the record: nothing is sampled or judged anew. The adapters' digests
 are on record too, so the result is either what was lost, bit for bit, or an error.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from agents.models.adapters import AdapterError
 from agents.models.policy import REFERENCE, Policy
-from trainers.data.pairs import PreferencePair
+from trainers.data.groups import Examples
 from trainers.evodpo.candidate_set import Tune
 from trainers.evodpo.gate import GateDecision
 from trainers.evodpo.kl import Item
@@ -23,7 +23,7 @@ from trainers.evodpo.settings import GateSettings, PhaseSettings
 
 def redo_phase(
     policy: Policy,
-    pairs: Sequence[PreferencePair],
+    examples: Examples,
     settings: PhaseSettings,
     gate: GateSettings,
     row: Mapping[str, Any],
@@ -37,11 +37,11 @@ def redo_phase(
 
     Args:
         policy: its adapters.
-        pairs: the phase's pairs.
+        examples: what the phase was trained on.
         settings: the phase's settings, the strategist's changes included.
         gate: the gate's settings.
         row: the phase's record in the store.
-        gate_items: the phase's gate subset; empty if it was drawn from the pairs.
+        gate_items: the phase's gate subset; empty if it was drawn from the examples.
         alternatives: the other settings under which candidates were trained.
         seed: the run's.
         tune: does the training.
@@ -56,13 +56,13 @@ def redo_phase(
         return decision.refuse("it was refused before") if refused else decision
 
     outcome = run_phase(
-        policy, pairs, settings, gate, lambda adapter, prompts: [scores[adapter]] * len(prompts),
+        policy, examples, settings, gate, lambda adapter, prompts: [scores[adapter]] * len(prompts),
         phase=row["phase"], seed=seed, gate_items=gate_items, alternatives=alternatives,
         review=review, tune=tune,
     )  # fmt: skip
     if (outcome.policy_digest, outcome.reference_digest) != (row["policy_digest"], row["reference_digest"]):
         raise AdapterError(
-            f"the adapters of phase {row['phase']} are lost: tuned again from the same pairs, others came out (another "
+            f"the adapters of phase {row['phase']} are lost: tuned again from the same data, others came out (another "
             "machine, or other versions?). Copy the folder from where there is a whole one, or begin another run; all "
             "candidates and pairs are still in the store"
         )

@@ -59,6 +59,15 @@ def test_what_is_counted_is_what_the_configuration_decides():
     assert work.evaluations == work.candidates + work.patches + work.measured + 2 * 16
 
 
+@pytest.mark.parametrize(("prompts", "groups"), [(20, 20), (999, 8 * 6 * 2)])
+def test_grpo_trains_on_a_group_a_prompt(prompts, groups):
+    phase, layout = GATED["phase"] | {"objective": "grpo"}, GATED["exploration"] | {"sites": 2}
+    work = planned(
+        "default", **GATED | {"phase": phase, "exploration": layout, "pairs": {"prompts": prompts}}
+    )
+    assert (work.pairs, work.steps) == (2 * groups, 2 * -(-groups * 2 // 10))
+
+
 def test_work_grows_with_what_asks_for_it():
     once = planned("default", **GATED)
     assert planned("default", **GATED | {"rounds": 48}).candidates == 2 * once.candidates

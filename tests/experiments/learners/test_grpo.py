@@ -1,33 +1,14 @@
-"""GRPO's reward, and two steps with the embedded model, for real."""
+"""GRPO on one line: its prompt, its candidates, and two steps with the embedded model, for real."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from atlas_gym import make_task
 from atlas_gym.tasks.registry import BUILT_IN
-from experiments.learners.grpo import COPY, FAILED, GradedReward, graded, halves, train
+from experiments.learners.grpo import GradedReward, halves, train
 from experiments.learners.ledger import Ledger, Trial
+from trainers.data.groups import COPY, FAILED
 
 TRIAL = Trial("ATLAS-Bandit-v0", 0, 8, constants={"horizon": 60, "replicas": 1})
-
-SCORES = st.floats(-10.0, -1e-3)
-
-
-@given(SCORES, SCORES, SCORES)
-def test_failed_copied_worse_and_better_programs_are_in_this_order(score, other, parent):
-    low, high = sorted((score, other))
-    worst = graded(None, parent, False)
-    copy = graded(parent, parent, False)
-    assert worst == FAILED < copy == COPY == graded(score, parent, True)
-    rewards = [graded(value, parent, False) for value in (low, high)]
-    assert all(reward == COPY or -0.5 <= reward <= 1.0 for reward in rewards)
-    if parent not in (low, high):
-        assert rewards[0] <= rewards[1]
-        assert all(
-            (reward > 0) == (value > parent) for reward, value in zip(rewards, (low, high), strict=True)
-        )
-        assert min(rewards) > copy
 
 
 @pytest.mark.parametrize("env_id", BUILT_IN)
@@ -44,10 +25,6 @@ def test_a_start_without_assignments_is_rewritten_at_its_return():
     assert halves("def f(x):\n    return x\n") == ("def f(x):\n    return", "\n")
     with pytest.raises(ValueError, match="neither"):
         halves("def f(x): ...\n")
-
-
-def test_a_parent_without_loss_is_no_division_by_zero():
-    assert graded(-0.25, 0.0, False) == -0.25
 
 
 def test_every_completion_is_a_candidate_and_tokens_are_counted():

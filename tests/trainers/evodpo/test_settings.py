@@ -17,6 +17,10 @@ from trainers.evodpo.settings import PhaseSettings
         {"target_kl": -0.1},
         {"checks": 0},
         {"supervised": -1.0},
+        {"objective": "ppo"},
+        {"objective": "grpo", "clip": 0.0},
+        {"objective": "grpo", "supervised": 0.3},
+        {"objective": "grpo", "packed": False},
     ],
 )
 def test_impossible_settings_are_errors(bad):
