@@ -4,7 +4,9 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from safetensors.torch import load_file
 
+from agents.models.adapters import digest
 from tests.trainers.whole_run import Watcher, contents, menu, run
 from tests.trainers.whole_run import config as atlas
 from trainers.data.groups import group_of
@@ -18,8 +20,10 @@ assert atlas, menu  # fixtures
 @pytest.fixture(scope="module")
 def config(atlas):
     """Two GRPO phases between three rounds, behind a gate that refuses nothing."""
-    ours = {"method": "grpo", "phase": {"objective": "grpo", "clip": 0.5}, "measure": {"samples": 0}}
-    return load_config(None, merge(plain(atlas), ours))
+    phase = {"objective": "grpo", "beta": 0.04, "epochs": 3, "batch_size": 1}
+    return load_config(
+        None, merge(plain(atlas), {"method": "grpo", "phase": phase, "measure": {"samples": 0}})
+    )
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +47,6 @@ def test_a_phase_learns_from_what_the_policy_wrote_since_the_last(whole):
             assert len(set(group["rewards"])) > 1
         rewards = [reward for group in phase["groups"] for reward in group["rewards"]]
         assert phase["reward"] == pytest.approx(sum(rewards) / len(rewards))
-        assert not set(phase["gate_prompts"]) & {by_id[g["ids"][0]].prompt for g in phase["groups"]}
 
 
 def test_its_phases_pass_through_the_gate_like_any_other(whole):
@@ -62,17 +65,22 @@ def test_interrupted_in_a_phase_it_ends_as_if_it_had_not_been(config, whole, tmp
     assert contents(tmp_path) == contents(whole[0])
 
 
+def digests(folder):
+    return {file.parent.name: digest(load_file(file)) for file in folder.rglob("*.safetensors")}
+
+
 def test_a_lost_adapter_is_tuned_again_from_the_same_groups(config, whole, tmp_path):
     shutil.copytree(whole[0], tmp_path / "run")
     adapter = tmp_path / "run" / "adapters" / "phase-002"
-    saved = {file.relative_to(adapter): file.read_bytes() for file in adapter.rglob("*.safetensors")}
+    saved = digests(adapter)
     shutil.rmtree(adapter)
     assert run(config, tmp_path / "run") == whole[1]
-    assert {file.relative_to(adapter): file.read_bytes() for file in adapter.rglob("*.safetensors")} == saved
+    assert digests(adapter) == saved
 
 
 def test_a_phase_with_nothing_to_tell_apart_is_skipped_in_words(config, tmp_path):
-    run(replace(config, rounds=2, exploration=replace(config.exploration, samples=1)), tmp_path)
+    alone = replace(config.exploration, islands=1, groups=1, samples=1)
+    run(replace(config, rounds=2, exploration=alone), tmp_path)
     (phase,) = contents(tmp_path)[2]
     assert "all of a prompt earned the same reward" in phase["skipped"]
 

@@ -8,8 +8,8 @@ the policy that the training begins with,
 (Shao et al., 2024, arXiv 2402.03300, Eqs. 3 and 4: the last term is an unbiased estimate of KL(π ‖ π_ref), never
 negative). The mean is over tokens, so that a long failure is pushed down at every token as a short one is; a mean over
 completions favours long failures (Liu et al., 2025, arXiv 2503.20783). In TRL's words it is `loss_type="bnpo"` with
-`scale_rewards="none"`. TRL's own trainer has to draw the completions itself, one prompt a time; here they are what
-exploration wrote and scored with this very policy, so nothing is sampled twice.
+`scale_rewards="none"` and `use_bias_correction_kl=False`. TRL's own trainer has to draw the completions itself; here
+they are what exploration wrote and scored with this very policy, so nothing is sampled twice.
 
 What a step is logged by has DPO's names, with a group in the place of a pair: its completions with a positive advantage
 are the chosen side, those with a negative one the rejected side.
