@@ -78,8 +78,9 @@ class CompletionGroup:
         return self.rewards.index(max(self.rewards))
 
 
-Examples = Sequence[PreferencePair] | Sequence[CompletionGroup]
-"""What a phase is trained on; all of them have `prompt`, `completions`, `chosen` and `chosen_id`."""
+Example = PreferencePair | CompletionGroup
+Examples = Sequence[Example]
+"""What a phase is trained on, all of one kind; both kinds have `prompt`, `completions`, `chosen` and `chosen_id`."""
 
 
 def group_of(records: Sequence[CandidateRecord]) -> CompletionGroup:

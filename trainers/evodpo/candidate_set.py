@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.seeding import stream, torch_seed
-from trainers.data.groups import CompletionGroup
-from trainers.data.pairs import PreferencePair
+from trainers.data.groups import Example
 from trainers.evodpo import processes
 from trainers.evodpo.kl import KLEstimate, candidate_kls, token_kl
 from trainers.evodpo.settings import TrainingSettings
@@ -27,7 +26,7 @@ _AWAY = "away"
 class TuneJob:
     """What is to be done with a policy."""
 
-    examples: tuple[PreferencePair, ...] | tuple[CompletionGroup, ...]
+    examples: tuple[Example, ...]
     """What to train on, as the settings' objective wants it."""
     settings: TrainingSettings
     """How."""

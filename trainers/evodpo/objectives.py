@@ -9,7 +9,7 @@ from transformers import Trainer, TrainingArguments
 from trl import DPOConfig
 
 from agents.models.policy import REFERENCE, Policy
-from trainers.data.groups import CompletionGroup
+from trainers.data.groups import CompletionGroup, Examples
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo import processes
 from trainers.evodpo.distributed_dpo import DistributedDPOTrainer
@@ -27,7 +27,7 @@ _CHECKPOINTING = next(
 
 def trainer_of(
     policy: Policy,
-    examples: Sequence[PreferencePair] | Sequence[CompletionGroup],
+    examples: Examples,
     order: Sequence[int],
     settings: TrainingSettings,
     folder: str,

@@ -36,7 +36,7 @@ from trainers.evodpo.packing import Branch, plant, to_device, token_log_probs, t
 class TokenGroup:
     """A group as tokens, with what two frozen policies make of them."""
 
-    branches: list[Branch]
+    branches: Sequence[Branch]
     """The prompt with each completion."""
     advantages: tuple[float, ...]
     """Of each completion."""

@@ -20,8 +20,7 @@ from transformers import PrinterCallback, TrainerCallback
 from agents.models.policy import POLICY, Policy
 from agents.models.token_trie import families
 from agents.models.tokens import encode_continuation, encode_prompt
-from trainers.data.groups import CompletionGroup, Examples
-from trainers.data.pairs import PreferencePair
+from trainers.data.groups import Example, Examples
 from trainers.evodpo import processes
 from trainers.evodpo.objectives import trainer_of
 from trainers.evodpo.packed_dpo import borrowed
@@ -124,7 +123,7 @@ def _families(policy: Policy, examples: Examples) -> list[int]:
     return [number for _, number in sorted((i, number) for number, group in enumerate(groups) for i in group)]
 
 
-def _length(policy: Policy, example: PreferencePair | CompletionGroup) -> int:
+def _length(policy: Policy, example: Example) -> int:
     longest = max(len(encode_continuation(policy.tokenizer, text)) for text in example.completions)
     return len(encode_prompt(policy.tokenizer, example.prompt)) + longest
 
