@@ -46,6 +46,8 @@ class RunData:
     """Consultations of supporters, in order; of very many, those about phases and an even choice of the others."""
     held_out: Mapping[str, Mapping[str, Any]]
     """Confirmation of the initial and the best program by program key, where there is one yet."""
+    ends: tuple[tuple[CandidateRecord, CandidateRecord], ...]
+    """Starting and best program of each instance of the task."""
 
     @cached_property
     def task_began(self) -> int:
@@ -170,6 +172,7 @@ def read_run(folder: Path) -> RunData:
             probes=store.probes(),
             supporter_calls=_calls(store),
             held_out={key: found for key in keys if (found := store.held_out(key)) is not None},
+            ends=tuple(store.ends()),
         )
 
 

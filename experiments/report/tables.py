@@ -74,8 +74,8 @@ def final_scores(runs: pd.DataFrame, where: str = "Start", note: str = "") -> Ta
         for (arm, start), own in groups_of(runs[runs.best_training.notna()], "arm", "start")
     )  # fmt: skip
     note += (
-        "Held-out seeds that chose no program; improvement is the share of the initial program's loss that is gone. "
-        + OVER_SEEDS
+        "Held-out seeds that chose no program; improvement is the share of the initial program's loss that is gone; of "
+        "several instances the mean. " + OVER_SEEDS
     )
     return table("final_scores", "Best program on held-out seeds", rows, note)
 
