@@ -69,7 +69,7 @@ class RunData:
         """The highest score on the training seeds, the earliest of equals; with several instances the program that lies
         furthest above its island's start."""
         comparable = (c for c in self.candidates if c.passed and c.round >= self.task_began)
-        return max(comparable, key=lambda c: (self._rise(c), c.score, -c.id), default=None)
+        return max(comparable, key=lambda c: (self.rise(c), c.score, -c.id), default=None)
 
     @cached_property
     def _starts(self) -> dict[int, CandidateRecord]:
@@ -79,7 +79,8 @@ class RunData:
                 starts.setdefault(candidate.island, candidate)
         return starts
 
-    def _rise(self, record: CandidateRecord) -> float:
+    def rise(self, record: CandidateRecord) -> float:
+        """How far a program lies above its island's start on the training seeds."""
         return (record.score or 0.0) - (self._starts[record.island].score or 0.0)
 
     @property

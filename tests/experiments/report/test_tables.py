@@ -34,7 +34,9 @@ def test_final_scores_are_means_over_held_out_seeds(runs):
 def test_final_scores_of_several_instances_are_their_means(tmp_path):
     run = read_run(make_run(tmp_path / "run", Layout(instances=3)))
     (row,) = table("final_scores", [run]).rows
-    assert len({best.id for _, best in run.ends}) == 3
+    bests = {str(best.id) for _, best in run.ends}
+    assert len(bests) == 3
+    assert table("best_programs", [run]).rows[0][1] in bests
     lifted = [best.score - 0.002 + 0.0045 for _, best in run.ends]
     assert row[4] == f"{sum(lifted) / 3:.4f}"
     initial = run.initial.score + 0.0025
@@ -65,7 +67,15 @@ def test_a_phases_row_says_whose_completions_its_pairs_choose(runs):
     unknown = replace(
         runs[0], phases=tuple({k: v for k, v in p.items() if k != "chosen_from"} for p in phases)
     )
-    assert {row[4] for row in table("phases", [unknown]).rows} == {"–"}
+    assert "Taught" not in table("phases", [unknown]).columns
+    assert {row[4] for row in table("phases", [unknown, runs[1]]).rows} == {"–", "24"}
+
+
+def test_columns_of_phases_that_nobody_measured_are_left_out(runs):
+    assert {"Valid", "New", "Improving"} <= set(table("phases", runs).columns)
+    bare = table("phases", [replace(run, probes={}) for run in runs])
+    assert not {"Valid", "New", "Improving"} & set(bare.columns)
+    assert "Pairs" in bare.columns
 
 
 def test_the_ablation_needs_methods_that_differ_in_nothing_else(runs):
