@@ -112,11 +112,6 @@ class SampleBatch:
         """Samples that have not finished."""
         return list(chain.from_iterable(self.groups))
 
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens to be read before the first one is drawn, padding not counted."""
-        return sum(map(len, self._trunks))
-
     def retire(self, sample: Sample) -> None:
         """Take a finished sample out of the batch."""
         self.groups[sample.group].remove(sample)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -83,16 +82,6 @@ def grouped_attention(model: Any) -> Iterator[None]:
         model.set_attn_implementation(before)
 
 
-@dataclass
-class GenerationTotals:
-    """What a generator has done since it was made."""
-
-    prompt_tokens: int = 0
-    """Tokens read, each common beginning counted once."""
-    tokens: int = 0
-    """Tokens drawn."""
-
-
 class TransformersGenerator(Generator):
     """A :class:`agents.engines.engine.Generator` on a model that is in memory and in inference mode."""
 
@@ -103,7 +92,6 @@ class TransformersGenerator(Generator):
         self.model = model
         self.tokenizer = tokenizer
         self.sampling = sampling or Sampling()
-        self.totals = GenerationTotals()
         self._max_samples = max_samples
         self._vocabulary = Vocabulary(tokenizer, model.get_output_embeddings().weight.shape[0])
 
@@ -178,7 +166,6 @@ class TransformersGenerator(Generator):
         ]
 
     def _run(self, batch: SampleBatch, on_completion: OnCompletion) -> None:
-        self.totals.prompt_tokens += batch.prompt_tokens
         advanced = batch.prefill()
         while True:
             for sample in advanced:
@@ -193,5 +180,4 @@ class TransformersGenerator(Generator):
         if not ended and len(sample.drawn) < sample.limit:
             return
         batch.retire(sample)
-        self.totals.tokens += len(sample.drawn)
         on_completion(sample.request, sample.index, Completion(text, len(sample.drawn), ended))

@@ -31,11 +31,10 @@ class Backend(Protocol):
         ...
 
     def close(self) -> None:
-        """Give everything back."""
-        ...
+        """Give everything back; nothing to do for an engine in this process."""
 
 
-class TransformersBackend:
+class TransformersBackend(Backend):
     """The policy's own weights, the adapter merged while it is served."""
 
     def __init__(self, policy: Policy, sampling: Sampling) -> None:
@@ -48,23 +47,17 @@ class TransformersBackend:
         with self._policy.merged(adapter) as model:
             yield TransformersGenerator(model, self._policy.tokenizer, self._sampling)
 
-    def close(self) -> None:
-        """Nothing was begun."""
 
-
-class FixedBackend:
+class FixedBackend(Backend):
     """A model that is not tuned, whatever adapter is asked for."""
 
-    def __init__(self, folder: Path, sampling: Sampling) -> None:
-        self._generator = TransformersGenerator(*load_model(folder), sampling)
+    def __init__(self, generator: Generator) -> None:
+        self._generator = generator
 
     @contextmanager
     def serving(self, adapter: str) -> Iterator[Generator]:
         """The one generator."""
         yield self._generator
-
-    def close(self) -> None:
-        """Nothing was begun."""
 
 
 class RoutedGenerator(Generator):
@@ -199,9 +192,9 @@ def _open(
     ledger: Path | None,
 ) -> Backend:
     if settings.name == "chat":
-        from agents.engines.chat import ChatBackend
+        from agents.engines.chat import open_chat
 
-        return ChatBackend(settings.chat, sampling, ledger or folder / "spending.jsonl")
+        return FixedBackend(open_chat(settings.chat, sampling, ledger or folder / "spending.jsonl"))
     if settings.name == "openai":
         from agents.engines.completions import OpenAIBackend
 
@@ -212,7 +205,7 @@ def _open(
         return VLLMBackend(settings.vllm, sampling, resolve_model(model), folder, policy)
     if policy is not None:
         return TransformersBackend(policy, sampling)
-    return FixedBackend(resolve_model(model), sampling)
+    return FixedBackend(TransformersGenerator(*load_model(resolve_model(model)), sampling))
 
 
 def _ask(

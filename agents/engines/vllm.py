@@ -154,10 +154,8 @@ class VLLMGenerator(Generator):
 
     def _add(self, tokens: list[int], params: Any) -> str:
         key = str(next(self._numbers))
-        return str(
-            self._engine.add_request(key, {"prompt_token_ids": tokens}, params, lora_request=self._adapter)
-            and key
-        )
+        self._engine.add_request(key, {"prompt_token_ids": tokens}, params, lora_request=self._adapter)
+        return key
 
     def _take_up(self, output: Any, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         key, written = output.request_id, output.outputs[0]

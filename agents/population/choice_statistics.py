@@ -41,7 +41,3 @@ class ChoiceStatistics:
         weights = priors * [self.weight(choice) for choice in choices]
         mixed = (1 - self.uniform) * weights / weights.sum() + self.uniform * priors / priors.sum()
         return int(rng.choice(len(choices), p=mixed / mixed.sum()))
-
-    def table(self) -> dict[Hashable, tuple[float, float]]:
-        """Decayed trials and improvements by choice, for display."""
-        return dict(self._tally)

@@ -70,9 +70,4 @@ def slopes_by_seed(cells: Sequence[Cell]) -> Array:
 
 def slope(cells: Sequence[Cell]) -> Interval:
     """Mean over seeds of these slopes."""
-    return interval(slopes_by_seed(cells))
-
-
-def interval(values: Array) -> Interval:
-    """The mean of one value per seed."""
-    return mean_interval(values.tolist())
+    return mean_interval(slopes_by_seed(cells))

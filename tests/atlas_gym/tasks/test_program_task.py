@@ -9,8 +9,8 @@ import pytest
 
 import atlas_gym
 from atlas_gym.evaluation import ConfinedEvaluator, Status
-from atlas_gym.tasks.in_process import judge_in_process
 from tests.atlas_gym.tasks.examples import SUM, Remember, Threefold, triple
+from tests.atlas_gym.tasks.in_process import judge_in_process
 
 PREAMBLE = "import numpy as np\n\n\n"
 START = PREAMBLE + 'def double(x):\n    """Twice as much."""\n    return 2 * x\n'
