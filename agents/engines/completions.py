@@ -151,11 +151,7 @@ class OpenAIBackend:
     """
 
     def __init__(
-        self,
-        settings: OpenAISettings,
-        sampling: Sampling,
-        folder: Path,
-        policy: Policy | None,
+        self, settings: OpenAISettings, sampling: Sampling, folder: Path, policy: Policy | None
     ) -> None:
         self.client = CompletionsClient(settings)
         self._policy = policy if settings.lora_loading != "none" else None

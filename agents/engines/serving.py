@@ -209,10 +209,7 @@ def _open(
 
 
 def _ask(
-    generator: Generator,
-    indices: list[int],
-    requests: Sequence[Request],
-    on_completion: OnCompletion,
+    generator: Generator, indices: list[int], requests: Sequence[Request], on_completion: OnCompletion
 ) -> None:
     generator.stream(
         [requests[index] for index in indices],

@@ -28,14 +28,7 @@ from typing import Any
 
 import torch
 
-from agents.engines.engine import (
-    BackendError,
-    Completion,
-    Generator,
-    OnCompletion,
-    Request,
-    Sampling,
-)
+from agents.engines.engine import BackendError, Completion, Generator, OnCompletion, Request, Sampling
 from agents.engines.sequences import PrefixBuilder, PrefixedSample
 from agents.engines.settings import VLLMSettings
 from agents.engines.vllm_start import start_engine
@@ -180,11 +173,7 @@ class VLLMGenerator(Generator):
         )
 
     def _keep(
-        self,
-        scoring: _Scoring,
-        output: Any,
-        requests: Sequence[Request],
-        on_completion: OnCompletion,
+        self, scoring: _Scoring, output: Any, requests: Sequence[Request], on_completion: OnCompletion
     ) -> None:
         """Keep what a scoring request has shown; the last one of a prompt is followed by its samples."""
         found, request = self._rows[scoring.index], requests[scoring.index]

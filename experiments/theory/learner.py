@@ -145,11 +145,7 @@ def move_reference(
 
 
 def _candidate(
-    learner: Learner,
-    log_reference: Array,
-    estimated: Array,
-    score: Array,
-    subset: npt.NDArray[np.int64],
+    learner: Learner, log_reference: Array, estimated: Array, score: Array, subset: npt.NDArray[np.int64]
 ) -> Array:
     """π_kl of Eq. 4: the phase's policy, or the best of its checkpoints."""
     tables = [

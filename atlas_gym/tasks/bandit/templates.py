@@ -43,10 +43,6 @@ def policy(context, history, t):
     bonus = np.sqrt(np.sum(context @ V_inv * context, axis=1))
     return int(np.argmax(context @ theta + alpha * bonus))
 """,
-    (
-        Parameter("forgetting", 0.001, 0.9),
-        Parameter("lam", 0.01, 100.0),
-        Parameter("alpha", 0.01, 100.0),
-    ),
+    (Parameter("forgetting", 0.001, 0.9), Parameter("lam", 0.01, 100.0), Parameter("alpha", 0.01, 100.0)),
 )
 """LinUCB in which a step of age s counts (1 - forgetting)^s."""
