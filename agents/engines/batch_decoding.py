@@ -1,8 +1,6 @@
 """One batch of decoding: a sequence for all prompts that begin alike, and in it the samples of each (see
 :mod:`agents.engines.hf_transformers`)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain

@@ -9,8 +9,6 @@ The client is not the `openai` package: that bounds each read, not the whole exc
 logs headers, and would stand beside the one client that the supporters need anyway.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -12,8 +12,6 @@ A request that the server calls wrong (HTTP 400, 413, 422: a prompt that is too 
 wrong address, name or key (401, 403, 404) is an error at once: waiting helps neither.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

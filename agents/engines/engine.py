@@ -10,8 +10,6 @@ parent nearly always; conditioned, every sample is an edit.
 Randomness comes only from each request's seed, never from global state.
 """
 
-from __future__ import annotations
-
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Sequence

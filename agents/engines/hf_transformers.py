@@ -16,8 +16,6 @@ This asks for attention over explicit positions with an explicit mask (SDPA or e
 learned positions); recurrent models and flash attention are not supported.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

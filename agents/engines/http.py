@@ -11,8 +11,6 @@ followed, and neither the server's words nor an exception's message enter a reas
 For the same reason the HTTP library's own log (it quotes status lines and headers) is shut for these calls.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import json

@@ -6,8 +6,6 @@ decides for each sample what it keeps of its parent and its first own token, exa
 it then continues is a forced prefix: prompt, kept tokens, first token. The prompt's cache is shared by all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ need not know whether weights are merged, reloaded, or loaded into a server for 
 policy may be trained; an engine on a GPU sleeps then.
 """
 
-from __future__ import annotations
-
 import queue
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future

@@ -12,8 +12,6 @@ All draws invert a distribution function at given uniform numbers, so equal numb
 else is in the batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

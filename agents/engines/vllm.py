@@ -17,8 +17,6 @@ Sums over bfloat16 depend on what else is in a batch, so samples equal those of 
 are the same; they are not those of transformers.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

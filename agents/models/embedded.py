@@ -9,8 +9,6 @@ every file. So an interrupted conversion is redone, and a damaged file is notice
 resolved.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

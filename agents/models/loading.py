@@ -4,8 +4,6 @@ A name is ``embedded`` (see :mod:`agents.models.embedded`), a local folder, or a
 downloads: a run that lacks its model says so at once and names the command that fetches it, ``atlas fetch NAME``.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

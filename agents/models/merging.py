@@ -8,8 +8,6 @@ held. A matrix that the files do not hold as it is in memory (a quantised or con
 in memory instead, for as long as the merge lasts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ shrunken rate of improvement: an untried choice stands at 1/8, above what most c
 everything is tried. A uniform share keeps every choice alive.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 

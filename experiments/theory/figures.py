@@ -1,7 +1,5 @@
 """The study's figures, in one style: one colour per method, log-log where a slope is the point."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import matplotlib.pyplot as plt

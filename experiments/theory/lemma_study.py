@@ -6,8 +6,6 @@ cannot fail proves nothing, so each assumption is then broken on purpose, by han
 constant that the instance does not satisfy, and the violations are counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """From traces to numbers: totals per seed, slopes over the horizon, intervals over seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

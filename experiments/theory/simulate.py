@@ -12,8 +12,6 @@ learner's data are sampled. Per round (Eq. 13),
 with the comparator π_kl,t ∝ π_ref,t exp(u_t/β) built on the reference that is in force in round t.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The study's tables: CSV for machines, Markdown for people."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
