@@ -30,6 +30,7 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Give everything back; nothing to do for an engine in this process."""
+        return
 
 
 class TransformersBackend(Backend):

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from atlas_gym.evaluation.channel import CandidateError
-from atlas_gym.tasks.burgers.backend import make_step
 from atlas_gym.tasks.burgers.conversation import Losses
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.points import Points
+from atlas_gym.tasks.burgers.steps import make_step
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
