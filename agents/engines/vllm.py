@@ -26,7 +26,14 @@ from typing import Any
 
 import torch
 
-from agents.engines.engine import BackendError, Completion, Generator, OnCompletion, Request, Sampling
+from agents.engines.engine import (
+    BackendError,
+    Completion,
+    Generator,
+    OnCompletion,
+    Request,
+    Sampling,
+)
 from agents.engines.sequences import PrefixBuilder, PrefixedSample
 from agents.engines.settings import VLLMSettings
 from agents.engines.vllm_start import start_engine

@@ -13,10 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from agents.engines.answers import patched, program_of
 from agents.engines.engine import Sampling, Stop, cut
+from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.program_text import program_key
 
 Origin = Literal["seed", "agent", "supporter", "carried"]
@@ -68,7 +69,9 @@ class CandidateRecord:
     diagnosis: str = ""
     """Where the score was lost, in the environment's words; empty unless the program ran."""
 
-    def judged(self, outcome: Outcome, duplicate_of: int | None = None) -> CandidateRecord:
+    def judged(
+        self, outcome: Evaluation | CandidateRecord, duplicate_of: int | None = None
+    ) -> CandidateRecord:
         """The candidate with what came of its program, which may have been `duplicate_of` an earlier one's."""
         return replace(
             self, status=str(outcome.status), score=outcome.score, detail=outcome.detail,
@@ -91,35 +94,6 @@ class CandidateRecord:
         if self.score is None or self.parent_score is None:
             return None
         return self.score - self.parent_score
-
-
-class Outcome(Protocol):
-    """What came of a program: its evaluation, or an earlier candidate with the same syntax tree."""
-
-    @property
-    def status(self) -> str:
-        """See `CandidateRecord.status`."""
-        ...
-
-    @property
-    def score(self) -> float | None:
-        """Score, None unless the status is ok."""
-        ...
-
-    @property
-    def detail(self) -> str:
-        """What went wrong."""
-        ...
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        """Further measurements."""
-        ...
-
-    @property
-    def diagnosis(self) -> str:
-        """Where the score was lost."""
-        ...
 
 
 @dataclass(frozen=True)
