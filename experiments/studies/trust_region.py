@@ -10,6 +10,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see experiments.run
 
@@ -26,8 +27,7 @@ from trainers.loop.config import RunConfig, load_config
 from trainers.store.plain import SettingsError
 from trainers.store.store import RunStore, StoreError
 
-
-RUNAWAY = {"epochs": 3, "learning_rate": 1e-3, "target_kl": 0.0}
+RUNAWAY: dict[str, Any] = {"epochs": 3, "learning_rate": 1e-3, "target_kl": 0.0}
 """What turns a normal phase into a runaway: the rate is five times the default."""
 
 
