@@ -138,7 +138,7 @@ def _line_with(mark: str, text: str) -> int:
 def _config(file: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
-    found = require("yaml", "atlas").safe_load(file.read_text(encoding="utf-8"))
+    found = require("yaml", "learn").safe_load(file.read_text(encoding="utf-8"))
     return found if isinstance(found, dict) else {}
 
 

@@ -19,7 +19,7 @@ from atlas_gym.tasks.burgers.training import Training, train
 
 
 class LocalLosses:
-    """Losses from functions in this process, one per replica. See `conversation.Losses`."""
+    """Losses from functions in this process, one per replica. See `training.Losses`."""
 
     def __init__(self, strategies: Sequence[Strategy], params: BurgersParams):
         self._strategies = strategies
