@@ -12,6 +12,7 @@ from experiments.loggers.metrics import improvement
 from experiments.report.data import RunData, read_run
 from experiments.report.figures import draw_progress
 from experiments.report.learning_figure import said, save_learning
+from experiments.report.table_formats import without_empty
 from experiments.report.tables import phase_rows
 from trainers.store.store import RunStore
 
@@ -91,7 +92,7 @@ _SPLITS = ("score", "held_out")
 
 def _phase_table(run: RunData) -> Table:
     """The report's table of phases, a column a phase."""
-    phases = list(phase_rows(run))
+    phases = [dict(row) for row in without_empty(phase_rows(run))]
     heads = ("", *(f"phase {phase.pop('Phase')} (round {phase.pop('After round')})" for phase in phases))
     table = Table(
         *heads, title="Fine-tuning phases: fresh samples on fixed prompts, ± standard error over prompts"

@@ -8,6 +8,7 @@ without a server.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from agents.population.candidate import CandidateRecord
@@ -233,22 +234,31 @@ class RoundHistory:
 
 
 def final_row(store: RunStore) -> Row:
-    """What a run came to: where it began, what was spent and, once confirmed, the scores on the held-out seeds.
+    """What a run came to: where it began, what was spent and, once confirmed, the scores on the held-out seeds; with
+    several instances the means over them.
 
     The best training score is not repeated: it is the last `score/best`.
     """
-    best = next(iter(store.best_candidates(1)), None)
-    if best is None:
+    ends = store.ends()
+    if not ends:
         return {}
-    start = store.start(island=best.island)
-    row: Row = {"initial_score": start.score, "candidates": store.count("candidates"), **_tokens(store)}
-    held_out, initial = _held_out(store, best), _held_out(store, start)
-    if held_out is None or best.score is None:
+    starts = [start.score for start, _ in ends if start.score is not None]
+    row = {"initial_score": fmean(starts) if starts else None, "candidates": store.count("candidates")}
+    row |= _tokens(store)
+    confirmed = [
+        (best.score or 0.0, first, last)
+        for start, best in ends
+        if (first := _held_out(store, start)) is not None and (last := _held_out(store, best)) is not None
+    ]
+    if len(confirmed) < len(ends):
         return row
-    row |= {"held_out_score": held_out, "held_out_gap": best.score - held_out}
-    if initial is None:
-        return row
-    return row | {"initial_held_out_score": initial, "improvement": improvement(initial, held_out)}
+    training, initial, held_out = (fmean(scores) for scores in zip(*confirmed, strict=True))
+    return row | {
+        "held_out_score": held_out,
+        "held_out_gap": training - held_out,
+        "initial_held_out_score": initial,
+        "improvement": fmean(improvement(first, last) for _, first, last in confirmed),
+    }
 
 
 def improvement(initial: float, final: float) -> float:

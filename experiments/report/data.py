@@ -46,6 +46,8 @@ class RunData:
     """Consultations of supporters, in order; of very many, those about phases and an even choice of the others."""
     held_out: Mapping[str, Mapping[str, Any]]
     """Confirmation of the initial and the best program by program key, where there is one yet."""
+    ends: tuple[tuple[CandidateRecord, CandidateRecord], ...]
+    """Starting and best program of each instance of the task."""
 
     @cached_property
     def task_began(self) -> int:
@@ -67,7 +69,7 @@ class RunData:
         """The highest score on the training seeds, the earliest of equals; with several instances the program that lies
         furthest above its island's start."""
         comparable = (c for c in self.candidates if c.passed and c.round >= self.task_began)
-        return max(comparable, key=lambda c: (self._rise(c), c.score, -c.id), default=None)
+        return max(comparable, key=lambda c: (self.rise(c), c.score, -c.id), default=None)
 
     @cached_property
     def _starts(self) -> dict[int, CandidateRecord]:
@@ -77,7 +79,8 @@ class RunData:
                 starts.setdefault(candidate.island, candidate)
         return starts
 
-    def _rise(self, record: CandidateRecord) -> float:
+    def rise(self, record: CandidateRecord) -> float:
+        """How far a program lies above its island's start on the training seeds."""
         return (record.score or 0.0) - (self._starts[record.island].score or 0.0)
 
     @property
@@ -170,6 +173,7 @@ def read_run(folder: Path) -> RunData:
             probes=store.probes(),
             supporter_calls=_calls(store),
             held_out={key: found for key in keys if (found := store.held_out(key)) is not None},
+            ends=tuple(store.ends()),
         )
 
 

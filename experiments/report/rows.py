@@ -15,14 +15,14 @@ CONTROLS = {"score_threshold": "Threshold", "beta": "β", "epochs": "Epochs", "l
 
 
 def run_row(run: RunData, held_out: bool = True) -> Row:
-    """One run: scores, shares, phases, and what was done by whom.
+    """One run: scores (with several instances their mean), shares, phases, and what was done by whom.
 
     Args:
         run: the run.
         held_out: whether its scores are those of the held-out seeds; else those of the training seeds, which stand in
             while a run is unconfirmed.
     """
-    initial, best = (_score(run, record, held_out) for record in (run.initial, run.best))
+    ends = [[_score(run, record, held_out) for record in ends] for ends in run.ends]
     fresh = [c for c in run.candidates if c.round > 0]
     phases = run.tuned_phases
     return {
@@ -31,9 +31,9 @@ def run_row(run: RunData, held_out: bool = True) -> Row:
         "valid_share": share(sum(c.passed for c in fresh), len(fresh)),
         "distinct": len(distinct_programs(fresh)),
         "improving": sum(unit["improving"] for unit in run.units if "improving" in unit),
-        "initial_held_out": initial,
-        "best_held_out": best,
-        "improvement": improvement(initial, best),
+        "initial_held_out": _mean([initial for initial, _ in ends]),
+        "best_held_out": _mean([best for _, best in ends]),
+        "improvement": _mean([improvement(initial, best) for initial, best in ends]),
         "best_training": run.best.score if run.best else None,
         "best_origin": run.best.origin if run.best else "",
         "held_out_seeds": len(run.held_out_scores(run.best)),
@@ -50,8 +50,11 @@ def share(part: int, whole: int) -> float:
 
 def _score(run: RunData, record: Any, held_out: bool) -> float:
     scores = run.held_out_scores(record) if held_out else [getattr(record, "score", None)]
-    found = [score for score in scores if score is not None]
-    return sum(found) / len(found) if found else math.nan
+    return _mean([score for score in scores if score is not None])
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
 
 
 def _times(phases: Sequence[Mapping[str, Any]], control: str) -> int:

@@ -14,7 +14,7 @@ from experiments.report import learning
 from experiments.report.comparison import Group
 from experiments.report.data import RunData
 from experiments.report.rows import CONTROLS, run_row
-from experiments.report.table_formats import Table, table
+from experiments.report.table_formats import Table, table, without_empty
 
 _RATES = {**{head: f"changed_{name}" for name, head in CONTROLS.items()}, "Reference moved": "promoted"}
 """Column head → what is counted."""
@@ -74,8 +74,8 @@ def final_scores(runs: pd.DataFrame, where: str = "Start", note: str = "") -> Ta
         for (arm, start), own in groups_of(runs[runs.best_training.notna()], "arm", "start")
     )  # fmt: skip
     note += (
-        "Held-out seeds that chose no program; improvement is the share of the initial program's loss that is gone. "
-        + OVER_SEEDS
+        "Held-out seeds that chose no program; improvement is the share of the initial program's loss that is gone; of "
+        "several instances the mean. " + OVER_SEEDS
     )
     return table("final_scores", "Best program on held-out seeds", rows, note)
 
@@ -145,7 +145,7 @@ def phases(groups: Sequence[Group]) -> Table:
         "new: valid, and not its parent again. KL in nats per token. Taught: pairs that choose what the exploration "
         "supporter wrote."
     )
-    return table("phases", "Fine-tuning phases", rows, note)
+    return table("phases", "Fine-tuning phases", without_empty(rows), note)
 
 
 def phase_rows(run: RunData) -> Iterator[dict[str, str]]:
@@ -169,11 +169,11 @@ def learned(groups: Sequence[Group]) -> Table:
 
 
 def best_programs(groups: Sequence[Group], limit: int = 5) -> Table:
-    """The best different programs of every run."""
+    """The best different programs of every run; with several instances those furthest above their start."""
     rows = []
     for run in _runs(groups):
         fresh = [c for c in run.candidates if c.passed and c.duplicate_of is None]
-        for record in sorted(fresh, key=lambda c: (-(c.score or 0.0), c.id))[:limit]:
+        for record in sorted(fresh, key=lambda c: (-run.rise(c), c.id))[:limit]:
             rows.append({
                 "Run": run.name, "Candidate": str(record.id), "Round": str(record.round),
                 "Island": str(record.island), "Origin": record.origin, "Training seeds": f"{record.score:.4f}",

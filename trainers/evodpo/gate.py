@@ -8,7 +8,8 @@ divergence from the reference in nats per token (Eq. 3). Then
     Eq. 5:  promote  iff  Ŝ(π_kl) − Ŝ(π_ref) ≥ ε_s  and  K̂L(π_kl) ≤ δ_H
 
 The maximum of a noisy set beats 0 more often than not, so ε_s is asked for in standard errors of the gain, paired
-by prompt.
+by prompt. A gain that is one prompt's alone is one standard error to the last digit: what is asked for in standard
+errors has to be exceeded, by more than rounding.
 
 Both are plain arithmetic on arrays, so the regret study applies the very same code to many seeds at once;
 nothing here knows about language models. A gate can silently freeze: with a budget below the divergence of
@@ -26,6 +27,9 @@ import numpy as np
 import numpy.typing as npt
 
 from trainers.evodpo.settings import GateSettings
+
+_ROUNDING = 1e-6
+"""Relative size of what rounding may add to a gain."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,9 @@ def passes_gate(
     within = np.asarray(kl) <= settings.max_kl
     if gain_error is None or settings.standard_errors == 0.0:
         return (np.asarray(gain) >= settings.min_gain) & within
-    needed = np.maximum(settings.min_gain, settings.standard_errors * np.asarray(gain_error, dtype=float))
-    return (np.asarray(gain) >= needed) & (np.asarray(gain) > 0.0) & within
+    gain = np.asarray(gain, dtype=float)
+    luck = settings.standard_errors * np.asarray(gain_error, dtype=float) * (1.0 + _ROUNDING)
+    return (gain >= settings.min_gain) & (gain > luck) & within
 
 
 def gate_decision(
@@ -115,7 +120,7 @@ def gate_decision(
 
 def _reason(promote: bool, gain: float, kl: float, needed: float, max_kl: float) -> str:
     if promote:
-        return f"promoted: gain {gain:.4g} ≥ {needed:.4g} and KL {kl:.4g} ≤ {max_kl:.4g}"
+        return f"promoted: gain {gain:.4g} over {needed:.4g} and KL {kl:.4g} ≤ {max_kl:.4g}"
     complaints = []
     if not kl <= max_kl:
         complaints.append(f"KL {kl:.4g} per token is over the budget {max_kl:.4g}")
@@ -124,7 +129,7 @@ def _reason(promote: bool, gain: float, kl: float, needed: float, max_kl: float)
     elif not gain >= needed:
         complaints.insert(0, f"gain {gain:.4g} is below the tolerance {needed:.4g}")
     elif not complaints:
-        complaints.append(f"gain {gain:.4g} is no gain")
+        complaints.append(f"gain {gain:.4g} is not above the tolerance {needed:.4g}")
     return "kept: " + " and ".join(complaints)
 
 

@@ -102,7 +102,7 @@ class GateSettings:
     min_gain: float = 0.0
     """ε_s, in units of Ŝ: a promotion needs at least this much."""
     standard_errors: float = 1.0
-    """ε_s, in standard errors of the gain: a promotion needs at least this many, and a gain above 0. 0: `min_gain`
+    """ε_s, in standard errors of the gain: a promotion needs more than this many. 0: `min_gain`
     alone decides."""
     max_kl: float = 0.5
     """δ_H, nats per token: the trust region. Normal phases of the default job moved the policy by 0.02 to 0.26, a

@@ -144,6 +144,11 @@ class StoreQueries:
         args = (self.task_began(last), self.instances, island % self.instances)
         return next(self.candidates(where, args))
 
+    def ends(self) -> list[tuple[CandidateRecord, CandidateRecord]]:
+        """The starting and the best program of each instance; none before a program has run."""
+        bests = [best for number in range(self.instances) for best in self.best_candidates(1, number)]
+        return [(self.start(island=best.island), best) for best in bests]
+
     def best_scores(self, first: int, last: int) -> dict[int, float]:
         """The best score of the rounds `first` to `last` by instance, of those that have one."""
         query = (

@@ -74,6 +74,14 @@ def test_the_final_row_says_where_the_run_began_what_it_came_to_and_what_it_spen
     assert (row["tokens/written"], row["tokens/tuned"], row["tokens/supporters"]) == (written, tuned, asked)
 
 
+def test_the_final_row_of_several_instances_has_their_means(tmp_path):
+    with RunStore.open_readonly(make_run(tmp_path / "run", Layout(rounds=4, instances=3))) as store:
+        row = final_row(store)
+        bests = [store.best_candidates(1, instance)[0].score for instance in range(3)]
+    assert row["held_out_score"] == pytest.approx(sum(bests) / 3 + 0.0025)
+    assert row["held_out_gap"] == pytest.approx(-0.0025)
+
+
 def test_a_run_that_was_stopped_has_a_final_row_too(tmp_path):
     with RunStore.open_readonly(make_run(tmp_path / "run", Layout(rounds=2), finished=False)) as store:
         row = final_row(store)

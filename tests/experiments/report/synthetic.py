@@ -19,6 +19,7 @@ from atlas_gym import make_task
 from atlas_gym.program_text import program_key
 from trainers.evodpo.gate import gate_decision
 from trainers.evodpo.settings import GateSettings
+from trainers.store.queries import held_out_key
 from trainers.store.store import RunStore
 
 ATTACK = "</script><img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
@@ -36,6 +37,7 @@ class Layout:
     rounds: int = 12
     planned_rounds: int = 12
     islands: int = 3
+    instances: int = 1
     samples: int = 4
     phase_every: int = 4
     long_programs: bool = False
@@ -57,6 +59,7 @@ def make_run(folder: Path, layout: Layout = Layout(), finished: bool = True) -> 
     with RunStore(folder) as store:
         write_config(folder, layout)
         store.set_meta("run_id", f"synthetic-{layout.seed}")
+        store.set_meta("instances", layout.instances)
         seeds = [_seed(search, island) for island in range(layout.islands)]
         store.add_unit(0, 0, seeds, {"round": 0, "group": 0})
         for round_ in range(1, layout.rounds + 1):
@@ -249,8 +252,7 @@ def _score(program: str) -> float:
 
 
 def _confirm(store: RunStore) -> None:
-    first = next(store.candidates())
-    best = max(store.candidates("WHERE c.score IS NOT NULL"), key=lambda r: (r.score, -r.id))
-    for record in (first, best):
-        scores = [record.score - 0.002 + 0.003 * i for i in range(4)]
-        store.add_held_out(record.program_key, {"scores": scores, "failed": []})
+    for ends in store.ends():
+        for record in ends:
+            scores = [record.score - 0.002 + 0.003 * i for i in range(4)]
+            store.add_held_out(held_out_key(record, store.instances), {"scores": scores, "failed": []})

@@ -11,6 +11,7 @@ from experiments.report.comparison import group_runs
 from experiments.report.data import read_run
 from experiments.report.table_formats import Table, as_csv, as_latex, as_markdown, write_tables
 from experiments.report.tables import all_tables
+from tests.experiments.report.synthetic import Layout, make_run
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +29,18 @@ def test_final_scores_are_means_over_held_out_seeds(runs):
     finals = [sum(r.held_out_scores(r.best)) / 4 for r in runs if r.setting("method") == "atlas"]
     assert rows["atlas"][1:3] == (runs[0].setting("env"), "3")
     assert rows["atlas"][4] == f"{sum(finals) / 3:.4f} ± {sem(finals):.4f}"
+
+
+def test_final_scores_of_several_instances_are_their_means(tmp_path):
+    run = read_run(make_run(tmp_path / "run", Layout(instances=3)))
+    (row,) = table("final_scores", [run]).rows
+    bests = {str(best.id) for _, best in run.ends}
+    assert len(bests) == 3
+    assert table("best_programs", [run]).rows[0][1] in bests
+    lifted = [best.score - 0.002 + 0.0045 for _, best in run.ends]
+    assert row[4] == f"{sum(lifted) / 3:.4f}"
+    initial = run.initial.score + 0.0025
+    assert row[5] == f"{100 * (1 - sum(lifted) / 3 / initial):.1f} %"
 
 
 def test_an_unconfirmed_run_shows_training_scores_and_says_so(runs):
@@ -54,7 +67,15 @@ def test_a_phases_row_says_whose_completions_its_pairs_choose(runs):
     unknown = replace(
         runs[0], phases=tuple({k: v for k, v in p.items() if k != "chosen_from"} for p in phases)
     )
-    assert {row[4] for row in table("phases", [unknown]).rows} == {"–"}
+    assert "Taught" not in table("phases", [unknown]).columns
+    assert {row[4] for row in table("phases", [unknown, runs[1]]).rows} == {"–", "24"}
+
+
+def test_columns_of_phases_that_nobody_measured_are_left_out(runs):
+    assert {"Valid", "New", "Improving"} <= set(table("phases", runs).columns)
+    bare = table("phases", [replace(run, probes={}) for run in runs])
+    assert not {"Valid", "New", "Improving"} & set(bare.columns)
+    assert "Pairs" in bare.columns
 
 
 def test_the_ablation_needs_methods_that_differ_in_nothing_else(runs):

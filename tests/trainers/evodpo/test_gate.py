@@ -97,7 +97,8 @@ def test_impossible_settings_are_errors(bad):
 @pytest.mark.parametrize(
     ("gain", "error", "promote"),
     [
-        (0.02, 0.01, True),  # two standard errors
+        (0.0201, 0.01, True),  # more than two standard errors
+        (0.02, 0.01, False),
         (0.02, 0.011, False),
         (0.0, 0.0, False),  # nothing was found by either policy
         (0.02, 0.0, True),
@@ -109,6 +110,15 @@ def test_a_promotion_asks_for_its_standard_errors(gain, error, promote):
     decision = gate_decision(gain, 0.1, GateSettings(standard_errors=2.0), gain_error=error)
     assert decision.promote is promote
     assert decision.reason.startswith("promoted" if promote else "kept: gain")
+
+
+@given(st.floats(1e-6, 1.0), st.integers(2, 40))
+def test_one_prompt_alone_promotes_nothing(size, prompts):
+    """Its gain is one standard error of itself, whatever its size."""
+    gains = np.zeros(prompts)
+    gains[-1] = size
+    error = gains.std(ddof=1) / math.sqrt(prompts)
+    assert not gate_decision(gains.mean(), 0.1, GateSettings(), gain_error=error).promote
 
 
 @given(st.integers(0, 1000))
