@@ -117,13 +117,15 @@ class TransformersGenerator(Generator):
     def _chunks(
         self, requests: Sequence[Request], prompts: Mapping[int, Sequence[int]]
     ) -> Iterator[list[list[int]]]:
-        """Indices of requests to be decoded together, by sequence: alike in end and sampling, within the limit.
+        """Indices of requests to be decoded together, by sequence: alike in sampling and in what is banned, within
+        the limit.
 
         Every step of decoding is as wide for all sequences as for the one with most samples, so the limit is on
         sequences times samples."""
         kinds: dict[tuple[str, Sampling], list[int]] = {}
         for index in prompts:
-            kinds.setdefault((requests[index].stop, self._sampling(requests[index])), []).append(index)
+            sampling = self._sampling(requests[index])
+            kinds.setdefault((sampling.banned(requests[index].stop), sampling), []).append(index)
         for kind in kinds.values():
             chunk: list[list[int]] = []
             widest = 0

@@ -27,6 +27,7 @@ from typing import Any
 import torch
 
 from agents.engines.engine import (
+    LINES,
     BackendError,
     Completion,
     Generator,
@@ -126,7 +127,7 @@ class VLLMGenerator(Generator):
 
     def _continue(self, samples: list[PrefixedSample], request: Request, on_completion: OnCompletion) -> None:
         sampling = self._prefixes.of(request)
-        line = request.stop == "line"
+        line = LINES.get(request.stop) == 1
         banned = dict.fromkeys(self._prefixes.banned(request), -100.0)
         for prefixed in samples:
             tokens = prefixed.prompt + prefixed.begun

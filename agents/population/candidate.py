@@ -108,8 +108,8 @@ class Proposal:
     n: int = 1
     """Number of completions."""
     avoid: str | None = None
-    """The parent's own text at the hole, which a completion should differ from; None if that does not
-    matter."""
+    """The parent's own text at the hole, which a completion should differ from; of a new line, how the parent goes on,
+    which it should not begin with. None if that does not matter."""
     stop: Stop = "line"
     """Where a completion ends."""
     seed: int = 0
@@ -142,13 +142,23 @@ class Proposal:
             raise ValueError("fewer completions were written than are asked for")
 
     def assemble(self, completion: str) -> str:
-        """The program that ``completion`` makes; anything beyond its end is cut off."""
+        """The program that ``completion`` makes; anything beyond its end is cut off.
+
+        A new line that repeats the one above or below it makes the parent, as an empty one does.
+        """
         if self.stop == "program":
             return program_of(completion)
         if self.stop == "diff":
             return patched(self.head, completion)
         text, _ = cut(completion, self.stop)
+        if self.stop == "new line" and text.strip() in self._neighbours():
+            text = ""
         return self.head + text.rstrip() + self.tail
+
+    def _neighbours(self) -> set[str]:
+        """The lines above and below a new one."""
+        above, below = self.head.split("\n")[-2:-1], self.tail.split("\n")[1:2]
+        return {line.strip() for line in (*above, *below)}
 
     def candidate(self, id: int, round: int, completion: str) -> CandidateRecord:
         """The candidate that the research agent's completion makes."""
