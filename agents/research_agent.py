@@ -24,7 +24,18 @@ import numpy as np
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.population.choice_statistics import ChoiceStatistics
 from agents.population.island import Island
-from agents.proposals import Complete, EditLine, EditSite, MessageStyle, Numeric, Rewrite, Showing, Style
+from agents.proposals import (
+    Complete,
+    EditLine,
+    EditSite,
+    InsertLine,
+    MessageStyle,
+    Numeric,
+    Rewrite,
+    Showing,
+    Style,
+    TwoLines,
+)
 from agents.proposals.rewrite import Chat
 from agents.settings import AgentSettings
 from atlas_gym.seeding import stream, torch_seed
@@ -234,6 +245,8 @@ def _styles(spec: ProgramTask, chat: Chat | None, settings: AgentSettings) -> li
     known: list[Style] = [
         EditLine(spec.function, settings.edit_numbers),
         Complete(spec.function),
+        InsertLine(spec.function),
+        TwoLines(spec.function, settings.edit_numbers),
         Rewrite(spec, chat),
         Numeric(spec.function),
     ]

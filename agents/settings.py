@@ -6,17 +6,19 @@ from dataclasses import dataclass, field
 from agents.engines.engine import Sampling
 from agents.population.settings import IslandSettings
 
+_STYLES = {"edit_line", "insert_line", "two_lines", "complete", "rewrite", "numeric"}
+
 
 @dataclass(frozen=True)
 class AgentSettings:
     """How the research agent proposes."""
 
     styles: Mapping[str, float] = field(default_factory=lambda: {"edit_line": 1.0})
-    """Proposal styles and how often each is used, relative to each other: ``edit_line``, ``complete``,
-    ``rewrite``, ``numeric`` (no model)."""
+    """Proposal styles and how often each is used, relative to each other: ``edit_line``, ``insert_line``,
+    ``two_lines``, ``complete``, ``rewrite``, ``numeric`` (no model)."""
     edit_numbers: bool = True
-    """Whether ``edit_line`` also rewrites lines that only set a number. With ``false`` and a weight for
-    ``numeric``, constants need no model and the model's samples go to structure."""
+    """Whether ``edit_line`` and ``two_lines`` also rewrite lines that only set a number. With ``false`` and a weight
+    for ``numeric``, constants need no model and the model's samples go to structure."""
     adaptive_styles: bool = False
     """Whether styles that yield improvements are used more often."""
     min_gain: float = 0.002
@@ -40,7 +42,7 @@ class AgentSettings:
     """How many scored versions of the line at hand ``edit_line`` shows in its prompt."""
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.styles) - {"edit_line", "complete", "rewrite", "numeric"})
+        unknown = sorted(set(self.styles) - _STYLES)
         if unknown:
             raise ValueError(f"unknown proposal style {unknown[0]!r}")
         if not any(weight > 0 for weight in self.styles.values()) or min(self.styles.values()) < 0:

@@ -32,7 +32,7 @@ class Interval:
         return self.mean + self.half_width
 
 
-def mean_interval(values: Sequence[float]) -> Interval:
+def mean_interval(values: Sequence[float] | np.ndarray) -> Interval:
     """The mean of independent values; ValueError without any."""
     if len(values) == 0:
         raise ValueError("the mean of no values")

@@ -6,8 +6,6 @@ generator state having been stored, and adding one more consumer of randomness d
 others.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

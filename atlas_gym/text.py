@@ -1,7 +1,5 @@
 """Making other people's text safe to store, to show and to put into a prompt: only what a reader sees is kept."""
 
-from __future__ import annotations
-
 import re
 
 # Default_Ignorable_Code_Point of Unicode 16, which renderers draw as nothing and Python calls printable in part:

@@ -12,8 +12,6 @@ their length, and it is only ever evaluated like any other program. An answer th
 that says why, which is no valid program.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

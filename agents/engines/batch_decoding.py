@@ -1,8 +1,6 @@
 """One batch of decoding: a sequence for all prompts that begin alike, and in it the samples of each (see
 :mod:`agents.engines.hf_transformers`)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -12,7 +10,7 @@ import torch
 from transformers import DynamicCache
 
 from agents.engines import token_sampling
-from agents.engines.engine import Sampling, Stop, cut
+from agents.engines.engine import Sampling, Stop, cut, goes_on
 from agents.models.token_trie import token_trie
 from agents.models.tokens import Vocabulary
 
@@ -93,12 +91,13 @@ class SampleBatch:
     def __init__(
         self, model: Any, vocabulary: Vocabulary, sampling: Sampling, groups: Sequence[list[Sample]]
     ):
-        """``groups`` holds the samples of each sequence, which may be of several requests; all of them stop alike."""
+        """``groups`` holds the samples of each sequence, which may be of several requests; the same tokens are banned
+        for all of them."""
         self.model = model
         self.vocabulary = vocabulary
         self.sampling = sampling
         self.groups = [list(group) for group in groups]
-        banned = vocabulary.banned(sampling.banned_text if groups[0][0].stop == "line" else "")
+        banned = vocabulary.banned(sampling.banned(groups[0][0].stop))
         self._banned = banned.to(model.device)
         self._cache = DynamicCache()
         self._trunks = [Trunk(group) for group in groups]
@@ -111,11 +110,6 @@ class SampleBatch:
     def active(self) -> list[Sample]:
         """Samples that have not finished."""
         return list(chain.from_iterable(self.groups))
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens to be read before the first one is drawn, padding not counted."""
-        return sum(map(len, self._trunks))
 
     def retire(self, sample: Sample) -> None:
         """Take a finished sample out of the batch."""
@@ -204,7 +198,7 @@ class SampleBatch:
     def _draw_first(self, group: list[Sample], logits: torch.Tensor) -> None:
         """First tokens of one request's samples from the logits (J + 1, vocabulary) along the parent's line."""
         parent = group[0].parent
-        if parent is None or (not parent and group[0].stop == "function"):
+        if parent is None or (not parent and not goes_on(group[0].stop)):
             self._draw(group, logits[:1].expand(len(group), -1))
             return
         numbers = [(sample.uniforms[0], sample.uniform) for sample in group]

@@ -9,17 +9,14 @@ The client is not the `openai` package: that bounds each read, not the whole exc
 logs headers, and would stand beside the one client that the supporters need anyway.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from agents.engines.completions import ServerGenerator
 from agents.engines.completions_client import GivenUp, PatientClient
 from agents.engines.endpoint import ChatClient, ChatReply, Message, prompt_estimate
-from agents.engines.engine import Completion, Generator, Request, Sampling, cut
+from agents.engines.engine import Completion, Request, Sampling, cut
 from agents.engines.http import BUSY, EndpointError
 from agents.engines.sequences import sample_seed
 from agents.engines.settings import ChatSettings
@@ -77,18 +74,14 @@ class ChatServer(PatientClient):
     def greet(self) -> None:
         """One short exchange. :class:`BackendError` in words if this is no endpoint that will ever answer."""
         try:
-            self._once("Reply with the word yes.", "", 0, 1.0)
+            self._short()
         except EndpointError as error:
             if error.status is None or error.status < BUSY:
                 raise self.hopeless(error) from None
 
-    def alive(self) -> bool:
-        """Whether the server answers a short message."""
-        try:
-            self._once("Reply with the word yes.", "", 0, 1.0)
-        except EndpointError:
-            return False
-        return True
+    def _short(self) -> None:
+        """Have a short message answered."""
+        self._once("Reply with the word yes.", "", 0, 1.0)
 
     def _once(self, prompt: str, stop: str, seed: int, temperature: float) -> ChatReply:
         self.ledger.require_budget()
@@ -125,18 +118,8 @@ class ChatGenerator(ServerGenerator):
         return Completion(text, reply.completion_tokens, ended or reply.finished)
 
 
-class ChatBackend:
-    """An endpoint whose model is not tuned, whatever adapter is asked for."""
-
-    def __init__(self, settings: ChatSettings, sampling: Sampling, ledger: Path) -> None:
-        server = ChatServer(settings, Ledger(ledger, settings))
-        server.greet()
-        self._generator = ChatGenerator(server, sampling)
-
-    @contextmanager
-    def serving(self, adapter: str) -> Iterator[Generator]:
-        """The one generator."""
-        yield self._generator
-
-    def close(self) -> None:
-        """Nothing was begun."""
+def open_chat(settings: ChatSettings, sampling: Sampling, ledger: Path) -> ChatGenerator:
+    """The generator behind an endpoint that has been greeted. :class:`BackendError` if it will never answer."""
+    server = ChatServer(settings, Ledger(ledger, settings))
+    server.greet()
+    return ChatGenerator(server, sampling)

@@ -31,7 +31,17 @@ from agents.engines.completions_client import (
     GivenUp,
     PatientClient,
 )
-from agents.engines.engine import BackendError, Completion, Generator, OnCompletion, Request, Sampling, cut
+from agents.engines.engine import (
+    LINES,
+    BackendError,
+    Completion,
+    Generator,
+    OnCompletion,
+    Request,
+    Sampling,
+    cut,
+    repeats,
+)
 from agents.engines.sequences import sample_seed
 from agents.engines.settings import OpenAISettings
 from agents.engines.threads import in_threads
@@ -107,7 +117,7 @@ class OpenAIGenerator(ServerGenerator):
                 return None
             tokens += written.tokens
             completion = _completion(written, request, tokens)
-            if request.avoid is None or completion.text.rstrip() != request.avoid.rstrip():
+            if not repeats(completion.text, request):
                 break
         return completion
 
@@ -127,7 +137,7 @@ class OpenAIGenerator(ServerGenerator):
     def _fields(self, request: Request, seed: int) -> dict[str, Any]:
         """The sampling of a request in the protocol's words."""
         sampling = request.sampling or self.sampling
-        line = request.stop == "line"
+        line = LINES.get(request.stop) == 1
         fields: dict[str, Any] = {
             "temperature": sampling.temperature,
             "top_p": 1.0,
@@ -151,11 +161,7 @@ class OpenAIBackend:
     """
 
     def __init__(
-        self,
-        settings: OpenAISettings,
-        sampling: Sampling,
-        folder: Path,
-        policy: Policy | None,
+        self, settings: OpenAISettings, sampling: Sampling, folder: Path, policy: Policy | None
     ) -> None:
         self.client = CompletionsClient(settings)
         self._policy = policy if settings.lora_loading != "none" else None

@@ -12,8 +12,7 @@ A request that the server calls wrong (HTTP 400, 413, 422: a prompt that is too 
 wrong address, name or key (401, 403, 404) is an error at once: waiting helps neither.
 """
 
-from __future__ import annotations
-
+import contextlib
 import json
 import threading
 import time
@@ -71,8 +70,8 @@ class PatientClient(ABC):
         self._abandoned.set()
 
     @abstractmethod
-    def alive(self) -> bool:
-        """Whether the server answers a short request: then it is not down, and a request that fails is at fault."""
+    def _short(self) -> None:
+        """Have a short request answered; EndpointError if it is not."""
         ...
 
     def patiently(self, once: Callable[[], Answer]) -> Answer:
@@ -87,7 +86,7 @@ class PatientClient(ABC):
                 if alive:
                     raise GivenUp(str(error)) from None
                 # The server may have come back just now, so one more attempt follows.
-                alive = attempts >= self.settings.attempts and self._answers()
+                alive = attempts >= self.settings.attempts and self.alive()
             else:
                 self._heard = time.monotonic()
                 return answer
@@ -101,11 +100,14 @@ class PatientClient(ABC):
         except EndpointError as error:
             raise BackendError(f"{error}; set it and resume the run") from None
 
-    def _answers(self) -> bool:
-        alive = self.alive()
-        if alive:
-            self._heard = time.monotonic()
-        return alive
+    def alive(self) -> bool:
+        """Whether the server answers a short request: then it is not down, and a request that fails is at fault."""
+        try:
+            self._short()
+        except EndpointError:
+            return False
+        self._heard = time.monotonic()
+        return True
 
     def _judge(self, error: EndpointError) -> None:
         """Return if another attempt makes sense."""
@@ -174,33 +176,28 @@ class CompletionsClient(PatientClient):
 
     def unload_adapter(self, name: str) -> None:
         """Make a vLLM server forget an adapter, if it has it and is there; asked once."""
-        url = self.settings.base_url.rstrip("/") + "/unload_lora_adapter"
-        try:
-            self._once(url, json.dumps({"lora_name": name}).encode(), lambda *_: None)
-        except (EndpointError, BackendError):  # it is gone already, which is what was wanted
-            return
+        with contextlib.suppress(EndpointError, BackendError):  # it is gone already, which is what was wanted
+            self._once("/unload_lora_adapter", {"lora_name": name}, lambda *_: None)
 
     def _ask(self, path: str, body: Mapping[str, Any], read: Callable[[bytes, str], Answer]) -> Answer:
         """Ask until answered. EndpointError: the place is wrong."""
-        url, data = self.settings.base_url.rstrip("/") + path, json.dumps(body).encode()
-        return self.patiently(lambda: self._once(url, data, read))
+        return self.patiently(lambda: self._once(path, body, read))
 
-    def _once(self, url: str, data: bytes, read: Callable[[bytes, str], Answer]) -> Answer:
+    def _once(self, path: str, body: Mapping[str, Any], read: Callable[[bytes, str], Answer]) -> Answer:
         key, limits = self.key(), self.settings
+        url, data = limits.base_url.rstrip("/") + path, json.dumps(body).encode()
         status, reply = post(url, key, data, deadline_s=limits.deadline_s, max_bytes=limits.reply_bytes)
         if status != 200:
             raise EndpointError(f"the server answered with HTTP status {status}", status=status)
         return read(reply, key)
 
-    def alive(self) -> bool:
-        """Whether the server writes one token."""
-        url = self.settings.base_url.rstrip("/") + "/completions"
-        body = json.dumps({"model": self.settings.model, "prompt": "def", "max_tokens": 1}).encode()
-        try:
-            self._once(url, body, _read_continuation)
-        except EndpointError:
-            return False
-        return True
+    def _short(self) -> None:
+        """Have one token written."""
+        self._once(
+            "/completions",
+            {"model": self.settings.model, "prompt": "def", "max_tokens": 1},
+            _read_continuation,
+        )
 
 
 def _read_continuation(body: bytes, key: str) -> Continuation:

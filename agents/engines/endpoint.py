@@ -5,8 +5,6 @@ Endpoints differ in the optional fields that they take: newer models of OpenAI's
 (HTTP 400 or 422) is left out at once, and from then on once that has helped.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -16,11 +16,8 @@ This asks for attention over explicit positions with an explicit mask (SDPA or e
 learned positions); recurrent models and flash attention are not supported.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -83,16 +80,6 @@ def grouped_attention(model: Any) -> Iterator[None]:
         model.set_attn_implementation(before)
 
 
-@dataclass
-class GenerationTotals:
-    """What a generator has done since it was made."""
-
-    prompt_tokens: int = 0
-    """Tokens read, each common beginning counted once."""
-    tokens: int = 0
-    """Tokens drawn."""
-
-
 class TransformersGenerator(Generator):
     """A :class:`agents.engines.engine.Generator` on a model that is in memory and in inference mode."""
 
@@ -103,7 +90,6 @@ class TransformersGenerator(Generator):
         self.model = model
         self.tokenizer = tokenizer
         self.sampling = sampling or Sampling()
-        self.totals = GenerationTotals()
         self._max_samples = max_samples
         self._vocabulary = Vocabulary(tokenizer, model.get_output_embeddings().weight.shape[0])
 
@@ -131,13 +117,15 @@ class TransformersGenerator(Generator):
     def _chunks(
         self, requests: Sequence[Request], prompts: Mapping[int, Sequence[int]]
     ) -> Iterator[list[list[int]]]:
-        """Indices of requests to be decoded together, by sequence: alike in end and sampling, within the limit.
+        """Indices of requests to be decoded together, by sequence: alike in sampling and in what is banned, within
+        the limit.
 
         Every step of decoding is as wide for all sequences as for the one with most samples, so the limit is on
         sequences times samples."""
         kinds: dict[tuple[str, Sampling], list[int]] = {}
         for index in prompts:
-            kinds.setdefault((requests[index].stop, self._sampling(requests[index])), []).append(index)
+            sampling = self._sampling(requests[index])
+            kinds.setdefault((sampling.banned(requests[index].stop), sampling), []).append(index)
         for kind in kinds.values():
             chunk: list[list[int]] = []
             widest = 0
@@ -178,7 +166,6 @@ class TransformersGenerator(Generator):
         ]
 
     def _run(self, batch: SampleBatch, on_completion: OnCompletion) -> None:
-        self.totals.prompt_tokens += batch.prompt_tokens
         advanced = batch.prefill()
         while True:
             for sample in advanced:
@@ -193,5 +180,4 @@ class TransformersGenerator(Generator):
         if not ended and len(sample.drawn) < sample.limit:
             return
         batch.retire(sample)
-        self.totals.tokens += len(sample.drawn)
         on_completion(sample.request, sample.index, Completion(text, len(sample.drawn), ended))

@@ -11,8 +11,6 @@ followed, and neither the server's words nor an exception's message enter a reas
 For the same reason the HTTP library's own log (it quotes status lines and headers) is shut for these calls.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import json
@@ -77,62 +75,48 @@ def post(url: str, key: str, body: bytes, *, deadline_s: float, max_bytes: int) 
     The body is empty unless the status is 200, or calls the request wrong (400, 422). The latter's may quote the key:
     look in it for the names of fields, and keep nothing of it.
     """
-    return _exchange(_Request(url, _headers(key), body, deadline_s, max_bytes))
-
-
-@dataclass(frozen=True, repr=False)  # no repr: the headers hold the key
-class _Request:
-    url: str
-    headers: Mapping[str, str]
-    body: bytes
-    deadline_s: float
-    max_bytes: int
-
-
-def _headers(key: str) -> dict[str, str]:
-    headers = {
-        "Content-Type": "application/json",
-        "Accept": "application/json",
-        "Accept-Encoding": "identity",
-    }
-    return headers | ({"Authorization": f"Bearer {key}"} if key else {})
-
-
-def _exchange(request: _Request) -> tuple[int, bytes]:
-    """Run the request on a thread with its own event loop; the caller waits no longer than the deadline."""
     _shut_http_log()
-    outcome = started(lambda: asyncio.run(_send(request)), THREAD)
+    # On a thread with its own event loop; the caller waits no longer than the deadline.
+    outcome = started(lambda: asyncio.run(_send(url, _headers(key), body, deadline_s, max_bytes)), THREAD)
     try:
-        return outcome.result(timeout=request.deadline_s + _ABANDON_S)
+        return outcome.result(timeout=deadline_s + _ABANDON_S)
     except EndpointError:
         raise
     except TimeoutError:
-        raise EndpointError(f"no complete reply within {request.deadline_s:.3g} s") from None
+        raise EndpointError(f"no complete reply within {deadline_s:.3g} s") from None
     except httpx2.ConnectError:
         raise EndpointError("the server cannot be reached", reached=False) from None
     except Exception as error:  # noqa: BLE001 - a model's server must never end a run, whatever it provokes
         raise EndpointError(f"the exchange failed ({type(error).__name__})") from None
 
 
-async def _send(request: _Request) -> tuple[int, bytes]:
+def _headers(key: str) -> dict[str, str]:
+    kind = "application/json"
+    headers = {"Content-Type": kind, "Accept": kind, "Accept-Encoding": "identity"}
+    return headers | ({"Authorization": f"Bearer {key}"} if key else {})
+
+
+async def _send(
+    url: str, headers: Mapping[str, str], body: bytes, deadline_s: float, max_bytes: int
+) -> tuple[int, bytes]:
     async with (
-        asyncio.timeout(request.deadline_s),
+        asyncio.timeout(deadline_s),
         httpx2.AsyncClient(verify=_tls(), timeout=None, follow_redirects=False) as client,
-        client.stream("POST", request.url, headers=request.headers, content=request.body) as response,
+        client.stream("POST", url, headers=headers, content=body) as response,
     ):
         plain = response.headers.get("Content-Encoding", "identity") == "identity"
         if response.status_code != 200 and not (plain and response.status_code in WRONG_FIELDS):
             return response.status_code, b""
         if not plain:
             raise EndpointError("the server compressed its reply unasked")
-        body = bytearray()
+        reply = bytearray()
         async for chunk in response.aiter_raw():
-            body += chunk
-            if len(body) > request.max_bytes and response.status_code != 200:
+            reply += chunk
+            if len(reply) > max_bytes and response.status_code != 200:
                 return response.status_code, b""
-            if len(body) > request.max_bytes:
-                raise EndpointError(f"the reply exceeds {request.max_bytes} bytes")
-        return response.status_code, bytes(body)
+            if len(reply) > max_bytes:
+                raise EndpointError(f"the reply exceeds {max_bytes} bytes")
+        return response.status_code, bytes(reply)
 
 
 @functools.cache

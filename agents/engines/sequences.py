@@ -6,8 +6,6 @@ decides for each sample what it keeps of its parent and its first own token, exa
 it then continues is a forced prefix: prompt, kept tokens, first token. The prompt's cache is shared by all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 import torch
 
 from agents.engines import token_sampling
-from agents.engines.engine import Completion, Request, Sampling, cut
+from agents.engines.engine import Completion, Request, Sampling, cut, goes_on
 from agents.models.tokens import Vocabulary, encode_continuation, encode_prompt
 from atlas_gym.seeding import torch_seed
 
@@ -69,7 +67,7 @@ class PrefixBuilder:
 
     def banned(self, request: Request) -> list[int]:
         """Token ids that are never drawn for the request."""
-        text = self.of(request).banned_text if request.stop == "line" else ""
+        text = self.of(request).banned(request.stop)
         return self.vocabulary.banned(text).nonzero().flatten().tolist() if text else []
 
     def prompt(self, request: Request) -> list[int]:
@@ -78,7 +76,7 @@ class PrefixBuilder:
 
     def parent(self, request: Request) -> list[int] | None:
         """Tokens along which the model's distribution is wanted, None if the request needs none."""
-        if request.avoid is None or (not request.avoid and request.stop == "function"):
+        if request.avoid is None or (not request.avoid and not goes_on(request.stop)):
             return None
         return encode_continuation(self.tokenizer, request.avoid)
 

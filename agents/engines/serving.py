@@ -5,8 +5,6 @@ need not know whether weights are merged, reloaded, or loaded into a server for 
 policy may be trained; an engine on a GPU sleeps then.
 """
 
-from __future__ import annotations
-
 import queue
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -31,11 +29,11 @@ class Backend(Protocol):
         ...
 
     def close(self) -> None:
-        """Give everything back."""
-        ...
+        """Give everything back; nothing to do for an engine in this process."""
+        return
 
 
-class TransformersBackend:
+class TransformersBackend(Backend):
     """The policy's own weights, the adapter merged while it is served."""
 
     def __init__(self, policy: Policy, sampling: Sampling) -> None:
@@ -48,23 +46,17 @@ class TransformersBackend:
         with self._policy.merged(adapter) as model:
             yield TransformersGenerator(model, self._policy.tokenizer, self._sampling)
 
-    def close(self) -> None:
-        """Nothing was begun."""
 
-
-class FixedBackend:
+class FixedBackend(Backend):
     """A model that is not tuned, whatever adapter is asked for."""
 
-    def __init__(self, folder: Path, sampling: Sampling) -> None:
-        self._generator = TransformersGenerator(*load_model(folder), sampling)
+    def __init__(self, generator: Generator) -> None:
+        self._generator = generator
 
     @contextmanager
     def serving(self, adapter: str) -> Iterator[Generator]:
         """The one generator."""
         yield self._generator
-
-    def close(self) -> None:
-        """Nothing was begun."""
 
 
 class RoutedGenerator(Generator):
@@ -199,9 +191,9 @@ def _open(
     ledger: Path | None,
 ) -> Backend:
     if settings.name == "chat":
-        from agents.engines.chat import ChatBackend
+        from agents.engines.chat import open_chat
 
-        return ChatBackend(settings.chat, sampling, ledger or folder / "spending.jsonl")
+        return FixedBackend(open_chat(settings.chat, sampling, ledger or folder / "spending.jsonl"))
     if settings.name == "openai":
         from agents.engines.completions import OpenAIBackend
 
@@ -212,14 +204,11 @@ def _open(
         return VLLMBackend(settings.vllm, sampling, resolve_model(model), folder, policy)
     if policy is not None:
         return TransformersBackend(policy, sampling)
-    return FixedBackend(resolve_model(model), sampling)
+    return FixedBackend(TransformersGenerator(*load_model(resolve_model(model)), sampling))
 
 
 def _ask(
-    generator: Generator,
-    indices: list[int],
-    requests: Sequence[Request],
-    on_completion: OnCompletion,
+    generator: Generator, indices: list[int], requests: Sequence[Request], on_completion: OnCompletion
 ) -> None:
     generator.stream(
         [requests[index] for index in indices],

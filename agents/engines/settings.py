@@ -6,8 +6,6 @@ non-copy decoding, and what each cannot promise, is in docs/generation.md; model
 docs/hosted-models.md.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 """Work that waits for servers, on daemon threads: an interrupted process does not wait for a server, as it would for
 the threads of an executor."""
 
-from __future__ import annotations
-
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence

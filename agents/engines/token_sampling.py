@@ -12,13 +12,11 @@ All draws invert a distribution function at given uniform numbers, so equal numb
 else is in the batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
 
-from agents.engines.engine import Sampling, Stop
+from agents.engines.engine import Sampling, Stop, goes_on
 
 
 def truncate(logits: torch.Tensor, temperature: float, top_k: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -98,14 +96,14 @@ def deviate(
         logits: (J + 1, vocabulary) along the parent's J tokens and after them, banned tokens at -inf; any
             constant may be missing from a row, so log-probabilities do as well.
         parent: the parent's tokens.
-        stop: where a completion ends. A line may go on where the parent's ends. A function may not: what
-            follows its last line is idle.
+        stop: where a completion ends, and so whether it may go on where the parent's text ends
+            (`agents.engines.engine.goes_on`); where it may not, there must be some text.
         line_end: marks the tokens (vocabulary,) that end a line.
         sampling: temperature, truncation and the uniform share.
         uniforms: per sample a number for the position and one for the token.
     """
     probabilities, tokens = truncate(logits, sampling.temperature, sampling.top_k)
-    copying = copy_probabilities(probabilities, tokens, parent, line_end if stop == "line" else None)
+    copying = copy_probabilities(probabilities, tokens, parent, line_end if goes_on(stop) else None)
     weights = deviation_weights(copying, sampling.uniform_deviation)
     chances = torch.tensor([first for first, _ in uniforms], dtype=torch.float64)
     places: list[int] = draw(weights.expand(len(uniforms), -1), chances).tolist()

@@ -17,8 +17,6 @@ Sums over bfloat16 depend on what else is in a batch, so samples equal those of 
 are the same; they are not those of transformers.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +27,7 @@ from typing import Any
 import torch
 
 from agents.engines.engine import (
+    LINES,
     BackendError,
     Completion,
     Generator,
@@ -128,7 +127,7 @@ class VLLMGenerator(Generator):
 
     def _continue(self, samples: list[PrefixedSample], request: Request, on_completion: OnCompletion) -> None:
         sampling = self._prefixes.of(request)
-        line = request.stop == "line"
+        line = LINES.get(request.stop) == 1
         banned = dict.fromkeys(self._prefixes.banned(request), -100.0)
         for prefixed in samples:
             tokens = prefixed.prompt + prefixed.begun
@@ -154,10 +153,8 @@ class VLLMGenerator(Generator):
 
     def _add(self, tokens: list[int], params: Any) -> str:
         key = str(next(self._numbers))
-        return str(
-            self._engine.add_request(key, {"prompt_token_ids": tokens}, params, lora_request=self._adapter)
-            and key
-        )
+        self._engine.add_request(key, {"prompt_token_ids": tokens}, params, lora_request=self._adapter)
+        return key
 
     def _take_up(self, output: Any, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         key, written = output.request_id, output.outputs[0]
@@ -182,11 +179,7 @@ class VLLMGenerator(Generator):
         )
 
     def _keep(
-        self,
-        scoring: _Scoring,
-        output: Any,
-        requests: Sequence[Request],
-        on_completion: OnCompletion,
+        self, scoring: _Scoring, output: Any, requests: Sequence[Request], on_completion: OnCompletion
     ) -> None:
         """Keep what a scoring request has shown; the last one of a prompt is followed by its samples."""
         found, request = self._rows[scoring.index], requests[scoring.index]

@@ -8,8 +8,6 @@ The engine's scheduler runs in this process, not beside it: that makes the order
 repeatable, and lets merged weights be handed over without a copy on disk.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from importlib import metadata

@@ -5,8 +5,6 @@ The digest of the tensors is kept in the safetensors header, so that a damaged o
 that says what to do, not a policy that behaves strangely.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

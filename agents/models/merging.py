@@ -8,8 +8,6 @@ held. A matrix that the files do not hold as it is in memory (a quantised or con
 in memory instead, for as long as the merge lasts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,20 +27,10 @@ class ExactMerge:
         self._kept: dict[str, torch.Tensor] = {}
         self._touched: list[str] = []
 
-    @property
-    def merged(self) -> bool:
-        """Whether any base weight differs from the original at the moment."""
-        return bool(self._touched)
-
     def require_unmerged(self) -> None:
         """RuntimeError if an adapter is merged at the moment."""
-        if self.merged:
+        if self._touched:
             raise RuntimeError("an adapter is merged for generation; leave `merged()` first")
-
-    @property
-    def kept_bytes(self) -> int:
-        """Size of the originals held in memory at the moment; 0 if all can be read from disk."""
-        return sum(tensor.nbytes for tensor in self._kept.values())
 
     @torch.no_grad()
     def merge(self, adapter: str) -> None:

@@ -11,8 +11,6 @@ Sequences are compared by their tokens, never by their text: where the tokenizer
 the longer text, the branch is simply one token earlier.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile

@@ -1,7 +1,5 @@
 """What a sampler has to know about each token of a vocabulary, looked up once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

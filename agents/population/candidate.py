@@ -13,10 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from agents.engines.answers import patched, program_of
 from agents.engines.engine import Sampling, Stop, cut
+from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.program_text import program_key
 
 Origin = Literal["seed", "agent", "supporter", "carried"]
@@ -68,7 +69,9 @@ class CandidateRecord:
     diagnosis: str = ""
     """Where the score was lost, in the environment's words; empty unless the program ran."""
 
-    def judged(self, outcome: Outcome, duplicate_of: int | None = None) -> CandidateRecord:
+    def judged(
+        self, outcome: Evaluation | CandidateRecord, duplicate_of: int | None = None
+    ) -> CandidateRecord:
         """The candidate with what came of its program, which may have been `duplicate_of` an earlier one's."""
         return replace(
             self, status=str(outcome.status), score=outcome.score, detail=outcome.detail,
@@ -93,35 +96,6 @@ class CandidateRecord:
         return self.score - self.parent_score
 
 
-class Outcome(Protocol):
-    """What came of a program: its evaluation, or an earlier candidate with the same syntax tree."""
-
-    @property
-    def status(self) -> str:
-        """See `CandidateRecord.status`."""
-        ...
-
-    @property
-    def score(self) -> float | None:
-        """Score, None unless the status is ok."""
-        ...
-
-    @property
-    def detail(self) -> str:
-        """What went wrong."""
-        ...
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        """Further measurements."""
-        ...
-
-    @property
-    def diagnosis(self) -> str:
-        """Where the score was lost."""
-        ...
-
-
 @dataclass(frozen=True)
 class Proposal:
     """What an island asks for: a prompt, how often, and how a completion of it becomes a program.
@@ -134,8 +108,8 @@ class Proposal:
     n: int = 1
     """Number of completions."""
     avoid: str | None = None
-    """The parent's own text at the hole, which a completion should differ from; None if that does not
-    matter."""
+    """The parent's own text at the hole, which a completion should differ from; of a new line, how the parent goes on,
+    which it should not begin with. None if that does not matter."""
     stop: Stop = "line"
     """Where a completion ends."""
     seed: int = 0
@@ -168,13 +142,23 @@ class Proposal:
             raise ValueError("fewer completions were written than are asked for")
 
     def assemble(self, completion: str) -> str:
-        """The program that ``completion`` makes; anything beyond its end is cut off."""
+        """The program that ``completion`` makes; anything beyond its end is cut off.
+
+        A new line that repeats the one above or below it makes the parent, as an empty one does.
+        """
         if self.stop == "program":
             return program_of(completion)
         if self.stop == "diff":
             return patched(self.head, completion)
         text, _ = cut(completion, self.stop)
+        if self.stop == "new line" and text.strip() in self._neighbours():
+            text = ""
         return self.head + text.rstrip() + self.tail
+
+    def _neighbours(self) -> set[str]:
+        """The lines above and below a new one."""
+        above, below = self.head.split("\n")[-2:-1], self.tail.split("\n")[1:2]
+        return {line.strip() for line in (*above, *below)}
 
     def candidate(self, id: int, round: int, completion: str) -> CandidateRecord:
         """The candidate that the research agent's completion makes."""

@@ -5,8 +5,6 @@ shrunken rate of improvement: an untried choice stands at 1/8, above what most c
 everything is tried. A uniform share keeps every choice alive.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
@@ -41,7 +39,3 @@ class ChoiceStatistics:
         weights = priors * [self.weight(choice) for choice in choices]
         mixed = (1 - self.uniform) * weights / weights.sum() + self.uniform * priors / priors.sum()
         return int(rng.choice(len(choices), p=mixed / mixed.sum()))
-
-    def table(self) -> dict[Hashable, tuple[float, float]]:
-        """Decayed trials and improvements by choice, for display."""
-        return dict(self._tally)

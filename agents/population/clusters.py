@@ -11,8 +11,6 @@ leader, and the result is easily tested. A program that differs in a constant on
 behaves quite differently.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import re

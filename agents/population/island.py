@@ -14,8 +14,6 @@ whole (the *buffer*) is of every cluster the first program, the best, and as man
 record costs the same in a run's first round and after a million programs.
 """
 
-from __future__ import annotations
-
 from bisect import insort
 from collections import deque
 from dataclasses import dataclass, field

@@ -35,9 +35,9 @@ class Complete(Style):
         body = source.function.body
         ends = range(max(1, round(self.earliest * len(body))), round(self.latest * len(body)) + 1)
         return [
-            _after(source, body[end - 1])
+            site_after(source, body[end - 1])
             for end in ends
-            if end < len(body) and _apart(*body[end - 1 : end + 1])
+            if end < len(body) and are_apart(*body[end - 1 : end + 1])
         ]
 
     def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
@@ -55,7 +55,8 @@ class Complete(Style):
         )
 
 
-def _after(source: Source, statement: ast.stmt) -> EditSite:
+def site_after(source: Source, statement: ast.stmt) -> EditSite:
+    """The end of a statement's last line, called by the statement's beginning."""
     line = (statement.end_lineno or statement.lineno) - 1
     first = source.lines[statement.lineno - 1].strip()
     assigns = isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign)
@@ -63,6 +64,6 @@ def _after(source: Source, statement: ast.stmt) -> EditSite:
     return EditSite(f"after {label}", line, len(source.lines[line]))
 
 
-def _apart(statement: ast.stmt, following: ast.stmt) -> bool:
+def are_apart(statement: ast.stmt, following: ast.stmt) -> bool:
     """Whether two neighbouring statements stand on lines of their own."""
     return (statement.end_lineno or statement.lineno) < following.lineno

@@ -6,8 +6,10 @@ at the place that a prompt leaves open, it *is* an answer to that prompt, and ca
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from agents.engines.engine import LINES
 from agents.population.candidate import Proposal
 from atlas_gym.program_text import program_key
 
@@ -19,33 +21,40 @@ class Opening:
     start: int
     """First character that may change."""
     end: int
-    """Character behind the last one."""
-    one_line: bool
-    """Whether what stands there must stay one line."""
+    """Character behind the last one; equal to `start` where a line may be added."""
+    breaks: int | None
+    """Line breaks that may stand there, at most; None for any number."""
+    begins: str = ""
+    """What stands there must begin with: the line break and the indentation of a line that may be added."""
 
     def holds(self, parent: str, child: str) -> bool:
         """Whether `child` is `parent` with another text at this place."""
         before, after = parent[: self.start], parent[self.end :]
         if len(child) < len(before) + len(after) or not (child.startswith(before) and child.endswith(after)):
             return False
-        return not self.one_line or "\n" not in child[self.start : len(child) - len(after)]
+        text = child[self.start : len(child) - len(after)]
+        return text.startswith(self.begins) and (self.breaks is None or text.count("\n") <= self.breaks)
 
 
 def opening_of(proposal: Proposal, program: str) -> Opening | None:
     """What a prompt leaves open in a program that has the rest of its text.
 
-    None if the program has not, or if the prompt asks for neither a line nor a function.
+    None if the program has not, or if the prompt asks for neither lines nor a function.
     """
-    if proposal.stop not in ("line", "function") or not proposal.prompt:
+    if proposal.stop not in (*LINES, "function") or not proposal.prompt:
         return None
+    # The program may have no line yet where one may be added.
+    above = proposal.head.rpartition("\n")[0] if proposal.stop == "new line" else proposal.head
     end = len(program) - len(proposal.tail)
-    start = len(proposal.head)
-    if not program.startswith(proposal.head):  # a rewritten function's head has blank lines of its own
+    start = len(above)
+    if not program.startswith(above):  # a rewritten function's head has blank lines of its own
         signature = proposal.head.rpartition("\n")[2]
         start = program.rfind(signature) + len(signature) if proposal.style == "rewrite" else -1
     if not 0 <= start <= end or not program.endswith(proposal.tail):
         return None
-    return Opening(start, end, one_line=proposal.stop == "line")
+    if proposal.stop == "new line":
+        return Opening(start, end, breaks=1, begins=proposal.head[start:])
+    return Opening(start, end, LINES[proposal.stop] - 1 if proposal.stop in LINES else None)
 
 
 def completion_of(proposal: Proposal, program: str) -> str | None:
@@ -54,10 +63,30 @@ def completion_of(proposal: Proposal, program: str) -> str | None:
     if opening is None or key is None:
         return None
     text = program[opening.start : opening.end]
-    # A line is written without its comment; where a `#` stands in a string, a shorter text is another program.
-    ends = [i for i, character in enumerate(text) if character == "#"] if opening.one_line else []
-    for end in (*ends, len(text)):
-        completion = text[:end].rstrip() + "\n"
-        if program_key(proposal.assemble(completion)) == key:
-            return completion
-    return None
+    if not text.startswith(opening.begins):
+        return None
+
+    def written(text: str) -> str:
+        """The completion that is this text, with the line breaks that end it."""
+        text = text.rstrip()
+        return text + "\n" * max(1, LINES.get(proposal.stop, 1) - text.count("\n"))
+
+    def makes_it(text: str) -> bool:
+        return program_key(proposal.assemble(written(text))) == key
+
+    text = text[len(opening.begins) :]
+    if opening.breaks is not None:
+        text = _without_comments(text, makes_it)
+    return written(text) if makes_it(text) else None
+
+
+def _without_comments(text: str, serves: Callable[[str], bool]) -> str:
+    """The lines without their comments; where a `#` stands in a string, a shorter text does not serve."""
+    lines = text.split("\n")
+    for place, line in enumerate(lines):
+        for end in (i for i, character in enumerate(line) if character == "#"):
+            shorter = "\n".join([*lines[:place], line[:end].rstrip(), *lines[place + 1 :]])
+            if serves(shorter):
+                lines = shorter.split("\n")
+                break
+    return "\n".join(lines)

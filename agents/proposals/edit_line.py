@@ -31,10 +31,7 @@ class EditLine(Style):
         source = Source.by_lines(program, self.function)
         if source is None:
             return []
-        found = [
-            _site(source, node) for node in source.nodes(ast.stmt) if self.numbers or not _is_number(node)
-        ]
-        return sorted((site for site in found if site is not None), key=lambda site: site.line)
+        return [site for _, site in rewritable(source, self.numbers)]
 
     def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
         """Prompt: the versions so far, then ``f_v2`` up to the site."""
@@ -55,6 +52,19 @@ class EditLine(Style):
         )
 
 
+def rewritable(source: Source, numbers: bool) -> list[tuple[ast.stmt, EditSite]]:
+    """The statements that have a right side on one line, with the sites at its beginning, in the order of the lines.
+
+    Args:
+        source: the program.
+        numbers: whether those count whose right side is nothing but a number.
+    """
+    found = [
+        (node, _site(source, node)) for node in source.nodes(ast.stmt) if numbers or not _is_number(node)
+    ]
+    return sorted(((node, site) for node, site in found if site is not None), key=lambda pair: pair[1].line)
+
+
 def _remarks(line: str, showing: Showing) -> list[str]:
     """Other programs' versions of the line as comments above it."""
     indent = line[: len(line) - len(line.lstrip())]
@@ -62,7 +72,7 @@ def _remarks(line: str, showing: Showing) -> list[str]:
 
 
 def _site(source: Source, node: ast.stmt) -> EditSite | None:
-    value = _right_side(node)
+    value = right_side(node)
     if (
         value is None
         or not source.starts_its_line(node)
@@ -79,12 +89,12 @@ def _site(source: Source, node: ast.stmt) -> EditSite | None:
 
 
 def _is_number(node: ast.stmt) -> bool:
-    value = _right_side(node)
+    value = right_side(node)
     value = value.operand if isinstance(value, ast.UnaryOp) else value
     return isinstance(value, ast.Constant) and isinstance(value.value, int | float)
 
 
-def _right_side(node: ast.stmt) -> ast.expr | None:
+def right_side(node: ast.stmt) -> ast.expr | None:
     """What stands right of a simple statement's ``=``, ``return`` or ``in``; None where no edit makes
     sense."""
     if isinstance(node, ast.For):

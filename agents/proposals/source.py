@@ -165,6 +165,13 @@ class Source:
         """The edit that puts text around an expression."""
         return self.replace(node, f"{before}{self.text(node)}{after}")
 
+    def below(self, statement: ast.stmt, text: str) -> Splice:
+        """The edit that adds a line below the last line of a statement, indented as the statement's first line is."""
+        first, last = statement.lineno - 1, (statement.end_lineno or statement.lineno) - 1
+        indentation = self.lines[first][: len(self.lines[first]) - len(self.lines[first].lstrip())]
+        end = self._line_starts[last] + len(self.lines[last].encode())
+        return Splice(end, end, f"\n{indentation}{text}")
+
     def apply(self, splices: tuple[Splice, ...]) -> str | None:
         """The program with all the edits made; None if two of them overlap."""
         data = self.program.encode()

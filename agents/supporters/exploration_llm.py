@@ -91,12 +91,18 @@ def _opening(request: ExplorationRequest) -> str:
     # Where it begins at a line's end, it begins with the next line.
     first += request.program.startswith("\n", opening.start)
     last = max(first, request.program.count("\n", 0, opening.end) + 1)
-    where = f"line {first}" if opening.one_line else f"lines {first} to {last}"
-    kept = request.program[: opening.start].rpartition("\n")[2].strip() if opening.one_line else ""
+    where = f"line {first}" if first == last else f"lines {first} to {last}"
+    asked = f"add a new line {first} to" if opening.begins else f"rewrite {where} of"
+    begins_a_line = opening.breaks is None or opening.begins
+    kept = "" if begins_a_line else request.program[: opening.start].rpartition("\n")[2].strip()
     return (
-        f"You teach the agent: it was asked to rewrite {where} of the program and nothing else. Patches that change "
+        f"You teach the agent: it was asked to {asked} the program and to change nothing else. Patches that change "
         "anything else are discarded."
-        + (f" What stands left of the change, {kept!r}, stays, and the line stays one line." if kept else "")
+        + (
+            f" What stands left of the change, {kept!r}, stays, and so does the number of lines."
+            if kept
+            else ""
+        )
     )
 
 

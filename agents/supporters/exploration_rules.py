@@ -2,8 +2,8 @@
 
 It is what it says: a list of rules over the syntax tree, no model. It varies and patches what the agent
 wrote; it holds no program of its own that it could insert. The rules stand in ``code_rules``,
-``expression_rules`` and ``loss_rules``; recent failures and the environment's measurements raise the priority of
-the rules that answer them. The same request under the same seed gives the same advice.
+``expression_rules``, ``insertion_rules`` and ``loss_rules``; recent failures and the environment's measurements raise
+the priority of the rules that answer them. The same request under the same seed gives the same advice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from agents.proposals.source import Source
-from agents.supporters import code_rules, expression_rules, loss_rules
+from agents.supporters import code_rules, expression_rules, insertion_rules, loss_rules
 from agents.supporters.call import Consultation, SupporterCall, rules_call
 from agents.supporters.code_rules import Case, Finding, Fix
 from agents.supporters.edits import EditBound
@@ -57,6 +57,15 @@ AT_A_SITE: tuple[Check, ...] = (
 AT_A_SITE_BY_TRAIT: dict[str, tuple[Check, ...]] = {
     "memory": (expression_rules.check_slices,),
     "drift": (expression_rules.check_fading,),
+}
+"""The same for tasks that declare a trait."""
+
+AS_A_LINE: tuple[Check, ...] = (insertion_rules.check_scaling, insertion_rules.check_wrapping)
+"""Rules for any program, where the prompt asks for a new line."""
+
+AS_A_LINE_BY_TRAIT: dict[str, tuple[Check, ...]] = {
+    "memory": (insertion_rules.check_slices,),
+    "drift": (insertion_rules.check_fading,),
 }
 """The same for tasks that declare a trait."""
 
@@ -116,14 +125,22 @@ def _findings(case: Case, checks: tuple[Check, ...], by_trait: dict[str, tuple[C
 
 def _site_patches(case: Case) -> Iterator[Patch]:
     """Changes of what the request leaves open, pass after pass with other values."""
+    checks, by_trait = _rules_at(case)
+    for _ in range(_PASSES):
+        findings = _findings(case, checks, by_trait)
+        options = [(finding, fix) for finding in findings for fix in finding.fixes if _within(case, fix)]
+        yield from _patches(case, _draw_order(case, options)[:_A_PASS])
+
+
+def _rules_at(case: Case) -> tuple[tuple[Check, ...], dict[str, tuple[Check, ...]]]:
+    """The rules for what the request leaves open."""
+    if case.request.opening is not None and case.request.opening.begins:
+        return AS_A_LINE, AS_A_LINE_BY_TRAIT
     by_trait = {
         trait: BY_TRAIT.get(trait, ()) + AT_A_SITE_BY_TRAIT.get(trait, ())
         for trait in {**BY_TRAIT, **AT_A_SITE_BY_TRAIT}
     }
-    for _ in range(_PASSES):
-        findings = _findings(case, GENERAL + AT_A_SITE, by_trait)
-        options = [(finding, fix) for finding in findings for fix in finding.fixes if _within(case, fix)]
-        yield from _patches(case, _draw_order(case, options)[:_A_PASS])
+    return GENERAL + AT_A_SITE, by_trait
 
 
 def _within(case: Case, fix: Fix) -> bool:

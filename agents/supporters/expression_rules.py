@@ -15,7 +15,7 @@ from agents.supporters.code_rules import Case, Finding, Fix, past, sampled, shor
 _COUNTS = {"int", "len", "range", "list", "tuple", "dict", "bool", "str", "float", "enumerate", "zip"}
 """Calls whose value is no quantity: a factor breaks it."""
 
-_FUNCTIONS = ("sqrt(abs)", "log1p", "tanh", "abs", "square", "clip")
+FUNCTIONS = ("sqrt(abs)", "log1p", "tanh", "abs", "square", "clip")
 
 
 def check_summands(case: Case) -> Iterator[Finding]:
@@ -24,7 +24,7 @@ def check_summands(case: Case) -> Iterator[Finding]:
     for node in _summands(case.code):
         factor = short(case.factor(0.05, 10.0))
         fixes.append(Fix((case.code.wrap(node, f"{factor} * ", ""),), f"scale a summand by {factor}"))
-    yield from _finding("scale", 3.0, fixes)
+    yield from finding("scale", 3.0, fixes)
 
 
 def check_drops(case: Case) -> Iterator[Finding]:
@@ -35,7 +35,7 @@ def check_drops(case: Case) -> Iterator[Finding]:
         for node in _sums(code)
         for kept in (node.left, node.right)
     ]
-    yield from _finding("drop", 0.7, fixes)
+    yield from finding("drop", 0.7, fixes)
 
 
 def check_wraps(case: Case) -> Iterator[Finding]:
@@ -44,9 +44,9 @@ def check_wraps(case: Case) -> Iterator[Finding]:
     for value in _right_sides(code):
         for node in ast.walk(value):
             if isinstance(node, ast.Name | ast.Call) and _is_quantity(code, node):
-                name = _FUNCTIONS[case.rng.integers(len(_FUNCTIONS))]
-                fixes.append(Fix((_wrapped(code, node, name),), f"apply {name}"))
-    yield from _finding("wrap", 1.0, fixes)
+                name = FUNCTIONS[case.rng.integers(len(FUNCTIONS))]
+                fixes.append(Fix((code.wrap(node, *call_around(code, name)),), f"apply {name}"))
+    yield from finding("wrap", 1.0, fixes)
 
 
 def check_slices(case: Case) -> Iterator[Finding]:
@@ -65,7 +65,7 @@ def check_slices(case: Case) -> Iterator[Finding]:
             everywhere += splices
     if len(fixes) > 1:
         fixes.append(Fix(tuple(everywhere), f"use the last {window} samples only, everywhere"))
-    yield from _finding("slice", 2.5, fixes)
+    yield from finding("slice", 2.5, fixes)
 
 
 def check_fading(case: Case) -> Iterator[Finding]:
@@ -76,18 +76,14 @@ def check_fading(case: Case) -> Iterator[Finding]:
     vectors: set[str] = set()
 
     def fade(node: ast.expr, samples: str, axis: str = "") -> None:
-        keep = short(1 - case.factor(0.01, 0.3))
+        keep = keep_per_step(case)
         ages = f"{keep} ** np.arange(len({samples}))[::-1]"
         inner = isinstance(code.parents[node], ast.expr)
         weights = f"({ages})[:, None]" if axis else ages
         splice = code.wrap(node, "(" if inner else "", f" * {weights}" + (")" if inner else ""))
         fixes.append(Fix((splice,), f"weigh a sample by {keep} per step of age"))
 
-    for node in code.nodes(ast.BinOp):
-        if not (isinstance(node.op, ast.MatMult) and _is_transposed(node.left, arrays | past(case))):
-            continue
-        assert isinstance(node.left, ast.Attribute)
-        samples = code.text(node.left.value)
+    for node, samples in sample_products(case):
         matrices.add(samples)
         fade(node.left, samples)
         if isinstance(node.right, ast.Name) and node.right.id != samples:
@@ -97,10 +93,26 @@ def check_fading(case: Case) -> Iterator[Finding]:
         names = {target.id for target in statement.targets if isinstance(target, ast.Name)} & arrays
         if names & (matrices | vectors):
             fade(statement.value, code.text(statement.value), "rows" if names & matrices else "")
-    yield from _finding("fade", 3.0, fixes)
+    yield from finding("fade", 3.0, fixes)
 
 
-def _finding(kind: str, priority: float, fixes: list[Fix]) -> Iterator[Finding]:
+def sample_products(case: Case) -> list[tuple[ast.BinOp, str]]:
+    """Products ``X.T @ y`` over samples, and the name of what is transposed."""
+    arrays = sampled(case) | past(case)
+    return [
+        (node, case.code.text(node.left.value))
+        for node in case.code.nodes(ast.BinOp)
+        if isinstance(node.op, ast.MatMult) and _is_transposed(node.left, arrays)
+        if isinstance(node.left, ast.Attribute)
+    ]
+
+
+def keep_per_step(case: Case) -> str:
+    """Source text of what is left of a sample's weight from one step to the next."""
+    return short(1 - case.factor(0.01, 0.3))
+
+
+def finding(kind: str, priority: float, fixes: list[Fix]) -> Iterator[Finding]:
     if fixes:
         yield Finding(kind, "", priority, tuple(fixes))
 
@@ -141,24 +153,25 @@ def _is_quantity(code: Source, node: ast.Name | ast.Call) -> bool:
     parent = code.parents[node]
     if isinstance(parent, ast.Attribute | ast.Subscript | ast.keyword | ast.Slice | ast.UnaryOp):
         return False
-    if isinstance(parent, ast.Call) and (parent.func is node or _is_count(parent)):
+    if isinstance(parent, ast.Call) and (parent.func is node or is_count(parent)):
         return False
-    return not _is_count(node)
+    return not is_count(node)
 
 
-def _is_count(node: ast.expr) -> bool:
+def is_count(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _COUNTS
 
 
-def _wrapped(code: Source, node: ast.expr, name: str) -> Splice:
+def call_around(code: Source, name: str) -> tuple[str, str]:
+    """What stands before and behind an argument of this function."""
     library = "torch" if "torch" in code.names(code.tree) else "np"
     if name == "square":
-        return code.wrap(node, "", " ** 2")
+        return "", " ** 2"
     if name == "clip":
-        return code.wrap(node, f"{library}.clip(", ", -1.0, 1.0)")
+        return f"{library}.clip(", ", -1.0, 1.0)"
     if name == "sqrt(abs)":
-        return code.wrap(node, f"{library}.sqrt({library}.abs(", "))")
-    return code.wrap(node, f"{library}.{name}(", ")")
+        return f"{library}.sqrt({library}.abs(", "))"
+    return f"{library}.{name}(", ")"
 
 
 def _is_transposed(node: ast.expr, names: set[str]) -> bool:

@@ -100,12 +100,12 @@ def _starts(name: str, torch: bool) -> Finding:
     return Finding(name, True, f"start in {1000 * sorted(seconds)[len(seconds) // 2]:.1f} ms")
 
 
-def cold_start_seconds(torch: bool, layers: tuple[str, ...], starts: int = _STARTS) -> list[float]:
+def cold_start_seconds(torch: bool, layers: tuple[str, ...]) -> list[float]:
     """Seconds from asking for a worker to its confined program being loaded, nothing forked ahead."""
     server = ForkServerHandle(null_driver.__name__, torch, layers=layers)
     seconds = []
     try:
-        for _ in range(starts):
+        for _ in range(_STARTS):
             began = time.perf_counter()
             worker = server.take()
             worker.start(_PROGRAM, "nothing", Limits(), core=-1)

@@ -102,8 +102,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         raise ValueError("--seeds is at least 1")
     confinement = "unconfined" if options.unconfined else "default"
     with EvaluatorPool(min(options.workers, len(tasks)), confinement=confinement) as pool:
-        futures = [pool.submit(program, task) for task in tasks]
-        evaluations = [future.result() for future in futures]
+        evaluations = pool.evaluate_all([program] * len(tasks), tasks)
     print(f"{options.env_id}  {options.program}  {len(tasks)} seeds of {options.split}")
     print(_report(evaluations, tasks[0].limits))
     return 0 if all(evaluation.ok for evaluation in evaluations) else 1

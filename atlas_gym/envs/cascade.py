@@ -26,11 +26,7 @@ class Cascade:
 
 
 def evaluate_in_stages(
-    pool: Pool,
-    programs: Sequence[str],
-    short_tasks: Sequence[Task],
-    tasks: Sequence[Task],
-    cascade: Cascade,
+    pool: Pool, programs: Sequence[str], short_tasks: Sequence[Task], tasks: Sequence[Task], cascade: Cascade
 ) -> tuple[list[Evaluation], list[bool]]:
     """Evaluate on the short tasks, then the best on the full ones; also say which went on."""
     short = pool.evaluate_all(programs, short_tasks)

@@ -14,6 +14,7 @@ import struct
 import subprocess
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from atlas_gym.evaluation.evaluator import check_confinement
 from atlas_gym.evaluation.protocols import EvaluatorError, Lost, Silent, Task
@@ -57,21 +58,9 @@ class LocalEvaluator:
     """
 
     def __init__(self, core: int, confinement: str | Sequence[str]) -> None:
-        self._connection, theirs = socket.socketpair()
         kind = confinement if isinstance(confinement, str) else list(confinement)
-        arguments = [json.dumps(a) for a in (theirs.fileno(), os.getpid(), core, kind)]
-        try:
-            with theirs:
-                self._process = subprocess.Popen(
-                    safe_command("atlas_gym.evaluation.server", *arguments),
-                    env=safe_environment() | {"OMP_NUM_THREADS": "1"},
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,
-                )
-        except BaseException:  # nobody else would close it, not even on Ctrl-C
-            self._connection.close()
-            raise
+        arguments = map(json.dumps, (core, kind))
+        self._process, self._connection = start_beside("atlas_gym.evaluation.server", *arguments)
 
     @property
     def pid(self) -> int:
@@ -117,6 +106,27 @@ class LocalEvaluator:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return f"it ended with exit code {self._process.wait(_PATIENCE_S)}"
         return "it hung up"
+
+
+def start_beside(
+    module: str, *arguments: str, **options: Any
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a module as a trusted process with a socket to this one.
+
+    It is given the number of its descriptor, this process's id and the arguments; `options` are `Popen`'s.
+    """
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            process = subprocess.Popen(
+                safe_command(module, str(theirs.fileno()), str(os.getpid()), *arguments),
+                env=safe_environment() | {"OMP_NUM_THREADS": "1"}, stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()], start_new_session=True, **options,
+            )  # fmt: skip
+    except BaseException:  # nobody else would close it, not even on Ctrl-C
+        ours.close()
+        raise
+    return process, ours
 
 
 def ask(exchange: Callable[[bytes], bytes], program: str, task: Task) -> Evaluation:

@@ -164,8 +164,8 @@ class Pool(Protocol):
 
     def map(self, programs: Iterable[str], task: Task) -> list[Evaluation]:
         """Evaluate many programs on one task; results in the order of the programs."""
-        futures = [self.submit(program, task) for program in programs]
-        return [future.result() for future in futures]
+        texts = list(programs)
+        return self.evaluate_all(texts, [task] * len(texts))
 
     def evaluate_all(self, programs: Sequence[str], tasks: Sequence[Task]) -> list[Evaluation]:
         """Evaluate programs[i] on tasks[i], all at once; results in the same order."""

@@ -44,11 +44,7 @@ from atlas_gym.sandbox.confinement import refuse_debuggers
 
 _LOCAL_STORE_BYTES = 100 * 2**20
 """Object store of a cluster started here; evaluations are small and hardly use it."""
-_LOCAL_ENVIRONMENT = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_worker_niceness": "0",
-    "PYTHONSAFEPATH": "1",
-}
+_LOCAL_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0", "PYTHONSAFEPATH": "1"}
 """For a cluster that is started here: nobody is told of it, and evaluators run at this process's priority: at Ray's
 default niceness a step of a conversation waits whole time slices for whatever else uses the core. Its Python puts
 nothing before its own standard library."""

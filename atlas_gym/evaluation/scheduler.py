@@ -85,7 +85,7 @@ class Scheduler(Pool):
         if os.getpid() != self._owner:
             raise RuntimeError("a pool cannot be used in a fork of the process that made it")
         future: Future[Evaluation] = Future()
-        self._counter.watch(future)
+        future.add_done_callback(self._counter.count)
         if not self._queue.put(Work(program, task, future)):
             raise RuntimeError("the pool is closed")
         return future
@@ -121,10 +121,7 @@ class _Counter:
         self.statistics = PoolStatistics()
         self._lock = threading.Lock()
 
-    def watch(self, future: "Future[Evaluation]") -> None:
-        future.add_done_callback(self._count)
-
-    def _count(self, future: "Future[Evaluation]") -> None:
+    def count(self, future: "Future[Evaluation]") -> None:
         if future.cancelled():
             return
         error = future.exception()

@@ -18,11 +18,14 @@ import threading
 import time
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from atlas_gym.evaluation.protocols import InfrastructureError
 from atlas_gym.evaluation.result import Limits, Status
 from atlas_gym.sandbox.wire import KILLED_BY_WATCHDOG, KILLED_ON_REQUEST
+
+if TYPE_CHECKING:
+    from atlas_gym.evaluation.handles import WorkerHandle
 
 STARVED = 8.0
 """An evaluation may take this many times its wall-clock limit if it waits for a core that long."""
@@ -56,24 +59,13 @@ class Failure:
     """For the feedback, not yet sanitised."""
 
 
-class Expirable(Protocol):
-    """A worker, as far as its time is concerned."""
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-
-    def expire(self) -> None:
-        """Have the fork server end it now, as overdue."""
-
-
 class Patience:
     """While the block lasts, ends the worker when it has used its wall-clock time; `expired` says whether.
 
     Enter it in the thread that judges.
     """
 
-    def __init__(self, worker: Expirable, limit_s: float) -> None:
+    def __init__(self, worker: "WorkerHandle", limit_s: float) -> None:
         self.expired = False
         self._worker = worker
         self._limit_s = limit_s

@@ -11,11 +11,7 @@ import socket
 import traceback
 from collections.abc import Callable
 
-from atlas_gym.sandbox.confinement import (
-    Confinement,
-    has_capabilities,
-    has_no_new_privs,
-)
+from atlas_gym.sandbox.confinement import Confinement, has_capabilities, has_no_new_privs
 
 
 def held_layers(confinement: Confinement) -> tuple[list[str], int]:

@@ -46,10 +46,7 @@ class WorkerPipe:
 
     def send(self, payload: bytes | bytearray | memoryview) -> None:
         """Send `payload` as one message; the trusted side must be asking for just as many bytes."""
-        message = _DATA_TAG + payload
-        written = os.write(self._write_fd, message)
-        if written != len(message):
-            write_all(self._write_fd, memoryview(message)[written:])
+        self.send_raw(_DATA_TAG + payload)
 
     def receive_request(self, head: Struct) -> bytearray:
         """A head and what follows it, in a new buffer; the head's last field is the length of the rest."""

@@ -8,22 +8,15 @@ prompt unless it is of the kind, the shape and the range that were asked for.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from atlas_gym.evaluation.channel import CandidateError
+from atlas_gym.evaluation.channel import CandidateError, Channel
 from atlas_gym.sandbox.call_driver import CALL, CALL_MANY, KEEP, LOAD, REPLY, REQUEST, RESTART
 from atlas_gym.sandbox.codec import Kept, Malformed, decode, encode
 from atlas_gym.tasks.answer import Answer
 
 MAX_REPLY_BYTES = 8 * 2**20
 """Longest reply that is read."""
-
-
-class Conversation(Protocol):
-    """What carries requests to a program: the channel to a worker."""
-
-    def converse(self, request: bytearray, head: Any, most_bytes: int) -> bytes:
-        """See `Channel.converse`."""
 
 
 class Program:
@@ -63,7 +56,7 @@ class Calls:
         seed: Of the random generators that programs may use, set anew for every run.
     """
 
-    def __init__(self, channel: Conversation, name: str, seed: int) -> None:
+    def __init__(self, channel: Channel, name: str, seed: int) -> None:
         self.name = name
         self._channel = channel
         self._seed = seed

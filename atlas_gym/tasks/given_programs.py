@@ -47,13 +47,18 @@ def template_of(given: Callable[..., Any], function: str, *parameters: Parameter
 
     Raises ValueError unless each parameter has just one such line, `name = number`.
     """
-    text = as_expert(given, given.__name__, function).program.replace("$", "$$")
+    return opened(as_expert(given, given.__name__, function), *parameters)
+
+
+def opened(expert: Expert, *parameters: Parameter) -> Template:
+    """The same of a program that has been read."""
+    text = expert.program.replace("$", "$$")
     for parameter in parameters:
         line = re.compile(rf"^( *{parameter.name} = )[-+.\w]+$", re.M)
         text, count = line.subn(rf"\g<1>${parameter.name}", text)
         if count != 1:
-            raise ValueError(f"{given.__name__} has {count} lines `{parameter.name} = number`; it needs one")
-    return Template(given.__name__, text, parameters)
+            raise ValueError(f"{expert.name} has {count} lines `{parameter.name} = number`; it needs one")
+    return Template(expert.name, text, parameters)
 
 
 def entry_of(program: str, function: str = "") -> tuple[str, str]:

@@ -10,7 +10,6 @@ evaluator; answers with NaN in them, which pass most comparisons unnoticed, are 
 import ast
 import contextlib
 import math
-import os
 import socket
 import subprocess
 import tempfile
@@ -22,10 +21,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from atlas_gym.evaluation.channel import CandidateError
-from atlas_gym.evaluation.pool import receive_frame, send_frame
+from atlas_gym.evaluation.pool import receive_frame, send_frame, start_beside
 from atlas_gym.evaluation.protocols import EvaluatorError
 from atlas_gym.evaluation.result import Judgement, Limits, Status
-from atlas_gym.evaluation.safe_start import safe_command, safe_environment
 from atlas_gym.evaluation.worker_end import STARVED
 from atlas_gym.optional import require
 from atlas_gym.sandbox.codec import decode, encode
@@ -140,31 +138,23 @@ def _line_with(mark: str, text: str) -> int:
 def _config(file: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
-    found = require("yaml", "atlas").safe_load(file.read_text(encoding="utf-8"))
+    found = require("yaml", "learn").safe_load(file.read_text(encoding="utf-8"))
     return found if isinstance(found, dict) else {}
 
 
 @contextlib.contextmanager
 def _host(folder: Path, seed: int, limits: Limits) -> Iterator[socket.socket]:
     """A process that runs the folder's evaluator once, and ends with the block."""
-    ours, theirs = socket.socketpair()
-    with ours, tempfile.TemporaryDirectory() as empty:
+    nowhere = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with tempfile.TemporaryDirectory() as empty:
         program = Path(empty).resolve() / "candidate_program.py"
-        with theirs:
-            process = subprocess.Popen(
-                safe_command("atlas_gym.tasks.openevolve_host", str(theirs.fileno()), str(os.getpid())),
-                env=safe_environment() | {"OMP_NUM_THREADS": "1"},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
+        process, ours = start_beside("atlas_gym.tasks.openevolve_host", **nowhere)
         try:
             send_frame(ours, bytes(encode((str(folder / EVALUATOR), str(program), seed, limits.cpu_s))))
             ours.settimeout(STARVED * limits.wall_s)
             yield ours
         finally:
+            ours.close()
             process.kill()
             process.wait()
 

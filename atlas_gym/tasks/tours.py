@@ -34,10 +34,10 @@ def tour_length(distances: np.ndarray, tour: Sequence[int] | np.ndarray) -> floa
     return math.fsum(distances[order, np.roll(order, -1)])
 
 
-def nearest_neighbour_tour(distances: np.ndarray, start: int = 0) -> list[int]:
+def nearest_neighbour_tour(distances: np.ndarray) -> list[int]:
     """The round trip that always goes on to the nearest city left."""
     away = distances.copy()
-    tour = [start]
+    tour = [0]
     while len(tour) < len(away):
         away[:, tour[-1]] = np.inf
         tour.append(int(away[tour[-1]].argmin()))

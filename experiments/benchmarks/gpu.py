@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from agents.engines.engine import Completion
 from agents.engines.hf_transformers import TransformersGenerator
 from agents.models.loading import resolve_model
 from agents.models.policy import POLICY, REFERENCE, Policy
@@ -174,9 +175,11 @@ def _generation(
     prompts = list(dict.fromkeys(pair.prompt for pair in pairs))[:2]
     requests = [Proposal(prompt, batch, seed=index) for index, prompt in enumerate(prompts)]
     generator.generate([Proposal(prompts[0], 1)])  # what is compiled or allocated at first use
-    before = generator.totals.tokens
-    seconds = seconds_of(options.device, lambda: [generator.generate([request]) for request in requests])
-    tokens = generator.totals.tokens - before
+    rows: list[list[Completion]] = []
+    seconds = seconds_of(
+        options.device, lambda: rows.extend(generator.generate([request])[0] for request in requests)
+    )
+    tokens = sum(completion.tokens for row in rows for completion in row)
     return {"tokens": tokens, "s": round(seconds, 3), "tokens per s": round(tokens / seconds, 1)}
 
 

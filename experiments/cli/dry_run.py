@@ -46,11 +46,7 @@ def count(config: RunConfig) -> Counts:
     candidates = config.rounds * layout.islands * layout.samples
     advised = sum(map(layout.asks_supporter, range(1, config.rounds + 1))) * layout.islands
     taught = phases * config.pairs.prompts if config.teaching in ("phase", "both") else 0
-    asked = {
-        "exploration": advised + taught,
-        "strategist": phases,
-        "inspector": phases,
-    }
+    asked = {"exploration": advised + taught, "strategist": phases, "inspector": phases}
     for role in asked:
         settings = getattr(supporters, role)
         limit = settings.limits.calls if settings.form == "llm" else asked[role]

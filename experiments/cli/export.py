@@ -13,20 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from atlas_gym.optional import require
+from trainers.store.rows import PAIR_FIELDS
 from trainers.store.store import RunStore, StoreError
-
-PAIR_COLUMNS = (
-    "phase",
-    "index",
-    "kind",
-    "chosen_id",
-    "rejected_id",
-    "margin",
-    "hole",
-    "prompt",
-    "chosen",
-    "rejected",
-)
 
 _CARD = """\
 ---
@@ -53,7 +41,7 @@ def export(run: Path, folder: Path) -> dict[str, int]:
             "candidates": [
                 {**vars(record), "metrics": json.dumps(dict(record.metrics))} for record in store.candidates()
             ],
-            "pairs": [dict(zip(PAIR_COLUMNS, row, strict=True)) for row in store.pairs()],
+            "pairs": [dict(zip(("phase", "index", *PAIR_FIELDS), row, strict=True)) for row in store.pairs()],
         }
     for name, rows in parts.items():
         _write(folder / name, rows)

@@ -41,9 +41,7 @@ _METAVARS = {"whole number": "INTEGER", "number": "NUMBER", "true or false": "BO
 _REFUSED = re.compile(r'Parser key "(?P<key>[^"]+)".*Got value: (?P<value>.*)', re.DOTALL)
 
 
-def read_arguments(
-    arguments: Sequence[str] | None, prog: str = "atlas run"
-) -> tuple[Namespace, dict[str, Any]]:
+def read_arguments(arguments: Sequence[str] | None) -> tuple[Namespace, dict[str, Any]]:
     """The flags, and the settings that the command line names, nested as a configuration file nests them.
 
     Raises:
@@ -53,7 +51,7 @@ def read_arguments(
     listed = list(sections(RunConfig()))
     keys = [setting.key for section in listed for setting in section.settings]
     words = _unfolded(sys.argv[1:] if arguments is None else arguments, keys)
-    parser = make_parser(listed, prog)
+    parser = make_parser(listed)
     try:
         given = parser.parse_args(list(words))
     except ArgumentError as error:
@@ -75,10 +73,10 @@ def _unfolded(words: Iterable[str], keys: Sequence[str]) -> Iterator[str]:
         yield word
 
 
-def make_parser(listed: Iterable[Section], prog: str) -> ArgumentParser:
+def make_parser(listed: Iterable[Section]) -> ArgumentParser:
     """A parser that knows the flags, and each of these settings by its key."""
     parser = ArgumentParser(
-        prog=prog,
+        prog="atlas run",
         usage="%(prog)s [--config NAME|FILE] [--folder FOLDER] [--SETTING VALUE …]",
         description="Begin or continue a run: evolve programs, tune the model that writes them.",
         formatter_class=argparse.HelpFormatter,

@@ -177,9 +177,7 @@ def page() -> str:
     parts = [PAGE]
     for section in sections(RunConfig()):
         parts.append(as_markdown(section, f"## `{section.key}`" if section.key else "## The run"))
-    parts += [
-        as_markdown(section, "## One entry of `island_models`") for section in sections(IslandModel((0,)))
-    ][:1]
+    parts.append(as_markdown(next(sections(IslandModel((0,)))), "## One entry of `island_models`"))
     parts.append("## Environments\n\nKeywords of `gym.make`, and of a run's `env_args`.\n")
     of_every_task = {field.name for field in dataclasses.fields(ProgramTask)}
     for name in BUILT_IN:

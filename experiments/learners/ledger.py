@@ -224,5 +224,5 @@ def confirm(env_id: str, program: str, seeds: int, workers: int = 2) -> list[flo
     family = replace(family, limits=patient(family.limits))
     tasks = [family.at(seed, "held_out") for seed in range(seeds)]
     with EvaluatorPool(workers) as pool:
-        evaluations = [future.result() for future in [pool.submit(program, task) for task in tasks]]
+        evaluations = pool.evaluate_all([program] * seeds, tasks)
     return [family.worst_score if e.score is None else e.score for e in evaluations]

@@ -139,13 +139,9 @@ class LiveView(Observer):
 
     def _left(self, round_: int) -> str:
         seconds = self._clock.left(self._rounds - round_, self._phases - self._phases_done)
-        return (
-            ""
-            if seconds is None
-            else f"about {seconds / 60:.0f} min left"
-            if seconds >= 60
-            else "under 1 min left"
-        )
+        if seconds is None:
+            return ""
+        return f"about {seconds / 60:.0f} min left" if seconds >= 60 else "under 1 min left"
 
 
 class _Clock:

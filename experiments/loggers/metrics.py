@@ -21,7 +21,8 @@ from trainers.store.store import RunStore
 
 Row = dict[str, Any]
 
-_COUNTS = ("samples", "valid", "new", "improving", "distinct", "tokens")
+_SHARES = ("valid", "new", "improving", "distinct")
+_SUMMED = (*_SHARES, "samples", "tokens", "generation_s", "evaluation_wait_s")
 
 
 class ClusterFold:
@@ -117,16 +118,9 @@ class Progress:
 
 
 def _sums(units: Sequence[Mapping[str, Any]]) -> Row:
-    total = {key: sum(unit[key] for unit in units) for key in _COUNTS}
-    row: Row = {f"explore/{key}": total[key] / max(1, total["samples"]) for key in _COUNTS[1:5]}
-    row |= {
-        "round": units[0]["round"],
-        "explore/samples": total["samples"],
-        "explore/tokens": total["tokens"],
-    }
-    row |= {
-        f"explore/{key}": sum(unit[key] for unit in units) for key in ("generation_s", "evaluation_wait_s")
-    }
+    total = {key: sum(unit[key] for unit in units) for key in _SUMMED}
+    row: Row = {f"explore/{key}": total[key] / max(1, total["samples"]) for key in _SHARES}
+    row |= {"round": units[0]["round"]} | {f"explore/{k}": total[k] for k in _SUMMED if k not in _SHARES}
     failures = [status for status in Status if status != Status.OK]  # the share of `ok` is `explore/valid`
     return row | {f"status/{s}": sum(unit["statuses"].get(s, 0) for unit in units) for s in failures}
 

@@ -108,46 +108,43 @@ class Tracker:
     def log(self, values: Mapping[str, Any]) -> None:
         """Log one row; it must hold its axis (one of `AXES`)."""
         step, self.step = self.step, self.step + 1
-        if self._run is not None:
-            self._guard(lambda: self._run.log(dict(values), step=step, commit=True))
+        self._tell_run(lambda run: run.log(dict(values), step=step, commit=True))
 
     def table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Log a table, for example of the best programs."""
-        if self._run is not None:
-            self._guard(
-                lambda: self.log({name: self._wandb.Table(columns=list(columns), data=[*map(list, rows)])})
-            )
+        data = [*map(list, rows)]
+        self._tell_run(lambda _: self.log({name: self._wandb.Table(columns=list(columns), data=data)}))
 
     def page(self, name: str, path: Path) -> None:
         """Log a file that W&B shows: HTML as a page, anything else as a picture."""
-        if self._run is not None:
-            kind = self._wandb.Html if path.suffix == ".html" else self._wandb.Image
-            self._guard(lambda: self.log({name: kind(str(path))}))
+        kind = "Html" if path.suffix == ".html" else "Image"
+        self._tell_run(lambda _: self.log({name: getattr(self._wandb, kind)(str(path))}))
 
     def artifact(self, name: str, kind: str, paths: Sequence[Path]) -> None:
         """Attach files or folders."""
-        if self._run is None:
-            return
 
-        def attach() -> None:
+        def attach(run: Any) -> None:
             artifact = self._wandb.Artifact(name, type=kind)
             for path in paths:
                 (artifact.add_dir if path.is_dir() else artifact.add_file)(str(path))
-            self._run.log_artifact(artifact)
+            run.log_artifact(artifact)
 
-        self._guard(attach)
+        self._tell_run(attach)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Write the summary and close the record."""
-        if self._run is None:
-            return
 
-        def close() -> None:
-            self._run.summary.update(dict(summary))
-            self._run.finish()
+        def close(run: Any) -> None:
+            run.summary.update(dict(summary))
+            run.finish()
 
-        self._guard(close)
+        self._tell_run(close)
         self._run = None
+
+    def _tell_run(self, action: Callable[[Any], object]) -> None:
+        """Do it with W&B's run, where there still is one."""
+        if self._run is not None:
+            self._guard(lambda: action(self._run))
 
     def _guard(self, action: Callable[[], object]) -> None:
         try:

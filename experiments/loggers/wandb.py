@@ -14,15 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.population.candidate import CandidateRecord
-from experiments.loggers.metrics import (
-    Progress,
-    Row,
-    final_row,
-    measure_row,
-    phase_row,
-    probe_row,
-    step_rows,
-)
+from experiments.loggers.metrics import Progress, Row, final_row, measure_row, phase_row, probe_row, step_rows
 from experiments.loggers.tracker import Tracker
 from trainers.loop.config import RunConfig
 from trainers.loop.measure import learned

@@ -158,18 +158,18 @@ def read_run(folder: Path) -> RunData:
             else ("WHERE c.id IN (SELECT value FROM json_each(?))", (json.dumps(ids),))
         )
         candidates = tuple(replace(record, prompt="") for record in store.candidates(where, args))
-        phases = tuple(store.phases())
+        config = Path(folder) / "config.yaml"
         keys = {
             held_out_key(record, store.instances) for record in candidates if record.program_key is not None
         }
         return RunData(
             name=Path(folder).resolve().name,
-            config=_read_config(Path(folder) / "config.yaml"),
+            config=read_mapping(config, "the configuration") if config.is_file() else {},
             folder=Path(folder),
             census=census,
             candidates=candidates,
             units=tuple(store.unit_summaries()),
-            phases=phases,
+            phases=tuple(store.phases()),
             probes=store.probes(),
             supporter_calls=_calls(store),
             held_out={key: found for key in keys if (found := store.held_out(key)) is not None},
@@ -181,10 +181,6 @@ def _calls(store: RunStore) -> tuple[Mapping[str, Any], ...]:
     every = math.ceil(store.count("supporter_calls") / CALLS_SHOWN)
     calls = enumerate(store.supporter_calls())
     return tuple(call for i, call in calls if call["phase"] is not None or i % every == 0)
-
-
-def _read_config(path: Path) -> Mapping[str, Any]:
-    return read_mapping(path, "the configuration") if path.is_file() else {}
 
 
 def best_curve(run: RunData) -> list[tuple[int, float]]:

@@ -88,7 +88,7 @@ def serve(folders: Sequence[Path], port: int, pictures: bool = True) -> None:
     Raises:
         StoreError: a folder holds no run.
     """
-    with make_server(LiveReport(folders, pictures), port) as server:
+    with LiveServer(LiveReport(folders, pictures), port) as server:
         print(
             f"http://{LOOPBACK}:{server.server_port}/ follows {len(folders)} run(s); Ctrl-C stops it.",
             flush=True,
@@ -99,12 +99,9 @@ def serve(folders: Sequence[Path], port: int, pictures: bool = True) -> None:
             print()
 
 
-def make_server(report: LiveReport, port: int) -> "_Server":
+class LiveServer(ThreadingHTTPServer):
     """A server bound to the loopback address; port 0 takes a free one."""
-    return _Server(report, port)
 
-
-class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, report: LiveReport, port: int):
@@ -116,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
     """Two addresses: the page and its data."""
 
     protocol_version = "HTTP/1.1"
-    server: _Server
+    server: LiveServer
 
     def do_GET(self) -> None:
         report = self.server.report

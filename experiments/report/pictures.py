@@ -20,7 +20,7 @@ import cloudpickle
 import numpy as np
 from matplotlib.image import imsave
 
-from atlas_gym.evaluation import ConfinedEvaluator, ConfinementError, EvaluatorError
+from atlas_gym.evaluation import ConfinedEvaluator, EvaluatorError
 from atlas_gym.evaluation.safe_start import safe_command, safe_environment
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.registry import find_task
@@ -85,15 +85,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
     try:
         pictures = _draw(**json.load(sys.stdin))
-    except (
-        ConfinementError,
-        EvaluatorError,
-        ImportError,
-        LookupError,
-        ValueError,
-        TypeError,
-        MemoryError,
-    ) as error:
+    except (EvaluatorError, ImportError, LookupError, ValueError, TypeError, MemoryError) as error:
         # The run may come from another machine or version; the rest of the report does not depend on this one.
         pictures = _none(error)
     print(json.dumps([asdict(picture) for picture in pictures]))
@@ -110,20 +102,13 @@ def _draw(
     own = instances[number]["env_args"] if instances else {}
     posed: ProgramTask = cloudpickle.loads(base64.b64decode(kind)).from_keywords(**{**env_args, **own})
     task = _patient(posed.at(instance_seed(int(seed), number)))
-    evaluator = ConfinedEvaluator()
-    try:
-        evaluations = [(title, evaluator.evaluate(program, task)) for title, program in programs.items()]
-    finally:
-        evaluator.close()
+    with ConfinedEvaluator() as evaluator:
+        evaluations = {title: evaluator.evaluate(program, task) for title, program in programs.items()}
     return [
-        Picture(
-            title,
-            encode_png(posed.image(evaluation)) if evaluation.ok else "",
-            evaluation.diagnosis
-            if evaluation.ok
-            else f"Not drawn: evaluated again it ended in {evaluation.status}.",
-        )
-        for title, evaluation in evaluations
+        Picture(title, encode_png(posed.image(evaluation)), evaluation.diagnosis)
+        if evaluation.ok
+        else Picture(title, "", f"Not drawn: evaluated again it ended in {evaluation.status}.")
+        for title, evaluation in evaluations.items()
     ]
 
 

@@ -1,7 +1,8 @@
 """Runs as rows of plain numbers: what the paper's tables are made of, for a report and for a study alike."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from experiments.loggers.metrics import improvement
@@ -25,6 +26,7 @@ def run_row(run: RunData, held_out: bool = True) -> Row:
     ends = [[_score(run, record, held_out) for record in ends] for ends in run.ends]
     fresh = [c for c in run.candidates if c.round > 0]
     phases = run.tuned_phases
+    changed = Counter(name for phase in phases for name in set(phase.get("changed_controls", ())))
     return {
         "candidates": len(fresh),
         "evaluations": sum(c.duplicate_of is None for c in fresh),
@@ -39,7 +41,7 @@ def run_row(run: RunData, held_out: bool = True) -> Row:
         "held_out_seeds": len(run.held_out_scores(run.best)),
         "phases": len(phases),
         "promoted": sum(bool(phase["promoted"]) for phase in phases),
-        **{f"changed_{name}": _times(phases, name) for name in CONTROLS},
+        **{f"changed_{name}": changed[name] for name in CONTROLS},
     }
 
 
@@ -55,7 +57,3 @@ def _score(run: RunData, record: Any, held_out: bool) -> float:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else math.nan
-
-
-def _times(phases: Sequence[Mapping[str, Any]], control: str) -> int:
-    return sum(control in phase.get("changed_controls", ()) for phase in phases)

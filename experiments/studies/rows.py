@@ -1,6 +1,6 @@
 """A study's runs as rows of plain numbers, one CSV a kind: what every table and figure is made of."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -10,11 +10,6 @@ from experiments.report.rows import Row, run_row, share
 from experiments.studies.plan import DONE, Plan
 from trainers.data.measures import distinct_programs
 from trainers.loop.measure import MEASURE, learned
-
-
-def run_rows(run: RunData) -> Iterator[Row]:
-    """One row a run."""
-    yield run_row(run)
 
 
 def round_rows(run: RunData) -> Iterator[Row]:
@@ -95,9 +90,9 @@ def measure_rows(run: RunData) -> Iterator[Row]:
 
 
 _SHARES = ("valid", "new", "improving")
-KINDS: dict[str, Callable[[RunData], Iterator[Row]]] = {
-    "runs": run_rows, "rounds": round_rows, "phases": phase_rows, "origins": origin_rows, "probes": probe_rows,
-    "measures": measure_rows,
+KINDS: dict[str, Callable[[RunData], Iterable[Row]]] = {
+    "runs": lambda run: [run_row(run)], "rounds": round_rows, "phases": phase_rows, "origins": origin_rows,
+    "probes": probe_rows, "measures": measure_rows,
 }  # fmt: skip
 """A CSV file each."""
 

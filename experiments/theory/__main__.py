@@ -1,7 +1,5 @@
 """Command line of the theory study: `python -m experiments.theory --quick`."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

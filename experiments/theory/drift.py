@@ -5,8 +5,6 @@ win. A path is described by the angle it sweeps; its variation budget V_T = Σ�
 sum of the chords, norm · angle for small steps.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, get_args
 

@@ -5,8 +5,6 @@ window, with z_s = φ(x_s, a_s) − φ(x_s, a'_s). The objective is strictly con
 find the minimum to rounding in a handful of iterations. There is no projection onto a ball.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import expit
 

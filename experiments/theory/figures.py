@@ -1,7 +1,5 @@
 """The study's figures, in one style: one colour per method, log-log where a slope is the point."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -9,8 +7,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from atlas_gym.intervals import mean_interval
 from experiments.report.style import plot_style
-from experiments.theory.measures import Cell, interval, slope
+from experiments.theory.measures import Cell, slope
 from experiments.theory.runner import Results
 from experiments.theory.settings import PHASES_PER_WINDOW
 
@@ -79,7 +78,7 @@ def _regret_over_horizon(results: Results) -> Figure:
 
 def _curve(axes: Axes, x: list, values: list[np.ndarray], label: str, hue: str, style: str = "-") -> None:
     """A line through the means with bars for the 95 % intervals."""
-    found = [interval(v) for v in values]
+    found = [mean_interval(v) for v in values]
     means, halves = [f.mean for f in found], [f.half_width for f in found]
     axes.errorbar(x, means, yerr=halves, label=label, color=hue, fmt=f"o{style}", markersize=4, capsize=2)
 

@@ -5,8 +5,6 @@ that the path does not satisfy is how the study breaks an assumption on purpose.
 text lost are restored from its proofs; `docs/theory.md` says how.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import expit
 

@@ -118,8 +118,6 @@ class Step:
     """How far it went towards the candidate, in [0, 1]."""
     kl: Array
     """KL(candidate ‖ reference) in nats, mean over all contexts."""
-    gain: Array
-    """Score of the candidate minus that of the reference, mean over all contexts."""
 
 
 def move_reference(
@@ -143,15 +141,11 @@ def move_reference(
     with np.errstate(invalid="ignore"):  # 0 · (−inf) in the branch that mixed_reference then does not take
         mixed = mixed_reference(weight, candidate, log_reference)
     partial = ((weight > 0) & (weight < 1))[:, None, None]
-    return Step(np.where(partial, policies.normalised(mixed), mixed), weight, kls.mean(-1), gains.mean(-1))
+    return Step(np.where(partial, policies.normalised(mixed), mixed), weight, kls.mean(-1))
 
 
 def _candidate(
-    learner: Learner,
-    log_reference: Array,
-    estimated: Array,
-    score: Array,
-    subset: npt.NDArray[np.int64],
+    learner: Learner, log_reference: Array, estimated: Array, score: Array, subset: npt.NDArray[np.int64]
 ) -> Array:
     """π_kl of Eq. 4: the phase's policy, or the best of its checkpoints."""
     tables = [

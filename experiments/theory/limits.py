@@ -9,8 +9,6 @@ settles at the fixed point of π_ref ← floor(π_ref exp(u/β)), whose regret p
 linear in T. `floor_prices` finds it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From traces to numbers: totals per seed, slopes over the horizon, intervals over seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -70,9 +68,4 @@ def slopes_by_seed(cells: Sequence[Cell]) -> Array:
 
 def slope(cells: Sequence[Cell]) -> Interval:
     """Mean over seeds of these slopes."""
-    return interval(slopes_by_seed(cells))
-
-
-def interval(values: Array) -> Interval:
-    """The mean of one value per seed."""
-    return mean_interval(values.tolist())
+    return mean_interval(slopes_by_seed(cells))

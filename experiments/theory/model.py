@@ -12,8 +12,6 @@ Features and θ_0 depend on the seed alone, the rest on seed and horizon: the sl
 then compares like with like.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

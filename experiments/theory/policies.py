@@ -8,8 +8,6 @@ slowly, so the maximum goes action by action and sums go through einsum: three t
 numbers, and this is where the study spends its time.
 """
 
-from __future__ import annotations
-
 from functools import reduce
 
 import numpy as np

@@ -3,8 +3,6 @@
 A task is a pure function of its arguments, so the result does not depend on the number of jobs.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import time

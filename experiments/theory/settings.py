@@ -3,8 +3,6 @@
 A setting is a method on a drift, nothing else. Names are the rows of the tables.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

@@ -12,8 +12,6 @@ learner's data are sampled. Per round (Eq. 13),
 with the comparator π_kl,t ∝ π_ref,t exp(u_t/β) built on the reference that is in force in round t.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -71,23 +69,15 @@ class Trace:
     """How far the reference went towards the candidate, (seeds, phases − 1): 1 is a promotion."""
     kl: Array
     """KL(candidate ‖ reference) per decision, nats, (seeds, phases − 1)."""
-    gain: Array
-    """Score gain per decision, (seeds, phases − 1)."""
     lowest_log_reference: Array
     """Logarithm of the smallest probability any reference gave to any action, (seeds,)."""
     diversity: Array
     """λ_min(Σ z zᵀ)/W at each refit, the c_0 of Assumption A.1 that this path offers, (seeds, phases − 1)."""
 
 
-def simulate(
-    bandit: Bandit, learner: Learner, observers: Sequence[Observer] = (), at_once: int | None = None
-) -> Trace:
-    """Play the whole horizon; `observers` are called after each phase.
-
-    `at_once` limits how many rounds one array operation covers (default: the whole phase), which holds less in memory;
-    the result is the same.
-    """
-    return _Run(bandit, learner).play(observers, at_once)
+def simulate(bandit: Bandit, learner: Learner, observers: Sequence[Observer] = ()) -> Trace:
+    """Play the whole horizon; `observers` are called after each phase."""
+    return _Run(bandit, learner).play(observers)
 
 
 class _Run:
@@ -106,7 +96,7 @@ class _Run:
         self.gate_streams = [stream(seed, "regret", "gate", self.horizon) for seed in bandit.seeds]
         self.regret, self.learning, self.bias = (np.zeros((seeds, self.horizon)) for _ in range(3))
 
-    def play(self, observers: Sequence[Observer], at_once: int | None) -> Trace:
+    def play(self, observers: Sequence[Observer]) -> Trace:
         steps: list[Step] = []
         diversity: list[Array] = []
         length = self.learner.window.phase_length(self.horizon)
@@ -119,8 +109,7 @@ class _Run:
                 diversity.append(np.maximum(smallest, 0.0) / (window.stop - window.start))
             estimated = utilities(self.bandit.features, self.estimate[:, None])[:, 0]
             policy = policies.tilted(self.reference, estimated, self.learner.beta)
-            for first in range(start, stop, at_once or length):
-                self._act(policy, slice(first, min(first + (at_once or length), stop)))
+            self._act(policy, slice(start, stop))
             for observer in observers:
                 observer(self.bandit, self.learner, self._view(start, stop, window, policy))
             if start:
@@ -181,9 +170,5 @@ class _Run:
         )  # fmt: skip
 
     def _trace(self, steps: list[Step], diversity: list[Array]) -> Trace:
-        weight, kl, gain = (
-            np.stack([getattr(s, name) for s in steps], 1) for name in ("weight", "kl", "gain")
-        )
-        return Trace(
-            self.regret, self.learning, self.bias, weight, kl, gain, self.lowest, np.stack(diversity, 1)
-        )
+        weight, kl = (np.stack([getattr(s, name) for s in steps], 1) for name in ("weight", "kl"))
+        return Trace(self.regret, self.learning, self.bias, weight, kl, self.lowest, np.stack(diversity, 1))

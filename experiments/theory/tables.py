@@ -1,7 +1,5 @@
 """The study's tables: CSV for machines, Markdown for people."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -9,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from atlas_gym.intervals import Interval
+from atlas_gym.intervals import Interval, mean_interval
 from experiments.theory.lemma_study import BATCH
-from experiments.theory.measures import Cell, interval, slope, slopes_by_seed
+from experiments.theory.measures import Cell, slope, slopes_by_seed
 from experiments.theory.runner import Results
 from experiments.theory.settings import Setting
 
@@ -49,7 +47,7 @@ def headline(results: Results) -> str:
     """What the study was made for, in a few lines."""
     rows = {setting.name: cells for setting, cells in results.group("main")}
     dpo, evo = rows["DPO, fixed uniform reference"], rows["EvoDPO, reference every phase"]
-    difference = interval(slopes_by_seed(evo) - slopes_by_seed(dpo))  # the seeds share their bandits
+    difference = mean_interval(slopes_by_seed(evo) - slopes_by_seed(dpo))  # the seeds share their bandits
     best = (f"{method} {_interval(_best(results, method)[1], 0)}" for method in ("DPO", "EvoDPO"))
     violations = sum(row["violations"] for row in _lemmas(results))
     return "\n".join([
@@ -127,7 +125,7 @@ def _tuned(results: Results, method: str) -> Row:
     cells = {setting.name: cells[0] for setting, cells in results.group(f"grid {method}")}
     name, best = _best(results, method)
     return {
-        "method": method, f"default: {default}": _interval(interval(cells[default].regret), 0),
+        "method": method, f"default: {default}": _interval(mean_interval(cells[default].regret), 0),
         "best of the grid": _interval(best, 0), "its setting": name,
     }  # fmt: skip
 
@@ -136,7 +134,7 @@ def _best(results: Results, method: str) -> tuple[str, Interval]:
     """Name and regret of the grid's best cell."""
     rows = {setting.name: cells[0].regret for setting, cells in results.group(f"grid {method}")}
     name = min(rows, key=lambda row: rows[row].mean())
-    return name, interval(rows[name])
+    return name, mean_interval(rows[name])
 
 
 def _columns(setting: Setting) -> Row:
@@ -152,7 +150,7 @@ def _means(cell: Cell) -> Row:
     """Mean and ends of the 95 % interval of each measure that has one value per seed."""
     columns: Row = {"horizon": cell.horizon, "budget": cell.budget}
     for name in ("regret", "learning", "bias", "acceptance", "kl", "diversity"):
-        found = interval(getattr(cell, name))
+        found = mean_interval(getattr(cell, name))
         columns |= {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}
     return columns | {"lowest": float(cell.lowest.min()), "decomposition_gap": cell.decomposition_gap}
 

@@ -133,7 +133,7 @@ def test_weak_islands_start_again_from_a_stronger_one():
 
 def test_an_agent_is_rebuilt_by_replaying_its_records():
     settings = AgentSettings(
-        styles={"edit_line": 1, "complete": 1, "numeric": 1},
+        styles={"edit_line": 1, "insert_line": 1, "two_lines": 1, "complete": 1, "numeric": 1},
         adaptive_styles=True,
         migrate_every=2,
         reset_every=3,

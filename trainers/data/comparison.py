@@ -35,25 +35,6 @@ _Sums = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What is kept of a sample."""
-
-    passed: bool
-    """Whether it ran and was scored."""
-    is_copy: bool
-    """Whether it is its parent again."""
-    program_key: str | None
-    """Its normalised syntax tree; None if it does not parse."""
-    gain: float | None
-    """Its score less its parent's, None unless it passed."""
-
-    @classmethod
-    def of(cls, record: Outcome) -> "Answer":
-        """What is kept of this one."""
-        return cls(record.passed, record.is_copy, record.program_key, record.gain)
-
-
-@dataclass(frozen=True)
 class Comparison:
     """One measure of two policies."""
 

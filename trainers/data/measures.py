@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from agents.population.candidate import CandidateRecord
 from trainers.data.settings import GateScore
@@ -17,28 +17,27 @@ VALID_SHARE, DISTINCT_SHARE = "valid_share", "distinct_share"
 """Names of the measurements that are better when higher."""
 
 
-class Outcome(Protocol):
-    """What is counted of a candidate, and enough to keep of one that enters nothing."""
+@dataclass(frozen=True)
+class Answer:
+    """What is kept of a sample."""
 
-    @property
-    def passed(self) -> bool:
-        """Whether it ran and was scored."""
-        ...
+    passed: bool
+    """Whether it ran and was scored."""
+    is_copy: bool
+    """Whether it is its parent again."""
+    program_key: str | None
+    """Its normalised syntax tree; None if it does not parse."""
+    gain: float | None
+    """Its score less its parent's, None unless it passed."""
 
-    @property
-    def is_copy(self) -> bool:
-        """Whether it is its parent again."""
-        ...
+    @classmethod
+    def of(cls, record: CandidateRecord) -> "Answer":
+        """What is kept of this one."""
+        return cls(record.passed, record.is_copy, record.program_key, record.gain)
 
-    @property
-    def program_key(self) -> str | None:
-        """Its normalised syntax tree; None if it does not parse."""
-        ...
 
-    @property
-    def gain(self) -> float | None:
-        """Its score less its parent's; None without either."""
-        ...
+Outcome = CandidateRecord | Answer
+"""What is counted of a candidate, and enough to keep of one that enters nothing."""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,6 @@ one more than the uses of its parts so far. As strengths only fall, the best pai
 of them again (lazy greedy): the top of a heap is taken if its strength is still what it was.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence

@@ -21,8 +21,6 @@ may supply more than its share (`trainers.data.pair_selection`). What one phase 
 bounded number of times: pushing down the same texts again pulls the chosen ones down with them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

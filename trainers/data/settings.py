@@ -1,7 +1,5 @@
 """How preference pairs are built: the kinds of pair, the builders, and their thresholds and caps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args

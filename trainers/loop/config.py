@@ -40,7 +40,8 @@ class RunConfig:
     """Instances of the task, dealt to the islands in turn: each island searches on its own. Empty: all islands share
     one."""
     start: str = "named"
-    """Starting program: `named` (constants on lines of their own), `inlined` or `scratch`."""
+    """Starting program: `named` (constants on lines of their own), `inlined` or `scratch`; on the bandit also `slots`
+    (neutral lines where a sample's age could enter)."""
     method: str = "atlas"
     """What learns, and how: `atlas`, `evodpo`, `evotune`, `grpo`, `search`, `best-of-n`, or ATLAS without one
     component, such as `atlas-no-gate` (all in `trainers.loop.methods`)."""

@@ -17,7 +17,8 @@ from agents.proposals import Showing, Style
 from atlas_gym import ProgramTask
 from atlas_gym.evaluation import Pool
 from atlas_gym.seeding import stream, torch_seed
-from trainers.data.comparison import Answer, Comparison, compare
+from trainers.data.comparison import Comparison, compare
+from trainers.data.measures import Answer
 from trainers.data.rollouts import ProgramCache, again, fresh_samples
 from trainers.loop.schedule import TaskSchedule, parent_of, starting_program
 from trainers.loop.settings import Instance, MeasureSettings

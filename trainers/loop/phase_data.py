@@ -111,7 +111,8 @@ class PhaseData:
         return self._task_began(record.round), record.island % self.store.instances
 
     def _parent_text(self, record: CandidateRecord) -> str | None:
-        return self.store.proposal(record.round, record.island, record.prompt).avoid
+        proposal = self.store.proposal(record.round, record.island, record.prompt)
+        return None if proposal.stop == "new line" else proposal.avoid  # the parent has no such line
 
 
 def answers(

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from agents.population.candidate import CandidateRecord, Proposal
-from trainers.store.rows import CANDIDATE_COLUMNS, candidate_from_row
+from trainers.store.rows import CANDIDATE_COLUMNS, PAIR_FIELDS, candidate_from_row
 
 COLUMNS = ", ".join(f"c.{name}" for name in CANDIDATE_COLUMNS)
 
@@ -184,11 +184,8 @@ class StoreQueries:
 
     def phase_pairs(self, phase: int) -> list[dict[str, Any]]:
         """The pairs a phase was trained on, in their order; keys are the fields of `PreferencePair`."""
-        names = ("prompt", "chosen", "rejected", "kind", "margin", "chosen_id", "rejected_id", "hole")
-        rows = self._db.execute(
-            f"SELECT {', '.join(names)} FROM pairs WHERE phase = ? ORDER BY idx", (phase,)
-        )
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        query = f"SELECT {', '.join(PAIR_FIELDS)} FROM pairs WHERE phase = ? ORDER BY idx"
+        return [dict(zip(PAIR_FIELDS, row, strict=True)) for row in self._db.execute(query, (phase,))]
 
     def probe(self, phase: int, moment: str) -> dict[str, Any] | None:
         """A stored probe's result, or None."""

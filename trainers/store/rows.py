@@ -53,6 +53,9 @@ CANDIDATE_COLUMNS = (
     "diagnosis",
 )  # fmt: skip
 
+PAIR_FIELDS = ("kind", "chosen_id", "rejected_id", "margin", "hole", "prompt", "chosen", "rejected")
+"""Columns of a pair behind its phase and its number, and fields of `PreferencePair`."""
+
 _COLUMN_LIST = ", ".join(CANDIDATE_COLUMNS)
 _MARKS = ", ".join("?" * len(CANDIDATE_COLUMNS))
 INSERT_CANDIDATE = f"INSERT INTO candidates ({_COLUMN_LIST}) VALUES ({_MARKS})"

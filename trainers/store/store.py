@@ -26,6 +26,7 @@ from trainers.store.rows import (
     INSERT_CANDIDATE,
     INSERT_LESSON,
     LESSONS_SCHEMA,
+    PAIR_FIELDS,
     SCHEMA,
     SCHEMA_VERSION,
     candidate_row,
@@ -229,12 +230,11 @@ class RunStore(StoreQueries):
         calls: Iterable[SupporterCall] = (),
     ) -> None:
         """Store a finished fine-tuning phase together with its pairs and consultations."""
-        rows = [
-            (phase, i, p.kind, p.chosen_id, p.rejected_id, p.margin, p.hole, p.prompt, p.chosen, p.rejected)
-            for i, p in enumerate(pairs)
-        ]
+        rows = [(phase, i, *(getattr(pair, name) for name in PAIR_FIELDS)) for i, pair in enumerate(pairs)]
         with self.transaction():
-            self._db.executemany(f"INSERT INTO pairs VALUES ({', '.join('?' * 10)})", rows)
+            self._db.executemany(
+                f"INSERT INTO pairs VALUES ({', '.join('?' * (2 + len(PAIR_FIELDS)))})", rows
+            )
             self._db.execute(
                 "INSERT INTO phases VALUES (?, ?, ?, ?)", (phase, round_, int(promoted), json.dumps(result))
             )

@@ -24,8 +24,10 @@ from atlas_gym.tasks.bandit.rendering import draw_image, draw_text
 from atlas_gym.tasks.experts import without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
 
-STARTS = {"named": "sw_linucb", "inlined": "sw_linucb_inlined", "scratch": "from_scratch"}
-"""Programs to start a search from: the paper's initial one twice, and one that plays without learning."""
+STARTS = {
+    "named": "sw_linucb", "inlined": "sw_linucb_inlined", "scratch": "from_scratch", "slots": "sw_linucb_slots"
+}  # fmt: skip
+"""Programs to start a search from: the paper's initial one three times, and one that plays without learning."""
 WORST_GAUSSIAN = -10.0
 """Where scores under Gaussian contexts, whose regret has no bound, are cut off."""
 
@@ -103,7 +105,7 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     | `limits`            | `Limits()`      | wall-clock and CPU time, memory, source and error length       |
     | `turns`             | 1               | programs per episode                                           |
     | `split`             | `"train"`       | or `held_out`, for confirmation: other tasks than in training  |
-    | `start`             | `"named"`       | program shown first; or `inlined`, `scratch`                   |
+    | `start`             | `"named"`       | program shown first; or `inlined`, `scratch`, `slots`          |
     | `task_seed`         | None            | pose this task in every episode                                |
     | `confinement`       | `"default"`     | or `unconfined`, or the layers that must be achieved           |
     | `render_mode`       | None            | `ansi`, `rgb_array`                                            |

@@ -4,35 +4,17 @@ Bounds are wide, and their middle (coordinates 0) is a program to start from, no
 exactly the paper's initial program. A search that stands still shows nothing.
 """
 
+from atlas_gym.tasks.bandit import experts
+from atlas_gym.tasks.experts import without_docstring
+from atlas_gym.tasks.given_programs import as_expert, opened
 from atlas_gym.tasks.parameter import Parameter
 from atlas_gym.tasks.template import Template
 
-SW_LINUCB = Template(
-    "sw_linucb",
-    """\
-import numpy as np
-
-
-def policy(context, history, t):
-    K, d = context.shape
-    window = $window
-    lam = $lam
-    alpha = $alpha
-    X = history.contexts[-window:]
-    y = history.rewards[-window:]
-    A = lam * np.eye(d) + X.T @ X
-    b = X.T @ y
-    theta = np.linalg.solve(A, b)
-    A_inv = np.linalg.inv(A)
-    bonus = np.sqrt(np.sum(context @ A_inv * context, axis=1))
-    scores = context @ theta + alpha * bonus
-    return int(np.argmax(scores))
-""",
-    (
-        Parameter("window", 5, 500, integer=True),
-        Parameter("lam", 0.01, 100.0),
-        Parameter("alpha", 0.01, 100.0),
-    ),
+SW_LINUCB = opened(
+    as_expert(without_docstring(experts.__name__, "sw_linucb"), "sw_linucb"),
+    Parameter("window", 5, 500, integer=True),
+    Parameter("lam", 0.01, 100.0),
+    Parameter("alpha", 0.01, 100.0),
 )
 """LinUCB on the last `window` steps."""
 
@@ -61,10 +43,6 @@ def policy(context, history, t):
     bonus = np.sqrt(np.sum(context @ V_inv * context, axis=1))
     return int(np.argmax(context @ theta + alpha * bonus))
 """,
-    (
-        Parameter("forgetting", 0.001, 0.9),
-        Parameter("lam", 0.01, 100.0),
-        Parameter("alpha", 0.01, 100.0),
-    ),
+    (Parameter("forgetting", 0.001, 0.9), Parameter("lam", 0.01, 100.0), Parameter("alpha", 0.01, 100.0)),
 )
 """LinUCB in which a step of age s counts (1 - forgetting)^s."""

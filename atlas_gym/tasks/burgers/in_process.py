@@ -1,4 +1,4 @@
-"""The same evaluation as plain function calls, without worker, channel or limits.
+"""The same training with plain function calls for losses, without worker, channel or limits.
 
 Only for programs you trust: the hidden state is in the same process. Tests compare the confined evaluation
 with it, and the benchmark measures what the split costs.
@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from atlas_gym.evaluation.result import Judgement
 from atlas_gym.tasks.burgers.driver import Strategy, answer, seed_globals
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.points import Points
-from atlas_gym.tasks.burgers.task import BurgersTask
 from atlas_gym.tasks.burgers.training import Training, train
 
 
 class LocalLosses:
-    """Losses from functions in this process, one per replica. See `conversation.Losses`."""
+    """Losses from functions in this process, one per replica. See `training.Losses`."""
 
     def __init__(self, strategies: Sequence[Strategy], params: BurgersParams):
         self._strategies = strategies
@@ -38,24 +36,17 @@ class LocalLosses:
         return np.frombuffer(answer(self._strategies[replica], bytearray(vectors), self._sizes, extras))
 
 
-def judge_in_process(program: str, task: BurgersTask) -> Judgement:
-    """Score a trusted program on a task in this process; errors of the program pass through."""
-    with _as_in_a_worker(task.program_seed):
-        strategies = [_load(program, task.function) for _ in range(task.replicas)]
-        return task.judgement(LocalLosses(strategies, task))
-
-
 def train_in_process(
     params: BurgersParams, points: Points, theta: np.ndarray, strategy: Strategy
 ) -> np.ndarray:
     """Train one network from theta with a loss function; the loss of every step."""
     training = Training(params, points, theta)
-    with _as_in_a_worker(seed=0):
+    with as_in_a_worker(seed=0):
         return train(params, [training], LocalLosses([strategy], params))[:, 0]
 
 
 @contextmanager
-def _as_in_a_worker(seed: int) -> Iterator[None]:
+def as_in_a_worker(seed: int) -> Iterator[None]:
     """Give the program the default type and the random numbers that the driver gives it, then restore
     both."""
     kept = torch.get_default_dtype(), torch.get_rng_state(), random.getstate(), np.random.get_state()
@@ -68,9 +59,3 @@ def _as_in_a_worker(seed: int) -> Iterator[None]:
         torch.set_rng_state(kept[1])
         random.setstate(kept[2])
         np.random.set_state(kept[3])
-
-
-def _load(program: str, function: str) -> Strategy:
-    namespace: dict[str, Any] = {"__name__": "candidate", "np": np, "torch": torch, "F": torch.nn.functional}
-    exec(compile(program, "<program>", "exec"), namespace)
-    return namespace[function]

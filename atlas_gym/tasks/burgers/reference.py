@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import fft
 
-from atlas_gym.tasks.burgers.viscosity import Viscosity
+from atlas_gym.tasks.burgers.params import Viscosity
 
 GRID_X = np.linspace(-1.0, 1.0, 201)
 GRID_T = np.linspace(0.0, 1.0, 101)

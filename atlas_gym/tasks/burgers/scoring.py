@@ -14,13 +14,13 @@ The score is minus the metric, cut off at -10. `normalized_score` is 1 - relativ
 the exact solution, 0 is as good as answering u = 0 (a plain 1/1/1 loss reaches about 0.7).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from atlas_gym.evaluation.result import Judgement
-from atlas_gym.tasks.burgers.diagnosis import diagnose
+from atlas_gym.tasks.burgers.reference import GRID_X
 
 WORST_METRIC = 10.0
 """Metrics count up to here; the reward of a program that failed lies below minus this."""
@@ -38,6 +38,11 @@ METRIC_NAMES = (
 )
 """The metrics of a judgement; those of the replicas are relative L2 errors, all others means over
 replicas."""
+
+_SHOCK = 0.1
+"""Half the width of the strip around x = 0 that is called the shock."""
+_TERMS = {"residual_term": "residual", "initial_term": "initial", "boundary_term": "boundary"}
+_THIRDS = ("first", "second", "last")
 
 
 @dataclass(frozen=True)
@@ -82,3 +87,28 @@ def judgement(outcomes: Sequence[Outcome], history: np.ndarray, exact: np.ndarra
     }
     score = -min(metrics[metric], WORST_METRIC)
     return Judgement(score, metrics, diagnose(metrics, fields - exact, history), traces)
+
+
+def diagnose(metrics: Mapping[str, float], errors: np.ndarray, history: np.ndarray) -> str:
+    """Name the term that stayed large and where the solution is wrong.
+
+    Args:
+        metrics: Of the judgement.
+        errors: u - u_reference of every replica, (replicas, len(GRID_T), len(GRID_X)).
+        history: The program's own loss, (steps, replicas).
+    """
+    largest = max(_TERMS, key=lambda name: metrics[name])
+    terms = ", ".join(f"{label} {metrics[name]:.2g}" for name, label in _TERMS.items())
+    squares = np.mean(errors**2, axis=0)
+    total = max(squares.sum(), np.finfo(float).tiny)
+    shock = squares[:, np.abs(GRID_X) < _SHOCK].sum() / total
+    by_third = np.array([part.sum() for part in np.array_split(squares, 3)]) / total
+    first, last = history[0].mean(), history[-1].mean()
+    sentences = (
+        f"Relative L2 error {metrics['relative_l2']:.4f} (0 is exact, 1 is u = 0).",
+        f"Mean squares at held-out points: {terms}; the {_TERMS[largest]} term stayed largest.",
+        f"{shock:.0%} of the squared solution error lies at |x| < {_SHOCK} (the shock),",
+        f"{by_third.max():.0%} in the {_THIRDS[by_third.argmax()]} third of the time.",
+        f"The program's own loss went from {first:.3g} to {last:.3g}.",
+    )
+    return " ".join(sentences)

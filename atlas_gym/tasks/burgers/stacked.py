@@ -11,11 +11,10 @@ import numpy as np
 import torch
 
 from atlas_gym.evaluation.channel import CandidateError
-from atlas_gym.tasks.burgers.conversation import Losses
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.points import Points
 from atlas_gym.tasks.burgers.torch_step import StackedStep
-from atlas_gym.tasks.burgers.training import BETA1, BETA2, EPSILON, ask
+from atlas_gym.tasks.burgers.training import BETA1, BETA2, EPSILON, Losses, ask
 
 
 class StackedTraining:

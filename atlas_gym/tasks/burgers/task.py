@@ -17,8 +17,6 @@ from atlas_gym.evaluation.channel import Channel
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
 from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.burgers import experts, templates
-from atlas_gym.tasks.burgers.backend import make_step, stacks
-from atlas_gym.tasks.burgers.conversation import Conversation, Losses
 from atlas_gym.tasks.burgers.network import draw_parameters, values
 from atlas_gym.tasks.burgers.params import METRICS, PRESETS, BurgersParams
 from atlas_gym.tasks.burgers.points import Points, draw_points
@@ -26,7 +24,8 @@ from atlas_gym.tasks.burgers.prompts import HINTS, description
 from atlas_gym.tasks.burgers.reference import GRID_T, GRID_X, reference
 from atlas_gym.tasks.burgers.rendering import draw_image, draw_text
 from atlas_gym.tasks.burgers.scoring import METRIC_NAMES, WORST_METRIC, Outcome, judgement
-from atlas_gym.tasks.burgers.training import Training, ask, train
+from atlas_gym.tasks.burgers.steps import make_step, stacks
+from atlas_gym.tasks.burgers.training import Conversation, Losses, Training, ask, train
 from atlas_gym.tasks.experts import without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
 

@@ -37,7 +37,7 @@ class StackedStep:
             self._run = torch.cuda.make_graphed_callables(self._evaluate, (sample,))
 
     def forward(self, thetas: torch.Tensor) -> torch.Tensor:
-        """The vectors of `backend.Step.forward`, a row for each network's row of `thetas`, on the device."""
+        """The vectors of `steps.Step.forward`, a row for each network's row of `thetas`, on the device."""
         self._theta = thetas.detach().requires_grad_()
         self._outputs, rest = self._run(self._theta)
         return torch.cat([self._outputs.detach(), rest.detach()], dim=1)
@@ -90,7 +90,7 @@ class StackedStep:
 
 
 class TorchStep:
-    """The step of one network. See `backend.Step`."""
+    """The step of one network. See `steps.Step`."""
 
     def __init__(self, points: Points, width: int, layers: int):
         self._stack = StackedStep([points], width, layers)

@@ -1,19 +1,56 @@
-"""Training the networks: Adam on the gradient that somebody else's loss gives."""
+"""Training the networks: Adam on the gradient that somebody else's loss gives.
+
+Loss and gradient come from a worker at the other end of a channel, or from a function in this process.
+"""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
-from atlas_gym.evaluation.channel import CandidateError
-from atlas_gym.tasks.burgers.backend import make_step
-from atlas_gym.tasks.burgers.conversation import Losses
+from atlas_gym.evaluation.channel import CandidateError, Channel
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.points import Points
+from atlas_gym.tasks.burgers.steps import make_step
+from atlas_gym.tasks.burgers.wire import HEADER, LOADED
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 LARGEST_LOSS = 1e100
 """Losses count up to this size: sums, squares and pictures of them stay finite."""
+
+
+class Losses(Protocol):
+    """Answers for every replica in turn, first while training, then once at the held-out points."""
+
+    def begin(self, points: Sequence[Points]) -> None:
+        """Say where the vectors to come are taken, for each replica."""
+
+    def ask(self, replica: int, epoch: int, vectors: np.ndarray) -> np.ndarray:
+        """Give residuals, errors, u and u_x; get the loss, then its gradient with respect to the first two.
+
+        Every epoch asks all replicas, in order.
+        """
+
+
+class Conversation:
+    """Losses from the driver in a worker."""
+
+    def __init__(self, channel: Channel, params: BurgersParams, program_seed: int):
+        self._channel = channel
+        counts = (params.replicas, params.n_residual, params.n_initial, params.n_boundary, params.steps)
+        self._answer_bytes = 8 * (1 + params.n_residual + params.n_initial + params.n_boundary)
+        channel.send(HEADER.pack(*counts, program_seed))
+        if channel.receive(len(LOADED)) != LOADED:
+            raise CandidateError("the program answered before it was asked")
+
+    def begin(self, points: Sequence[Points]) -> None:
+        for replica in points:
+            self._channel.send(np.concatenate([replica.x, replica.t, replica.nu]))
+
+    def ask(self, replica: int, epoch: int, vectors: np.ndarray) -> np.ndarray:
+        # The worker counts replicas and epochs itself.
+        return np.frombuffer(self._channel.exchange(vectors, self._answer_bytes))
 
 
 class Training:

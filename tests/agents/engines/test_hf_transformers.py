@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.engines.engine import Sampling
+from agents.engines.batch_decoding import SampleBatch
+from agents.engines.engine import LINES, Sampling, repeats
 from agents.engines.hf_transformers import NAME, TransformersGenerator, grouped_attention
 from agents.engines.token_sampling import copy_probabilities, deviation_weights, draw, truncate, without
 from agents.models.tokens import encode_prompt
@@ -25,6 +26,9 @@ REQUESTS = [
     Proposal("abc\na", 2, stop="function", seed=6),
     Proposal("ab", 4, avoid="c\n\nab", stop="function", seed=7),
     Proposal("abca", 2, avoid="", stop="function", seed=8),
+    Proposal("ab", 4, avoid="ca\nb", stop="2 lines", seed=9),
+    Proposal("abc", 3, stop="3 lines", seed=10),
+    Proposal("ab\n", 4, avoid="ca", stop="new line", seed=11),
 ]
 
 
@@ -39,8 +43,9 @@ def texts(generated):
 def one_by_one(backend, request, sample):
     """The same sampling written plainly: no cache, no batch, one full forward pass per token."""
     sampling, model, tokenizer = backend.sampling, backend.model, backend.tokenizer
-    line = request.stop == "line"
-    limit = sampling.max_new_tokens if line else sampling.max_function_tokens
+    lines = LINES.get(request.stop, 0)
+    line = lines > 0 and request.stop != "new line"  # may go on behind what it avoids
+    limit = sampling.max_new_tokens if lines == 1 else sampling.max_function_tokens
     source = torch.Generator().manual_seed(request.seed)
     numbers = torch.rand(request.n, limit + 1, generator=source, dtype=torch.float64)[sample]
     ends = torch.tensor([character in ("\n", "<eos>") for character in [*CHARACTERS, "<eos>"]])
@@ -48,7 +53,7 @@ def one_by_one(backend, request, sample):
     def distribution(tokens):
         with torch.no_grad():
             logits = model(input_ids=torch.tensor([tokens])).logits[0, -1]
-        if line:
+        if lines:
             logits[CHARACTERS.index("#")] = -torch.inf
         return *truncate(logits, sampling.temperature, sampling.top_k), logits
 
@@ -76,8 +81,8 @@ def one_by_one(backend, request, sample):
         drawn.append(int(tokens[int(draw(weights.unsqueeze(0), numbers[index + 1 : index + 2]))]))
         text = tokenizer.decode(kept + drawn, skip_special_tokens=True)
         stops = [i for i in range(1, len(text)) if text[i - 1] == "\n" and text[i] != "\n"]
-        if drawn[-1] == len(CHARACTERS) or (line and "\n" in text) or (not line and stops):
-            return text[: stops[0]] if not line and stops else text
+        if drawn[-1] == len(CHARACTERS) or (lines and text.count("\n") == lines) or (not lines and stops):
+            return text[: stops[0]] if not lines and stops else text
     return text
 
 
@@ -118,10 +123,16 @@ def test_sites_of_one_program_are_sampled_as_if_each_had_been_asked_alone(trunk,
     assert together == [texts(generator().generate([request]))[0] for request in requests]
 
 
-def test_what_prompts_have_in_common_is_read_once():
-    backend = generator()
-    backend.generate([Proposal("abcab", 2), Proposal("abcabca", 1), Proposal("cc", 1)])
-    assert backend.totals.prompt_tokens == 7 + 2
+def test_what_prompts_have_in_common_is_read_once(monkeypatch):
+    read, prefill = [], SampleBatch.prefill
+
+    def counted(batch):
+        read.append(sum(map(len, batch._trunks)))
+        return prefill(batch)
+
+    monkeypatch.setattr(SampleBatch, "prefill", counted)
+    generator().generate([Proposal("abcab", 2), Proposal("abcabca", 1), Proposal("cc", 1)])
+    assert sum(read) == 7 + 2
 
 
 def test_requests_may_be_sampled_in_their_own_way():
@@ -160,6 +171,14 @@ def test_no_sample_copies_the_parent(avoid):
     for completion in row:
         drawn = completion.text.removesuffix("\n")
         assert drawn != avoid or not completion.finished
+
+
+def test_a_new_line_does_not_begin_with_what_it_avoids():
+    request = Proposal("ab\n", 80, avoid="ca", stop="new line", seed=3)
+    (row,) = generator(Sampling(temperature=2.0, top_k=0, max_new_tokens=6)).generate([request])
+    assert not any(repeats(completion.text, request) for completion in row)
+    assert any(completion.text.startswith("c") for completion in row)
+    assert not any("\n" in completion.text[:-1] for completion in row)
 
 
 def test_non_copy_decoding_is_sampling_conditioned_on_another_line():
@@ -248,9 +267,8 @@ def test_each_sample_is_handed_over_once_and_as_early_as_it_ends():
     assert sorted((r, s) for r, s, _ in calls) == [
         (index, sample) for index, request in enumerate(REQUESTS) for sample in range(request.n)
     ]
-    lines = [completion.tokens for request, _, completion in calls if request < 4]
-    assert lines == sorted(lines)  # all four requests run together: the shortest is there first
-    assert backend.totals.tokens == sum(completion.tokens for *_, completion in calls)
+    lines = [completion.tokens for request, _, completion in calls if REQUESTS[request].stop in LINES]
+    assert lines == sorted(lines)  # all these requests run together: the shortest is there first
 
 
 def test_grouped_attention_is_the_stock_attention():

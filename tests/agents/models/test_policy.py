@@ -82,14 +82,14 @@ def test_merging_generates_from_the_tuned_model_and_restores_every_bit(policy):
 def test_a_merge_keeps_no_second_copy_if_the_weights_are_on_disk(policy, folder):
     disturb(policy, POLICY)
     with policy.merged(POLICY):
-        assert policy._merge.kept_bytes == 0
+        assert not policy._merge._kept
     unsaved = AutoModelForCausalLM.from_pretrained(folder, dtype=policy.model.dtype)
     in_memory = Policy(unsaved, policy.tokenizer, policy.lora)
     disturb(in_memory, POLICY)
     before = base_weights(in_memory)
     with in_memory.merged(POLICY):
-        assert in_memory._merge.kept_bytes > 0
-    assert in_memory._merge.kept_bytes == 0
+        assert in_memory._merge._kept
+    assert not in_memory._merge._kept
     after = base_weights(in_memory)
     assert all(torch.equal(before[name], after[name]) for name in before)
 

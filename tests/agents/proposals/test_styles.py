@@ -6,14 +6,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agents.proposals import Complete, EditLine, Numeric, Rewrite, Showing
+from agents.proposals import Complete, EditLine, InsertLine, Numeric, Rewrite, Showing, TwoLines
 from agents.proposals.source import Source
 from atlas_gym.program_text import program_key
 from atlas_gym.seeding import stream
 from tests.agents.proposals.programs import ARMS, BROKEN, ODD, ORDINARY, any_program, candidate, damaged
 
-EDITING = [EditLine("policy"), Complete("policy"), Numeric("policy")]
-STYLES = [*EDITING, Rewrite(ARMS)]
+EDITING = [EditLine("policy"), TwoLines("policy"), Complete("policy"), Numeric("policy")]
+STYLES = [*EDITING, InsertLine("policy"), Rewrite(ARMS)]
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.name)
@@ -32,8 +32,8 @@ def test_the_parents_own_text_reproduces_the_parent(style, program):
         proposal = style.propose(candidate(program), hole, Showing())
         again = proposal.assemble(proposal.avoid)
         assert program_key(again) == program_key(program)
-        comment = Source.of(program, "policy").comments.get(hole.line)
-        if style.name != "edit_line" or comment is None:
+        commented = Source.of(program, "policy").comments.keys() & set(range(hole.line, hole.line + 4))
+        if style.name not in ("edit_line", "two_lines") or not commented:
             assert [line.rstrip() for line in again.split("\n")] == [
                 line.rstrip() for line in program.split("\n")
             ]
@@ -162,7 +162,7 @@ def test_rewriting_asks_instruct_models_in_a_chat_and_base_models_by_versions():
     assert made == "import numpy as np\n\n\ndef policy(context, history, t):\n    return 1\n"
 
 
-@pytest.mark.parametrize("style", EDITING, ids=lambda style: style.name)
+@pytest.mark.parametrize("style", [*EDITING, InsertLine("policy")], ids=lambda style: style.name)
 def test_a_parent_without_the_function_is_refused(style):
     hole = style.sites(ORDINARY)[0]
     with pytest.raises(ValueError, match="does not define policy"):

@@ -1,8 +1,10 @@
 """The rules that a supporter teaches with: they answer one of the agent's prompts, and stay within it."""
 
+import re
+
 import pytest
 
-from agents.proposals import Complete, EditLine, Rewrite, Showing
+from agents.proposals import Complete, EditLine, Rewrite, Showing, TwoLines
 from agents.proposals.completing import completion_of, opening_of
 from agents.supporters import ExplorationRequest
 from agents.supporters.edits import EditBound
@@ -34,7 +36,7 @@ def answers(task, program, style, hole, *, seed=0, n=6, traits=None):
 
 
 @pytest.mark.parametrize(("name", "start"), STARTS)
-@pytest.mark.parametrize("style", [EditLine, Complete], ids=lambda style: style.name)
+@pytest.mark.parametrize("style", [EditLine, TwoLines, Complete], ids=lambda style: style.name)
 def test_every_patch_at_a_site_is_an_answer_to_its_prompt(name, start, style):
     task, program = TASKS[name], TASKS[name].starts[start]
     style = style(task.function)
@@ -52,9 +54,17 @@ def test_a_whole_function_can_be_answered():
     assert any(text.count("-50:") == 0 for _, text in found)  # two lines that depend on each other
 
 
-def at(label, **options):
+def test_two_lines_are_answered_with_changes_of_both():
+    found = [completion for _, completion in at("X = & y =", style=TwoLines, n=12)]
+    assert all(completion.count("\n") == 2 for completion in found)
+    windows = [re.findall(r"\[-(\d+):\]", completion) for completion in found]
+    tied = [window for window in windows if window[:1] == window[1:2] != ["50"]]
+    assert tied
+
+
+def at(label, *, style=EditLine, **options):
     task, program = TASKS["ATLAS-Bandit-v0"], TASKS["ATLAS-Bandit-v0"].starts["inlined"]
-    style = EditLine(task.function)
+    style = style(task.function)
     (hole,) = [hole for hole in style.sites(program) if hole.label == label]
     return [pair for seed in range(6) for pair in answers(task, program, style, hole, seed=seed, **options)]
 
@@ -122,7 +132,7 @@ def test_a_model_is_told_where_it_may_write():
     several = ExplorationRequest(
         **{
             **vars(EXPLORATION),
-            "opening": type(request.opening)(BANDIT.index("\n    lam"), len(BANDIT) - 1, False),
+            "opening": type(request.opening)(BANDIT.index("\n    lam"), len(BANDIT) - 1, None),
         }
     )
     last = BANDIT.count("\n")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from atlas_gym.evaluation.channel import CandidateError
 from atlas_gym.tasks.bin_packing import OnlineBinPacking, l1_bound
-from atlas_gym.tasks.in_process import judge_in_process
+from tests.atlas_gym.tasks.in_process import judge_in_process
 
 SMALL = OnlineBinPacking(items=150, count=3)
 

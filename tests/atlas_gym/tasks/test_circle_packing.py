@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from atlas_gym.evaluation.channel import CandidateError
 from atlas_gym.tasks.circle_packing import CirclePacking, infeasibility
-from atlas_gym.tasks.in_process import judge_in_process
+from tests.atlas_gym.tasks.in_process import judge_in_process
 
 _UNIT = 2**1074
 """In units of the smallest float every float is a whole number."""

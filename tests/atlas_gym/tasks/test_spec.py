@@ -15,7 +15,7 @@ def test_a_specification_tells_all_that_a_text_writer_needs(env_id):
     assert spec.env_id == env_id
     assert spec.signature.startswith(f"def {spec.function}(")
     assert spec.signature in spec.description
-    assert set(spec.starts) == {"named", "inlined", "scratch"}
+    assert set(spec.starts) >= {"named", "inlined", "scratch"}
     assert spec.worst_score < -1
     for program in spec.starts.values():
         assert spec.signature in program

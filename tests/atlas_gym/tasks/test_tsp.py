@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from atlas_gym.evaluation.channel import CandidateError
-from atlas_gym.tasks.in_process import judge_in_process
 from atlas_gym.tasks.registry import make_task
 from atlas_gym.tasks.tours import TourSearch, nearest_neighbour_tour, short_tour, tour_length
 from atlas_gym.tasks.tsp import TravellingSalesman
 from atlas_gym.tasks.tsp_guided import GuidedSalesman, guided_tour
+from tests.atlas_gym.tasks.in_process import judge_in_process
 
 SMALL = TravellingSalesman(cities=15, count=4)
 GUIDED = GuidedSalesman(cities=15, count=4)

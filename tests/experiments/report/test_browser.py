@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("selenium", reason="selenium comes with the dev extra")
 
 from experiments.report.data import read_run
-from experiments.report.follow import LiveReport, make_server
+from experiments.report.follow import LiveReport, LiveServer
 from experiments.report.write import write_report
 from tests.experiments.report.browser import chromium, needs_browser
 from tests.experiments.report.synthetic import ATTACK, Layout, call, make_run
@@ -120,7 +120,7 @@ def test_several_runs_are_compared_and_each_can_be_chosen(page, several_runs, tm
 
 def test_the_served_page_shows_what_a_run_adds(page, tmp_path):
     folder = make_run(tmp_path / "run", Layout(rounds=2), finished=False)
-    with make_server(LiveReport([folder], pictures=False), 0) as server:
+    with LiveServer(LiveReport([folder], pictures=False), 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         origin = f"http://127.0.0.1:{server.server_port}/"

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from experiments.report.follow import LOOPBACK, LiveReport, make_server
+from experiments.report.follow import LOOPBACK, LiveReport, LiveServer
 from tests.experiments.report.synthetic import Layout, call, make_run
 from trainers.store.store import RunStore
 
@@ -18,7 +18,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def port(folder):
-    with make_server(LiveReport([folder], pictures=False), 0) as server:
+    with LiveServer(LiveReport([folder], pictures=False), 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server.server_port
@@ -51,7 +51,7 @@ def test_only_requests_that_name_this_machine_are_answered(port):
 
 
 def test_the_server_listens_on_the_loopback_address_only(folder):
-    with make_server(LiveReport([folder], pictures=False), 0) as server:
+    with LiveServer(LiveReport([folder], pictures=False), 0) as server:
         assert server.server_address[0] == LOOPBACK
 
 

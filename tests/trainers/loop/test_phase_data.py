@@ -11,6 +11,7 @@ import trainers.loop.phase_data
 from agents.engines.engine import Sampling
 from tests.tiny_model import byte_tokenizer
 from tests.trainers.samples import PROPOSAL, RECORD
+from trainers.data.settings import PairSettings
 from trainers.loop.config import load_config
 from trainers.loop.phase_data import PhaseData, answers, gate_answers, writable
 from trainers.store.store import RunStore
@@ -116,6 +117,21 @@ def test_of_too_few_prompts_none_is_set_apart():
 def phase_data(store, monkeypatch, **settings):
     monkeypatch.setattr(trainers.loop.phase_data, "writable", lambda records, *_: records)
     return PhaseData(load_config(None, {"seed": 3, **settings}), store, tokenizer=None)
+
+
+def test_no_pair_rejects_the_word_that_a_new_line_may_not_begin_with(store, monkeypatch):
+    asked = [
+        replace(PROPOSAL, prompt=f"{stop} prompt", avoid=" y", stop=stop, island=0)
+        for stop in ("line", "2 lines", "new line")
+    ]
+    better = [
+        replace(RECORD, id=5000 + i, round=20, island=0, prompt=own.prompt, score=0.5)
+        for i, own in enumerate(asked)
+    ]
+    store.add_unit(20, 0, better, {}, asked)
+    pairs = phase_data(store, monkeypatch).pairs(1, 1, better, PairSettings())
+    found = {pair.prompt: pair.rejected for pair in pairs if pair.kind == "improving_parent"}
+    assert found == {"line prompt": " y\n", "2 lines prompt": " y\n"}
 
 
 def test_what_is_set_apart_is_in_no_buffer_and_of_the_latest_task(store, monkeypatch):

@@ -7,13 +7,15 @@ from atlas_gym.program_text import program_key, syntax_error
 from atlas_gym.tasks.bandit.experts import NAMES, experts
 from atlas_gym.tasks.bandit.history import HistoryBook
 from atlas_gym.tasks.bandit.task import STARTS, BanditTask
+from atlas_gym.tasks.experts import source
 
+PACKAGE = "atlas_gym.tasks.bandit.experts"
 K, D, ROUNDS = 4, 3, 90
 
 
 def namespace_of(name):
     namespace = {"np": np}
-    exec(experts()[name].program, namespace)
+    exec(source(PACKAGE, name), namespace)
     return namespace
 
 
@@ -66,6 +68,7 @@ def assert_plays(arm, scores):
     [
         ("sw_linucb", 50, 1.0, 1.0),
         ("sw_linucb_inlined", 50, 1.0, 1.0),
+        ("sw_linucb_slots", 50, 1.0, 1.0),
         ("tuned_sw_linucb", 11, 0.5, 0.1),
         ("linucb", ROUNDS, 1.0, 1.0),
     ],
@@ -187,7 +190,7 @@ def test_every_program_is_a_candidate_with_a_title():
 
 def test_starts_are_the_files_without_their_docstrings():
     spec = BanditTask()
-    assert set(spec.starts) == {"named", "inlined", "scratch"}
+    assert set(spec.starts) == {"named", "inlined", "scratch", "slots"}
     for start, program in spec.starts.items():
         assert spec.signature in program
-        assert program_key(program) == program_key(experts()[STARTS[start]].program)
+        assert program_key(program) == program_key(source(PACKAGE, STARTS[start]))

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from atlas_gym.tasks.burgers import backend, build, compiled
-from atlas_gym.tasks.burgers.backend import kernel_available, make_step
 from atlas_gym.tasks.burgers.build import BuildError, cache_folder, find_or_build, library_name
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.points import draw_points
+from atlas_gym.tasks.burgers.steps import kernel_available, make_step
 from atlas_gym.tasks.burgers.torch_step import TorchStep
 
 needs_compiler = pytest.mark.skipif(not kernel_available(), reason="no C++ compiler on this machine")
@@ -42,9 +42,7 @@ def test_it_is_built_once_into_the_cache(empty_cache):
 
 @needs_compiler
 def test_processes_that_build_at_the_same_time_do_not_disturb_each_other(empty_cache):
-    code = (
-        "from atlas_gym.tasks.burgers.compiled import load_kernel; print(load_kernel(8).burgers_max_layers())"
-    )
+    code = "from atlas_gym.tasks.burgers.steps import load_kernel; print(load_kernel(8).burgers_max_layers())"
     running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(3)]
     assert [process.communicate()[0].strip() for process in running] == [b"16"] * 3
     assert [entry.name for entry in empty_cache.iterdir()] == [library_name(8)]

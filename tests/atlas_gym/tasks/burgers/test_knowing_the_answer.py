@@ -10,11 +10,11 @@ import atlas_gym  # noqa: F401 - registers the environments
 from atlas_gym.cli import gallery
 from atlas_gym.evaluation import Evaluation, Limits, Status
 from atlas_gym.tasks.burgers import experts
-from atlas_gym.tasks.burgers.in_process import judge_in_process
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.reference import GRID_T, GRID_X, reference
 from atlas_gym.tasks.burgers.task import BurgersTask
 from atlas_gym.wrappers.program_choice import ProgramChoice
+from tests.atlas_gym.tasks.burgers.in_process import judge_in_process
 
 CONTROL = experts.controls()["knows_the_answer"].program
 PATIENT = Limits(wall_s=600.0, cpu_s=120.0, memory_mb=1024)

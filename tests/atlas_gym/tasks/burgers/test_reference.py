@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from atlas_gym.tasks.burgers import reference as module
+from atlas_gym.tasks.burgers.params import SCHEDULES, Viscosity
 from atlas_gym.tasks.burgers.reference import GRID_T, GRID_X, evaluate, reference, solve
 from atlas_gym.tasks.burgers.scoring import relative_l2
-from atlas_gym.tasks.burgers.viscosity import SCHEDULES, Viscosity
 
 NU0, NU1 = 0.1, 0.01 / math.pi
 

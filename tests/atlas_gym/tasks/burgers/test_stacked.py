@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from atlas_gym.evaluation import Status
-from atlas_gym.tasks.burgers.backend import make_step
-from atlas_gym.tasks.burgers.in_process import LocalLosses, judge_in_process, train_in_process
+from atlas_gym.tasks.burgers.in_process import LocalLosses, train_in_process
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.stacked import StackedTraining, train_stacked
+from atlas_gym.tasks.burgers.steps import make_step
 from atlas_gym.tasks.burgers.task import BurgersTask
 from atlas_gym.tasks.burgers.torch_step import StackedStep
+from tests.atlas_gym.tasks.burgers.in_process import judge_in_process
 from tests.atlas_gym.tasks.burgers.strategies import PLAIN, plain, program, uneven
 
 PARAMS = BurgersParams(steps=25, replicas=2, n_residual=60, n_initial=10, n_boundary=11, backend="torch")

@@ -10,13 +10,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atlas_gym.tasks.burgers.backend import kernel_available, make_step
 from atlas_gym.tasks.burgers.build import BuildError
-from atlas_gym.tasks.burgers.compiled import load_kernel
 from atlas_gym.tasks.burgers.in_process import train_in_process
 from atlas_gym.tasks.burgers.network import draw_parameters
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.points import draw_points
+from atlas_gym.tasks.burgers.steps import kernel_available, load_kernel, make_step
 from experiments.benchmarks.burgers import build_network, train_nested
 from tests.atlas_gym.tasks.burgers.strategies import plain, uneven
 

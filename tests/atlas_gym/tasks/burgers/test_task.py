@@ -8,10 +8,10 @@ import pytest
 
 from atlas_gym.evaluation import Status
 from atlas_gym.tasks.burgers import experts
-from atlas_gym.tasks.burgers.in_process import judge_in_process
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.scoring import METRIC_NAMES
 from atlas_gym.tasks.burgers.task import BurgersTask
+from tests.atlas_gym.tasks.burgers.in_process import judge_in_process
 from tests.atlas_gym.tasks.burgers.strategies import PLAIN, program
 
 SHORT = BurgersParams(steps=25, replicas=2, n_residual=120, n_initial=20, n_boundary=21)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from atlas_gym.tasks.burgers.viscosity import SCHEDULES, Viscosity
+from atlas_gym.tasks.burgers.params import SCHEDULES, Viscosity
 
 positive = st.floats(1e-4, 1.0)
 times = st.floats(0.0, 1.0)

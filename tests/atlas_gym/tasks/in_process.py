@@ -19,7 +19,7 @@ from atlas_gym.tasks.program_task import ProgramTask
 
 
 class LocalConversation:
-    """Answers in this process what a worker would be asked; see `calls.Conversation`."""
+    """Answers in this process what a worker would be asked; see `Channel.converse`."""
 
     def __init__(self, program: str, function: str) -> None:
         code = compile(program, "<program>", "exec")

@@ -1,12 +1,17 @@
-"""The training step on the compiled kernel."""
+"""The training step: on the compiled kernel, and the choice of who does its arithmetic."""
 
 import ctypes
+import logging
 from functools import cache
+from typing import Protocol
 
 import numpy as np
 
 from atlas_gym.tasks.burgers.build import BuildError, find_or_build
+from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.points import Points
+
+_log = logging.getLogger(__name__)
 
 _INT, _POINTER = ctypes.c_int, ctypes.c_void_p
 _SIGNATURES = {
@@ -16,6 +21,21 @@ _SIGNATURES = {
     "burgers_value_forward": [_POINTER, _INT, _INT, *[_POINTER] * 4],
     "burgers_value_backward": [_POINTER, _INT, _INT, *[_POINTER] * 5],
 }
+
+
+class Step(Protocol):
+    """Forward and backward pass of one network at fixed points."""
+
+    def forward(self, theta: np.ndarray) -> np.ndarray:
+        """The residuals, the errors at the initial and at the boundary points, then u and u_x at the
+        collocation points: one contiguous vector of 3 n_residual + n_edge, valid until the next call."""
+
+    def backward(self, adjoint: np.ndarray) -> np.ndarray:
+        """The gradient with respect to theta of adjoint . (residuals, errors), where forward was last called.
+
+        `adjoint` is a contiguous float64 vector of n_residual + n_edge; the result is valid until the next
+        call.
+        """
 
 
 @cache
@@ -40,7 +60,7 @@ def _at(array: np.ndarray) -> int:
 
 
 class CompiledStep:
-    """Forward and backward pass of one network at fixed points. See `backend.Step`.
+    """Forward and backward pass of one network at fixed points. See `Step`.
 
     The arrays it hands to the kernel are its own, or kept alive by it: addresses are taken once.
     """
@@ -82,3 +102,36 @@ class CompiledStep:
         self._kernel.burgers_residual_backward(*self._backward, _at(adjoint), gradient)
         self._kernel.burgers_value_backward(*self._edge_backward, _at(adjoint) + 8 * n, gradient)
         return self._gradient
+
+
+def make_step(params: BurgersParams, points: Points) -> Step:
+    """Build the step of the backend that `params` asks for.
+
+    Raises:
+        BuildError: If the backend is `compiled` and the kernel cannot be built.
+        ImportError: If torch is needed and missing.
+    """
+    width, layers = params.hidden_width, params.hidden_layers
+    if not stacks(params):
+        return CompiledStep(points, width, layers)
+    from atlas_gym.tasks.burgers.torch_step import TorchStep
+
+    return TorchStep(points, width, layers)
+
+
+def stacks(params: BurgersParams) -> bool:
+    """Whether torch does the arithmetic, which then takes all networks at once."""
+    if params.backend == "auto" and params.device == "cpu":
+        return not kernel_available(params.hidden_width, params.hidden_layers)
+    return params.backend != "compiled"
+
+
+@cache
+def kernel_available(width: int = 32, layers: int = 4) -> bool:
+    """Whether the compiled kernel can be had; the first time it cannot, the reason is logged."""
+    try:
+        kernel = load_kernel(width)
+    except BuildError as error:
+        _log.warning("Burgers trains in plain torch, several times slower: %s", error)
+        return False
+    return layers <= kernel.burgers_max_layers()

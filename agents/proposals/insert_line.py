@@ -1,0 +1,94 @@
+"""Style ``insert_line``: the model writes one new line between two lines of the parent, everything else stays.
+
+What is to enter a formula can be computed on a line of its own (``y = 0.9 * y``), without a word of the formula
+being written again. A model of small size goes on as the parent does: so a new line may not begin with the word that
+the parent's next line begins with, and one that repeats a neighbour makes the parent again.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agents.population.candidate import CandidateRecord, Proposal
+from agents.proposals.complete import are_apart, site_after
+from agents.proposals.source import Source
+from agents.proposals.style import EditSite, Showing, Style, versions
+
+_FOLLOWED = (
+    ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Pass, ast.Assert, ast.Delete, ast.Import, ast.ImportFrom,
+    ast.Global, ast.Nonlocal,
+)  # fmt: skip
+"""Simple statements after which the next one is run."""
+
+
+@dataclass(frozen=True)
+class InsertLine(Style):
+    """Writes a line of its own."""
+
+    function: str
+    """Name of the entry function."""
+
+    name = "insert_line"
+
+    def sites(self, program: str) -> list[EditSite]:
+        """One site after each simple statement of the function's body and of its loops, in the order of the lines."""
+        source = Source.by_lines(program, self.function)
+        if source is None:
+            return []
+        return sorted((site for site, _ in _places(source)), key=lambda site: site.line)
+
+    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
+        """Prompt: the versions so far, then ``f_v2`` up to the site and the new line's indentation.
+
+        Tokens of code begin with a space, so the last one of the indentation is left to the completion.
+        """
+        source = Source.of(parent.program, self.function)
+        indentation = dict(_places(source))[site]
+        begun = indentation[:-1] or indentation
+        kept = source.function_text(f"{self.function}_v2", site.line + 1)
+        after = source.lines[site.line + 1 :]
+        word = _next_word(after, indentation)
+        return self.asked(
+            parent,
+            site,
+            prompt=versions(source, showing)
+            + f"# {self.function}_v2 adds one line to {self.function}_v1\n{kept}\n{begun}",
+            avoid=word and indentation[len(begun) :] + word,
+            stop="new line",
+            head="".join(f"{line}\n" for line in source.lines[: site.line + 1]) + begun,
+            tail="".join(f"\n{line}" for line in after) + "\n",
+        )
+
+
+def _places(source: Source) -> Iterator[tuple[EditSite, str]]:
+    """Where a line may be added, and its indentation."""
+    for body in _bodies(source):
+        first = source.lines[body[0].lineno - 1]
+        indentation = first[: source.column(body[0].lineno - 1, body[0].col_offset)]
+        for place, statement in enumerate(body):
+            site = site_after(source, statement)
+            following = body[place + 1 : place + 2]
+            alone = all(are_apart(statement, other) for other in following)
+            if isinstance(statement, _FOLLOWED) and alone and not source.lines[site.line].endswith("\\"):
+                yield site, indentation
+
+
+def _bodies(source: Source) -> Iterator[list[ast.stmt]]:
+    """The statements of the function and of its loops, where they stand on lines of their own."""
+    pending: list[ast.FunctionDef | ast.For | ast.While] = [source.function]
+    while pending:
+        body = pending.pop().body
+        if source.starts_its_line(body[0]):
+            yield body
+        pending += [statement for statement in body if isinstance(statement, ast.For | ast.While)]
+
+
+def _next_word(lines: tuple[str, ...], indentation: str) -> str | None:
+    """The word that the next line of the same block begins with."""
+    written = (line for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    following = next(written, "")
+    word = re.match(r"\w+", following.removeprefix(indentation))
+    return word.group() if word and following.startswith(indentation) else None
