@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from atlas_gym.tasks.burgers import backend, build, compiled
+from atlas_gym.tasks.burgers import build, steps
 from atlas_gym.tasks.burgers.build import BuildError, cache_folder, find_or_build, library_name
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.points import draw_points
@@ -21,7 +21,7 @@ def empty_cache(tmp_path, monkeypatch):
     """A user whose cache is empty and a package without a kernel; what this process has loaded is
     forgotten."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    forget = (compiled.load_kernel, backend.kernel_available)
+    forget = (steps.load_kernel, steps.kernel_available)
     for function in forget:
         function.cache_clear()
     yield cache_folder()
