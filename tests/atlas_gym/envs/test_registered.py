@@ -125,7 +125,7 @@ def test_every_expert_is_accepted(env_id, env):
 def test_copies_go_on_where_the_original_was(env_id, clone):
     env = gym.make(env_id, turns=3, **QUICK[env_id])
     env.reset(seed=0)
-    first, second, _ = starts(env_id)
+    first, second, *_ = starts(env_id)
     env.step(first)
     other = clone(env)
     assert data_equivalence(env.step(second), other.step(second), exact=True)

@@ -1,5 +1,7 @@
 """Attacks that achieve nothing even where nothing confines them, by name, and why. All others must succeed there."""
 
+import sys
+
 _NO_ANSWER = "what is no answer is an error in a plain call too"
 _NO_CHANNEL = "a plain call has no channel"
 _ERROR = "it is an error like any other"
@@ -47,6 +49,8 @@ NOTHING_GAINED: dict[str, str] = {
     "a pretended lack of memory": _ERROR,
     "load a pickle by numpy": "the file at hand is no pickle",
 }
+if sys.version_info >= (3, 12):
+    NOTHING_GAINED["recursion in C without end"] = "the interpreter bounds it whatever limit is set"
 
 ROOT_ONLY = ("mount a file system", "another root", "another user", "a raw socket")
 """Those for which the kernel asks for a capability, so that only root could make them succeed."""
