@@ -95,7 +95,9 @@ def assert_recorded(folder: Path, config: RunConfig) -> None:
 def test_the_base_model_meets_the_tuned_policy_on_a_task_that_no_phase_saw(tmp_path):
     folder = tmp_path / "run"
     drift = "--drift=[{}, {noise: 0.5, variation_budget: 40}]"
+    # However few the pairs are, the policy is another one afterwards.
     enough = ["--rounds=3", "--phase_every=2", "--exploration.samples=8", "--probe.samples=16"]
+    enough += ["--phase.learning_rate=0.003", "--phase.epochs=4"]
     code = start("evodpo", "ATLAS-Bandit-v0", folder, drift, "--observe=true", *enough).wait(timeout=500)
     assert code == 0, folder.with_suffix(".log").read_text()
     with RunStore.open_readonly(folder) as store:
