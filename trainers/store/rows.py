@@ -1,6 +1,8 @@
-"""The run store's tables, and candidates as their rows."""
+"""The run store's tables and its file, and candidates as their rows."""
 
 import json
+import sqlite3
+from pathlib import Path
 
 from agents.population.candidate import CandidateRecord
 
@@ -80,3 +82,16 @@ def candidate_from_row(row: tuple) -> CandidateRecord:
     values["is_copy"] = bool(values["is_copy"])
     del values["prompted"]
     return CandidateRecord(**values)
+
+
+def make_file(path: Path) -> None:
+    """An empty store, in its place only once it is whole: a reader in between would keep the journal from changing."""
+    beginning = path.with_name("run.sqlite.new")
+    beginning.unlink(missing_ok=True)
+    db = sqlite3.connect(beginning)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.executescript(SCHEMA)
+    db.execute("INSERT INTO meta VALUES ('schema_version', ?)", (json.dumps(SCHEMA_VERSION),))
+    db.commit()
+    db.close()
+    beginning.replace(path)

@@ -30,6 +30,7 @@ from trainers.store.rows import (
     SCHEMA,
     SCHEMA_VERSION,
     candidate_row,
+    make_file,
 )
 
 _LONGEST_VALUE = 2**26
@@ -65,8 +66,10 @@ class RunStore(StoreQueries):
                 "--folder."
             ) from error
         try:
-            self._db = sqlite3.connect(self.folder / "run.sqlite", isolation_level=None)
-            self._db.execute("PRAGMA journal_mode=WAL")
+            path = self.folder / "run.sqlite"
+            if not path.exists():
+                make_file(path)
+            self._db = sqlite3.connect(path, isolation_level=None)
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.executescript(SCHEMA)
         except sqlite3.DatabaseError as error:
@@ -113,9 +116,7 @@ class RunStore(StoreQueries):
 
     def _check_version(self) -> None:
         version = self.get_meta("schema_version")
-        if version is None:
-            self.set_meta("schema_version", SCHEMA_VERSION)
-        elif version != SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             raise StoreError(
                 f"{self.folder} was written with store version {version}, this is version {SCHEMA_VERSION}; "
                 "resume it with the release that wrote it."
