@@ -106,8 +106,14 @@ def _run(pool: EvaluatorPool, seat: Seat, batch: list[tuple[bool, str]], report:
 def _footprint(settle_s: float = 1.0) -> Footprint:
     time.sleep(settle_s)  # the workers kept ready are forked and quiet
     pids = [os.getpid(), *descendants()]
-    descriptors = sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids)
-    return Footprint(sum(map(_resident_mb, pids)), descriptors, len(pids))
+    return Footprint(sum(map(_resident_mb, pids)), sum(map(_descriptors, pids)), len(pids))
+
+
+def _descriptors(pid: int) -> int:
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    except PermissionError:  # an ordinary user may not look into a process that hides its memory
+        return 0
 
 
 def _resident_mb(pid: int) -> float:
