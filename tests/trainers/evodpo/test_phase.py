@@ -302,26 +302,26 @@ def test_a_gain_that_is_not_a_number_is_refused(policy):
     assert "not a number" in result.decision.reason
 
 
-def test_a_supervised_term_keeps_the_chosen_side_up(policy):
+def last_steps(policy, *changes):
+    """The last step of a phase under each change of the settings, all from the same policy."""
     start = {name: tensor.detach().clone() for name, tensor in policy.tensors(POLICY).items()}
-    rewards = []
-    for weight in (0.0, 1.0):
+    found = []
+    for change in changes:
         for name, tensor in policy.tensors(POLICY).items():
             tensor.data.copy_(start[name])
-        settings = dataclasses.replace(SETTINGS, reference="fixed", epochs=2, supervised=weight)
-        rewards.append(run(policy, never, settings).steps[-1].chosen_reward)
-    assert rewards[1] > rewards[0]
+        settings = dataclasses.replace(SETTINGS, reference="fixed", **change)
+        found.append(run(policy, never, settings).steps[-1])
+    return found
+
+
+def test_a_supervised_term_keeps_the_chosen_side_up(policy):
+    without, with_it = last_steps(policy, *({"epochs": 2, "supervised": weight} for weight in (0.0, 1.0)))
+    assert with_it.chosen_reward > without.chosen_reward
 
 
 def test_the_forward_divergence_is_another_loss(policy):
-    start = {name: tensor.detach().clone() for name, tensor in policy.tensors(POLICY).items()}
-    losses = []
-    for divergence in ("reverse_kl", "forward_kl"):
-        for name, tensor in policy.tensors(POLICY).items():
-            tensor.data.copy_(start[name])
-        settings = dataclasses.replace(SETTINGS, reference="fixed", divergence=divergence)
-        losses.append(run(policy, never, settings).steps[-1].loss)
-    assert losses[0] != losses[1]
+    reverse, forward = last_steps(policy, {"divergence": "reverse_kl"}, {"divergence": "forward_kl"})
+    assert reverse.loss != forward.loss
 
 
 def test_a_chosen_side_that_loses_likelihood_is_reported(policy):
