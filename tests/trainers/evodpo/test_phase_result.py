@@ -1,0 +1,21 @@
+"""What a phase leaves: plain data, and a word where the chosen side sinks."""
+
+import dataclasses
+import json
+
+from tests.trainers.small_phases import run
+from trainers.evodpo.phase_result import late_mean, sinking_warnings
+
+
+def test_a_chosen_side_that_loses_likelihood_is_reported(policy):
+    steps = run(policy).steps
+    assert sinking_warnings(steps, 0.1) == []
+    sunk = [dataclasses.replace(step, chosen_reward=-1.2) for step in steps]
+    assert "12.0 nats" in sinking_warnings(sunk, 0.1)[0]
+    assert late_mean(sunk[:3] + list(steps[3:]), "chosen_reward") == steps[-1].chosen_reward
+
+
+def test_a_result_is_plain_data(policy):
+    record = json.loads(json.dumps(dataclasses.asdict(run(policy))))
+    assert record["decision"]["promote"] is True
+    assert set(record["seconds"]) == {"train", "kl", "score"}
