@@ -40,8 +40,8 @@ docs: $(DOCS)  ## the documentation's site in build/site; any warning is an erro
 bench: $(DEV) model  ## half an hour: evaluating, training on Burgers, a DPO phase, each beside what one would use instead
 	@$(BIN)/python -m experiments.benchmarks $(ARGS)
 
-gallery: setup
-	@$(BIN)/python -m atlas_gym gallery $(ARGS)
+gallery: setup  ## scores all expert programs and writes docs/gallery.md
+	@$(BIN)/python -m atlas_gym gallery --output docs/gallery.md $(ARGS)
 
 setup: $(READY)
 

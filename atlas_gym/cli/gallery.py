@@ -1,10 +1,10 @@
-"""The generated page that scores every expert program under every preset.
+"""Tables, or a page of them, that score every expert program under every preset.
 
 All programs see the same held-out seeds, so that their differences are paired. The page is deterministic up
 to the machine's secret: another machine draws other tasks and gets figures within the intervals.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -27,24 +27,46 @@ secret, so another machine's figures differ within the intervals.
 """
 
 
-def write_gallery(
-    path: Path, env_ids: Sequence[str], presets: Sequence[str], seeds: int, workers: int
-) -> None:
-    """Evaluate everything asked for and write the page; sections of it that were not asked for stay.
+def score_sections(
+    env_ids: Sequence[str], presets: Sequence[str], seeds: int, workers: int
+) -> Iterator[tuple[str, str]]:
+    """Evaluate everything asked for, one environment under one preset after the other.
 
     Args:
-        path: The page.
         env_ids: Environments to show.
         presets: Presets to show; without any, all of each environment.
         seeds: Held-out tasks per preset.
         workers: Evaluations at a time.
+
+    Yields:
+        Title and table of a section, as soon as it is known.
     """
-    sections = _read_sections(path)
+    tasks = {
+        _title(env_id, preset): make_task(env_id, preset=preset)
+        for env_id in env_ids
+        for preset in presets or find_task(env_id).presets
+    }
     with EvaluatorPool(workers) as pool:
-        for env_id in env_ids:
-            for preset in presets or find_task(env_id).presets:
-                sections[_title(env_id, preset)] = _section(env_id, preset, seeds, pool)
-                path.write_text(_page(sections), encoding="utf-8")
+        for title, task in tasks.items():
+            yield title, _section(task, seeds, pool)
+
+
+def write_gallery(path: Path, sections: Iterable[tuple[str, str]]) -> None:
+    """Write the page, anew with every section; those of an earlier page that do not come again stay.
+
+    Args:
+        path: The page; its folder is made.
+        sections: Titles and tables.
+
+    Raises:
+        OSError: the page cannot be written, which is known before the first section is asked for.
+    """
+    page = _read_sections(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_page(page), encoding="utf-8")
+    for title, body in sections:
+        page[title] = body
+        path.write_text(_page(page), encoding="utf-8")
 
 
 def _title(env_id: str, preset: str) -> str:
@@ -66,9 +88,8 @@ def _read_sections(path: Path) -> dict[str, str]:
     return {title: body.rstrip("\n") + "\n" for title, body in titles_and_bodies}
 
 
-def _section(env_id: str, preset: str, seeds: int, pool: EvaluatorPool) -> str:
+def _section(task: ProgramTask, seeds: int, pool: EvaluatorPool) -> str:
     """One table: an environment under one preset."""
-    task = make_task(env_id, preset=preset)
     futures: dict[str, list[Future[Evaluation]]] = {
         name: [pool.submit(expert.program, task.at(seed, SPLIT)) for seed in range(seeds)]
         for name, expert in _programs(task).items()

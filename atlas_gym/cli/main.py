@@ -11,7 +11,7 @@ from typing import Any
 from gymnasium.error import DependencyNotInstalled
 
 from atlas_gym.cli.check import add_check
-from atlas_gym.cli.gallery import write_gallery
+from atlas_gym.cli.gallery import score_sections, write_gallery
 from atlas_gym.cli.new_task import add_new_task
 from atlas_gym.cli.serve import add_serve
 from atlas_gym.envs.feedback import feedback_text
@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     examination = commands.add_parser("doctor", help="say which confinement layers this machine gives")
     examination.set_defaults(command=_doctor)
     add_serve(commands)
-    page = commands.add_parser("gallery", help="score all expert programs and write the page")
+    page = commands.add_parser("gallery", help="score all expert programs")
     ids = registered_ids()
     page.add_argument("env_ids", nargs="*", default=ids, metavar="ENV_ID", help="default: all environments")
     page.add_argument("--seeds", type=int, default=16, help="held-out tasks per preset (default 16)")
@@ -70,7 +70,9 @@ def _parser() -> argparse.ArgumentParser:
         "--workers", type=int, default=core_count(), help="evaluations at a time (default: all cores)"
     )
     page.add_argument("--presets", nargs="*", default=(), help="presets to show (default: all)")
-    page.add_argument("--output", type=Path, default=Path("docs/gallery.md"), help="default docs/gallery.md")
+    page.add_argument(
+        "--output", type=Path, help="a page to write or to bring up to date (default: print the tables)"
+    )
     page.set_defaults(command=_gallery)
     return parser
 
@@ -173,6 +175,11 @@ def _doctor(options: argparse.Namespace) -> int:
 def _gallery(options: argparse.Namespace) -> int:
     if options.seeds < 1:
         raise ValueError("--seeds is at least 1")
-    write_gallery(options.output, options.env_ids, options.presets, options.seeds, options.workers)
-    print(f"wrote {options.output}")
+    sections = score_sections(options.env_ids, options.presets, options.seeds, options.workers)
+    if options.output:
+        write_gallery(options.output, sections)
+        print(f"wrote {options.output}")
+    else:
+        for title, table in sections:
+            print(f"{title}\n\n{table}", flush=True)
     return 0

@@ -29,10 +29,10 @@ class Census:
 
     candidates: int = 0
     """How many there are."""
-    valid: int = 0
-    """How many of them ran."""
     evaluated: int = 0
     """How many are different programs."""
+    written: tuple[int, int, int] = (0, 0, 0)
+    """Without the programs that the run started from: candidates, those that ran, and different programs."""
     rounds: int = 0
     """The last round."""
     curve: tuple[tuple[int, float], ...] = ()
@@ -72,7 +72,8 @@ class _Look:
         self._bests: dict[int, float] = {}
         self.ids, self.numbers, self.parents = array("q"), array("q"), array("q")
         self._fresh = array("q")
-        self._valid = self._evaluated = self._round = 0
+        self._evaluated = self._round = 0
+        self._written = self._valid = self._different = 0
         self._curve: list[tuple[int, float]] = []
         self._must: set[int] = set()
         self._top: list[tuple[float, int]] = []
@@ -84,8 +85,11 @@ class _Look:
         """One candidate."""
         fresh = duplicate_of is None
         self._evaluated += fresh
-        self._valid += status == "ok"
         self._round = round_
+        if round_ > 0:
+            self._written += 1
+            self._valid += status == "ok"
+            self._different += fresh
         self.ids.append(id_)
         self.numbers.append(self._evaluated)
         self.parents.append(-1 if parent is None else parent)
@@ -128,6 +132,7 @@ class _Look:
         shown = None if ids is None else set(ids)
         numbers = (n for id_, n in zip(self.ids, self.numbers, strict=True) if shown is None or id_ in shown)
         return Census(
-            candidates=len(self.ids), valid=self._valid, evaluated=self._evaluated, rounds=self._round,
+            candidates=len(self.ids), evaluated=self._evaluated,
+            written=(self._written, self._valid, self._different), rounds=self._round,
             curve=tuple(curve), instances=self._instances, bests=self._bests, numbers=tuple(numbers),
         )  # fmt: skip

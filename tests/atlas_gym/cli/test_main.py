@@ -120,11 +120,27 @@ def test_the_gallery_has_a_row_per_program_and_the_ends_of_the_scale(tmp_path, m
     assert improvement > 10  # nothing drifts: remembering everything beats a sliding window
 
 
+def test_without_a_page_to_write_the_gallery_is_printed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(PRESETS, "stationary", {**PRESETS["stationary"], "horizon": 20, "replicas": 1})
+    monkeypatch.chdir(tmp_path)
+    gallery("--presets", "stationary")
+    printed = capsys.readouterr().out
+    assert printed.startswith("## ATLAS-Bandit-v0, preset `stationary`\n\n2 seeds.\n")
+    assert all(f"| `{name}` |" in printed for name in experts())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_page_that_cannot_be_written_is_known_before_anything_is_scored(tmp_path, capsys):
+    command = ["gallery", "ATLAS-Bandit-v0", "--output", str(tmp_path)]
+    assert main(command) == 2
+    assert str(tmp_path) in capsys.readouterr().err
+
+
 def test_the_gallery_keeps_the_sections_that_were_not_asked_for(tmp_path, monkeypatch):
     for preset in ("stationary", "jumps", "rotation"):
         small = {"horizon": 20, "variation_budget": 0.0, "replicas": 1}
         monkeypatch.setitem(PRESETS, preset, {**PRESETS[preset], **small})
-    path, pages = tmp_path / "gallery.md", []
+    path, pages = tmp_path / "a folder that is made" / "gallery.md", []
     for presets in (["jumps"], ["stationary", "rotation"], ["rotation"]):
         gallery("--presets", *presets, "--output", path)
         pages.append(path.read_text())
