@@ -83,9 +83,10 @@ def _source(program: Callable[..., Any], function: str) -> str:
     try:
         source = textwrap.dedent(inspect.getsource(program))
     except (OSError, TypeError):
-        raise ValueError(
-            f"the source of {program.__name__} cannot be read here; give the program as a text"
-        ) from None
+        source = ""
+    # Of what was executed from a string, Python may hand out other lines than the function's.
+    if not re.search(rf"\bdef {re.escape(program.__name__)}\b", source):
+        raise ValueError(f"the source of {program.__name__} cannot be read here; give the program as a text")
     if function:
         source = re.sub(rf"\bdef {program.__name__}\b", f"def {function}", source, count=1)
     return f"import numpy as np\n\n\n{source}"

@@ -1,5 +1,6 @@
 """One class makes a task: what it says of itself, what it hides, how it scores."""
 
+import linecache
 import pickle
 import time
 
@@ -273,6 +274,15 @@ def definition(**attributes):
 def test_a_wrong_definition_is_refused_where_it_stands(attributes, message):
     with pytest.raises(ValueError, match=message):
         definition(**attributes)
+
+
+def test_lines_that_are_not_the_functions_are_not_taken_for_it(monkeypatch):
+    """Python 3.13 remembers what `python -c` was given under the name that all executed strings have."""
+    monkeypatch.setitem(linecache.cache, "<string>", (6, None, ["x = 1\n"], "<string>"))
+    namespace = {}
+    exec("def f(x):\n    return x\n", namespace)
+    with pytest.raises(ValueError, match="the source of f cannot be read here; give the program as a text"):
+        definition(start=namespace["f"])
 
 
 def test_starts_may_be_several():
