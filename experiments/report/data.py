@@ -4,7 +4,7 @@ import json
 import math
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -151,7 +151,10 @@ def read_run(folder: Path) -> RunData:
         StoreError: there is no run store in it, or one that no run has written.
     """
     with intelligible(f"{folder} holds a damaged run"), RunStore.open_readonly(folder) as store:
-        census, ids = select(store.outcomes(), store.task_began(), instances=store.instances)
+        with closing(
+            store.outcomes()
+        ) as outcomes:  # before the store, also where a damaged row ends the selection
+            census, ids = select(outcomes, store.task_began(), instances=store.instances)
         where, args = (
             ("", ())
             if ids is None

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -72,7 +72,7 @@ class StoreQueries:
             prompt = prompt if text == prompt else text or ""
             yield candidate_from_row((*row, prompt))
 
-    def outcomes(self) -> Iterator[tuple]:
+    def outcomes(self) -> Generator[tuple, None, None]:
         """(id, round, island, parent, status, score, duplicate_of) of every candidate by id: for whoever has to look
         at all of them and needs the text of few."""
         yield from self._db.execute(
