@@ -60,7 +60,9 @@ class History(Sequence):
     def __getitem__(self, index: slice) -> "History": ...
 
     def __getitem__(self, index):
-        entries = self._made()
+        entries = self._entries
+        if len(entries) < self._length:
+            self._make_entries()
         if isinstance(index, slice):
             part = entries[index]
             return History(self._columns, (*self._cuts, index), len(part), part)
@@ -70,11 +72,13 @@ class History(Sequence):
             raise IndexError(f"history has {self._length} rounds; there is no history[{index}]") from None
 
     def __iter__(self) -> Iterator[Entry]:
+        if len(self._cuts) > 1:
+            return iter(self._entries)  # a slice is all there
         # Ends there, even if it is kept until there are more. A list is walked through in half of `islice`'s time.
-        return iter(self._made()[: self._length])
+        return iter(self[:]._entries)
 
     def __reversed__(self) -> Iterator[Entry]:
-        return reversed(self._made())
+        return reversed(self[:]._entries)
 
     def __repr__(self) -> str:
         return f"<history of {self._length} rounds (x, arm, reward)>"
@@ -85,14 +89,12 @@ class History(Sequence):
             rows = rows[cut]
         return rows
 
-    def _made(self) -> list[Entry]:
-        """All entries. Only of a history that grows some can be missing; a round's is made once."""
+    def _make_entries(self) -> None:
+        """Make those that are missing, which only a history that grows can have; a round's is made once."""
         entries = self._entries
-        if len(entries) < self._length:
-            contexts, arms, rewards = self._columns
-            for row in range(len(entries), self._length):
-                entries.append((contexts[row], arms.item(row), rewards.item(row)))
-        return entries
+        contexts, arms, rewards = self._columns
+        for row in range(len(entries), self._length):
+            entries.append((contexts[row], arms.item(row), rewards.item(row)))
 
 
 class HistoryBook:
