@@ -86,7 +86,5 @@ def test_the_gallery_shows_it_below_the_experts():
         def result(self):
             return Evaluation(Status.ERROR, None, "not evaluated")
 
-    rows = [
-        row for row in gallery._section("ATLAS-Burgers-v0", "default", 1, Pool()).splitlines() if "`" in row
-    ]
+    rows = [row for row in gallery._section(BurgersTask(), 1, Pool()).splitlines() if "`" in row]
     assert [row.split("`")[1] for row in rows] == [*experts.NAMES, *experts.CONTROLS]
