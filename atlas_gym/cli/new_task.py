@@ -79,7 +79,7 @@ def add_new_task(commands: Any) -> None:
 def _new_task(options: argparse.Namespace) -> int:
     file, test = write_task(options.name, options.folder)
     print(f"wrote {file} and {test}")
-    print(f"next: python -m atlas_gym check {file}")
+    print(f"next: atlas check {file}")
     return 0
 
 

@@ -6,6 +6,7 @@ the environments alone and answers at once.
 
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,7 +81,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(COMMANDS)}"
         print(f"atlas: no command {name}{hint}", file=sys.stderr)
         return 2
-    return _do(name, COMMANDS[name], rest)
+    try:
+        code = _do(name, COMMANDS[name], rest)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # whoever reads the output has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def _do(name: str, command: Command, rest: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ from atlas_gym.cli.new_task import write_task
 
 def test_the_files_work_as_they_stand(tmp_path, capsys):
     assert main(["new-task", "NextNumber", "--folder", str(tmp_path)]) == 0
-    assert "next: python -m atlas_gym check" in capsys.readouterr().out
+    assert "next: atlas check" in capsys.readouterr().out
     assert "class NextNumber(atlas_gym.ProgramTask" in (tmp_path / "next_number.py").read_text()
     assert main(["check", str(tmp_path / "next_number.py"), "--seeds", "1"]) == 0
     said = capsys.readouterr().out

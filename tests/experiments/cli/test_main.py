@@ -40,6 +40,19 @@ def test_commands_of_the_environments_need_nothing_heavy(tmp_path):
     assert "ATLAS-Bandit-v0" in done.stdout
 
 
+@pytest.mark.parametrize("command", ["settings", "list"])
+def test_a_reader_that_has_read_enough_is_no_error(command):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "experiments.cli.main", command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(), said) == (0, b"")
+
+
 def test_a_missing_package_names_its_extra(monkeypatch, capsys):
     def without_optuna(name):
         raise ModuleNotFoundError("No module named 'optuna'", name="optuna")
