@@ -50,14 +50,17 @@ class Channel:
         self._write_fd = write_fd
 
     def send(self, data: Buffer) -> None:
-        """Send `data`, bytes or a C-contiguous array. Raises `ChannelClosed` if the worker is gone."""
+        """Send `data`, bytes or a C-contiguous array.
+
+        Raises `ChannelClosed` if the worker is gone, `CandidateError` if it has reported a failure before it went.
+        """
         view = memoryview(data)  # type: ignore[arg-type]  # arrays have the buffer protocol
         try:
             sent = os.write(self._write_fd, view)
             if sent != view.nbytes:
                 write_all(self._write_fd, view.cast("B")[sent:])
         except BrokenPipeError:
-            raise ChannelClosed from None
+            raise self._last_words() from None
 
     def receive(self, n: int) -> bytes:
         """The next message's payload of exactly `n` bytes.
@@ -95,7 +98,7 @@ class Channel:
         try:
             sent = os.write(self._write_fd, request)
         except BrokenPipeError:
-            raise ChannelClosed from None
+            raise self._last_words() from None
         if sent != len(request):
             self.send(memoryview(request)[sent:])
         reply = os.read(self._read_fd, _USUAL_REPLY)
@@ -156,6 +159,17 @@ class Channel:
         if head and head[0] == DATA:
             return self._complete(head, n + 1)[1:]
         raise self._what_came_instead(head)
+
+    def _last_words(self) -> CandidateError | ChannelClosed:
+        """The exception for a worker that listens no more: the failure it has reported, if it has."""
+        os.set_blocking(self._read_fd, False)
+        try:
+            tag = os.read(self._read_fd, 1)
+        except BlockingIOError:
+            tag = b""
+        finally:
+            os.set_blocking(self._read_fd, True)
+        return self._reported_failure(b"") if tag == bytes((ERROR,)) else ChannelClosed()
 
     def _what_came_instead(self, head: bytes) -> CandidateError | ChannelClosed:
         """The exception for something that does not begin as an answer does."""

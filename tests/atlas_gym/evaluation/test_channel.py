@@ -1,6 +1,7 @@
 """The trusted end of the channel, against everything that a worker may write."""
 
 import os
+import struct
 import threading
 
 import numpy as np
@@ -31,6 +32,10 @@ class Line:
         for descriptor in (self.worker_read, self.worker_write):
             if descriptor is not None:
                 os.close(descriptor)
+
+    def stop_listening(self):
+        os.close(self.worker_read)
+        self.worker_read = None
 
     def hang_up(self):
         os.close(self.worker_write)
@@ -87,8 +92,8 @@ def test_end_in_the_middle_of_a_message_is_told(line):
 
 
 def test_sending_to_nobody_is_told(line):
-    os.close(line.worker_read)
-    line.worker_read = None
+    line.stop_listening()
+    line.hang_up()
     with pytest.raises(ChannelClosed):
         line.channel.send(b"x")
 
@@ -99,6 +104,27 @@ def test_reported_failures_keep_kind_and_text(line, kind, status):
     with pytest.raises(CandidateError) as caught:
         line.channel.receive(8)
     assert (caught.value.status, caught.value.text) == (Status(status), "oops")
+
+
+@pytest.mark.parametrize("way", ["send", "exchange", "converse"])
+def test_a_failure_reported_before_the_worker_went_is_told_to_who_sends(line, way):
+    line.pipe.send_raw(bytes([255]) + ERROR_HEAD.pack(0, 3) + b"why")
+    line.stop_listening()
+    line.hang_up()
+    with pytest.raises(CandidateError, match="why"):
+        {
+            "send": lambda: line.channel.send(b"abc"),
+            "exchange": lambda: line.channel.exchange(b"abc", 1),
+            "converse": lambda: line.channel.converse(bytearray(b"abc"), struct.Struct("<BI"), 8),
+        }[way]()
+
+
+@pytest.mark.parametrize("said", [b"", b"\0an answer"])
+def test_who_listens_no_more_without_a_report_is_gone(line, said):
+    line.pipe.send_raw(said)
+    line.stop_listening()  # and keeps the other end, on which nothing more comes: that is not waited for
+    with pytest.raises(ChannelClosed):
+        line.channel.send(b"abc")
 
 
 def test_an_unknown_kind_of_failure_is_a_violation(line):
