@@ -34,6 +34,8 @@ class RunData:
     """The run folder."""
     census: Census
     """What is counted over all candidates."""
+    written: Mapping[str, Any]
+    """What is counted without the programs that the run started from, see `RunStore.candidate_counts`."""
     candidates: tuple[CandidateRecord, ...]
     """The candidates that are shown, by id; prompts are left out. Of a long run a selection, see `select`."""
     units: tuple[Mapping[str, Any], ...]
@@ -151,9 +153,8 @@ def read_run(folder: Path) -> RunData:
         StoreError: there is no run store in it, or one that no run has written.
     """
     with intelligible(f"{folder} holds a damaged run"), RunStore.open_readonly(folder) as store:
-        with closing(
-            store.outcomes()
-        ) as outcomes:  # before the store, also where a damaged row ends the selection
+        # Closed before the store, also where a damaged row ends the selection.
+        with closing(store.outcomes()) as outcomes:
             census, ids = select(outcomes, store.task_began(), instances=store.instances)
         where, args = (
             ("", ())
@@ -170,6 +171,7 @@ def read_run(folder: Path) -> RunData:
             config=read_mapping(config, "the configuration") if config.is_file() else {},
             folder=Path(folder),
             census=census,
+            written=store.candidate_counts(),
             candidates=candidates,
             units=tuple(store.unit_summaries()),
             phases=tuple(store.phases()),

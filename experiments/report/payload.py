@@ -111,7 +111,7 @@ def _run(run: RunData, label: str, pictures: Sequence[Picture], fold: ClusterFol
         "best": _scored(run, run.best),
         "total": run.census.candidates,
         "evaluated": run.census.evaluated,
-        "written": dict(zip(("candidates", "valid", "different"), run.census.written, strict=True)),
+        "written": dict(run.written),
         "candidates": candidates,
         "programs": texts.as_dict(),
         "phases": [_phase(run, phase) for phase in run.phases],

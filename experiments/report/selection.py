@@ -31,8 +31,6 @@ class Census:
     """How many there are."""
     evaluated: int = 0
     """How many are different programs."""
-    written: tuple[int, int, int] = (0, 0, 0)
-    """Without the programs that the run started from: candidates, those that ran, and different programs."""
     rounds: int = 0
     """The last round."""
     curve: tuple[tuple[int, float], ...] = ()
@@ -52,7 +50,7 @@ def select(
     """The census, and the ids to show in their order; None for all.
 
     Args:
-        outcomes: (id, round, island, parent, status, score, duplicate_of) by id, as `RunStore.outcomes` gives them.
+        outcomes: (id, round, island, parent, score, duplicate_of) by id, as `RunStore.outcomes` gives them.
         began: the round in which the run's last task began; earlier scores mean something else.
         shown: candidates up to which all are shown.
         drawn: how many are drawn at random of more.
@@ -73,23 +71,17 @@ class _Look:
         self.ids, self.numbers, self.parents = array("q"), array("q"), array("q")
         self._fresh = array("q")
         self._evaluated = self._round = 0
-        self._written = self._valid = self._different = 0
         self._curve: list[tuple[int, float]] = []
         self._must: set[int] = set()
         self._top: list[tuple[float, int]] = []
 
     def add(
-        self, id_: int, round_: int, island: int, parent: int | None, status: str, score: float | None,
-        duplicate_of: int | None,
+        self, id_: int, round_: int, island: int, parent: int | None, score: float | None, duplicate_of: int | None
     ) -> None:  # fmt: skip
         """One candidate."""
         fresh = duplicate_of is None
         self._evaluated += fresh
         self._round = round_
-        if round_ > 0:
-            self._written += 1
-            self._valid += status == "ok"
-            self._different += fresh
         self.ids.append(id_)
         self.numbers.append(self._evaluated)
         self.parents.append(-1 if parent is None else parent)
@@ -132,7 +124,6 @@ class _Look:
         shown = None if ids is None else set(ids)
         numbers = (n for id_, n in zip(self.ids, self.numbers, strict=True) if shown is None or id_ in shown)
         return Census(
-            candidates=len(self.ids), evaluated=self._evaluated,
-            written=(self._written, self._valid, self._different), rounds=self._round,
+            candidates=len(self.ids), evaluated=self._evaluated, rounds=self._round,
             curve=tuple(curve), instances=self._instances, bests=self._bests, numbers=tuple(numbers),
         )  # fmt: skip

@@ -73,10 +73,10 @@ class StoreQueries:
             yield candidate_from_row((*row, prompt))
 
     def outcomes(self) -> Generator[tuple, None, None]:
-        """(id, round, island, parent, status, score, duplicate_of) of every candidate by id: for whoever has to look
+        """(id, round, island, parent, score, duplicate_of) of every candidate by id: for whoever has to look
         at all of them and needs the text of few."""
         yield from self._db.execute(
-            "SELECT id, round, island, parent_id, status, score, duplicate_of FROM candidates ORDER BY id"
+            "SELECT id, round, island, parent_id, score, duplicate_of FROM candidates ORDER BY id"
         )
 
     @cached_property

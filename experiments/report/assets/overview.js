@@ -13,8 +13,8 @@ function overview(run) {
       figure("Best score, held-out seeds", number(best.heldOut), best.heldOut === null
         ? "confirmed when the run ends"
         : `from ${number(initial.heldOut)}: ${gain(initial.heldOut, best.heldOut)}; ±\u00a0${number(standardError(best.heldOutScores))} (standard error over seeds); training minus held-out ${best.gap}`),
-      figure("Different programs", written.different.toLocaleString("en"),
-        `of ${written.candidates.toLocaleString("en")} candidates; ${percent(written.valid / Math.max(1, written.candidates))} ran`),
+      figure("Different programs", written.evaluated.toLocaleString("en"),
+        `of ${written.candidates.toLocaleString("en")} candidates; ${percent(written.valid_share)} ran`),
       figure("Promotions", `${run.tuned.filter((p) => p.promoted).length} of ${run.tuned.length}`,
         "fine-tuning phases" + (run.phases.length > run.tuned.length ? `, ${run.phases.length - run.tuned.length} more skipped` : ""))),
     el("details", {}, el("summary", {}, "Configuration"),

@@ -131,9 +131,12 @@ def test_without_a_page_to_write_the_gallery_is_printed(tmp_path, monkeypatch, c
 
 
 def test_a_page_that_cannot_be_written_is_known_before_anything_is_scored(tmp_path, capsys):
-    command = ["gallery", "ATLAS-Bandit-v0", "--output", str(tmp_path)]
-    assert main(command) == 2
-    assert str(tmp_path) in capsys.readouterr().err
+    (tmp_path / "file").write_text("no folder")
+    page = tmp_path / "file" / "gallery.md"
+    assert main(["gallery", "ATLAS-Bandit-v0", "--presets", "nonsense", "--output", str(page)]) == 2
+    said = capsys.readouterr().err
+    assert str(page.parent) in said
+    assert "nonsense" not in said  # which is found out when scoring begins
 
 
 def test_the_gallery_keeps_the_sections_that_were_not_asked_for(tmp_path, monkeypatch):

@@ -70,9 +70,8 @@ def test_a_missing_layer_that_is_not_required_is_reported_as_missing(layer):
     print(evaluation.status, *evaluation.layers)
     """
     done = run_without(*WITHOUT[layer], code=code)
-    nothing_to_drop = (
-        layer == "capabilities" and not has_capabilities()
-    )  # an ordinary user's processes have none
+    # An ordinary user's processes have none.
+    nothing_to_drop = layer == "capabilities" and not has_capabilities()
     assert done.stdout.split() == ["ok", *sorted(ALL_LAYERS if nothing_to_drop else others)], done.stderr
 
 

@@ -16,9 +16,9 @@ from tests.trainers.samples import RECORD
 def run(*scores):
     """Rounds of one candidate on each of two islands with an instance of their own."""
     flat = [score for pair in scores for score in pair]
-    rows = [(i, i // 2, i % 2, None, "ok", score, None) for i, score in enumerate(flat)]
+    rows = [(i, i // 2, i % 2, None, score, None) for i, score in enumerate(flat)]
     census, _ = select(rows, instances=2)
-    return RunData("run", {}, Path(), census, (RECORD,), (), (), {}, (), {}, ())
+    return RunData("run", {}, Path(), census, {}, (RECORD,), (), (), {}, (), {}, ())
 
 
 FROZEN = run((-1.0, -2.0), (-0.9, -1.9), (-0.8, -1.8))
