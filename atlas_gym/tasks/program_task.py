@@ -19,6 +19,7 @@ and the splits `train` and `held_out` share none.
 
 import copy
 import inspect
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -51,6 +52,11 @@ TRAITS = {
 """Traits that rules for editing programs know of."""
 _SHORT = 0.25
 """Share of the instances in a cascade's first stage."""
+_SECTION = re.compile(r"(?m)^## ")
+_TOLD = ("Description", "Action Space", "Rewards")
+_ASIDE = re.compile(r"(?ms)^(?:>>> |`info` has ).*?(?:\n\n|\Z)")
+"""What programs do not see: examples of the environment's use, and what its steps return beside the score."""
+
 _FOOTER = """\
 NumPy is available as np. Module-level variables keep their values between the calls on one instance and start
 afresh for each. No files, network or processes."""
@@ -171,8 +177,13 @@ class ProgramTask:
         return ()
 
     def describe(self) -> str:
-        """The task in words; by default the class's docstring."""
-        return inspect.getdoc(type(self)) or ""
+        """The task in words, for whoever writes programs.
+
+        By default the class's docstring; of one in Gymnasium's sections, what a program does, gets and is worth.
+        """
+        text = inspect.getdoc(type(self)) or ""
+        told = [part for part in _SECTION.split(text) if part.startswith(_TOLD)]
+        return _ASIDE.sub("", "".join(told)).strip() if told else text
 
     def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
         """Draw an evaluation's traces on matplotlib's axes; by default the scores of the instances."""

@@ -138,7 +138,8 @@ def _trial(options: argparse.Namespace, env_id: str, seed: int, name: str) -> Tr
     words = re.sub(r"[^a-z0-9]+", "-", f"{env_id.removeprefix('ATLAS-')} {name}".lower())
     folder = (options.folder / f"{words}-s{seed}").absolute()
     limits = (options.budget, options.tokens, options.seconds)
-    return Trial(env_id, seed, *limits, folder=folder, environments=options.environments)
+    given = {"model_url": options.model_url, "environments": options.environments}
+    return Trial(env_id, seed, *limits, folder=folder, **given)
 
 
 def _learner(given: str) -> str:
@@ -164,6 +165,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--seeds", type=int, default=3, help="rows of each learner and task (default 3)")
     add("--held-out", type=int, default=16, help="held-out tasks (default 16)")
     add("--folder", type=Path, default=Path("runs/leaderboard"), help="of the rows (default %(default)s)")
+    add("--model-url", metavar="URL", help="OpenAI-compatible server of the model for OpenEvolve and "
+        "ShinkaEvolve, as http://127.0.0.1:8000/v1; default: llama.cpp's, started for each row")  # fmt: skip
     add("--environments", type=Path, default=Path("runs/peers"), help="of other projects' learners")
     add("--publish", type=Path, help="folder for the tables; default: beside the rows")
     add("--replace", action="store_true", help="write over what --publish names")

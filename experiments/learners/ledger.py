@@ -34,6 +34,9 @@ class Trial:
     """The same for wall-clock time."""
     folder: Path = Path("runs/leaderboard/trial")
     """Where the learner may leave files."""
+    model_url: str | None = None
+    """Address of an OpenAI-compatible server for other projects' learners, up to and including the version; None: the
+    embedded model is served for each row."""
     environments: Path = Path("runs/peers")
     """Where other projects' environments are."""
     constants: Mapping[str, Any] = field(default_factory=dict)

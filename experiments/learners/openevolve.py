@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.engines.llama_server import MODEL
 from experiments.learners.peer import SLOTS, TOKENS, Order, Peer
 
 SETTINGS = {
@@ -38,7 +37,7 @@ def _given(order: Order) -> dict[str, Any]:
     return {
         "max_iterations": order.budget,
         "random_seed": order.seed,
-        "llm.models": [{"name": MODEL, "api_base": f"{order.url}/v1", "api_key": "none"}],
+        "llm.models": [{"name": order.model, "api_base": f"{order.url}/v1", "api_key": "none"}],
         "prompt.system_message": order.task.describe(),
     }
 

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from agents.engines.llama_server import LlamaServer, fetch_gguf
+from agents.engines.llama_server import MODEL, LlamaServer, fetch_gguf
 from atlas_gym import ProgramTask
 from experiments.learners.changes import Change, changes_between, nest
 from experiments.learners.ledger import Ledger, Outcome, Trial
@@ -29,7 +30,7 @@ from trainers.store.plain import merge
 
 START, END = "# EVOLVE-BLOCK-START", "# EVOLVE-BLOCK-END"
 """Between these comments both peers may write."""
-SLOTS, CONTEXT, TOKENS = 4, 8192, 384
+SLOTS, CONTEXT, TOKENS = 16, 4096, 384
 """Requests that the model's server answers at a time; tokens of prompt and answer together; of an answer, at most."""
 _SETTLE_S = 10.0
 """A peer whose budget is spent has so long to evaluate what it was last given."""
@@ -67,6 +68,8 @@ class Order:
     """The program to start from."""
     url: str
     """The referee's address."""
+    model: str
+    """What the model's server calls the model."""
     budget: int
     """Candidates."""
     seed: int
@@ -94,10 +97,12 @@ def changes(peer: Peer, trial: Trial) -> dict[str, Change]:
         RuntimeError: the peer cannot be installed.
     """
     usual = json.loads(_do([str(environment(peer, trial.environments)), "-c", peer.defaults]))
-    order = Order(trial.task(), trial.start, "", trial.budget, trial.seed)
+    order = Order(trial.task(), trial.start, "", MODEL, trial.budget, trial.seed)
     why = {name: reason for name, (_, reason) in peer.settings.items()}
     here = merge(usual, configuration(peer, order))
-    return changes_between(here, usual, why, given=peer.given(order))
+    found = changes_between(here, usual, why, given=peer.given(order))
+    server = served(trial.model_url)["owned_by"] if trial.model_url else "llamacpp"
+    return {"(the model's server)": Change(server, "a hosted model", "the model of all learners"), **found}
 
 
 def environment(peer: Peer, folder: Path) -> Path:
@@ -138,11 +143,27 @@ def _do(command: Sequence[str]) -> str:
 
 
 def learn_peer(peer: Peer, trial: Trial) -> Outcome:
-    """Let a peer spend the budget with the embedded model."""
-    server = LlamaServer(fetch_gguf(), SLOTS, CONTEXT)
-    with server, Ledger(trial, workers=2) as ledger:
-        run_peer(peer, trial, ledger, server.base_url)
+    """Let a peer spend the budget with the trial's model."""
+    with contextlib.ExitStack() as stack:
+        url = trial.model_url
+        if url is None:
+            url = stack.enter_context(LlamaServer(fetch_gguf(), SLOTS, CONTEXT)).base_url
+        ledger = stack.enter_context(Ledger(trial, workers=2))
+        run_peer(peer, trial, ledger, url)
     return ledger.outcome()
+
+
+def served(url: str) -> dict[str, Any]:
+    """What a server says of its first model: `id`, `owned_by`, …
+
+    Raises:
+        RuntimeError: it does not answer as OpenAI's would.
+    """
+    try:
+        with urllib.request.urlopen(f"{url}/models", timeout=30) as reply:
+            return json.load(reply)["data"][0]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise RuntimeError(f"no model is served at {url}/models ({error}); see --model-url") from error
 
 
 def run_peer(peer: Peer, trial: Trial, ledger: Ledger, model_url: str) -> None:
@@ -151,9 +172,9 @@ def run_peer(peer: Peer, trial: Trial, ledger: Ledger, model_url: str) -> None:
     Raises:
         RuntimeError: it ended before a single candidate was asked for.
     """
-    python = environment(peer, trial.environments)
+    model, python = served(model_url)["id"], environment(peer, trial.environments)
     with Referee(ledger, model_url) as referee, (trial.folder / "log.txt").open("w") as log:
-        order = Order(ledger.task, ledger.start, referee.url, trial.budget, trial.seed)
+        order = Order(ledger.task, ledger.start, referee.url, model, trial.budget, trial.seed)
         prepare(peer, order, trial.folder)
         process = subprocess.Popen(
             [str(python), *peer.command(order)], cwd=trial.folder, stdout=log, stderr=log,

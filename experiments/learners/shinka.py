@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.engines.llama_server import MODEL
 from experiments.learners.peer import SLOTS, TOKENS, Order, Peer
 
 SETTINGS = {
@@ -53,7 +52,7 @@ for name, value in (("metrics", {{"combined_score": found["score"]}}), ("correct
 
 def _given(order: Order) -> dict[str, Any]:
     return {
-        "evo.llm_models": [f"local/{MODEL}@{order.url}/v1"],
+        "evo.llm_models": [f"local/{order.model}@{order.url}/v1"],
         "evo.task_sys_msg": order.task.describe(),
         "db": {},
     }

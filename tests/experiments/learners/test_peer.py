@@ -5,6 +5,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -40,8 +41,14 @@ except urllib.error.HTTPError as refused:
 class FakeModel(BaseHTTPRequestHandler):
     """Answers as a model's server does."""
 
+    def do_GET(self):
+        self.answer({"data": [{"id": "a-model", "owned_by": "a-server"}]})
+
     def do_POST(self):
-        body = json.dumps({"choices": [], "usage": {"completion_tokens": 7, "prompt_tokens": 30}}).encode()
+        self.answer({"choices": [], "usage": {"completion_tokens": 7, "prompt_tokens": 30}})
+
+    def answer(self, said):
+        body = json.dumps(said).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -90,7 +97,9 @@ def test_a_peers_changes_are_read_off_its_configuration_and_its_own_defaults(tmp
     monkeypatch.setattr(peers, "environment", lambda peer, folder: Path(sys.executable))
     trial = Trial("ATLAS-Bandit-v0", 0, 3, folder=tmp_path, constants=SMALL)
     peer = stand_in(tmp_path, "")
-    assert peers.changes(peer, trial) == {"deep.temperature": Change(0.5, 1.0, "because")}
+    changes = peers.changes(peer, trial)
+    assert changes.pop("(the model's server)").value == "llamacpp"
+    assert changes == {"deep.temperature": Change(0.5, 1.0, "because")}
 
 
 def test_a_peer_that_cannot_be_installed_says_what_to_do(tmp_path, monkeypatch):
@@ -103,11 +112,17 @@ def test_a_peer_that_cannot_be_installed_says_what_to_do(tmp_path, monkeypatch):
         environment(peer, tmp_path)
 
 
-def test_a_peer_that_asks_for_nothing_is_an_error_that_names_its_log(tmp_path, monkeypatch):
+def test_a_model_that_is_not_served_is_an_error_before_the_peer_starts(tmp_path):
+    with pytest.raises(RuntimeError, match=r"no model is served at .*:9/v1/models .*--model-url"):
+        learn_peer(stand_in(tmp_path, ""), Trial("ATLAS-Bandit-v0", 0, 3, model_url="http://127.0.0.1:9/v1"))
+
+
+def test_a_peer_that_asks_for_nothing_is_an_error_that_names_its_log(tmp_path, model_url, monkeypatch):
     monkeypatch.setattr(peers, "environment", lambda peer, folder: Path(sys.executable))
     trial = Trial("ATLAS-Bandit-v0", 0, 3, folder=tmp_path, constants=SMALL)
-    with Ledger(trial) as ledger, pytest.raises(RuntimeError, match=r"ended with .*log\.txt"):
-        run_peer(stand_in(tmp_path, ""), trial, ledger, "http://127.0.0.1:9/v1")
+    peer = replace(stand_in(tmp_path, ""), command=lambda order: ["-c", "raise SystemExit(3)"])
+    with Ledger(trial) as ledger, pytest.raises(RuntimeError, match=r"ended with 3, .*log\.txt"):
+        run_peer(peer, trial, ledger, model_url)
 
 
 def test_the_referee_counts_only_what_the_model_answered():
@@ -133,7 +148,7 @@ def test_an_environment_is_made_once_and_again_when_its_lock_changes(tmp_path):
 @pytest.mark.parametrize("peer", [OPENEVOLVE, SHINKA], ids=lambda peer: peer.name)
 def test_what_a_peer_is_given(peer, tmp_path):
     task = Trial("ATLAS-Bandit-v0", 0, 3).task()
-    order = Order(task, task.starts["named"], "http://127.0.0.1:1", 3, 5)
+    order = Order(task, task.starts["named"], "http://127.0.0.1:1", "a-model", 3, 5)
     prepare(peer, order, tmp_path)
     texts = {path.name: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
     assert texts["initial.py"].split("\n", 1)[1].startswith(task.starts["named"].rstrip())
