@@ -9,7 +9,8 @@ import atlas_gym
 from agents.engines.engine import Completion, Generator, OnCompletion, Request
 from agents.research_agent import ResearchAgent
 from agents.settings import AgentSettings
-from agents.supporters import Consultation, ExplorationAdvice, Patch, SupporterCall
+from agents.supporters.call import Consultation, SupporterCall
+from agents.supporters.exploration import ExplorationAdvice, Patch
 from atlas_gym.evaluation import Evaluation, Status
 from atlas_gym.evaluation.scheduler import Scheduler
 from trainers.data.rollouts import ProgramCache

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from agents.engines.settings import RequestLimits
 
@@ -28,6 +28,7 @@ Form = Literal["rules", "llm"]
 Key = tuple[str | int, ...]
 """Names one consultation within a run, for example ``("round", 3, "island", 1)``; seeds its random stream."""
 
+Request = TypeVar("Request", contravariant=True)
 Advice = TypeVar("Advice")
 
 
@@ -102,6 +103,18 @@ class Consultation(Generic[Advice]):
     """Validated and bounded advice; neutral if the call was skipped."""
     call: SupporterCall
     """The record to store before the advice is acted on."""
+
+
+class Supporter(Protocol[Request, Advice]):
+    """Either form of a role."""
+
+    def consult(self, request: Request) -> Consultation[Advice]:
+        """Advice; neutral if the call was skipped. Never raises for a bad reply."""
+        ...
+
+    def resume(self, calls: Iterable[SupporterCall]) -> None:
+        """Take up the budget where an earlier process of this run left it; rules have none."""
+        return
 
 
 @dataclass(frozen=True)

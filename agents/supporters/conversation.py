@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from agents.engines.endpoint import ChatClient, ChatReply, Message, prompt_estimate
 from agents.engines.http import EndpointError
-from agents.engines.settings import Endpoint
-from agents.supporters.call import Budget, CallLimits, Consultation, Key, Role, SupporterCall
-from agents.supporters.replies import ReplyError
+from agents.supporters.call import Budget, CallLimits, Consultation, Key, Role, Supporter, SupporterCall
+from agents.supporters.prompts import Data, load_template
+from agents.supporters.replies import Reply, ReplyError, json_schema
+from agents.supporters.settings import RoleSettings, SupporterSettings
 from atlas_gym.seeding import torch_seed
 from atlas_gym.text import clean, one_line
+
+
+class Keyed(Protocol):
+    """A request with the name of its consultation."""
+
+    @property
+    def key(self) -> Key: ...
 
 
 class Summarised(Protocol):
@@ -29,6 +38,7 @@ class Summarised(Protocol):
         ...
 
 
+Request = TypeVar("Request", bound=Keyed, contravariant=True)
 Advice = TypeVar("Advice", bound=Summarised)
 
 _REFUSED_REPLY_CHARS = 2_000
@@ -49,14 +59,35 @@ class _Progress:
         self.problems = (*self.problems, problem)
 
 
-class Conversation:
-    """A role's line to its model, with its budget."""
+class LLMSupporter(Supporter[Request, Advice]):
+    """A role as a language model, with its budget. Whoever derives from it says what is asked and how it is read."""
 
-    def __init__(self, role: Role, endpoint: Endpoint, limits: CallLimits, seed: int) -> None:
-        self.role = role
-        self.client = ChatClient(endpoint)
-        self.budget = Budget(limits)
+    role: Role
+    """Which supporter it is."""
+    reply: type[Reply]
+    """The schema of its replies."""
+
+    def __init__(self, settings: SupporterSettings, seed: int) -> None:
+        own: RoleSettings = getattr(settings, self.role)
+        if own.endpoint is None:  # RoleSettings refuses this already
+            raise ValueError(f"the role {self.role} has no endpoint")
+        self.settings = settings
+        self.client = ChatClient(own.endpoint)
+        self.budget = Budget(own.limits)
+        self._template = load_template(own.prompt or self.role)
         self._seed = seed
+
+    @abstractmethod
+    def values(self, request: Request) -> Mapping[str, str | Data]:
+        """What the template's placeholders stand for."""
+
+    @abstractmethod
+    def interpret(self, request: Request, text: str) -> Advice:
+        """The advice that a reply amounts to; raises :class:`ReplyError` for a reply that is of no use."""
+
+    @abstractmethod
+    def neutral(self, request: Request) -> Advice:
+        """The advice where no usable reply came in time."""
 
     def resume(self, calls: Iterable[SupporterCall]) -> None:
         """Account for the calls that an earlier process of this run made."""
@@ -64,37 +95,25 @@ class Conversation:
             if call.role == self.role and call.form == "llm":
                 self.budget.record(call)
 
-    def ask(
-        self,
-        key: Key,
-        messages: tuple[Message, ...],
-        schema: Mapping[str, Any],
-        interpret: Callable[[str], Advice],
-        neutral: Advice,
-    ) -> Consultation[Advice]:
-        """Advice from ``interpret``, which raises :class:`ReplyError` for a reply that is of no use."""
+    def consult(self, request: Request) -> Consultation[Advice]:
+        """The model's advice, or the neutral one."""
         began = time.monotonic()
         progress = _Progress()
+        messages = self._template.fill(self.values(request))
         advice = None
         refusal = self.budget.refusal()
         if refusal:
             progress.note(refusal)
         else:
-            advice = self._attempts(key, messages, schema, interpret, progress, began)
-        call = self._record(key, messages, progress, advice is not None, time.monotonic() - began)
+            advice = self._attempts(request, messages, progress, began)
+        call = self._record(request.key, messages, progress, advice is not None, time.monotonic() - began)
         if advice is not None:
             call = replace(call, outcome=one_line(advice.summary(), 1_000))
         self.budget.record(call)
-        return Consultation(neutral if advice is None else advice, call)
+        return Consultation(self.neutral(request) if advice is None else advice, call)
 
     def _attempts(
-        self,
-        key: Key,
-        messages: tuple[Message, ...],
-        schema: Mapping[str, Any],
-        interpret: Callable[[str], Advice],
-        progress: _Progress,
-        began: float,
+        self, request: Request, messages: tuple[Message, ...], progress: _Progress, began: float
     ) -> Advice | None:
         limits, deadline = self.budget.limits, began + self.budget.deadline()
         for attempt in range(limits.attempts):
@@ -105,8 +124,8 @@ class Conversation:
             asked = messages if attempt == 0 else _with_reminder(messages, progress.problems[-1])
             progress.attempts += 1
             try:
-                reply = self._request(key, attempt, asked, schema, left, progress)
-                return interpret(_accepted_text(reply, limits, progress))
+                reply = self._request((*request.key, attempt), asked, left, progress)
+                return self.interpret(request, _accepted_text(reply, limits, progress))
             except (EndpointError, ReplyError) as error:
                 progress.note(str(error))
             if attempt + 1 < limits.attempts:  # a busy server is given time; nothing tells when it is free
@@ -114,18 +133,12 @@ class Conversation:
         return None
 
     def _request(
-        self,
-        key: Key,
-        attempt: int,
-        messages: tuple[Message, ...],
-        schema: Mapping[str, Any],
-        left: float,
-        progress: _Progress,
+        self, key: Key, messages: tuple[Message, ...], left: float, progress: _Progress
     ) -> ChatReply:
-        seed = torch_seed(self._seed, "supporter", self.role, *key, attempt) % 2**31  # servers take 31 bits
+        seed = torch_seed(self._seed, "supporter", self.role, *key) % 2**31  # servers take 31 bits
         try:
             reply = self.client.ask(
-                messages, seed=seed, schema=schema, deadline_s=left,
+                messages, seed=seed, schema=json_schema(self.reply), deadline_s=left,
                 max_bytes=self.budget.limits.reply_bytes,
             )  # fmt: skip
         except EndpointError as error:
@@ -140,21 +153,13 @@ class Conversation:
     ) -> SupporterCall:
         sent = progress.attempts > 0
         return SupporterCall(
-            role=self.role,
-            form="llm",
-            model=self.client.endpoint.model,
-            key=key,
-            status="ok" if answered else "skipped",
-            reason="; ".join(progress.problems),
-            prompt_hash=_prompt_hash(messages) if sent else "",
+            self.role, "llm", self.client.endpoint.model, key, "ok" if answered else "skipped",
+            reason="; ".join(progress.problems), prompt_hash=_prompt_hash(messages) if sent else "",
             prompt_chars=sum(len(message.content) for message in messages) if sent else 0,
             reply=progress.reply if answered else clean(progress.reply, _REFUSED_REPLY_CHARS),
-            reply_chars=len(progress.reply),
-            attempts=progress.attempts,
-            prompt_tokens=progress.prompt_tokens,
-            completion_tokens=progress.completion_tokens,
-            seconds=seconds,
-        )
+            reply_chars=len(progress.reply), attempts=progress.attempts, prompt_tokens=progress.prompt_tokens,
+            completion_tokens=progress.completion_tokens, seconds=seconds,
+        )  # fmt: skip
 
 
 def _accepted_text(reply: ChatReply, limits: CallLimits, progress: _Progress) -> str:

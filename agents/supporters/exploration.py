@@ -14,10 +14,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from agents.proposals.completing import Opening
-from agents.supporters.call import Consultation, Key, SupporterCall
+from agents.supporters.call import Key, Supporter
 from agents.supporters.edits import EditBound
 from atlas_gym.program_text import program_key, syntax_error
 from atlas_gym.text import is_plain, one_line
@@ -106,16 +105,8 @@ class ExplorationAdvice:
         return f"patches: {patches or 'none'} | critique: {self.critique}"
 
 
-class ExplorationSupporter(Protocol):
-    """Either form of the exploration supporter."""
-
-    def consult(self, request: ExplorationRequest) -> Consultation[ExplorationAdvice]:
-        """Advice on one program; neutral advice if the call was skipped. Never raises for a bad reply."""
-        ...
-
-    def resume(self, calls: Iterable[SupporterCall]) -> None:
-        """Take up the budget where an earlier process of this run left it."""
-        ...
+ExplorationSupporter = Supporter[ExplorationRequest, ExplorationAdvice]
+"""Advises on one program."""
 
 
 def admit_patches(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from agents.proposals.constants import Constant, constants
 from agents.proposals.source import Source
-from agents.supporters.call import Consultation, SupporterCall
 from agents.supporters.code_rules import short
-from agents.supporters.conversation import Conversation
+from agents.supporters.conversation import LLMSupporter
 from agents.supporters.edits import EditBound
 from agents.supporters.exploration import (
     CRITIQUE_CHARS,
@@ -19,12 +18,11 @@ from agents.supporters.exploration import (
     admit_patches,
     bounded_value,
 )
-from agents.supporters.prompts import Data, PromptTemplate
+from agents.supporters.prompts import Data
 from agents.supporters.replies import (
     ExplorationReply,
     PatchReply,
     SuggestionReply,
-    json_schema,
     parse_reply,
     schema_text,
 )
@@ -36,28 +34,20 @@ _MOST_ITEMS = 8
 _FAILURES_SHOWN = 5
 
 
-class LLMExplorationSupporter:
+class LLMExplorationSupporter(LLMSupporter[ExplorationRequest, ExplorationAdvice]):
     """A model that reads a program and replies with critique, suggestions and patches."""
 
-    def __init__(self, conversation: Conversation, template: PromptTemplate, bound: EditBound | None = None):
-        self._conversation = conversation
-        self._template = template
-        self._bound = bound or EditBound()
+    role = "exploration"
+    reply = ExplorationReply
 
-    def consult(self, request: ExplorationRequest) -> Consultation[ExplorationAdvice]:
-        """Advice on one program; neutral if no usable reply came in time."""
-        messages = self._template.fill(prompt_values(request, self._bound))
-        return self._conversation.ask(
-            request.key,
-            messages,
-            json_schema(ExplorationReply),
-            lambda text: interpret(request, text, self._bound),
-            ExplorationAdvice(),
-        )
+    def values(self, request: ExplorationRequest) -> dict[str, str | Data]:
+        return prompt_values(request, self.settings.patch_bound)
 
-    def resume(self, calls: Iterable[SupporterCall]) -> None:
-        """Take up the budget where an earlier process of this run left it."""
-        self._conversation.resume(calls)
+    def interpret(self, request: ExplorationRequest, text: str) -> ExplorationAdvice:
+        return interpret(request, text, self.settings.patch_bound)
+
+    def neutral(self, request: ExplorationRequest) -> ExplorationAdvice:
+        return ExplorationAdvice()
 
 
 def prompt_values(request: ExplorationRequest, bound: EditBound) -> dict[str, str | Data]:

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 
 from agents.proposals.source import Source
 from agents.supporters import code_rules, expression_rules, insertion_rules, loss_rules
-from agents.supporters.call import Consultation, SupporterCall, rules_call
+from agents.supporters.call import Consultation, rules_call
 from agents.supporters.code_rules import Case, Finding, Fix
 from agents.supporters.edits import EditBound
 from agents.supporters.exploration import (
     CRITIQUE_CHARS,
     ExplorationAdvice,
     ExplorationRequest,
+    ExplorationSupporter,
     Patch,
     admit_patches,
 )
@@ -84,7 +85,7 @@ _A_PASS = 3
 """Changes that are made in one pass, so that several values of a likely one can be drawn."""
 
 
-class RuleExplorationSupporter:
+class RuleExplorationSupporter(ExplorationSupporter):
     """Rules that read a program, say what is weak about it and vary it."""
 
     def __init__(self, seed: int, bound: EditBound | None = None) -> None:
@@ -103,9 +104,6 @@ class RuleExplorationSupporter:
         skipped = "" if code else "the program does not parse, lacks the entry function or is too long"
         call = rules_call("exploration", request.key, began, advice.summary(), skipped)
         return Consultation(advice, call)
-
-    def resume(self, calls: Iterable[SupporterCall]) -> None:
-        """Nothing to take up: rules have no budget."""
 
     def _advise(self, code: Source, request: ExplorationRequest) -> ExplorationAdvice:
         case = Case(code, request, stream(self._seed, "supporter", "exploration", *request.key))

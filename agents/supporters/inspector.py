@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
-from agents.supporters.call import Consultation, Key, SupporterCall, rules_call
+from agents.supporters.call import Consultation, Key, Supporter, rules_call
 from agents.supporters.settings import InspectorSettings
 
 REASON_CHARS = 400
@@ -116,19 +114,11 @@ class InspectorVerdict:
         return f"{decision} | regressions: {worse or 'none'} | {'; '.join(self.reasons)}"
 
 
-class PolicyInspector(Protocol):
-    """Either form of the inspector."""
-
-    def consult(self, request: Inspection) -> Consultation[InspectorVerdict]:
-        """The decision; the rule's own if the call was skipped. Never raises for a bad reply."""
-        ...
-
-    def resume(self, calls: Iterable[SupporterCall]) -> None:
-        """Take up the budget where an earlier process of this run left it."""
-        ...
+PolicyInspector = Supporter[Inspection, InspectorVerdict]
+"""Decides on one promotion; its neutral advice is the rule's own decision."""
 
 
-class RulePolicyInspector:
+class RulePolicyInspector(PolicyInspector):
     """Names regressions and objects to the bad ones."""
 
     def __init__(self, settings: InspectorSettings | None = None) -> None:
@@ -140,9 +130,6 @@ class RulePolicyInspector:
         verdict = self._inspect(request)
         call = rules_call("inspector", request.key, began, verdict.summary())
         return Consultation(verdict, call)
-
-    def resume(self, calls: Iterable[SupporterCall]) -> None:
-        """Nothing to take up: rules have no budget."""
 
     def _inspect(self, request: Inspection) -> InspectorVerdict:
         regressions = named_regressions(request, self._settings.name_factor, self._settings.floor)

@@ -6,43 +6,29 @@ that was not measured is ignored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from agents.supporters.call import Consultation, SupporterCall
-from agents.supporters.conversation import Conversation
-from agents.supporters.inspector import (
-    REASON_CHARS,
-    Inspection,
-    InspectorVerdict,
-    Regression,
-)
-from agents.supporters.prompts import Data, PromptTemplate
-from agents.supporters.replies import InspectionReply, json_schema, parse_reply, schema_text
+from agents.supporters.conversation import LLMSupporter
+from agents.supporters.inspector import REASON_CHARS, Inspection, InspectorVerdict, Regression
+from agents.supporters.prompts import Data
+from agents.supporters.replies import InspectionReply, parse_reply, schema_text
 from atlas_gym.text import one_line
 
 _MOST_ITEMS = 8
 
 
-class LLMPolicyInspector:
+class LLMPolicyInspector(LLMSupporter[Inspection, InspectorVerdict]):
     """A model that looks at a proposed promotion and may object."""
 
-    def __init__(self, conversation: Conversation, template: PromptTemplate) -> None:
-        self._conversation = conversation
-        self._template = template
+    role = "inspector"
+    reply = InspectionReply
 
-    def consult(self, request: Inspection) -> Consultation[InspectorVerdict]:
-        """The rule's decision, or a veto; the rule's decision if no usable reply came in time."""
-        return self._conversation.ask(
-            request.key,
-            self._template.fill(prompt_values(request)),
-            json_schema(InspectionReply),
-            lambda text: interpret(request, text),
-            InspectorVerdict(request.rule_accepts),
-        )
+    def values(self, request: Inspection) -> dict[str, str | Data]:
+        return prompt_values(request)
 
-    def resume(self, calls: Iterable[SupporterCall]) -> None:
-        """Take up the budget where an earlier process of this run left it."""
-        self._conversation.resume(calls)
+    def interpret(self, request: Inspection, text: str) -> InspectorVerdict:
+        return interpret(request, text)
+
+    def neutral(self, request: Inspection) -> InspectorVerdict:
+        return InspectorVerdict(request.rule_accepts)
 
 
 def prompt_values(request: Inspection) -> dict[str, str | Data]:

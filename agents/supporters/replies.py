@@ -12,7 +12,6 @@ what comes first is often a quotation or an example. Types are not coerced.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from typing import Any, Literal, TypeVar
 
@@ -109,7 +108,7 @@ def parse_reply(text: str, schema: type[Schema]) -> Schema:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+    decoder = json.JSONDecoder()
     position = 0
     for _ in range(_MAX_STARTS):
         start = text.find("{", position)
@@ -117,21 +116,10 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             return
         try:
             found, position = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):  # not JSON, an absurd number, or nested too deeply
+        except (ValueError, RecursionError):  # not JSON, or nested too deeply
             position = start + 1
             continue
         yield found
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number")
-
-
-def _finite(digits: str) -> float:
-    value = float(digits)
-    if not math.isfinite(value):
-        raise ValueError("number out of range")
-    return value
 
 
 def _describe(error: ValidationError, schema: type[Reply]) -> str:

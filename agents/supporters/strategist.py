@@ -8,11 +8,10 @@ ends at its edge; a value the user set outside the range stays until the strateg
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from agents.supporters.call import Consultation, Key, SupporterCall
+from agents.supporters.call import Key, Supporter
 
 REASON_CHARS = 400
 """Longest reason, characters."""
@@ -148,17 +147,8 @@ class StrategyAdvice:
         return f"{values or 'no change'} | {self.reason}"
 
 
-class FineTuningStrategist(Protocol):
-    """Either form of the strategist."""
-
-    def consult(self, request: Telemetry) -> Consultation[StrategyAdvice]:
-        """Settings for the next phase; unchanged ones if the call was skipped. Never raises for a bad
-        reply."""
-        ...
-
-    def resume(self, calls: Iterable[SupporterCall]) -> None:
-        """Take up the budget where an earlier process of this run left it."""
-        ...
+FineTuningStrategist = Supporter[Telemetry, StrategyAdvice]
+"""Sets the next phase's controls; its neutral advice leaves them as they are."""
 
 
 def bounded_advice(
@@ -168,16 +158,14 @@ def bounded_advice(
     reason: str = "",
 ) -> StrategyAdvice:
     """What is `wanted` as far as the bounds allow it, by control name; others keep their value."""
-    values = wanted or {}
-    beta = bounds.beta.bounded(controls.beta, values.get("beta", controls.beta))
-    threshold = bounds.score_threshold.bounded(
-        controls.score_threshold, values.get("score_threshold", controls.score_threshold)
-    )
-    wanted_epochs = values.get("epochs", controls.epochs)
-    rate = bounds.learning_rate.bounded(
-        controls.learning_rate, values.get("learning_rate", controls.learning_rate)
-    )
-    after = TuningControls(beta, threshold, _whole_epochs(controls.epochs, wanted_epochs, bounds), rate)
+    values = {
+        name: getattr(bounds, name).bounded(getattr(controls, name), value)
+        for name, value in (wanted or {}).items()
+    }
+    if "epochs" in values:  # rounded towards the current value, so that rounding never leaves the bounds
+        toward = math.floor if values["epochs"] > controls.epochs else math.ceil
+        values["epochs"] = toward(values["epochs"])
+    after = replace(controls, **values)
     changed = tuple(name for name in CONTROL_NAMES if getattr(after, name) != getattr(controls, name))
     return StrategyAdvice(after, changed, reason, _nearby(controls, after, bounds))
 
@@ -191,9 +179,3 @@ def _nearby(
     unchanged = replace(before, score_threshold=after.score_threshold)
     found = [unchanged, *(replace(after, beta=beta) for beta in betas)]
     return tuple(dict.fromkeys(settings for settings in found if settings != after))
-
-
-def _whole_epochs(current: int, wanted: float, bounds: ControlBounds) -> int:
-    """Rounded towards the current value, so that rounding never leaves the bounds."""
-    bounded = bounds.epochs.bounded(current, wanted)
-    return math.floor(bounded) if bounded > current else math.ceil(bounded)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from agents.supporters.call import Consultation, SupporterCall
-from agents.supporters.conversation import Conversation
-from agents.supporters.prompts import PromptTemplate
-from agents.supporters.replies import StrategyReply, json_schema, parse_reply, schema_text
+from agents.supporters.conversation import LLMSupporter
+from agents.supporters.prompts import Data
+from agents.supporters.replies import StrategyReply, parse_reply, schema_text
 from agents.supporters.strategist import (
     CONTROL_NAMES,
     REASON_CHARS,
@@ -22,32 +19,23 @@ _SHOWN = 8
 """Entries of a history that are shown, the latest ones."""
 
 
-class LLMFineTuningStrategist:
+class LLMFineTuningStrategist(LLMSupporter[Telemetry, StrategyAdvice]):
     """A model that reads the telemetry and replies with new settings."""
 
-    def __init__(
-        self, conversation: Conversation, template: PromptTemplate, bounds: ControlBounds | None = None
-    ) -> None:
-        self._conversation = conversation
-        self._template = template
-        self._bounds = bounds or ControlBounds()
+    role = "strategist"
+    reply = StrategyReply
 
-    def consult(self, request: Telemetry) -> Consultation[StrategyAdvice]:
-        """Settings for the next phase; unchanged ones if no usable reply came in time."""
-        return self._conversation.ask(
-            request.key,
-            self._template.fill(prompt_values(request, self._bounds)),
-            json_schema(StrategyReply),
-            lambda text: interpret(request, text, self._bounds),
-            bounded_advice(request.controls, self._bounds),
-        )
+    def values(self, request: Telemetry) -> dict[str, str | Data]:
+        return prompt_values(request, self.settings.control_bounds)
 
-    def resume(self, calls: Iterable[SupporterCall]) -> None:
-        """Take up the budget where an earlier process of this run left it."""
-        self._conversation.resume(calls)
+    def interpret(self, request: Telemetry, text: str) -> StrategyAdvice:
+        return interpret(request, text, self.settings.control_bounds)
+
+    def neutral(self, request: Telemetry) -> StrategyAdvice:
+        return bounded_advice(request.controls, self.settings.control_bounds)
 
 
-def prompt_values(telemetry: Telemetry, bounds: ControlBounds) -> dict[str, str]:
+def prompt_values(telemetry: Telemetry, bounds: ControlBounds) -> dict[str, str | Data]:
     """What the template's placeholders stand for: numbers only, so nothing needs delimiting."""
     return {
         "controls": "\n".join(_control_line(telemetry, bounds, name) for name in CONTROL_NAMES),

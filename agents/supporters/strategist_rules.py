@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from agents.supporters.call import Consultation, SupporterCall, rules_call
+from agents.supporters.call import Consultation, rules_call
 from agents.supporters.strategist import (
+    CONTROL_NAMES,
     REASON_CHARS,
     ControlBounds,
+    FineTuningStrategist,
     StrategyAdvice,
     Telemetry,
     bounded_advice,
@@ -124,7 +126,7 @@ RULES: tuple[StrategyRule, ...] = (
 )  # fmt: skip
 
 
-class RuleFineTuningStrategist:
+class RuleFineTuningStrategist(FineTuningStrategist):
     """The table above, applied."""
 
     def __init__(self, bounds: ControlBounds | None = None) -> None:
@@ -137,20 +139,14 @@ class RuleFineTuningStrategist:
         call = rules_call("strategist", request.key, began, advice.summary())
         return Consultation(advice, call)
 
-    def resume(self, calls: Iterable[SupporterCall]) -> None:
-        """Nothing to take up: rules have no budget."""
-
 
 def _wanted(telemetry: Telemetry) -> tuple[dict[str, float], str]:
     """What the rules that fire want together, unbounded, and why."""
-    controls = telemetry.controls
-    beta, threshold, epochs, rate = (
-        controls.beta, controls.score_threshold, controls.epochs, controls.learning_rate,
-    )  # fmt: skip
+    values = {name: getattr(telemetry.controls, name) for name in CONTROL_NAMES}
     fired = [rule for rule in RULES if rule.applies(telemetry)]
     for rule in fired:
-        beta, threshold = beta * rule.beta, threshold * rule.score_threshold
-        epochs, rate = epochs + rule.epochs, rate * rule.learning_rate
-    values = {"beta": beta, "score_threshold": threshold, "epochs": epochs, "learning_rate": rate}
+        for name in CONTROL_NAMES:
+            change = getattr(rule, name)
+            values[name] = values[name] + change if name == "epochs" else values[name] * change
     reason = "; ".join(f"{rule.name}: {rule.why}" for rule in fired) or "nothing stands out"
     return values, one_line(reason, REASON_CHARS)

@@ -13,17 +13,16 @@ from typing import Any
 import numpy as np
 
 from agents.models.policy import REFERENCE
-from agents.supporters import (
+from agents.supporters.build import Supporters
+from agents.supporters.call import SupporterCall
+from agents.supporters.inspector import Inspection, MetricChange
+from agents.supporters.strategist import (
     GateOutcome,
-    Inspection,
-    MetricChange,
     StrategyAdvice,
-    SupporterCall,
     Telemetry,
     TuningControls,
+    bounded_advice,
 )
-from agents.supporters.build import Supporters
-from agents.supporters.strategist import bounded_advice
 from trainers.data.measures import DISTINCT_SHARE, VALID_SHARE, distinct_programs
 from trainers.evodpo.gate import GateDecision
 from trainers.evodpo.phase_result import CandidateResult

@@ -23,8 +23,8 @@ from agents.models.policy import POLICY, Policy
 from agents.proposals import Numeric
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
-from agents.supporters import SupporterCall
 from agents.supporters.build import Supporters, build_supporters
+from agents.supporters.call import SupporterCall
 from atlas_gym import make_task
 from atlas_gym.seeding import stream
 from trainers.data.rollouts import ProgramCache

@@ -25,8 +25,8 @@ from agents.engines.engine import Completion, Generator
 from agents.population.candidate import CandidateRecord, Origin, Proposal
 from agents.proposals.completing import completion_of, opening_of
 from agents.research_agent import ResearchAgent
-from agents.supporters import Consultation, ExplorationAdvice, SupporterCall
-from agents.supporters.exploration import ExplorationSupporter
+from agents.supporters.call import Consultation, SupporterCall
+from agents.supporters.exploration import ExplorationAdvice, ExplorationSupporter
 from atlas_gym.evaluation import InfrastructureError, Task
 from atlas_gym.program_text import program_key
 from trainers.data.measures import counts

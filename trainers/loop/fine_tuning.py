@@ -23,7 +23,7 @@ from agents.models.adapters import AdapterError
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.research_agent import ResearchAgent
-from agents.supporters import StrategyAdvice, TuningControls
+from agents.supporters.strategist import StrategyAdvice, TuningControls
 from atlas_gym.seeding import torch_seed
 from trainers.data.groups import CompletionGroup, Examples, why_no_groups
 from trainers.data.measures import measurements, worth

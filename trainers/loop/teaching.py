@@ -13,9 +13,8 @@ import numpy as np
 
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.completing import Opening, completion_of, opening_of
-from agents.supporters import ExplorationRequest, Failure, SupporterCall
-from agents.supporters.call import Key
-from agents.supporters.exploration import ExplorationSupporter
+from agents.supporters.call import Key, SupporterCall
+from agents.supporters.exploration import ExplorationRequest, ExplorationSupporter, Failure
 from atlas_gym.seeding import stream
 from atlas_gym.tasks.program_task import ProgramTask
 from trainers.data.rollouts import Pending, ProgramCache, again, judged

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from agents.population.candidate import CandidateRecord, Proposal
-from agents.supporters import SupporterCall
+from agents.supporters.call import SupporterCall
 
 
 class Store(Protocol):

@@ -2,18 +2,9 @@
 
 import json
 
-from agents.supporters import (
-    ExplorationAdvice,
-    ExplorationRequest,
-    Failure,
-    GateOutcome,
-    Inspection,
-    InspectorVerdict,
-    MetricChange,
-    Telemetry,
-    TuningControls,
-)
-from agents.supporters.strategist import ControlBounds, bounded_advice
+from agents.supporters.exploration import ExplorationAdvice, ExplorationRequest, Failure
+from agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange
+from agents.supporters.strategist import ControlBounds, GateOutcome, Telemetry, TuningControls, bounded_advice
 
 BANDIT = """import numpy as np
 

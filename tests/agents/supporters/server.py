@@ -217,7 +217,7 @@ ENDING = {
     "prose": (say("I would rather not."), "no JSON object"),
     "empty object": (say("{}"), "does not fit the schema"),
     "wrong types": (say('{"critique": 3, "reason": [], "decision": "promote"}'), "does not fit the schema"),
-    "not a number": (say('{"critique": NaN, "reason": Infinity, "decision": -Infinity}'), "no JSON object"),
+    "not a number": (say('{"critique": NaN, "reason": Infinity, "decision": -Infinity}'), "does not fit the schema"),
     "nested content": (say('{"a":' * 3000), "no JSON object"),
     "nothing but braces": (say("{" * 16_000), "no JSON object"),
     "too long a reply": (say("x" * 50_000), "longer than 16384 characters"),

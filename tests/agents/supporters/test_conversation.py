@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agents.engines.settings import Endpoint
-from agents.supporters import SupporterCall
-from agents.supporters.call import Budget, CallLimits
+from agents.supporters.call import Budget, CallLimits, SupporterCall
 from tests.agents.supporters import server as s
 from tests.agents.supporters.samples import EXPLORATION, INSPECTION, NEUTRAL, REQUESTS, TELEMETRY
 
@@ -102,7 +101,7 @@ def test_spent_seconds_skip(supporter):
     strategist = supporter("strategist", "http://127.0.0.1:9/v1", CallLimits(seconds=30.0))
     slow = SupporterCall("strategist", "llm", "m", ("phase", 1), "ok", attempts=1, seconds=29.0)
     strategist.resume([slow])
-    assert strategist._conversation.budget.deadline() == pytest.approx(1.0)
+    assert strategist.budget.deadline() == pytest.approx(1.0)
     strategist.resume([slow])
     assert "30 seconds is spent" in strategist.consult(TELEMETRY).call.reason
 
@@ -128,7 +127,7 @@ def test_resumed_budget_equals_the_uninterrupted_one(supporter):
         again.resume(
             [SupporterCall.from_dict(json.loads(json.dumps(call.as_dict()))) for call in calls] + [foreign]
         )
-    first, second = strategist._conversation.budget, again._conversation.budget
+    first, second = strategist.budget, again.budget
     assert first.usage == second.usage
     assert first.refusal() == second.refusal() != ""
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.supporters import ExplorationAdvice, ExplorationRequest, Failure
 from agents.supporters.edits import EditBound, line_distance, new_characters
-from agents.supporters.exploration import SUGGESTION_FACTOR
+from agents.supporters.exploration import SUGGESTION_FACTOR, ExplorationAdvice, ExplorationRequest, Failure
 from agents.supporters.exploration_rules import BY_TRAIT, LONGEST_PROGRAM, RuleExplorationSupporter
 from atlas_gym import make_task
 from atlas_gym.program_text import program_key, syntax_error

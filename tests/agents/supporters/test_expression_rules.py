@@ -6,8 +6,8 @@ import pytest
 
 from agents.proposals import Complete, EditLine, Rewrite, Showing, TwoLines
 from agents.proposals.completing import completion_of, opening_of
-from agents.supporters import ExplorationRequest
 from agents.supporters.edits import EditBound
+from agents.supporters.exploration import ExplorationRequest
 from agents.supporters.exploration_llm import interpret, prompt_values
 from agents.supporters.exploration_rules import RuleExplorationSupporter
 from atlas_gym import make_task

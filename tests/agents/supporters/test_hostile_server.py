@@ -84,5 +84,5 @@ def test_concurrent_calls_share_one_budget(supporter):
             thread.start()
         for thread in threads:
             thread.join()
-        usage = strategist._conversation.budget.usage
+        usage = strategist.budget.usage
     assert (usage.calls, usage.answered, usage.tokens) == (8, 8, 120)

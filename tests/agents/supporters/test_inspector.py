@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.supporters import Inspection, InspectorVerdict, MetricChange
-from agents.supporters.inspector import RulePolicyInspector
+from agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange, RulePolicyInspector
 from agents.supporters.inspector_llm import interpret, prompt_values
 from agents.supporters.replies import ReplyError
 from agents.supporters.settings import InspectorSettings

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.supporters import Failure
 from agents.supporters.edits import EditBound
+from agents.supporters.exploration import Failure
 from agents.supporters.exploration_llm import prompt_values as exploration_values
 from agents.supporters.inspector_llm import prompt_values as inspector_values
 from agents.supporters.prompts import Data, PromptTemplate, delimited, load_template

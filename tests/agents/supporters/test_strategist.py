@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.supporters import TuningControls
 from agents.supporters.replies import ReplyError
 from agents.supporters.strategist import (
     CONTROL_NAMES,
     ControlBounds,
     ControlRange,
+    TuningControls,
     bounded_advice,
 )
 from agents.supporters.strategist_llm import interpret, prompt_values

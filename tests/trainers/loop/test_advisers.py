@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from agents.supporters import Consultation, InspectorVerdict, StrategyAdvice, SupporterCall, TuningControls
 from agents.supporters.build import Supporters
+from agents.supporters.call import Consultation, SupporterCall
+from agents.supporters.inspector import InspectorVerdict
+from agents.supporters.strategist import StrategyAdvice, TuningControls
 from tests.trainers.samples import PROPOSAL, RECORD
 from trainers.evodpo.gate import gate_decision
 from trainers.evodpo.phase_result import CandidateResult

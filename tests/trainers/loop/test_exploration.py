@@ -7,7 +7,8 @@ import pytest
 
 from agents.research_agent import ResearchAgent
 from agents.settings import AgentSettings
-from agents.supporters import Consultation, ExplorationAdvice, SupporterCall
+from agents.supporters.call import Consultation, SupporterCall
+from agents.supporters.exploration import ExplorationAdvice
 from tests.trainers.exploring import ROUNDS, SETTINGS, SPEC, START, Evaluator, Writer, explore, stored
 from trainers.data.rollouts import ProgramCache
 from trainers.loop.exploration import Explorer

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from agents.proposals import EditLine, Showing
-from agents.supporters import Consultation, ExplorationAdvice, Failure, Patch, SupporterCall
+from agents.supporters.call import Consultation, SupporterCall
+from agents.supporters.exploration import ExplorationAdvice, Failure, Patch
 from atlas_gym.evaluation import Evaluation, Status
 from atlas_gym.program_text import program_key
 from atlas_gym.tasks.program_task import ProgramTask
