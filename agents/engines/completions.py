@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 from agents.engines.completions_client import (
     AdapterGone,
     CompletionsClient,
-    Continuation,
     GivenUp,
     PatientClient,
 )
@@ -121,7 +120,7 @@ class OpenAIGenerator(ServerGenerator):
                 break
         return completion
 
-    def _complete(self, prompt: str, fields: dict[str, Any]) -> Continuation:
+    def _complete(self, prompt: str, fields: dict[str, Any]) -> Completion:
         for _ in range(_RELOADS):
             began = time.monotonic()
             try:
@@ -204,8 +203,8 @@ class OpenAIBackend:
                 self._loaded_at = time.monotonic()
 
 
-def _completion(written: Continuation, request: Request, tokens: int) -> Completion:
+def _completion(written: Completion, request: Request, tokens: int) -> Completion:
     text, ended = cut(written.text, request.stop)
-    if not ended and written.stopped:  # servers leave the stop text out
+    if not ended and written.finished:  # servers leave the stop text out
         text, ended = text + "\n", True
     return Completion(text, tokens, ended)

@@ -13,15 +13,13 @@ wrong address, name or key (401, 403, 404) is an error at once: waiting helps ne
 """
 
 import contextlib
-import json
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from agents.engines.engine import BackendError
+from agents.engines.engine import BackendError, Completion
 from agents.engines.http import EndpointError, api_key, first_choice, post
 from agents.engines.settings import OpenAISettings, ServerSettings
 
@@ -38,18 +36,6 @@ class GivenUp(Exception):
 
 class AdapterGone(Exception):
     """The server does not know the adapter that was loaded into it: it has been restarted."""
-
-
-@dataclass(frozen=True)
-class Continuation:
-    """What a server wrote."""
-
-    text: str
-    """The text, free of control characters and of the API key."""
-    tokens: int
-    """Tokens it drew."""
-    stopped: bool
-    """Whether the text has come to an end; False if the token limit cut it."""
 
 
 class PatientClient(ABC):
@@ -146,7 +132,7 @@ class CompletionsClient(PatientClient):
         self.model = settings.model
         """Name that is asked for: the model's, or that of an adapter loaded into the server."""
 
-    def complete(self, prompt: str, **fields: Any) -> Continuation:
+    def complete(self, prompt: str, **fields: Any) -> Completion:
         """Continue a prompt. Raises :class:`BackendError`, :class:`GivenUp` or :class:`AdapterGone`."""
         model = self.model
         body = {"model": model, "prompt": prompt, "n": 1, "stream": False, **fields, **self.settings.extra}
@@ -185,8 +171,8 @@ class CompletionsClient(PatientClient):
 
     def _once(self, path: str, body: Mapping[str, Any], read: Callable[[bytes, str], Answer]) -> Answer:
         key, limits = self.key(), self.settings
-        url, data = limits.base_url.rstrip("/") + path, json.dumps(body).encode()
-        status, reply = post(url, key, data, deadline_s=limits.deadline_s, max_bytes=limits.reply_bytes)
+        url = limits.base_url.rstrip("/") + path
+        status, reply = post(url, key, body, deadline_s=limits.deadline_s, max_bytes=limits.reply_bytes)
         if status != 200:
             raise EndpointError(f"the server answered with HTTP status {status}", status=status)
         return read(reply, key)
@@ -200,13 +186,9 @@ class CompletionsClient(PatientClient):
         )
 
 
-def _read_continuation(body: bytes, key: str) -> Continuation:
+def _read_continuation(body: bytes, key: str) -> Completion:
     choice = first_choice(body, key, lambda found: found["text"])
-    claimed = choice.usage.get("completion_tokens")
-    return Continuation(
-        text=choice.text,
-        tokens=claimed
-        if type(claimed) is int and 0 <= claimed <= len(body)
-        else max(1, len(choice.text) // 4),
-        stopped=choice.finished,
-    )
+    claimed, tokens = choice.usage.get("completion_tokens"), max(1, len(choice.text) // 4)
+    if type(claimed) is int and 0 <= claimed <= len(body):
+        tokens = claimed
+    return Completion(choice.text, tokens, choice.finished)

@@ -5,7 +5,6 @@ Endpoints differ in the optional fields that they take: newer models of OpenAI's
 (HTTP 400 or 422) is left out at once, and from then on once that has helped.
 """
 
-import json
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -82,9 +81,12 @@ class ChatClient:
         }
         refused = self._refused
         while True:
-            sent = _without(optional | _limit(endpoint.max_tokens, refused), refused)
-            body, left = json.dumps(sent | fixed).encode(), max(0.001, until - time.monotonic())
-            status, reply = post(url, key, body, deadline_s=left, max_bytes=max_bytes)
+            # The older of the two names of the token limit, unless it is refused.
+            limit = "max_completion_tokens" if "max_tokens" in refused else "max_tokens"
+            allowed = {**optional, limit: endpoint.max_tokens}
+            sent = {name: value for name, value in allowed.items() if name not in refused}
+            left = max(0.001, until - time.monotonic())
+            status, reply = post(url, key, sent | fixed, deadline_s=left, max_bytes=max_bytes)
             if status == 200:
                 self._refused |= refused
                 return _read_reply(reply, key, messages, endpoint.max_tokens)
@@ -107,16 +109,6 @@ def prompt_estimate(messages: Sequence[Message]) -> int:
     return sum(len(message.content) for message in messages) // _CHARS_PER_TOKEN
 
 
-def _limit(tokens: int, refused: frozenset[str]) -> dict[str, int]:
-    """The token limit under the older of the two names that is not refused."""
-    name = "max_completion_tokens" if "max_tokens" in refused else "max_tokens"
-    return {name: tokens}
-
-
-def _without(fields: Mapping[str, Any], refused: frozenset[str]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name not in refused}
-
-
 def _refused_field(body: bytes, sent: Mapping[str, Any]) -> str | None:
     """The optional field that an error names first; the response format if it names none, since servers need not."""
     text = body.decode(errors="replace")
@@ -127,10 +119,8 @@ def _refused_field(body: bytes, sent: Mapping[str, Any]) -> str | None:
 
 
 def _read_reply(body: bytes, key: str, messages: Sequence[Message], max_tokens: int) -> ChatReply:
-    choice, estimate = (
-        first_choice(body, key, lambda found: found["message"]["content"]),
-        prompt_estimate(messages),
-    )
+    choice = first_choice(body, key, lambda found: found["message"]["content"])
+    estimate = prompt_estimate(messages)
     # A server's claims are capped: it may not talk a budget, or the tables, into nonsense.
     return ChatReply(
         text=choice.text,

@@ -97,44 +97,29 @@ class Sampling:
         return self.banned_text if stop in LINES else ""
 
 
-class Request(Protocol):
-    """What an engine is asked: one prompt of which some continuations are wanted (`agents.population.Proposal`)."""
+@dataclass(frozen=True)
+class Request:
+    """What an engine is asked: one prompt of which some continuations are wanted."""
 
-    @property
-    def prompt(self) -> str:
-        """Raw text to continue; a chat template, if any, has been applied already."""
-        ...
+    prompt: str
+    """Raw text to continue; a chat template, if any, has been applied already. Empty for styles without a model."""
+    n: int = 1
+    """Number of samples, at least 1."""
+    avoid: str | None = None
+    """Text the completion must differ from (the parent's own at this place), or that a new line must not begin
+    with (how the parent goes on); None if that does not matter."""
+    stop: Stop = "line"
+    """Where a completion ends."""
+    seed: int = 0
+    """Seed of this request's own random stream."""
+    sampling: Sampling | None = None
+    """How this request's tokens are drawn; None for the engine's own way."""
+    island: int = -1
+    """The island that asks, which may have a model of its own; -1 if none does."""
 
-    @property
-    def n(self) -> int:
-        """Number of samples, at least 1."""
-        ...
-
-    @property
-    def avoid(self) -> str | None:
-        """Text the completion must differ from (the parent's own at this place), or that a new line must not begin
-        with; or None."""
-        ...
-
-    @property
-    def stop(self) -> Stop:
-        """Where a completion ends."""
-        ...
-
-    @property
-    def seed(self) -> int:
-        """Seed of this request's own random stream."""
-        ...
-
-    @property
-    def sampling(self) -> Sampling | None:
-        """How this request's tokens are drawn; None for the engine's own way."""
-        ...
-
-    @property
-    def island(self) -> int:
-        """The island that asks, which may have a model of its own; negative if none does."""
-        ...
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ValueError("a request asks for at least one sample")
 
 
 def repeats(text: str, request: Request) -> bool:

@@ -68,16 +68,19 @@ def api_key(variable: str) -> str:
     return key
 
 
-def post(url: str, key: str, body: bytes, *, deadline_s: float, max_bytes: int) -> tuple[int, bytes]:
-    """HTTP status and body of a POST. Returns or raises :class:`EndpointError` within ``deadline_s`` seconds (and
-    half a second).
+def post(
+    url: str, key: str, body: Mapping[str, Any], *, deadline_s: float, max_bytes: int
+) -> tuple[int, bytes]:
+    """HTTP status and body of a POST of JSON. Returns or raises :class:`EndpointError` within ``deadline_s`` seconds
+    (and half a second).
 
     The body is empty unless the status is 200, or calls the request wrong (400, 422). The latter's may quote the key:
     look in it for the names of fields, and keep nothing of it.
     """
     _shut_http_log()
     # On a thread with its own event loop; the caller waits no longer than the deadline.
-    outcome = started(lambda: asyncio.run(_send(url, _headers(key), body, deadline_s, max_bytes)), THREAD)
+    data = json.dumps(body).encode()
+    outcome = started(lambda: asyncio.run(_send(url, _headers(key), data, deadline_s, max_bytes)), THREAD)
     try:
         return outcome.result(timeout=deadline_s + _ABANDON_S)
     except EndpointError:

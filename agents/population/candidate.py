@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from agents.engines.answers import patched, program_of
-from agents.engines.engine import Sampling, Stop, cut
+from agents.engines.engine import Request, cut
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.program_text import program_key
 
@@ -97,29 +97,11 @@ class CandidateRecord:
 
 
 @dataclass(frozen=True)
-class Proposal:
-    """What an island asks for: a prompt, how often, and how a completion of it becomes a program.
+class Proposal(Request):
+    """What an island asks for: a prompt, how often, and how a completion of it becomes a program."""
 
-    It is the request that an engine answers (`agents.engines.engine.Request`).
-    """
-
-    prompt: str
-    """Text to be continued; empty for styles without a model."""
-    n: int = 1
-    """Number of completions."""
-    avoid: str | None = None
-    """The parent's own text at the hole, which a completion should differ from; of a new line, how the parent goes on,
-    which it should not begin with. None if that does not matter."""
-    stop: Stop = "line"
-    """Where a completion ends."""
-    seed: int = 0
-    """Seed of the request's own random stream."""
-    sampling: Sampling | None = None
-    """How tokens are drawn; None for the engine's own way."""
     texts: tuple[str, ...] | None = None
     """Completions that were made without a model, at least ``n``; None if a model is to be asked."""
-    island: int = -1
-    """The island that asks; -1 if none does."""
     style: str = ""
     """Name of the style that made it."""
     hole: str = ""
@@ -136,8 +118,7 @@ class Proposal:
     """Program text after the completion."""
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise ValueError("a request asks for at least one sample")
+        super().__post_init__()
         if self.texts is not None and len(self.texts) < self.n:
             raise ValueError("fewer completions were written than are asked for")
 

@@ -10,7 +10,7 @@ log-linear policy.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from experiments.theory import policies
 from experiments.theory.drift import Array
 from trainers.evodpo.gate import choose_candidate, passes_gate
-from trainers.evodpo.references import EveryPhase, ReferenceRule, mixed_reference
+from trainers.evodpo.references import ReferenceRule, mixed_reference
 from trainers.evodpo.settings import GateSettings
 
 FirstReference = Literal["uniform", "stale"]
@@ -52,7 +52,7 @@ class Window:
 class Learner:
     """A method. The defaults are EvoDPO with the floor of the paper's Assumption 2."""
 
-    rule: ReferenceRule = field(default_factory=EveryPhase)
+    rule: ReferenceRule = ReferenceRule("every_phase")
     """How the reference follows the policy, from `trainers.evodpo.references`."""
     first: FirstReference = "uniform"
     """The reference of the first phase. `stale`: the deterministic optimum of round 0, with the floor."""

@@ -19,7 +19,7 @@ from experiments.theory.inequalities import Sides
 from experiments.theory.learner import Learner, Window
 from experiments.theory.model import Bandit, BanditSettings, make_bandits, utilities
 from experiments.theory.simulate import Phase, simulate
-from trainers.evodpo.references import Averaged, EveryPhase, Fixed, Gated
+from trainers.evodpo.references import ReferenceRule
 
 BATCH = 25
 """Instances that share their sizes, so that they can be simulated together."""
@@ -90,7 +90,12 @@ def _random_settings(rng: np.random.Generator) -> BanditSettings:
 
 
 def _random_learner(rng: np.random.Generator) -> Learner:
-    rules = (Fixed(), EveryPhase(), Averaged(float(rng.uniform(0.1, 0.9))), Gated())
+    rules = (
+        ReferenceRule("fixed"),
+        ReferenceRule("every_phase"),
+        ReferenceRule("averaged", mixing=float(rng.uniform(0.1, 0.9))),
+        ReferenceRule("gated"),
+    )
     return Learner(
         rule=rules[int(rng.integers(len(rules)))],
         beta=float(np.exp(rng.uniform(np.log(0.05), np.log(3.0)))),

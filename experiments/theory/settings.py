@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments.theory.drift import Drift
 from experiments.theory.learner import Learner, Window
-from trainers.evodpo.references import Averaged, EveryPhase, Fixed, Gated, Timed
+from trainers.evodpo.references import ReferenceRule
 from trainers.evodpo.settings import GateSettings
 
 ROTATION = Drift("rotation", angle=4 * np.pi)
@@ -77,12 +77,12 @@ class Plan:
         return self.horizons
 
 
-DPO = Learner(rule=Fixed())
-STALE = Learner(rule=Fixed(), first="stale")
-EVODPO = Learner(rule=EveryPhase())
-GATED = Learner(rule=Gated(), gate=GateSettings(min_gain=0.05, max_kl=0.5, kl_penalty=0.0))
-AVERAGED = Learner(rule=Averaged())
-SHRINKING_DPO = Learner(rule=Fixed(), beta=0.6, beta_decay=1 / 3)
+DPO = Learner(rule=ReferenceRule("fixed"))
+STALE = Learner(rule=ReferenceRule("fixed"), first="stale")
+EVODPO = Learner(rule=ReferenceRule("every_phase"))
+GATED = Learner(rule=ReferenceRule("gated"), gate=GateSettings(min_gain=0.05, max_kl=0.5, kl_penalty=0.0))
+AVERAGED = Learner(rule=ReferenceRule("averaged"))
+SHRINKING_DPO = Learner(rule=ReferenceRule("fixed"), beta=0.6, beta_decay=1 / 3)
 
 
 def rows(
@@ -108,7 +108,7 @@ MAIN = {
     "EvoDPO, reference every phase": EVODPO,
     "EvoDPO, gated (ε_s 0.05, δ_H 0.5)": GATED,
     "averaged (0.6)": AVERAGED,
-    "timed (every 4th phase)": Learner(rule=Timed(period=4)),
+    "timed (every 4th phase)": Learner(rule=ReferenceRule("timed", period=4)),
 }
 """Rotation by 4π, β = 1, floor 0.05: the comparison of the paper."""
 CONTROLS = {

@@ -141,7 +141,7 @@ def _columns(setting: Setting) -> Row:
     learner = setting.learner
     return {
         "group": setting.group, "setting": setting.name, "drift": setting.drift_name, "value": setting.value,
-        "rule": type(learner.rule).__name__.lower(), "first": learner.first, "beta": learner.beta,
+        "rule": learner.rule.name, "first": learner.first, "beta": learner.beta,
         "floor": learner.floor, "min_gain": learner.gate.min_gain, "max_kl": learner.gate.max_kl,
     }  # fmt: skip
 

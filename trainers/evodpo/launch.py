@@ -1,11 +1,11 @@
 """A phase in several processes: the run's own process sends a job out and takes the result in.
 
 The job is a folder: `job.json` with everything that decides the outcome, the policy's two adapters, and afterwards
-`result.json` and an adapter for each candidate. `accelerate launch -m trainers.evodpo.launch_process FOLDER` does
-what is between, in as many processes as it is told to start, with whatever Accelerate's configuration says about
-devices and machines. Fresh samples for the gate's Ŝ are drawn by the run itself, as ever. So nothing of
-`torch.distributed` is in the run's process, and a phase whose processes died is an error like any other: the
-policy is as before, and the phase can be run again.
+`result.json` and an adapter for each candidate. `accelerate launch -m trainers.evodpo.launch FOLDER` does what is
+between, in as many processes as it is told to start, with whatever Accelerate's configuration says about devices and
+machines: each loads the model and the adapters and does its share, and the first one writes the result. Fresh samples
+for the gate's Ŝ are drawn by the run itself, as ever. So nothing of `torch.distributed` is in the run's process, and a
+phase whose processes died is an error like any other: the policy is as before, and the phase can be run again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ import torch
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.models.settings import LoraSettings
 from atlas_gym.evaluation.safe_start import safe_command, safe_environment, safe_script
-from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob
+from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_here
 from trainers.evodpo.kl import KLEstimate
 from trainers.evodpo.settings import LaunchSettings, TrainingSettings
 from trainers.evodpo.training import StepRecord, Training
@@ -109,7 +110,7 @@ def _training_alone(settings: TrainingSettings) -> TrainingSettings:
     )
 
 
-def write_result(work: Path, policy: Policy, tuned: Tuned) -> None:
+def _write_result(work: Path, policy: Policy, tuned: Tuned) -> None:
     """Leave the trained adapters and the figures in the job's folder."""
     for name in (*tuned.training.checkpoints, POLICY):
         policy.save(name, work / name)
@@ -153,4 +154,42 @@ def _command(settings: LaunchSettings, work: Path) -> list[str]:
         # "multi_gpu" is Accelerate's word for starting several processes; they use gloo where there is no GPU.
         command += ["--multi_gpu", "--num_processes", str(settings.processes), "--num_machines", "1"]
         command += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
-    return [*command, *safe_script("trainers.evodpo.launch_process", str(work.resolve()))]
+    return [*command, *safe_script("trainers.evodpo.launch", str(work.resolve()))]
+
+
+def main(folder: Path) -> None:
+    """One of the processes: do the job in `folder`."""
+    from accelerate import PartialState  # the run's own process needs none of it
+
+    order = build(WorkOrder, json.loads((folder / "job.json").read_text(encoding="utf-8")))
+    state = PartialState(cpu=order.device == "cpu")
+    torch.set_num_threads(max(1, order.threads // state.num_processes))
+    policy = Policy.load(
+        order.model, dtype=getattr(torch, order.dtype), lora=order.lora, device=str(state.device)
+    )
+    policy.restore(POLICY, folder / "start" / "policy")
+    policy.restore(REFERENCE, folder / "start" / "reference")
+
+    def stop_if_nobody_waits(step: StepRecord) -> None:
+        if not _lives(order.process):
+            raise SystemExit("the run that asked for this phase has ended")
+
+    tuned = tune_here(policy, order.task, stop_if_nobody_waits)
+    if state.is_main_process:
+        _write_result(folder, policy, tuned)
+    state.wait_for_everyone()
+    state.destroy_process_group()
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it is somebody else's, but there
+        return True
+    return True
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

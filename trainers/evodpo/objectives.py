@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from transformers import Trainer, TrainingArguments
@@ -47,16 +47,9 @@ def trainer_of(
         ValueError: several processes cannot do it.
     """
     common = _arguments(settings, folder, seed, policy.device.type == "cpu")
-    return _TRAINERS[settings.objective](policy, examples, order, settings, common)
-
-
-def _dpo(
-    policy: Policy,
-    pairs: Sequence[PreferencePair],
-    order: Sequence[int],
-    settings: TrainingSettings,
-    common: dict[str, Any],
-) -> Trainer:
+    if settings.objective == "grpo":
+        return _grpo(policy, [e for e in examples if isinstance(e, CompletionGroup)], order, settings, common)
+    pairs = [example for example in examples if isinstance(example, PreferencePair)]
     rows = [(pairs[i].prompt, pairs[i].chosen, pairs[i].rejected) for i in order]
     return _trainer_class(settings)(
         policy.model,
@@ -128,6 +121,3 @@ def _dpo_config(settings: TrainingSettings, common: dict[str, Any]) -> DPOConfig
         precompute_ref_log_probs=settings.packed,
         max_length=None,
     )
-
-
-_TRAINERS: Mapping[str, Callable[..., Trainer]] = {"dpo": _dpo, "grpo": _grpo}

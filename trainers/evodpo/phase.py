@@ -30,7 +30,6 @@ from trainers.evodpo.candidate_set import Tune, TuneJob, tune_all, tune_here
 from trainers.evodpo.gate import GateDecision, choose_candidate, gate_decision
 from trainers.evodpo.kl import Item
 from trainers.evodpo.phase_result import CandidateResult, PhaseResult
-from trainers.evodpo.references import rule_of
 from trainers.evodpo.settings import GateSettings, PhaseSettings, TrainingSettings
 
 _START = "start"
@@ -183,7 +182,7 @@ class Phase:
         """The policy that goes on, and the reference as its rule says."""
         decision, settings, policy = self._decision, self._settings, self._policy
         promote = decision is not None and decision.promote
-        self._weight = float(rule_of(settings).weight(self._number, promote))
+        self._weight = float(settings.rule.weight(self._number, promote))
         name = self._candidates[self._chosen].name
         if promote and name != POLICY:
             policy.copy(name, POLICY)

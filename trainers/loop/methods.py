@@ -1,4 +1,4 @@
-"""What each method's name stands for: nothing but settings.
+"""What each method's name stands for: nothing but what differs from the defaults.
 
 A configuration names a method, and every single value can be set apart from it. The ablations of ATLAS each take
 one component away and change nothing else.
@@ -11,39 +11,17 @@ Settings = Mapping[str, Any]
 
 _OFF: Settings = {"form": "off"}
 _ALONE: Settings = {"exploration": _OFF, "strategist": _OFF, "inspector": _OFF}
-_ATLAS: Settings = {"tuning": True, "phase": {"reference": "gated", "initialisation": "previous"}}
-
-
-def _without(**change: Any) -> Settings:
-    return {**_ATLAS, **change, "phase": {**_ATLAS["phase"], **change.get("phase", {})}}
-
 
 METHODS: Mapping[str, Settings] = {
-    # ATLAS: three supporters, a reference that moves through the gate, each phase goes on from the last policy.
-    "atlas": _ATLAS,
+    # ATLAS, all defaults: three supporters, a reference that moves through the gate, each phase goes on from the last
+    # policy.
+    "atlas": {},
     # The paper's ablation: a moving reference without supporters or gate.
-    "evodpo": {
-        "tuning": True,
-        "phase": {"reference": "every_phase", "initialisation": "previous"},
-        "supporters": _ALONE,
-    },
+    "evodpo": {"phase": {"reference": "every_phase"}, "supporters": _ALONE},
     # EvoTune (Surina et al., 2025): fixed reference, every phase begins at the base model.
-    "evotune": {
-        "tuning": True,
-        "phase": {"reference": "fixed", "initialisation": "base"},
-        "supporters": _ALONE,
-    },
+    "evotune": {"phase": {"reference": "fixed", "initialisation": "base"}, "supporters": _ALONE},
     # GRPO (Shao et al., 2024) with an iterated reference, their Algorithm 1: EvoDPO's ablation with another objective.
-    "grpo": {
-        "tuning": True,
-        "phase": {
-            "objective": "grpo",
-            "beta": 0.04,
-            "reference": "every_phase",
-            "initialisation": "previous",
-        },
-        "supporters": _ALONE,
-    },
+    "grpo": {"phase": {"objective": "grpo", "beta": 0.04, "reference": "every_phase"}, "supporters": _ALONE},
     # Evolutionary search with the untuned model.
     "search": {"tuning": False, "supporters": _ALONE},
     # The untuned model on the starting program over and over: what evolution itself is worth.
@@ -61,16 +39,16 @@ METHODS: Mapping[str, Settings] = {
         "agent": {"styles": {"edit_line": 0.0, "numeric": 1.0}},
     },
     # ATLAS without one of its components.
-    "atlas-no-exploration-supporter": _without(supporters={"exploration": _OFF}),
-    "atlas-no-strategist": _without(supporters={"strategist": _OFF}),
-    "atlas-no-inspector": _without(supporters={"inspector": _OFF}),
-    "atlas-no-gate": _without(phase={"reference": "every_phase"}),
-    "atlas-fixed-reference": _without(phase={"reference": "fixed"}),
-    "atlas-from-base": _without(phase={"initialisation": "base"}),
+    "atlas-no-exploration-supporter": {"supporters": {"exploration": _OFF}},
+    "atlas-no-strategist": {"supporters": {"strategist": _OFF}},
+    "atlas-no-inspector": {"supporters": {"inspector": _OFF}},
+    "atlas-no-gate": {"phase": {"reference": "every_phase"}},
+    "atlas-fixed-reference": {"phase": {"reference": "fixed"}},
+    "atlas-from-base": {"phase": {"initialisation": "base"}},
     # Its frozen control: the same run, and the model stays as it is.
-    "atlas-no-tuning": _without(tuning=False),
+    "atlas-no-tuning": {"tuning": False},
     # As many samples a round, from one population.
-    "atlas-one-island": _without(exploration={"islands": 1, "groups": 1, "samples": 48, "patches": 12}),
+    "atlas-one-island": {"exploration": {"islands": 1, "groups": 1, "samples": 48, "patches": 12}},
     # No distance exceeds 1: every program is of one cluster, and only scores select.
-    "atlas-no-clusters": _without(agent={"islands": {"clusters": {"radius": 1.0}}}),
+    "atlas-no-clusters": {"agent": {"islands": {"clusters": {"radius": 1.0}}}},
 }

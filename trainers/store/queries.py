@@ -23,17 +23,19 @@ class StoreQueries:
 
     _db: sqlite3.Connection
 
+    def _value(self, query: str, *args: Any) -> Any:
+        """The JSON value that a query finds, or None."""
+        row = self._db.execute(query, args).fetchone()
+        return None if row is None else json.loads(row[0])
+
     def get_meta(self, key: str, default: Any = None) -> Any:
         """The value stored under a key, or the default."""
-        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return default if row is None else json.loads(row[0])
+        found = self._value("SELECT value FROM meta WHERE key = ?", key)
+        return default if found is None else found
 
     def unit_summary(self, round_: int, group: int) -> dict[str, Any] | None:
         """What was recorded of a unit, or None if it is still to be done."""
-        row = self._db.execute(
-            "SELECT summary FROM units WHERE round = ? AND grp = ?", (round_, group)
-        ).fetchone()
-        return None if row is None else json.loads(row[0])
+        return self._value("SELECT summary FROM units WHERE round = ? AND grp = ?", round_, group)
 
     def unit_candidates(self, round_: int, islands: Iterable[int]) -> list[CandidateRecord]:
         """The candidates of some islands in one round, by id."""
@@ -189,10 +191,7 @@ class StoreQueries:
 
     def probe(self, phase: int, moment: str) -> dict[str, Any] | None:
         """A stored probe's result, or None."""
-        row = self._db.execute(
-            "SELECT result FROM probes WHERE phase = ? AND moment = ?", (phase, moment)
-        ).fetchone()
-        return None if row is None else json.loads(row[0])
+        return self._value("SELECT result FROM probes WHERE phase = ? AND moment = ?", phase, moment)
 
     def probes(self) -> dict[tuple[int, str], dict[str, Any]]:
         """Every stored probe by phase and moment, in that order."""
@@ -201,8 +200,7 @@ class StoreQueries:
 
     def held_out(self, key: str) -> dict[str, Any] | None:
         """A stored confirmation by its `held_out_key`, or None."""
-        row = self._db.execute("SELECT result FROM held_out WHERE program_key = ?", (key,)).fetchone()
-        return None if row is None else json.loads(row[0])
+        return self._value("SELECT result FROM held_out WHERE program_key = ?", key)
 
     def supporter_calls(self, phase: int | None = None) -> Iterator[dict[str, Any]]:
         """Every stored supporter call, or those of one phase, in order; read as they are asked for."""

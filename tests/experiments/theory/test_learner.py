@@ -7,7 +7,7 @@ import pytest
 
 from experiments.theory import policies
 from experiments.theory.learner import Learner, Window, move_reference
-from trainers.evodpo.references import Averaged, EveryPhase, Fixed, Gated, Timed
+from trainers.evodpo.references import ReferenceRule
 from trainers.evodpo.settings import GateSettings
 
 RNG = np.random.default_rng(0)
@@ -25,24 +25,24 @@ def candidate(learner):
 
 
 def test_a_fixed_reference_stays_to_the_bit():
-    step = move(Learner(rule=Fixed()))
+    step = move(Learner(rule=ReferenceRule("fixed")))
     np.testing.assert_array_equal(step.reference, REFERENCE)
     assert (step.weight == 0).all()
 
 
 def test_every_phase_copies_the_floored_policy():
-    learner = Learner(rule=EveryPhase(), beta=0.5)
+    learner = Learner(rule=ReferenceRule("every_phase"), beta=0.5)
     np.testing.assert_array_equal(move(learner).reference, candidate(learner))
 
 
 def test_timed_moves_in_its_phases_only():
-    learner = Learner(rule=Timed(period=3))
+    learner = Learner(rule=ReferenceRule("timed", period=3))
     moved = [(move(learner, phase).reference != REFERENCE).any() for phase in range(1, 7)]
     assert moved == [False, False, True, False, False, True]
 
 
 def test_averaging_is_a_geometric_mixture_that_keeps_the_floor():
-    learner = Learner(rule=Averaged(0.3))
+    learner = Learner(rule=ReferenceRule("averaged", mixing=0.3))
     found = np.exp(move(learner).reference)
     product = np.exp(candidate(learner)) ** 0.3 * np.exp(REFERENCE) ** 0.7
     np.testing.assert_allclose(found, product / product.sum(-1, keepdims=True), rtol=1e-10)
@@ -50,7 +50,7 @@ def test_averaging_is_a_geometric_mixture_that_keeps_the_floor():
 
 
 def test_the_gate_listens_to_gain_and_kl_per_seed():
-    open_gate = Learner(rule=Gated(), gate=GateSettings(min_gain=-np.inf, max_kl=np.inf))
+    open_gate = Learner(rule=ReferenceRule("gated"), gate=GateSettings(min_gain=-np.inf, max_kl=np.inf))
     assert (move(open_gate).weight == 1).all()
     kl = np.take_along_axis(policies.kl(candidate(open_gate), REFERENCE), SUBSET, 1).mean(1)
     between = np.sort(kl)[1:3].mean()
@@ -60,13 +60,15 @@ def test_the_gate_listens_to_gain_and_kl_per_seed():
 
 
 def test_the_gate_grades_by_the_score_it_is_given():
-    learner = Learner(rule=Gated(), gate=GateSettings(min_gain=0.0, max_kl=np.inf))
+    learner = Learner(rule=ReferenceRule("gated"), gate=GateSettings(min_gain=0.0, max_kl=np.inf))
     assert (move(learner, score=UTILITIES).weight == 1).all()
     assert (move(learner, score=-UTILITIES).weight == 0).all()
 
 
 def test_a_checkpoint_can_pass_where_the_final_policy_cannot():
-    final = Learner(rule=Gated(), gate=GateSettings(0.0, max_kl=0.05, kl_penalty=20.0), beta=0.3)
+    final = Learner(
+        rule=ReferenceRule("gated"), gate=GateSettings(0.0, max_kl=0.05, kl_penalty=20.0), beta=0.3
+    )
     assert (move(final).weight == 0).all()
     step = move(replace(final, checkpoints=40))
     assert (step.weight == 1).all()
@@ -76,12 +78,12 @@ def test_a_checkpoint_can_pass_where_the_final_policy_cannot():
 def test_a_reference_without_support_does_not_poison_the_others():
     excluded = policies.greedy(UTILITIES)
     with np.errstate(all="raise"):
-        step = move(Learner(rule=Fixed(), floor=0.0), reference=excluded)
+        step = move(Learner(rule=ReferenceRule("fixed"), floor=0.0), reference=excluded)
     np.testing.assert_array_equal(step.reference, excluded)
 
 
 def test_the_stale_reference_is_the_first_optimum():
-    stale = Learner(rule=Fixed(), first="stale").first_reference(UTILITIES)
+    stale = Learner(rule=ReferenceRule("fixed"), first="stale").first_reference(UTILITIES)
     np.testing.assert_array_equal(stale.argmax(-1), UTILITIES.argmax(-1))
     np.testing.assert_allclose(np.exp(stale).min(-1), 0.05 / 3)
 

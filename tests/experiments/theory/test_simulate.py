@@ -11,10 +11,15 @@ from experiments.theory.drift import DRIFT_KINDS, Drift
 from experiments.theory.learner import Learner, Window
 from experiments.theory.model import BanditSettings, make_bandits
 from experiments.theory.simulate import simulate
-from trainers.evodpo.references import Averaged, EveryPhase, Fixed, Gated
+from trainers.evodpo.references import ReferenceRule
 from trainers.evodpo.settings import GateSettings
 
-RULES = [Fixed(), EveryPhase(), Averaged(), Gated()]
+RULES = [
+    ReferenceRule("fixed"),
+    ReferenceRule("every_phase"),
+    ReferenceRule("averaged"),
+    ReferenceRule("gated"),
+]
 WINDOW = Window(offset=40, scale=0.0, phases=2)
 
 
@@ -70,7 +75,7 @@ def test_it_agrees_with_a_plain_simulation():
 
 
 @pytest.mark.parametrize("kind", DRIFT_KINDS)
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 @pytest.mark.parametrize("floor", [0.0, 0.05])
 def test_the_decomposition_sums_to_the_regret(kind, rule, floor):
     """Eq. 13, with the bias computed a second way: β [KL(π*‖ref) − KL(π*‖π_kl) − KL(π_kl‖ref)]."""
@@ -93,7 +98,7 @@ def test_the_decomposition_sums_to_the_regret(kind, rule, floor):
         np.testing.assert_allclose((bias + learning).mean(-1), trace.regret[:, phase.start], atol=1e-9)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_a_seed_does_not_feel_its_batch(rule):
     settings, learner = BanditSettings(horizon=150), Learner(rule=rule, window=WINDOW)
     together = simulate(make_bandits(settings, range(4)), learner)
@@ -104,18 +109,20 @@ def test_a_seed_does_not_feel_its_batch(rule):
 
 def test_a_frozen_gate_is_dpo_and_an_open_one_is_evodpo():
     bandit = make_bandits(BanditSettings(horizon=300), range(3))
-    frozen = Learner(rule=Gated(), gate=GateSettings(max_kl=0.0), window=WINDOW)
+    frozen = Learner(rule=ReferenceRule("gated"), gate=GateSettings(max_kl=0.0), window=WINDOW)
     found = simulate(bandit, frozen)
     assert (found.weight == 0).all()
-    np.testing.assert_array_equal(found.regret, simulate(bandit, replace(frozen, rule=Fixed())).regret)
+    np.testing.assert_array_equal(
+        found.regret, simulate(bandit, replace(frozen, rule=ReferenceRule("fixed"))).regret
+    )
     wide = replace(frozen, gate=GateSettings(min_gain=-np.inf, max_kl=np.inf))
-    everything = simulate(bandit, replace(frozen, rule=EveryPhase()))
+    everything = simulate(bandit, replace(frozen, rule=ReferenceRule("every_phase")))
     np.testing.assert_array_equal(simulate(bandit, wide).regret, everything.regret)
 
 
 def test_the_floor_bounds_every_reference_and_its_absence_does_not():
     bandit = make_bandits(BanditSettings(horizon=400, drift=Drift("none")), range(3))
-    for rule in (EveryPhase(), Averaged(), Gated()):
+    for rule in (ReferenceRule("every_phase"), ReferenceRule("averaged"), ReferenceRule("gated")):
         with_floor = simulate(bandit, Learner(rule=rule, floor=0.05, beta=0.2))
         assert (with_floor.lowest_log_reference >= np.log(0.05 / 5) - 1e-9).all()
     assert (simulate(bandit, Learner(floor=0.0, beta=0.2)).lowest_log_reference < np.log(1e-6)).all()
@@ -131,6 +138,7 @@ def test_a_known_parameter_leaves_no_learning_error_without_drift():
 def test_a_collapsing_policy_loses_the_diversity_of_its_pairs():
     bandit = make_bandits(BanditSettings(horizon=1000, drift=Drift("none")), range(3))
     collapsed, uniform = (
-        simulate(bandit, Learner(rule=rule, floor=0.0)).diversity[:, -3:] for rule in (EveryPhase(), Fixed())
+        simulate(bandit, Learner(rule=rule, floor=0.0)).diversity[:, -3:]
+        for rule in (ReferenceRule("every_phase"), ReferenceRule("fixed"))
     )
     assert collapsed.max() < uniform.min() / 5

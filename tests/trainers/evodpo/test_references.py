@@ -1,10 +1,11 @@
 import subprocess
 import sys
+from typing import get_args
 
 import numpy as np
 import pytest
 
-from trainers.evodpo.references import REFERENCE_RULES, Averaged, Timed, mixed_reference, reference_rule
+from trainers.evodpo.references import Reference, ReferenceRule, mixed_reference
 
 PROMOTE = np.array([True, False, True])
 
@@ -21,28 +22,28 @@ PROMOTE = np.array([True, False, True])
     ],
 )
 def test_each_rule_weighs_as_defined(name, options, phases_1_to_4):
-    rule = reference_rule(name, **options)
+    rule = ReferenceRule(name, **options)
     weights = [rule.weight(phase, PROMOTE).tolist() for phase in range(1, 5)]
     assert weights == phases_1_to_4
 
 
-@pytest.mark.parametrize("name", REFERENCE_RULES)
+@pytest.mark.parametrize("name", get_args(Reference))
 def test_rules_accept_a_single_decision(name):
-    weight = reference_rule(name).weight(1, True)
+    weight = ReferenceRule(name).weight(1, True)
     assert weight.shape == ()
     assert 0.0 <= float(weight) <= 1.0
 
 
 def test_an_unknown_rule_names_the_known_ones():
     with pytest.raises(ValueError, match="fixed, every_phase, timed, averaged, gated"):
-        reference_rule("newest")
+        ReferenceRule("newest")
 
 
 def test_impossible_options_are_errors():
     with pytest.raises(ValueError, match="period"):
-        Timed(0)
+        ReferenceRule("timed", period=0)
     with pytest.raises(ValueError, match="mixing"):
-        Averaged(0.0)
+        ReferenceRule("averaged", mixing=0.0)
 
 
 def test_mixing_is_per_seed_and_exact_at_both_ends():
