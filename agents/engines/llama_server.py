@@ -23,13 +23,13 @@ MODEL = "SmolLM2-135M-Instruct"
 _START_S = 60.0
 
 
-def fetch_gguf(cache: Path | None = None) -> Path:
+def fetch_gguf() -> Path:
     """The embedded model as one file for llama.cpp, downloaded at the first call.
 
     Raises:
         EmbeddedModelError: it could not be downloaded, or is not what it should be.
     """
-    return embedded.fetch_gguf(cache_folder(cache))
+    return embedded.fetch_gguf(cache_folder())
 
 
 class LlamaServer:
@@ -39,17 +39,16 @@ class LlamaServer:
         gguf: the weights.
         slots: requests that are answered at a time.
         context: longest prompt and completion together, tokens, of each of them.
-        threads: threads that compute.
     """
 
-    def __init__(self, gguf: Path, slots: int = 2, context: int = 4096, threads: int = 1) -> None:
+    def __init__(self, gguf: Path, slots: int = 2, context: int = 4096) -> None:
         if find_spec("xllamacpp") is None:
             raise ModuleNotFoundError('xllamacpp is not installed: pip install "atlas-gym[leaderboard]"')
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.base_url = f"http://127.0.0.1:{self.port}/v1"
-        numbers = (self.port, slots, context, threads)
+        numbers = (self.port, slots, context)
         self._command = [sys.executable, "-m", "agents.engines.llama_server", str(gguf), *map(str, numbers)]
         self._process: subprocess.Popen | None = None
 
@@ -81,7 +80,7 @@ class LlamaServer:
         self.kill()
 
 
-def serve(gguf: str, port: int, slots: int, context: int, threads: int) -> None:
+def serve(gguf: str, port: int, slots: int, context: int) -> None:
     """Answer until the starting process closes its end, however that ends."""
     import xllamacpp
 
@@ -90,8 +89,8 @@ def serve(gguf: str, port: int, slots: int, context: int, threads: int) -> None:
     parameters.port = port
     parameters.n_parallel = slots
     parameters.n_ctx = slots * context
-    parameters.cpuparams.n_threads = threads
-    parameters.cpuparams_batch.n_threads = threads
+    parameters.cpuparams.n_threads = 1
+    parameters.cpuparams_batch.n_threads = 1
     parameters.warmup = False
     _server = xllamacpp.Server(parameters)
     sys.stdin.read()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -94,16 +93,12 @@ def total(path: Path) -> dict[str, dict[str, Any]]:
 
 def _read(path: Path) -> dict[str, Spending]:
     found: dict[str, Spending] = {}
-    for model, prompt_tokens, completion_tokens, money in _lines(path) if path.exists() else ():
-        found[model] = found.get(model, Spending()).plus(prompt_tokens, completion_tokens, money)
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    for line in filter(str.strip, lines):
+        try:
+            model, prompt_tokens, completion_tokens, money = json.loads(line)
+        except ValueError:  # cut short when the process was killed
+            continue
+        spent = found.get(model, Spending())
+        found[model] = spent.plus(int(prompt_tokens), int(completion_tokens), float(money))
     return found
-
-
-def _lines(path: Path) -> Iterator[tuple[str, int, int, float]]:
-    with path.open(encoding="utf-8") as file:
-        for line in filter(str.strip, file):
-            try:
-                model, prompt, completion, money = json.loads(line)
-            except ValueError:  # cut short when the process was killed
-                continue
-            yield str(model), int(prompt), int(completion), float(money)

@@ -83,7 +83,7 @@ class Island:
             self._kept.append(_Kept(record, record))
         kept = self._kept[cluster]
         self._cluster_of[record.id] = cluster
-        if _score(record) > _score(kept.best):
+        if record.value > kept.best.value:
             kept.best = record
         if len(record.program) > self.settings.longest_parent:
             return
@@ -123,7 +123,7 @@ class Island:
         """
         if not self.population:
             raise LookupError(f"island {self.index} has no program to start from")
-        scores = np.array([_score(record) for record in self.population])
+        scores = np.array([record.value for record in self.population])
         clusters = [self.cluster_of(record) for record in self.population]
         weights = np.exp((scores - scores.max()) / self.settings.temperature)
         weights /= [clusters.count(cluster) for cluster in clusters]
@@ -131,16 +131,10 @@ class Island:
 
     def choose_worse(self, parent: CandidateRecord, rng: np.random.Generator) -> CandidateRecord | None:
         """Draw a member that scores lower than ``parent``, None if there is none."""
-        worse = [record for record in self.population if _score(record) < _score(parent)]
+        worse = [record for record in self.population if record.value < parent.value]
         return worse[int(rng.integers(len(worse)))] if worse else None
-
-
-def _score(record: CandidateRecord) -> float:
-    if record.score is None:
-        raise ValueError(f"candidate {record.id} has no score")
-    return record.score
 
 
 def _rank(record: CandidateRecord) -> tuple[float, int]:
     """Sorts the best first, the earliest of equals."""
-    return -_score(record), record.id
+    return -record.value, record.id

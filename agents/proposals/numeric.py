@@ -35,7 +35,8 @@ class Numeric(Style):
         source = Source.by_lines(program, self.function)
         if source is None:
             return []
-        return [_site(source, node) for node in sorted(numbers(source), key=_place)]
+        found = sorted(numbers(source), key=lambda node: (node.lineno, node.col_offset))
+        return [_site(source, node) for node in found]
 
     def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
         """No prompt; the completion is the new number."""
@@ -57,10 +58,6 @@ class Numeric(Style):
         """``n`` numbers, none of them the parent's."""
         old = ast.literal_eval(proposal.avoid or "0")
         return tuple(_perturbed(old, self.spread, rng) for _ in range(n))
-
-
-def _place(node: ast.Constant) -> tuple[int, int]:
-    return node.lineno, node.col_offset
 
 
 def _site(source: Source, node: ast.Constant) -> EditSite:

@@ -148,8 +148,6 @@ class Usage:
 
     calls: int = 0
     """Consultations that reached for the server."""
-    answered: int = 0
-    """Consultations of these that ended in usable advice."""
     tokens: int = 0
     """Tokens read and written."""
     seconds: float = 0.0
@@ -200,7 +198,6 @@ class Budget:
             answered = call.status == "ok"
             self._usage = Usage(
                 calls=self._usage.calls + 1,
-                answered=self._usage.answered + answered,
                 tokens=self._usage.tokens + call.tokens,
                 seconds=self._usage.seconds + call.seconds,
             )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
 from agents.proposals.source import Source
@@ -29,12 +29,11 @@ from agents.supporters.exploration import (
 from atlas_gym.seeding import stream
 from atlas_gym.text import one_line
 
-Check = Callable[[Case], Iterator[Finding]]
+Rules = Mapping[str, tuple[Callable[[Case], Iterator[Finding]], ...]]
+"""Rules by the trait that a task declares of its programs; those of no trait are for any program."""
 
-GENERAL: tuple[Check, ...] = (code_rules.check_constants, code_rules.check_roots, code_rules.check_quotients)
-"""Rules for any program."""
-
-BY_TRAIT: dict[str, tuple[Check, ...]] = {
+ANYWHERE: Rules = {
+    "": (code_rules.check_constants, code_rules.check_roots, code_rules.check_quotients),
     "drift": (code_rules.check_forgetting, code_rules.check_products),
     "memory": (code_rules.check_history, code_rules.check_memory),
     "regression": (code_rules.check_singular, code_rules.check_ridge),
@@ -46,29 +45,21 @@ BY_TRAIT: dict[str, tuple[Check, ...]] = {
         loss_rules.check_schedule,
     ),
 }
-"""Rules for programs of tasks that declare a trait."""
+"""Rules for a program as a whole."""
 
-AT_A_SITE: tuple[Check, ...] = (
-    expression_rules.check_summands,
-    expression_rules.check_drops,
-    expression_rules.check_wraps,
-)
-"""Rules for any expression, where the supporter answers one of the agent's prompts."""
-
-AT_A_SITE_BY_TRAIT: dict[str, tuple[Check, ...]] = {
+AT_A_SITE: Rules = {
+    "": (expression_rules.check_summands, expression_rules.check_drops, expression_rules.check_wraps),
     "memory": (expression_rules.check_slices,),
     "drift": (expression_rules.check_fading,),
 }
-"""The same for tasks that declare a trait."""
+"""Further rules for any expression, where the supporter answers one of the agent's prompts."""
 
-AS_A_LINE: tuple[Check, ...] = (insertion_rules.check_scaling, insertion_rules.check_wrapping)
-"""Rules for any program, where the prompt asks for a new line."""
-
-AS_A_LINE_BY_TRAIT: dict[str, tuple[Check, ...]] = {
+AS_A_LINE: Rules = {
+    "": (insertion_rules.check_scaling, insertion_rules.check_wrapping),
     "memory": (insertion_rules.check_slices,),
     "drift": (insertion_rules.check_fading,),
 }
-"""The same for tasks that declare a trait."""
+"""Rules where the prompt asks for a new line."""
 
 LONGEST_PROGRAM = 20_000
 """Programs above this many characters are left alone."""
@@ -109,36 +100,32 @@ class RuleExplorationSupporter(ExplorationSupporter):
         case = Case(code, request, stream(self._seed, "supporter", "exploration", *request.key))
         if request.opening is not None:
             return ExplorationAdvice(patches=admit_patches(request, _site_patches(case), self._bound))
-        findings = _findings(case, GENERAL, BY_TRAIT)
+        findings = _findings(case, ANYWHERE)
         order = _draw_order(case, [(finding, fix) for finding in findings for fix in finding.fixes])
         patches = admit_patches(request, _patches(case, order), self._bound)
         return ExplorationAdvice(_critique(request, findings), patches)
 
 
-def _findings(case: Case, checks: tuple[Check, ...], by_trait: dict[str, tuple[Check, ...]]) -> list[Finding]:
-    traits = case.request.traits
-    asked = (*checks, *chain.from_iterable(by_trait[trait] for trait in by_trait if trait in traits))
+def _findings(case: Case, rules: Rules) -> list[Finding]:
+    traits = {"", *case.request.traits}
+    asked = chain.from_iterable(checks for trait, checks in rules.items() if trait in traits)
     return list(chain.from_iterable(check(case) for check in asked))
 
 
 def _site_patches(case: Case) -> Iterator[Patch]:
     """Changes of what the request leaves open, pass after pass with other values."""
-    checks, by_trait = _rules_at(case)
+    rules = _rules_at(case)
     for _ in range(_PASSES):
-        findings = _findings(case, checks, by_trait)
+        findings = _findings(case, rules)
         options = [(finding, fix) for finding in findings for fix in finding.fixes if _within(case, fix)]
         yield from _patches(case, _draw_order(case, options)[:_A_PASS])
 
 
-def _rules_at(case: Case) -> tuple[tuple[Check, ...], dict[str, tuple[Check, ...]]]:
+def _rules_at(case: Case) -> Rules:
     """The rules for what the request leaves open."""
     if case.request.opening is not None and case.request.opening.begins:
-        return AS_A_LINE, AS_A_LINE_BY_TRAIT
-    by_trait = {
-        trait: BY_TRAIT.get(trait, ()) + AT_A_SITE_BY_TRAIT.get(trait, ())
-        for trait in {**BY_TRAIT, **AT_A_SITE_BY_TRAIT}
-    }
-    return GENERAL + AT_A_SITE, by_trait
+        return AS_A_LINE
+    return {trait: (*checks, *AT_A_SITE.get(trait, ())) for trait, checks in ANYWHERE.items()}
 
 
 def _within(case: Case, fix: Fix) -> bool:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -73,12 +72,6 @@ def delimited(data: Data) -> str:
 
 def load_template(name: str) -> PromptTemplate:
     """The template called ``name`` of this package, or the file of that path if it ends in ``.md``."""
-    if name.endswith(".md"):
-        return PromptTemplate.parse(Path(name).read_text(encoding="utf-8"))
-    return _shipped(name)
-
-
-@cache
-def _shipped(name: str) -> PromptTemplate:
-    path = files("agents.supporters").joinpath("prompts", f"{name}.md")
+    shipped = files("agents.supporters").joinpath("prompts", f"{name}.md")
+    path = Path(name) if name.endswith(".md") else shipped
     return PromptTemplate.parse(path.read_text(encoding="utf-8"))

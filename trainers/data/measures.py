@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 from typing import Any
 
 from agents.population.candidate import CandidateRecord
@@ -165,8 +166,5 @@ def _share(groups: Sequence[Sequence[CandidateRecord]], holds) -> Share:
     if not groups:
         return Share(math.nan, math.nan)
     per_prompt = [sum(map(holds, group)) / len(group) for group in groups]
-    mean = sum(per_prompt) / len(per_prompt)
-    if len(per_prompt) < 2:
-        return Share(mean, math.nan)
-    variance = sum((x - mean) ** 2 for x in per_prompt) / (len(per_prompt) - 1)
-    return Share(mean, math.sqrt(variance / len(per_prompt)))
+    error = stdev(per_prompt) / math.sqrt(len(per_prompt)) if len(per_prompt) > 1 else math.nan
+    return Share(fmean(per_prompt), error)

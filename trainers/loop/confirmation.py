@@ -8,6 +8,7 @@ is not borne out by its held-out scores (`held_out_gap`); docs/memorising.md say
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean, variance
 from typing import Any
 
 from agents.population.candidate import CandidateRecord
@@ -86,7 +87,7 @@ def _row(record: CandidateRecord, config: RunConfig, store: RunStore, pool: Pool
         "program": record.program,
         "score": record.score,
         "held_out": sum(scores) / len(scores),
-        "held_out_error": _standard_error(scores),
+        "held_out_error": math.sqrt(variance(scores) / len(scores)) if len(scores) > 1 else None,
         "held_out_scores": scores,
         "gap": gap and gap.word,
     }
@@ -112,13 +113,6 @@ def _confirmed(record: CandidateRecord, config: RunConfig, store: RunStore, pool
     return stored
 
 
-def _standard_error(scores: list[float]) -> float | None:
-    if len(scores) < 2:
-        return None
-    mean = sum(scores) / len(scores)
-    return math.sqrt(sum((s - mean) ** 2 for s in scores) / (len(scores) - 1) / len(scores))
-
-
 def held_out_gap(training: float, held_out: Sequence[float], failed: int = 0) -> HeldOutGap | None:
     """Compare a training score with held-out scores, `failed` of them worst scores; None without any.
 
@@ -127,9 +121,6 @@ def held_out_gap(training: float, held_out: Sequence[float], failed: int = 0) ->
     """
     if not held_out:
         return None
-    n = len(held_out)
-    mean = sum(held_out) / n
-    if n < 2:
-        return HeldOutGap(training - mean, None, failed)
-    variance = sum((score - mean) ** 2 for score in held_out) / (n - 1)
-    return HeldOutGap(training - mean, LARGE * math.sqrt(variance * (1 + 1 / n)), failed)
+    n, gap = len(held_out), training - fmean(held_out)
+    chance = LARGE * math.sqrt(variance(held_out) * (1 + 1 / n)) if n > 1 else None
+    return HeldOutGap(gap, chance, failed)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agents.supporters.edits import EditBound, line_distance, new_characters
 from agents.supporters.exploration import SUGGESTION_FACTOR, ExplorationAdvice, ExplorationRequest, Failure
-from agents.supporters.exploration_rules import BY_TRAIT, LONGEST_PROGRAM, RuleExplorationSupporter
+from agents.supporters.exploration_rules import ANYWHERE, LONGEST_PROGRAM, RuleExplorationSupporter
 from atlas_gym import make_task
 from atlas_gym.program_text import program_key, syntax_error
 from atlas_gym.tasks.program_task import TRAITS
@@ -223,4 +223,4 @@ def test_a_constant_that_is_called_as_a_ridge_is_any_number_elsewhere():
 
 
 def test_every_trait_has_rules():
-    assert BY_TRAIT.keys() == TRAITS.keys()
+    assert ANYWHERE.keys() == TRAITS.keys()
