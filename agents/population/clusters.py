@@ -59,7 +59,8 @@ def _shape(program: str, depth: int) -> Shape:
     pending: list[tuple[ast.AST, tuple[str, ...]]] = [(parse_program(program), ())]
     while pending:  # not recursive: a long sum is a deep tree
         node, above = pending.pop()
-        path = (*above, _kind(node))[-depth:]
+        kind = f".{node.attr}" if isinstance(node, ast.Attribute) else type(node).__name__
+        path = (*above, kind)[-depth:]
         paths[path] += 1
         pending += [
             (child, path) for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr_context)
@@ -91,12 +92,6 @@ def _behaviour_distance(one: Mapping[str, float], other: Mapping[str, float]) ->
         if one[name] != other[name]
     ]
     return sum(terms) / max(len(names), 1)
-
-
-def _kind(node: ast.AST) -> str:
-    if isinstance(node, ast.Attribute):
-        return f".{node.attr}"
-    return type(node).__name__
 
 
 @dataclass

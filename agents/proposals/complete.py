@@ -11,15 +11,13 @@ from dataclasses import dataclass
 
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
-from agents.proposals.style import EditSite, Showing, Style, versions
+from agents.proposals.style import EditSite, PartStyle, Showing, versions
 
 
 @dataclass(frozen=True)
-class Complete(Style):
+class Complete(PartStyle):
     """Regenerates the rest of the function."""
 
-    function: str
-    """Name of the entry function."""
     earliest: float = 0.25
     """Smallest share of the body's statements that is kept, in [0, 1]."""
     latest: float = 0.75
@@ -27,11 +25,8 @@ class Complete(Style):
 
     name = "complete"
 
-    def sites(self, program: str) -> list[EditSite]:
+    def places(self, source: Source) -> list[EditSite]:
         """One site after each statement in the middle of the body."""
-        source = Source.by_lines(program, self.function)
-        if source is None:
-            return []
         body = source.function.body
         ends = range(max(1, round(self.earliest * len(body))), round(self.latest * len(body)) + 1)
         return [
@@ -51,7 +46,7 @@ class Complete(Style):
             avoid="\n" + "\n".join(rest),
             stop="function",
             head="\n".join(kept),
-            tail="".join(f"\n{line}" for line in source.lines[source.last + 1 :]) + "\n",
+            tail=source.behind(source.last),
         )
 
 

@@ -56,12 +56,10 @@ def numbers(source: Source) -> Iterator[ast.Constant]:
             pending.append(node.value)
             if isinstance(node.slice, ast.Slice):
                 pending.append(node.slice)
-        elif not isinstance(node, ast.JoinedStr) and not _names_a_layout(node):
+        elif isinstance(node, ast.keyword) and node.arg in _LAYOUT_KEYWORDS:
+            continue
+        elif not isinstance(node, ast.JoinedStr):
             pending += ast.iter_child_nodes(node)
-
-
-def _names_a_layout(node: ast.AST) -> bool:
-    return isinstance(node, ast.keyword) and node.arg in _LAYOUT_KEYWORDS
 
 
 def constants(code: Source) -> list[Constant]:

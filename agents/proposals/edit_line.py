@@ -11,26 +11,21 @@ from dataclasses import dataclass
 
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
-from agents.proposals.style import EditSite, Showing, Style, versions
+from agents.proposals.style import EditSite, PartStyle, Showing, versions
 
 
 @dataclass(frozen=True)
-class EditLine(Style):
+class EditLine(PartStyle):
     """Rewrites the right side of one line."""
 
-    function: str
-    """Name of the entry function."""
     numbers: bool = True
     """Whether right sides that are nothing but a number are rewritten too; off, constants are left to the style
     ``numeric`` and the model's samples go to structure."""
 
     name = "edit_line"
 
-    def sites(self, program: str) -> list[EditSite]:
-        """One site per simple statement with a right side, in the order of the lines."""
-        source = Source.by_lines(program, self.function)
-        if source is None:
-            return []
+    def places(self, source: Source) -> list[EditSite]:
+        """One site per simple statement with a right side."""
         return [site for _, site in rewritable(source, self.numbers)]
 
     def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
@@ -47,8 +42,8 @@ class EditLine(Style):
             + "\n".join([kept, *_remarks(line, showing), beginning]),
             avoid=line[site.column : source.comments.get(site.line)].rstrip(),
             stop="line",
-            head="".join(f"{kept_line}\n" for kept_line in source.lines[: site.line]) + beginning,
-            tail="\n" + "".join(f"{later}\n" for later in source.lines[site.line + 1 :]),
+            head=source.above(site.line) + beginning,
+            tail=source.behind(site.line),
         )
 
 
@@ -99,15 +94,10 @@ def right_side(node: ast.stmt) -> ast.expr | None:
     sense."""
     if isinstance(node, ast.For):
         return node.iter if node.body[0].lineno > node.lineno else None
-    if isinstance(node, ast.Assign):
-        return None if _unpacks_shape(node) else _if_it_ends_there(node, node.value)
-    if isinstance(node, ast.AugAssign | ast.AnnAssign | ast.Return) and node.value is not None:
-        return _if_it_ends_there(node, node.value)
-    return None
-
-
-def _if_it_ends_there(node: ast.stmt, value: ast.expr) -> ast.expr | None:
-    return value if node.end_lineno == node.lineno else None
+    if isinstance(node, ast.Assign) and _unpacks_shape(node):
+        return None
+    sided = isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return)
+    return node.value if sided and node.end_lineno == node.lineno else None
 
 
 def _unpacks_shape(node: ast.Assign) -> bool:

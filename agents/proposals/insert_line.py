@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.complete import are_apart, site_after
 from agents.proposals.source import Source
-from agents.proposals.style import EditSite, Showing, Style, versions
+from agents.proposals.style import EditSite, PartStyle, Showing, versions
 
 _FOLLOWED = (
     ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Pass, ast.Assert, ast.Delete, ast.Import, ast.ImportFrom,
@@ -25,19 +25,13 @@ _FOLLOWED = (
 
 
 @dataclass(frozen=True)
-class InsertLine(Style):
+class InsertLine(PartStyle):
     """Writes a line of its own."""
-
-    function: str
-    """Name of the entry function."""
 
     name = "insert_line"
 
-    def sites(self, program: str) -> list[EditSite]:
-        """One site after each simple statement of the function's body and of its loops, in the order of the lines."""
-        source = Source.by_lines(program, self.function)
-        if source is None:
-            return []
+    def places(self, source: Source) -> list[EditSite]:
+        """One site after each simple statement of the function's body and of its loops."""
         return sorted((site for site, _ in _places(source)), key=lambda site: site.line)
 
     def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
@@ -49,8 +43,7 @@ class InsertLine(Style):
         indentation = dict(_places(source))[site]
         begun = indentation[:-1] or indentation
         kept = source.function_text(f"{self.function}_v2", site.line + 1)
-        after = source.lines[site.line + 1 :]
-        word = _next_word(after, indentation)
+        word = _next_word(source.lines[site.line + 1 :], indentation)
         return self.asked(
             parent,
             site,
@@ -58,8 +51,8 @@ class InsertLine(Style):
             + f"# {self.function}_v2 adds one line to {self.function}_v1\n{kept}\n{begun}",
             avoid=word and indentation[len(begun) :] + word,
             stop="new line",
-            head="".join(f"{line}\n" for line in source.lines[: site.line + 1]) + begun,
-            tail="".join(f"\n{line}" for line in after) + "\n",
+            head=source.above(site.line + 1) + begun,
+            tail=source.behind(site.line),
         )
 
 

@@ -16,25 +16,20 @@ import numpy as np
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.constants import numbers
 from agents.proposals.source import Source
-from agents.proposals.style import EditSite, Showing, Style
+from agents.proposals.style import EditSite, PartStyle, Showing
 
 
 @dataclass(frozen=True)
-class Numeric(Style):
+class Numeric(PartStyle):
     """Perturbs one numeric constant."""
 
-    function: str
-    """Name of the entry function."""
     spread: float = 4.0
     """Largest factor by which a constant grows or shrinks, > 1."""
 
     name = "numeric"
 
-    def sites(self, program: str) -> list[EditSite]:
+    def places(self, source: Source) -> list[EditSite]:
         """One site per number that is not an index or an axis."""
-        source = Source.by_lines(program, self.function)
-        if source is None:
-            return []
         found = sorted(numbers(source), key=lambda node: (node.lineno, node.col_offset))
         return [_site(source, node) for node in found]
 
@@ -50,8 +45,8 @@ class Numeric(Style):
             prompt="",
             avoid=line[site.column : end],
             stop="line",
-            head="".join(f"{kept}\n" for kept in source.lines[: site.line]) + line[: site.column],
-            tail=line[end:] + "\n" + "".join(f"{later}\n" for later in source.lines[site.line + 1 :]),
+            head=source.above(site.line) + line[: site.column],
+            tail=line[end:] + source.behind(site.line),
         )
 
     def write(self, proposal: Proposal, n: int, rng: np.random.Generator) -> tuple[str, ...]:

@@ -62,15 +62,7 @@ class Rewrite(Style):
             prompt = versions(source, showing) + signature
         else:
             prompt = self.chat(task_message(self.spec, parent, showing, WHOLE)) + f"```python\n{head}"
-        return self.asked(
-            parent,
-            site,
-            prompt=prompt,
-            avoid=None,
-            stop="function",
-            head=head,
-            tail="\n",
-        )
+        return self.asked(parent, site, prompt, stop="function", head=head, tail="\n")
 
 
 def task_message(spec: ProgramTask, parent: CandidateRecord, showing: Showing, request: str) -> str:

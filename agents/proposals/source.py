@@ -107,6 +107,14 @@ class Source:
             return {}
         return found
 
+    def above(self, line: int) -> str:
+        """The text above a line, the newline at its end included."""
+        return "".join(f"{text}\n" for text in self.lines[:line])
+
+    def behind(self, line: int) -> str:
+        """The text behind a line, the newline at its end included."""
+        return "\n" + "".join(f"{text}\n" for text in self.lines[line + 1 :])
+
     def column(self, line: int, offset: int) -> int:
         """Character column of a syntax tree's byte offset."""
         return len(self.lines[line].encode()[:offset].decode())

@@ -76,6 +76,23 @@ class Style(ABC):
         )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class PartStyle(Style):
+    """A style that rewrites a part of the entry function."""
+
+    function: str
+    """Name of the entry function."""
+
+    def sites(self, program: str) -> list[EditSite]:
+        """Places of ``program``, in the order of the lines; none in one that does not define its function plainly."""
+        source = Source.by_lines(program, self.function)
+        return [] if source is None else self.places(source)
+
+    @abstractmethod
+    def places(self, source: Source) -> list[EditSite]:
+        """The same for a parsed program."""
+
+
 def versions(source: Source, showing: Showing) -> str:
     """The prompt's common beginning: imports, notes, the worse program as ``f_v0``, the parent as
     ``f_v1``."""

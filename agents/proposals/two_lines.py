@@ -14,27 +14,24 @@ from agents.engines.engine import Stop
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.edit_line import rewritable, right_side
 from agents.proposals.source import Source
-from agents.proposals.style import EditSite, Showing, Style, versions
+from agents.proposals.style import EditSite, PartStyle, Showing, versions
 
 _STOPS: Mapping[int, Stop] = {2: "2 lines", 3: "3 lines", 4: "4 lines"}
 """Where a completion of so many lines ends; no two lines are further apart."""
 
 
 @dataclass(frozen=True)
-class TwoLines(Style):
+class TwoLines(PartStyle):
     """Rewrites two lines that depend on each other."""
 
-    function: str
-    """Name of the entry function."""
     numbers: bool = True
     """Whether lines that only set a number are among the two; see :class:`agents.proposals.EditLine`."""
 
     name = "two_lines"
 
-    def sites(self, program: str) -> list[EditSite]:
-        """One or two sites per assignment, in the order of the lines."""
-        source = Source.by_lines(program, self.function)
-        return [] if source is None else list(_ends(source, self.numbers))
+    def places(self, source: Source) -> list[EditSite]:
+        """One or two sites per assignment."""
+        return list(_ends(source, self.numbers))
 
     def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
         """Prompt: the versions so far, then ``f_v2`` up to the site."""
@@ -50,8 +47,8 @@ class TwoLines(Style):
             + f"# {self.function}_v2 changes two lines of {self.function}_v1\n{kept}\n{beginning}",
             avoid=written[site.column :],
             stop=_STOPS[end - site.line + 1],
-            head="".join(f"{line}\n" for line in source.lines[: site.line]) + beginning,
-            tail="\n" + "".join(f"{later}\n" for later in source.lines[end + 1 :]),
+            head=source.above(site.line) + beginning,
+            tail=source.behind(end),
         )
 
 

@@ -99,12 +99,14 @@ def check_fading(case: Case) -> Iterator[Finding]:
 def sample_products(case: Case) -> list[tuple[ast.BinOp, str]]:
     """Products ``X.T @ y`` over samples, and the name of what is transposed."""
     arrays = sampled(case) | past(case)
-    return [
-        (node, case.code.text(node.left.value))
-        for node in case.code.nodes(ast.BinOp)
-        if isinstance(node.op, ast.MatMult) and _is_transposed(node.left, arrays)
-        if isinstance(node.left, ast.Attribute)
-    ]
+    found = []
+    for node in case.code.nodes(ast.BinOp):
+        left = node.left
+        if not (isinstance(node.op, ast.MatMult) and isinstance(left, ast.Attribute) and left.attr == "T"):
+            continue
+        if isinstance(left.value, ast.Name) and left.value.id in arrays:
+            found.append((node, left.value.id))
+    return found
 
 
 def keep_per_step(case: Case) -> str:
@@ -172,13 +174,3 @@ def call_around(code: Source, name: str) -> tuple[str, str]:
     if name == "sqrt(abs)":
         return f"{library}.sqrt({library}.abs(", "))"
     return f"{library}.{name}(", ")"
-
-
-def _is_transposed(node: ast.expr, names: set[str]) -> bool:
-    """Whether it is ``X.T`` of one of these names."""
-    return (
-        isinstance(node, ast.Attribute)
-        and node.attr == "T"
-        and isinstance(node.value, ast.Name)
-        and node.value.id in names
-    )

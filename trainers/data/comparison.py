@@ -87,9 +87,8 @@ def compare(
         sums = []
         for groups in (base, tuned):
             rows = [count([groups[index] for index in own]) for own in members.values()]
-            sums.append(
-                (np.array([r[0] for r in rows], dtype=float), np.array([r[1] for r in rows], dtype=float))
-            )
+            numerators, denominators = np.array(rows, dtype=float).T
+            sums.append((numerators, denominators))
         return _paired(*sums)
 
     found = {"validity": both(_validity), f"best of {n}": both(partial(_best, n=n))}

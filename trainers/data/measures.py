@@ -6,7 +6,7 @@ the per-prompt share is averaged and its spread taken between prompts.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
@@ -41,40 +41,13 @@ Outcome = CandidateRecord | Answer
 """What is counted of a candidate, and enough to keep of one that enters nothing."""
 
 
-@dataclass(frozen=True)
-class Share:
-    """A share of samples and how sure it is."""
+def measure(groups: Sequence[Sequence[CandidateRecord]], margin: float = 0.0) -> dict[str, Any]:
+    """Shares over groups of samples, one group a prompt, as plain values.
 
-    value: float
-    """Mean over prompts of the per-prompt share, in [0, 1]."""
-    error: float
-    """Standard error over prompts; NaN with a single prompt."""
-
-
-@dataclass(frozen=True)
-class BatchMeasures:
-    """Shares among the samples of several prompts."""
-
-    samples: int
-    """Number of samples."""
-    prompts: int
-    """Number of prompts."""
-    valid: Share
-    """Ran and was scored."""
-    new: Share
-    """Valid, and not the parent again."""
-    improving: Share
-    """New and better than its parent by more than the margin."""
-    distinct: int
-    """New programs, each counted once."""
-    distinct_share: float
-    """The same per sample."""
-    distinct_improving: int
-    """Improving programs, each counted once."""
-
-
-def measure(groups: Sequence[Sequence[CandidateRecord]], margin: float = 0.0) -> BatchMeasures:
-    """Shares over groups of samples, one group a prompt.
+    `valid` (ran and was scored), `new` (valid, and not the parent again) and `improving` (new and better than its
+    parent by more than the margin) are means over prompts of the per-prompt share, in [0, 1], each a `value` with its
+    standard `error` over prompts (NaN with a single one). `distinct` counts each new program once, `distinct_share` is
+    the same per sample, `distinct_improving` counts each improving one once.
 
     Args:
         groups: the samples of each prompt; none may be empty.
@@ -83,16 +56,16 @@ def measure(groups: Sequence[Sequence[CandidateRecord]], margin: float = 0.0) ->
     samples = [record for group in groups for record in group]
     improving = [r for r in samples if is_improving(r, margin)]
     distinct = len(distinct_programs(samples))
-    return BatchMeasures(
-        samples=len(samples),
-        prompts=len(groups),
-        valid=_share(groups, lambda r: r.passed),
-        new=_share(groups, is_new),
-        improving=_share(groups, lambda r: is_improving(r, margin)),
-        distinct=distinct,
-        distinct_share=distinct / len(samples) if samples else 0.0,
-        distinct_improving=len({r.program_key for r in improving}),
-    )
+    return {
+        "samples": len(samples),
+        "prompts": len(groups),
+        "valid": _share(groups, lambda r: r.passed),
+        "new": _share(groups, is_new),
+        "improving": _share(groups, lambda r: is_improving(r, margin)),
+        "distinct": distinct,
+        "distinct_share": distinct / len(samples) if samples else 0.0,
+        "distinct_improving": len({r.program_key for r in improving}),
+    }
 
 
 def counts(records: Sequence[CandidateRecord], margin: float) -> dict[str, Any]:
@@ -162,9 +135,11 @@ def is_improving(record: Outcome, margin: float = 0.0) -> bool:
     return is_new(record) and record.gain is not None and record.gain > margin
 
 
-def _share(groups: Sequence[Sequence[CandidateRecord]], holds) -> Share:
+def _share(
+    groups: Sequence[Sequence[CandidateRecord]], holds: Callable[[CandidateRecord], bool]
+) -> dict[str, float]:
     if not groups:
-        return Share(math.nan, math.nan)
+        return {"value": math.nan, "error": math.nan}
     per_prompt = [sum(map(holds, group)) / len(group) for group in groups]
     error = stdev(per_prompt) / math.sqrt(len(per_prompt)) if len(per_prompt) > 1 else math.nan
-    return Share(fmean(per_prompt), error)
+    return {"value": fmean(per_prompt), "error": error}

@@ -145,7 +145,7 @@ class Phase:
         began = time.perf_counter()
         if self._gated:
             scores = {name: score(name, _prompts(self._subset)) for name in (REFERENCE, *steps)}
-            self._reference_score = _mean(scores[REFERENCE])
+            self._reference_score = float(np.mean(scores[REFERENCE]))
         self._tuned.seconds["score"] = time.perf_counter() - began
         self._candidates = tuple(
             CandidateResult(name, step, kls[name].mean, kls[name].standard_error, *_compare(scores, name))
@@ -240,11 +240,7 @@ def _compare(
     differences = np.asarray(scores[name], dtype=float) - np.asarray(scores[REFERENCE], dtype=float)
     n = len(differences)
     error = float(differences.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan
-    return _mean(scores[name]), float(differences.mean()), error
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values))
+    return float(np.mean(scores[name])), float(differences.mean()), error
 
 
 @contextmanager

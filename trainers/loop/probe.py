@@ -26,7 +26,6 @@ from trainers.data.rollouts import ProgramCache, again, fresh_samples
 from trainers.loop.config import RunConfig
 from trainers.loop.measure import MEASURE, Panel
 from trainers.loop.settings import ProbeSettings
-from trainers.store.plain import plain
 from trainers.store.store import RunStore
 
 _DRAWS = 10
@@ -146,10 +145,10 @@ def take_probe(
         members: dict[str, list[Sequence[CandidateRecord]]] = {}
         for proposal, group in zip(proposals, groups, strict=True):
             members.setdefault(label(proposal), []).append(group)
-        return {name: plain(measure(own, margin)) for name, own in members.items()}
+        return {name: measure(own, margin) for name, own in members.items()}
 
     return {
-        **plain(measure(groups, margin)),
+        **measure(groups, margin),
         "kinds": by(lambda proposal: "number" if is_number(proposal.avoid or "") else "structure"),
         "holes": {hole: _shares(measures) for hole, measures in by(lambda proposal: proposal.hole).items()},
     }

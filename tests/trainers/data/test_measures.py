@@ -23,23 +23,23 @@ def test_shares_and_clustered_errors():
         [record("error"), record("error"), record(key="b", score=-0.3), record("invalid", key=None)],
     ]
     measures = measure(groups)
-    assert measures.samples == 8
-    assert measures.valid.value == pytest.approx((3 / 4 + 1 / 4) / 2)
-    assert measures.valid.error == pytest.approx(math.sqrt(((0.25) ** 2 + (0.25) ** 2) / 1 / 2))
-    assert measures.new.value == pytest.approx((2 / 4 + 1 / 4) / 2)
-    assert measures.improving.value == pytest.approx((2 / 4 + 0) / 2)
-    assert measures.distinct == 2
-    assert measures.distinct_improving == 1
+    assert measures["samples"] == 8
+    assert measures["valid"]["value"] == pytest.approx((3 / 4 + 1 / 4) / 2)
+    assert measures["valid"]["error"] == pytest.approx(math.sqrt(((0.25) ** 2 + (0.25) ** 2) / 1 / 2))
+    assert measures["new"]["value"] == pytest.approx((2 / 4 + 1 / 4) / 2)
+    assert measures["improving"]["value"] == pytest.approx((2 / 4 + 0) / 2)
+    assert measures["distinct"] == 2
+    assert measures["distinct_improving"] == 1
 
 
 def test_the_margin_decides_what_improves():
     groups = [[record(score=-0.15), record(score=-0.199)], [record(score=-0.15), record(score=-0.1)]]
-    assert measure(groups, margin=0.002).improving.value == pytest.approx(0.75)
-    assert measure(groups, margin=0.06).improving.value == pytest.approx(0.25)
+    assert measure(groups, margin=0.002)["improving"]["value"] == pytest.approx(0.75)
+    assert measure(groups, margin=0.06)["improving"]["value"] == pytest.approx(0.25)
 
 
 def test_one_prompt_has_no_standard_error():
-    assert math.isnan(measure([[record()]]).valid.error)
+    assert math.isnan(measure([[record()]])["valid"]["error"])
 
 
 def test_measurements_are_shares_and_means_over_what_passed():
