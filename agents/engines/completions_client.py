@@ -188,7 +188,5 @@ class CompletionsClient(PatientClient):
 
 def _read_continuation(body: bytes, key: str) -> Completion:
     choice = first_choice(body, key, lambda found: found["text"])
-    claimed, tokens = choice.usage.get("completion_tokens"), max(1, len(choice.text) // 4)
-    if type(claimed) is int and 0 <= claimed <= len(body):
-        tokens = claimed
+    tokens = choice.tokens("completion_tokens", max(1, len(choice.text) // 4), len(body))
     return Completion(choice.text, tokens, choice.finished)

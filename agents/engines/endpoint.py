@@ -121,16 +121,6 @@ def _refused_field(body: bytes, sent: Mapping[str, Any]) -> str | None:
 def _read_reply(body: bytes, key: str, messages: Sequence[Message], max_tokens: int) -> ChatReply:
     choice = first_choice(body, key, lambda found: found["message"]["content"])
     estimate = prompt_estimate(messages)
-    # A server's claims are capped: it may not talk a budget, or the tables, into nonsense.
-    return ChatReply(
-        text=choice.text,
-        prompt_tokens=_claimed(choice.usage.get("prompt_tokens"), estimate, 4 * estimate + 1_000),
-        completion_tokens=_claimed(
-            choice.usage.get("completion_tokens"), len(choice.text) // _CHARS_PER_TOKEN, 4 * max_tokens
-        ),
-        finished=choice.finished,
-    )
-
-
-def _claimed(claim: object, estimate: int, most: int) -> int:
-    return min(claim, most) if type(claim) is int and claim >= 0 else estimate
+    read = choice.tokens("prompt_tokens", estimate, 4 * estimate + 1_000)
+    written = choice.tokens("completion_tokens", len(choice.text) // _CHARS_PER_TOKEN, 4 * max_tokens)
+    return ChatReply(choice.text, read, written, choice.finished)

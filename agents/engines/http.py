@@ -144,6 +144,12 @@ class Choice:
     usage: Mapping[str, object]
     """What the server says it used; any JSON."""
 
+    def tokens(self, name: str, estimate: int, most: int) -> int:
+        """What it says under this name, capped: it may not talk a budget, or the tables, into nonsense. The estimate if
+        it says nothing of use."""
+        claim = self.usage.get(name)
+        return min(claim, most) if type(claim) is int and claim >= 0 else estimate
+
 
 def first_choice(body: bytes, key: str, text_of: Callable[[Any], object]) -> Choice:
     """Read a reply; `text_of` finds the text in its first choice. Raises :class:`EndpointError`."""

@@ -142,43 +142,30 @@ class CallLimits(RequestLimits):
             raise ValueError("a budget cannot be negative")
 
 
-@dataclass(frozen=True)
-class Usage:
-    """What a role has spent in this run."""
-
-    calls: int = 0
-    """Consultations that reached for the server."""
-    tokens: int = 0
-    """Tokens read and written."""
-    seconds: float = 0.0
-    """Wall-clock time, seconds."""
-
-
 class Budget:
     """Remaining means of one role. Several threads may use it; those in flight can overshoot it together."""
 
     def __init__(self, limits: CallLimits) -> None:
         self.limits = limits
+        self.calls = 0
+        """Consultations that reached for the server."""
+        self.tokens = 0
+        """Tokens read and written."""
+        self.seconds = 0.0
+        """Wall-clock time, seconds."""
         self._lock = threading.Lock()
-        self._usage = Usage()
         self._failures = 0
         self._resting = 0
-
-    @property
-    def usage(self) -> Usage:
-        """What has been spent so far."""
-        with self._lock:
-            return self._usage
 
     def refusal(self) -> str:
         """Why the next consultation must not reach for the server; empty if it may."""
         with self._lock:
-            used, limits = self._usage, self.limits
-            if used.calls >= limits.calls:
+            limits = self.limits
+            if self.calls >= limits.calls:
                 return f"the budget of {limits.calls} calls is spent"
-            if used.tokens >= limits.tokens:
+            if self.tokens >= limits.tokens:
                 return f"the budget of {limits.tokens} tokens is spent"
-            if used.seconds >= limits.seconds:
+            if self.seconds >= limits.seconds:
                 return f"the budget of {limits.seconds:g} seconds is spent"
             if self._resting:
                 return f"left alone after {self._failures} failed calls in a row ({self._resting} to go)"
@@ -187,7 +174,7 @@ class Budget:
     def deadline(self) -> float:
         """Seconds that the next consultation may take."""
         with self._lock:
-            return max(0.0, min(self.limits.deadline_s, self.limits.seconds - self._usage.seconds))
+            return max(0.0, min(self.limits.deadline_s, self.limits.seconds - self.seconds))
 
     def record(self, call: SupporterCall) -> None:
         """Account for a finished consultation."""
@@ -195,12 +182,9 @@ class Budget:
             if call.attempts == 0:
                 self._resting = max(0, self._resting - 1)
                 return
-            answered = call.status == "ok"
-            self._usage = Usage(
-                calls=self._usage.calls + 1,
-                tokens=self._usage.tokens + call.tokens,
-                seconds=self._usage.seconds + call.seconds,
-            )
-            self._failures = 0 if answered else self._failures + 1
+            self.calls += 1
+            self.tokens += call.tokens
+            self.seconds += call.seconds
+            self._failures = 0 if call.status == "ok" else self._failures + 1
             if self.limits.rest_after and self._failures >= self.limits.rest_after:
                 self._resting = self.limits.rest_calls

@@ -10,7 +10,7 @@ import hashlib
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from agents.engines.endpoint import ChatClient, ChatReply, Message, prompt_estimate
@@ -53,10 +53,7 @@ class _Progress:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     reply: str = ""
-    problems: tuple[str, ...] = ()
-
-    def note(self, problem: str) -> None:
-        self.problems = (*self.problems, problem)
+    problems: list[str] = field(default_factory=list)
 
 
 class LLMSupporter(Supporter[Request, Advice]):
@@ -103,7 +100,7 @@ class LLMSupporter(Supporter[Request, Advice]):
         advice = None
         refusal = self.budget.refusal()
         if refusal:
-            progress.note(refusal)
+            progress.problems.append(refusal)
         else:
             advice = self._attempts(request, messages, progress, began)
         call = self._record(request.key, messages, progress, advice is not None, time.monotonic() - began)
@@ -119,7 +116,7 @@ class LLMSupporter(Supporter[Request, Advice]):
         for attempt in range(limits.attempts):
             left = deadline - time.monotonic()
             if left <= 0:
-                progress.note("no time left for another attempt")
+                progress.problems.append("no time left for another attempt")
                 return None
             asked = messages if attempt == 0 else _with_reminder(messages, progress.problems[-1])
             progress.attempts += 1
@@ -127,7 +124,7 @@ class LLMSupporter(Supporter[Request, Advice]):
                 reply = self._request((*request.key, attempt), asked, left, progress)
                 return self.interpret(request, _accepted_text(reply, limits, progress))
             except (EndpointError, ReplyError) as error:
-                progress.note(str(error))
+                progress.problems.append(str(error))
             if attempt + 1 < limits.attempts:  # a busy server is given time; nothing tells when it is free
                 time.sleep(max(0.0, min(limits.pause_s * 2**attempt, deadline - time.monotonic())))
         return None

@@ -91,17 +91,11 @@ class Explorer:
         records = self.store.unit_candidates(0, range(self.settings.islands))
         if not records:
             starts = [self._start(number, program) for number, program in enumerate(programs)]
-            records = [
-                starts[island]
-                if island < len(starts)
-                else replace(
-                    starts[island % len(starts)],
-                    id=self.settings.candidate_id(0, island, 0),
-                    island=island,
-                    duplicate_of=starts[island % len(starts)].id,
-                )
-                for island in range(self.settings.islands)
-            ]
+            for island in range(self.settings.islands):
+                start = starts[island % len(starts)]
+                id_ = self.settings.candidate_id(0, island, 0)
+                same = start.id if island >= len(starts) else None
+                records.append(replace(start, id=id_, island=island, duplicate_of=same))
             self.store.add_unit(0, 0, records, {"round": 0, "group": 0})
         for record in records:
             self._fold(record)

@@ -128,7 +128,7 @@ def test_resumed_budget_equals_the_uninterrupted_one(supporter):
             [SupporterCall.from_dict(json.loads(json.dumps(call.as_dict()))) for call in calls] + [foreign]
         )
     first, second = strategist.budget, again.budget
-    assert first.usage == second.usage
+    assert (first.calls, first.tokens, first.seconds) == (second.calls, second.tokens, second.seconds)
     assert first.refusal() == second.refusal() != ""
 
 

@@ -84,5 +84,4 @@ def test_concurrent_calls_share_one_budget(supporter):
             thread.start()
         for thread in threads:
             thread.join()
-        usage = strategist.budget.usage
-    assert (usage.calls, usage.tokens) == (8, 120)
+    assert (strategist.budget.calls, strategist.budget.tokens) == (8, 120)
