@@ -8,7 +8,6 @@ from agents.proposals.constants import Constant, constants
 from agents.proposals.source import Source
 from agents.supporters.code_rules import short
 from agents.supporters.conversation import LLMSupporter
-from agents.supporters.edits import EditBound
 from agents.supporters.exploration import (
     CRITIQUE_CHARS,
     REASON_CHARS,
@@ -41,36 +40,44 @@ class LLMExplorationSupporter(LLMSupporter[ExplorationRequest, ExplorationAdvice
     reply = ExplorationReply
 
     def values(self, request: ExplorationRequest) -> dict[str, str | Data]:
-        return prompt_values(request, self.settings.patch_bound)
+        """What the template's placeholders stand for."""
+        failures = "\n".join(
+            f"- {failure.status}: {one_line(failure.detail, 300)} {one_line(failure.changed, 200)}".rstrip()
+            for failure in request.failures[-_FAILURES_SHOWN:]
+        )
+        metrics = "\n".join(f"- {name}: {value:.6g}" for name, value in list(request.metrics.items())[:20])
+        return {
+            "function": request.function,
+            "description": Data(request.description, 3_000),
+            "hints": "".join(f"- {hint}\n" for hint in request.hints) or "(its author says nothing of it)\n",
+            "program": Data(request.program, 12_000),
+            "score": "none: it failed" if request.score is None else f"{request.score:.6g}",
+            "diagnosis": Data(request.diagnosis, 1_000),
+            "metrics": Data(metrics, 1_500),
+            "failures": Data(failures, 2_500),
+            "opening": _opening(request),
+            "max_patches": str(request.max_patches),
+            "max_lines": str(self.settings.patch_bound.allowed_lines(request.program)),
+            "schema": schema_text(ExplorationReply),
+        }
 
     def interpret(self, request: ExplorationRequest, text: str) -> ExplorationAdvice:
-        return interpret(request, text, self.settings.patch_bound)
+        """The advice that a reply amounts to; raises ReplyError if it is no reply at all.
+
+        Single items that cannot be used (an edit whose text is not found, a constant that does not exist) are
+        left out.
+        """
+        reply = parse_reply(text, ExplorationReply)
+        code = Source.parse(request.program, request.function)
+        accepted = list(_suggestions(code, reply.suggestions[:_MOST_ITEMS]))
+        patches = [*_edited(request.program, reply.patches[:_MOST_ITEMS]), *_with_values(code, accepted)]
+        return ExplorationAdvice(
+            one_line(reply.critique, CRITIQUE_CHARS),
+            admit_patches(request, patches, self.settings.patch_bound),
+        )
 
     def neutral(self, request: ExplorationRequest) -> ExplorationAdvice:
         return ExplorationAdvice()
-
-
-def prompt_values(request: ExplorationRequest, bound: EditBound) -> dict[str, str | Data]:
-    """What the template's placeholders stand for."""
-    failures = "\n".join(
-        f"- {failure.status}: {one_line(failure.detail, 300)} {one_line(failure.changed, 200)}".rstrip()
-        for failure in request.failures[-_FAILURES_SHOWN:]
-    )
-    metrics = "\n".join(f"- {name}: {value:.6g}" for name, value in list(request.metrics.items())[:20])
-    return {
-        "function": request.function,
-        "description": Data(request.description, 3_000),
-        "hints": "".join(f"- {hint}\n" for hint in request.hints) or "(its author says nothing of it)\n",
-        "program": Data(request.program, 12_000),
-        "score": "none: it failed" if request.score is None else f"{request.score:.6g}",
-        "diagnosis": Data(request.diagnosis, 1_000),
-        "metrics": Data(metrics, 1_500),
-        "failures": Data(failures, 2_500),
-        "opening": _opening(request),
-        "max_patches": str(request.max_patches),
-        "max_lines": str(bound.allowed_lines(request.program)),
-        "schema": schema_text(ExplorationReply),
-    }
 
 
 def _opening(request: ExplorationRequest) -> str:
@@ -94,19 +101,6 @@ def _opening(request: ExplorationRequest) -> str:
             else ""
         )
     )
-
-
-def interpret(request: ExplorationRequest, text: str, bound: EditBound) -> ExplorationAdvice:
-    """The advice that a reply amounts to; raises ReplyError if it is no reply at all.
-
-    Single items that cannot be used (an edit whose text is not found, a constant that does not exist) are
-    left out.
-    """
-    reply = parse_reply(text, ExplorationReply)
-    code = Source.parse(request.program, request.function)
-    accepted = list(_suggestions(code, reply.suggestions[:_MOST_ITEMS]))
-    patches = [*_edited(request.program, reply.patches[:_MOST_ITEMS]), *_with_values(code, accepted)]
-    return ExplorationAdvice(one_line(reply.critique, CRITIQUE_CHARS), admit_patches(request, patches, bound))
 
 
 Suggested = tuple[Constant, float, str]

@@ -8,7 +8,6 @@ from agents.supporters.replies import StrategyReply, parse_reply, schema_text
 from agents.supporters.strategist import (
     CONTROL_NAMES,
     REASON_CHARS,
-    ControlBounds,
     StrategyAdvice,
     Telemetry,
     bounded_advice,
@@ -26,56 +25,49 @@ class LLMFineTuningStrategist(LLMSupporter[Telemetry, StrategyAdvice]):
     reply = StrategyReply
 
     def values(self, request: Telemetry) -> dict[str, str | Data]:
-        return prompt_values(request, self.settings.control_bounds)
+        """What the template's placeholders stand for: numbers only, so nothing needs delimiting."""
+        return {
+            "controls": "\n".join(self._control_line(request, name) for name in CONTROL_NAMES),
+            "pairs": str(request.pairs),
+            "passed": str(request.passed),
+            "failed": str(request.failed),
+            "quantiles": _numbers(request.score_quantiles),
+            "initial_score": f"{request.initial_score:.5g}",
+            "best_scores": _numbers(request.best_scores[-_SHOWN:]),
+            "distinct_share": _optional(request.distinct_share),
+            "entropy": _optional(request.entropy),
+            "losses": _numbers(_thinned(request.losses)),
+            "accuracies": _numbers(_thinned(request.accuracies)),
+            "chosen_shift": _optional(request.chosen_shift),
+            "kl": _optional(request.kl),
+            "target_kl": f"{request.target_kl:.4g}",
+            "gate": "\n".join(
+                f"- {'promoted' if outcome.promoted else 'refused'}: gain {outcome.gain:.4g}, KL {outcome.kl:.4g}"
+                for outcome in request.gate[-_SHOWN:]
+            )
+            or "- no decisions yet",
+            "min_gain": f"{request.min_gain:.4g}",
+            "max_kl": f"{request.max_kl:.4g}",
+            "schema": schema_text(StrategyReply),
+        }
 
     def interpret(self, request: Telemetry, text: str) -> StrategyAdvice:
-        return interpret(request, text, self.settings.control_bounds)
+        """The bounded advice that a reply amounts to; raises ReplyError if it is no reply."""
+        reply = parse_reply(text, StrategyReply)
+        wanted = {name: getattr(reply, name) for name in CONTROL_NAMES if getattr(reply, name) is not None}
+        return bounded_advice(
+            request.controls, self.settings.control_bounds, wanted, one_line(reply.reason, REASON_CHARS)
+        )
+
+    def _control_line(self, request: Telemetry, name: str) -> str:
+        current, limits = getattr(request.controls, name), getattr(self.settings.control_bounds, name)
+        return (
+            f"- {name}: {current:.4g} (from {limits.low:g} to {limits.high:g}, "
+            f"at most a factor of {limits.factor:g} per phase)"
+        )
 
     def neutral(self, request: Telemetry) -> StrategyAdvice:
         return bounded_advice(request.controls, self.settings.control_bounds)
-
-
-def prompt_values(telemetry: Telemetry, bounds: ControlBounds) -> dict[str, str | Data]:
-    """What the template's placeholders stand for: numbers only, so nothing needs delimiting."""
-    return {
-        "controls": "\n".join(_control_line(telemetry, bounds, name) for name in CONTROL_NAMES),
-        "pairs": str(telemetry.pairs),
-        "passed": str(telemetry.passed),
-        "failed": str(telemetry.failed),
-        "quantiles": _numbers(telemetry.score_quantiles),
-        "initial_score": f"{telemetry.initial_score:.5g}",
-        "best_scores": _numbers(telemetry.best_scores[-_SHOWN:]),
-        "distinct_share": _optional(telemetry.distinct_share),
-        "entropy": _optional(telemetry.entropy),
-        "losses": _numbers(_thinned(telemetry.losses)),
-        "accuracies": _numbers(_thinned(telemetry.accuracies)),
-        "chosen_shift": _optional(telemetry.chosen_shift),
-        "kl": _optional(telemetry.kl),
-        "target_kl": f"{telemetry.target_kl:.4g}",
-        "gate": "\n".join(
-            f"- {'promoted' if outcome.promoted else 'refused'}: gain {outcome.gain:.4g}, KL {outcome.kl:.4g}"
-            for outcome in telemetry.gate[-_SHOWN:]
-        )
-        or "- no decisions yet",
-        "min_gain": f"{telemetry.min_gain:.4g}",
-        "max_kl": f"{telemetry.max_kl:.4g}",
-        "schema": schema_text(StrategyReply),
-    }
-
-
-def interpret(telemetry: Telemetry, text: str, bounds: ControlBounds) -> StrategyAdvice:
-    """The bounded advice that a reply amounts to; raises ReplyError if it is no reply."""
-    reply = parse_reply(text, StrategyReply)
-    wanted = {name: getattr(reply, name) for name in CONTROL_NAMES if getattr(reply, name) is not None}
-    return bounded_advice(telemetry.controls, bounds, wanted, one_line(reply.reason, REASON_CHARS))
-
-
-def _control_line(telemetry: Telemetry, bounds: ControlBounds, name: str) -> str:
-    current, limits = getattr(telemetry.controls, name), getattr(bounds, name)
-    return (
-        f"- {name}: {current:.4g} (from {limits.low:g} to {limits.high:g}, "
-        f"at most a factor of {limits.factor:g} per phase)"
-    )
 
 
 def _thinned(values: tuple[float, ...]) -> tuple[float, ...]:

@@ -2,8 +2,11 @@
 
 import json
 
+from agents.engines.settings import Endpoint
+from agents.supporters.build import build_supporters
 from agents.supporters.exploration import ExplorationAdvice, ExplorationRequest, Failure
 from agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange
+from agents.supporters.settings import RoleSettings, SupporterSettings
 from agents.supporters.strategist import ControlBounds, GateOutcome, Telemetry, TuningControls, bounded_advice
 
 BANDIT = """import numpy as np
@@ -96,6 +99,10 @@ NEUTRAL = {
     "strategist": bounded_advice(TELEMETRY.controls, ControlBounds()),
     "inspector": InspectorVerdict(rule_accepts=True),
 }
+
+_SERVED = RoleSettings("llm", Endpoint("http://127.0.0.1:9/v1", "test-model"))
+MODELS = build_supporters(SupporterSettings(_SERVED, _SERVED, _SERVED), seed=0)
+"""Every role as a language model that nobody asks."""
 
 REQUESTS = {"exploration": EXPLORATION, "strategist": TELEMETRY, "inspector": INSPECTION}
 

@@ -8,15 +8,14 @@ from hypothesis import strategies as st
 
 from agents.supporters.edits import EditBound
 from agents.supporters.exploration import SUGGESTION_FACTOR, bounded_value
-from agents.supporters.exploration_llm import interpret
 from agents.supporters.replies import ReplyError
 from atlas_gym import make_task
 from atlas_gym.program_text import program_key, syntax_error
-from tests.agents.supporters.samples import BANDIT, EXPLORATION, patch, reply
+from tests.agents.supporters.samples import BANDIT, EXPLORATION, MODELS, patch, reply
 
 
 def programs(**fields) -> list[str]:
-    return [p.program for p in interpret(EXPLORATION, reply(**fields), EditBound()).patches]
+    return [p.program for p in MODELS.exploration.interpret(EXPLORATION, reply(**fields)).patches]
 
 
 def test_edits_become_patches():
@@ -66,7 +65,7 @@ def test_suggestions_are_bounded_and_become_patches():
         {"name": "alpha", "value": -1},
         {"name": "alpha", "value": 1.0},
     ]
-    advice = interpret(EXPLORATION, reply(suggestions=wanted), EditBound())
+    advice = MODELS.exploration.interpret(EXPLORATION, reply(suggestions=wanted))
     assert [p.kind for p in advice.patches] == ["suggestion"] * 3
     changed = [set(p.program.split("\n")) - set(BANDIT.split("\n")) for p in advice.patches]
     assert changed == [{"    window = 20", "    lam = 10.0"}, {"    window = 20"}, {"    lam = 10.0"}]
@@ -75,28 +74,29 @@ def test_suggestions_are_bounded_and_become_patches():
 def test_no_more_patches_than_asked_for():
     many = [patch(("window = 50", f"window = {n}")) for n in range(1, 9)]
     request = replace(EXPLORATION, max_patches=2)
-    assert len(interpret(request, reply(patches=many), EditBound()).patches) == 2
+    assert len(MODELS.exploration.interpret(request, reply(patches=many)).patches) == 2
 
 
 def test_tried_programs_are_left_out():
     child = BANDIT.replace("window = 50", "window = 20")
     request = replace(EXPLORATION, tried=frozenset([program_key(child) or ""]))
     assert (
-        interpret(request, reply(patches=[patch(("window = 50", "window = 20"))]), EditBound()).patches == ()
+        MODELS.exploration.interpret(request, reply(patches=[patch(("window = 50", "window = 20"))])).patches
+        == ()
     )
 
 
 def test_program_that_does_not_parse_can_still_be_edited():
     broken = BANDIT.replace("window = 50", "window = (50")
     request = replace(EXPLORATION, program=broken, score=None)
-    advice = interpret(request, reply(patches=[patch(("(50", "50"))]), EditBound())
+    advice = MODELS.exploration.interpret(request, reply(patches=[patch(("(50", "50"))]))
     assert [p.program for p in advice.patches] == [BANDIT]
 
 
 def test_critique_is_required_and_cut():
-    assert len(interpret(EXPLORATION, reply(critique="long " * 1000), EditBound()).critique) <= 800
+    assert len(MODELS.exploration.interpret(EXPLORATION, reply(critique="long " * 1000)).critique) <= 800
     with pytest.raises(ReplyError, match="critique"):
-        interpret(EXPLORATION, '{"patches": []}', EditBound())
+        MODELS.exploration.interpret(EXPLORATION, '{"patches": []}')
 
 
 @given(st.lists(st.tuples(st.sampled_from(BANDIT.splitlines()), st.text(max_size=80)), max_size=5))

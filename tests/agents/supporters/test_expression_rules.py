@@ -6,13 +6,11 @@ import pytest
 
 from agents.proposals import Complete, EditLine, Rewrite, Showing, TwoLines
 from agents.proposals.completing import completion_of, opening_of
-from agents.supporters.edits import EditBound
 from agents.supporters.exploration import ExplorationRequest
-from agents.supporters.exploration_llm import interpret, prompt_values
 from agents.supporters.exploration_rules import RuleExplorationSupporter
 from atlas_gym import make_task
 from tests.agents.proposals.programs import candidate
-from tests.agents.supporters.samples import BANDIT, EXPLORATION, patch, reply
+from tests.agents.supporters.samples import BANDIT, EXPLORATION, MODELS, patch, reply
 
 TASKS = {name: make_task(name) for name in ("ATLAS-Bandit-v0", "ATLAS-Burgers-v0", "ATLAS-TSP-v0")}
 STARTS = [(name, start) for name, task in TASKS.items() for start in task.starts]
@@ -119,14 +117,14 @@ def test_a_models_patches_keep_to_the_site_or_are_left_out():
         patches=[patch(("lam = 1.0", "lam = 0.1")), patch(("window = 50", "window = 20\n    x = 1"))],
         suggestions=[{"name": "window", "value": 12}, {"name": "alpha", "value": 0.5}],
     )
-    patches = interpret(request, text, EditBound()).patches
+    patches = MODELS.exploration.interpret(request, text).patches
     assert [completion_of(proposal, made.program) for made in patches] == [" 12\n"]
 
 
 def test_a_model_is_told_where_it_may_write():
     request, _ = teaching_request()
     line = BANDIT.split("\n").index("    window = 50") + 1
-    told = prompt_values(request, EditBound())["opening"]
+    told = MODELS.exploration.values(request)["opening"]
     assert f"rewrite line {line} of" in told
     assert "'window ='" in told
     several = ExplorationRequest(
@@ -136,4 +134,4 @@ def test_a_model_is_told_where_it_may_write():
         }
     )
     last = BANDIT.count("\n")
-    assert f"rewrite lines {line + 1} to {last} of" in prompt_values(several, EditBound())["opening"]
+    assert f"rewrite lines {line + 1} to {last} of" in MODELS.exploration.values(several)["opening"]

@@ -5,13 +5,11 @@ import pytest
 
 from agents.proposals import InsertLine, Showing
 from agents.proposals.completing import completion_of, opening_of
-from agents.supporters.edits import EditBound
 from agents.supporters.exploration import ExplorationRequest
-from agents.supporters.exploration_llm import interpret, prompt_values
 from agents.supporters.exploration_rules import RuleExplorationSupporter
 from atlas_gym import make_task
 from tests.agents.proposals.programs import candidate
-from tests.agents.supporters.samples import BANDIT, EXPLORATION, patch, reply
+from tests.agents.supporters.samples import BANDIT, EXPLORATION, MODELS, patch, reply
 
 TASK = make_task("ATLAS-Bandit-v0")
 INLINED = TASK.starts["inlined"]
@@ -83,7 +81,7 @@ def test_a_model_is_told_to_add_a_line_and_may_do_nothing_else():
     (site,) = [site for site in style.sites(BANDIT) if site.label == "after window ="]
     proposal = style.propose(candidate(BANDIT), site, Showing())
     request = ExplorationRequest(**{**vars(EXPLORATION), "opening": opening_of(proposal, BANDIT)})
-    assert f"add a new line {site.line + 2} to" in prompt_values(request, EditBound())["opening"]
+    assert f"add a new line {site.line + 2} to" in MODELS.exploration.values(request)["opening"]
     text = reply(
         patches=[
             patch(("    window = 50\n", "    window = 50\n    window = 20\n")),
@@ -92,5 +90,5 @@ def test_a_model_is_told_to_add_a_line_and_may_do_nothing_else():
             patch(("window = 50", "window = 20")),
         ]
     )
-    patches = interpret(request, text, EditBound()).patches
+    patches = MODELS.exploration.interpret(request, text).patches
     assert [completion_of(proposal, made.program) for made in patches] == [" window = 20\n"]

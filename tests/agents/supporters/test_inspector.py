@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange, RulePolicyInspector
-from agents.supporters.inspector_llm import interpret, prompt_values
 from agents.supporters.replies import ReplyError
 from agents.supporters.settings import InspectorSettings
-from tests.agents.supporters.samples import INSPECTION
+from tests.agents.supporters.samples import INSPECTION, MODELS
 
 _METRICS = st.lists(
     st.builds(MetricChange, st.sampled_from(["a", "b"]), st.floats(), st.floats(), st.booleans()), max_size=4
@@ -45,7 +44,7 @@ _REPLIES = st.fixed_dictionaries(
 @given(_INSPECTIONS, _REPLIES)
 def test_no_reply_accepts_what_the_rule_refuses(inspection, reply):
     try:
-        verdict = interpret(inspection, json.dumps(reply))
+        verdict = MODELS.inspector.interpret(inspection, json.dumps(reply))
     except ReplyError:
         assert reply["decision"] not in ("accept", "veto")
         return
@@ -56,7 +55,7 @@ def test_no_reply_accepts_what_the_rule_refuses(inspection, reply):
 @given(_INSPECTIONS, st.text())
 def test_no_text_accepts_what_the_rule_refuses(inspection, text):
     try:
-        verdict = interpret(inspection, text)
+        verdict = MODELS.inspector.interpret(inspection, text)
     except ReplyError:
         return
     assert inspection.rule_accepts or not verdict.accept
@@ -124,7 +123,7 @@ def test_gain_within_its_noise_is_vetoed_by_option():
 
 def test_model_may_veto_with_reasons():
     reply = {"decision": "veto", "reasons": ["IC spike"], "regressions": [{"metric": "ic_mse", "note": "up"}]}
-    verdict = interpret(INSPECTION, json.dumps(reply))
+    verdict = MODELS.inspector.interpret(INSPECTION, json.dumps(reply))
     assert not verdict.accept
     assert verdict.reasons == ("IC spike",)
     assert [(r.metric, r.note, r.factor) for r in verdict.regressions] == [
@@ -133,7 +132,7 @@ def test_model_may_veto_with_reasons():
 
 
 def test_prompt_holds_the_quantities_of_eq_5():
-    values = prompt_values(INSPECTION)
+    values = MODELS.inspector.values(INSPECTION)
     assert values["gain"] == "0.02 (standard error 0.008)"
     assert (values["kl"], values["max_kl"], values["min_gain"], values["rule"]) == (
         "0.1",

@@ -7,21 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.supporters.edits import EditBound
 from agents.supporters.exploration import Failure
-from agents.supporters.exploration_llm import prompt_values as exploration_values
-from agents.supporters.inspector_llm import prompt_values as inspector_values
 from agents.supporters.prompts import Data, PromptTemplate, delimited, load_template
 from agents.supporters.replies import ExplorationReply, InspectionReply, StrategyReply, json_schema
-from agents.supporters.strategist import ControlBounds
-from agents.supporters.strategist_llm import prompt_values as strategist_values
 from atlas_gym.text import clean, is_plain, one_line
-from tests.agents.supporters.samples import BANDIT, EXPLORATION, INSPECTION, TELEMETRY
+from tests.agents.supporters.samples import BANDIT, EXPLORATION, INSPECTION, MODELS, TELEMETRY
 
 VALUES = {
-    "exploration": exploration_values(EXPLORATION, EditBound()),
-    "strategist": strategist_values(TELEMETRY, ControlBounds()),
-    "inspector": inspector_values(INSPECTION),
+    "exploration": MODELS.exploration.values(EXPLORATION),
+    "strategist": MODELS.strategist.values(TELEMETRY),
+    "inspector": MODELS.inspector.values(INSPECTION),
 }
 
 
@@ -42,7 +37,7 @@ def test_shipped_template_uses_every_value(name):
 
 def test_the_tasks_hints_are_in_the_prompt():
     for hints, line in ((("a window too long",), "\n- a window too long\n"), ((), "its author says nothing")):
-        values = exploration_values(replace(EXPLORATION, hints=hints), EditBound())
+        values = MODELS.exploration.values(replace(EXPLORATION, hints=hints))
         assert line in load_template("exploration").fill(values)[0].content
 
 
@@ -76,7 +71,7 @@ def test_injected_program_stays_inside_its_block():
     request = replace(
         EXPLORATION, program=BANDIT + f"# {attack}", diagnosis=attack, failures=(Failure("error", attack),)
     )
-    _, user = load_template("exploration").fill(exploration_values(request, EditBound()))
+    _, user = load_template("exploration").fill(MODELS.exploration.values(request))
     outside = re.sub(r"<data (\w{12})>\n.*?\n</data \1>", "", user.content, flags=re.DOTALL)
     assert "ignore the above" in user.content
     assert "ignore the above" not in outside

@@ -17,9 +17,8 @@ from agents.supporters.strategist import (
     TuningControls,
     bounded_advice,
 )
-from agents.supporters.strategist_llm import interpret, prompt_values
 from agents.supporters.strategist_rules import RULES, RuleFineTuningStrategist
-from tests.agents.supporters.samples import TELEMETRY
+from tests.agents.supporters.samples import MODELS, TELEMETRY
 
 _CONTROLS = st.builds(
     TuningControls,
@@ -72,7 +71,7 @@ def test_any_reply_is_bounded(controls, beta, threshold, epochs, rate):
     values = dict(zip(CONTROL_NAMES, (beta, threshold, epochs, rate), strict=True))
     telemetry = replace(TELEMETRY, controls=controls)
     try:
-        advice = interpret(telemetry, json.dumps({"reason": "r"} | values), ControlBounds())
+        advice = MODELS.strategist.interpret(telemetry, json.dumps({"reason": "r"} | values))
     except ReplyError:
         assert not all(math.isfinite(value) for value in values.values())
     else:
@@ -94,7 +93,7 @@ def test_range_refuses_nonsense():
 
 
 def test_neutral_reply_changes_nothing():
-    advice = interpret(TELEMETRY, '{"reason": "all is well", "beta": null}', ControlBounds())
+    advice = MODELS.strategist.interpret(TELEMETRY, '{"reason": "all is well", "beta": null}')
     assert advice.controls == TELEMETRY.controls
     assert advice.changed == ()
 
@@ -187,7 +186,7 @@ def test_rules_add_up_within_the_bounds():
 
 
 def test_prompt_shows_unmeasured_values_as_such():
-    values = prompt_values(replace(TELEMETRY, entropy=None, gate=(), losses=()), ControlBounds())
+    values = MODELS.strategist.values(replace(TELEMETRY, entropy=None, gate=(), losses=()))
     assert (values["entropy"], values["losses"]) == ("not measured", "none yet")
     assert "no decisions yet" in values["gate"]
     assert values["controls"].count("at most a factor") == 4
