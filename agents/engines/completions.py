@@ -115,7 +115,10 @@ class OpenAIGenerator(ServerGenerator):
             except GivenUp:
                 return None
             tokens += written.tokens
-            completion = _completion(written, request, tokens)
+            text, ended = cut(written.text, request.stop)
+            if not ended and written.finished:  # servers leave the stop text out
+                text, ended = text + "\n", True
+            completion = Completion(text, tokens, ended)
             if not repeats(completion.text, request):
                 break
         return completion
@@ -201,10 +204,3 @@ class OpenAIBackend:
             if self._loaded is not None and self._loaded_at < since:
                 self.client.load_adapter(self._loaded[0], str(self._loaded[1]))
                 self._loaded_at = time.monotonic()
-
-
-def _completion(written: Completion, request: Request, tokens: int) -> Completion:
-    text, ended = cut(written.text, request.stop)
-    if not ended and written.finished:  # servers leave the stop text out
-        text, ended = text + "\n", True
-    return Completion(text, tokens, ended)

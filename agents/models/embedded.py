@@ -37,11 +37,6 @@ class EmbeddedModelError(RuntimeError):
     """The embedded model could not be downloaded, or what was downloaded is not what it should be."""
 
 
-def folder_in(cache: Path) -> Path:
-    """Where the converted model lies in ``cache``."""
-    return cache / FOLDER
-
-
 def defect(folder: Path) -> str | None:
     """What is wrong with a converted folder, or None if every file is what the manifest says."""
     try:
@@ -65,7 +60,7 @@ def fetch(cache: Path, report: Report) -> Path:
 
     Safe to call from several processes at once: one works, the others wait for it.
     """
-    folder = folder_in(cache)
+    folder = cache / FOLDER
     cache.mkdir(parents=True, exist_ok=True)
     with _only_one(cache / f"{FOLDER}.lock"):
         problem = defect(folder) if folder.exists() else "absent"

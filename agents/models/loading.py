@@ -35,7 +35,7 @@ def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
 def resolve_model(name: str, cache: str | os.PathLike[str] | None = None) -> Path:
     """Local folder of the model called ``name``; raises :class:`ModelMissing` if there is none."""
     if name == EMBEDDED:
-        folder = embedded.folder_in(cache_folder(cache))
+        folder = cache_folder(cache) / embedded.FOLDER
         problem = embedded.defect(folder) if folder.exists() else "it has not been fetched"
         if problem is not None:
             raise ModelMissing(_advice(f"The embedded model in {folder} cannot be used: {problem}.", name))

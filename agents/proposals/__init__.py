@@ -6,9 +6,8 @@ In: a program and a random stream. Out: places to edit, prompts, and the program
 from agents.proposals.complete import Complete
 from agents.proposals.edit_line import EditLine
 from agents.proposals.insert_line import InsertLine
-from agents.proposals.messages import MessageStyle
 from agents.proposals.numeric import Numeric
-from agents.proposals.rewrite import Rewrite
+from agents.proposals.rewrite import MessageStyle, Rewrite
 from agents.proposals.style import EditSite, Showing, Style
 from agents.proposals.two_lines import TwoLines
 

@@ -1,24 +1,39 @@
-"""Style ``rewrite``: the model writes the whole function.
+"""Styles that ask for a whole program, or for changes anywhere in one: ``rewrite`` and ``diff``.
 
-Instruct models get the task and the parent as a chat message, and the beginning of the answer (a code fence
-and the function's signature), so that what follows can only be the function's body. Base models get the
-versions so far and continue them. Models of a billion parameters and more want this style; much smaller ones
-hardly ever get it right.
+With ``rewrite`` the model writes the whole function. Instruct models get the task and the parent as a chat message, and
+the beginning of the answer (a code fence and the function's signature), so that what follows can only be the function's
+body. Base models get the versions so far and continue them. Models of a billion parameters and more want this style;
+much smaller ones hardly ever get it right.
+
+Models that only answer messages (`MessageStyle`) write a whole program, or blocks that change it (``diff``). What an
+answer makes is `agents.engines.answers`. A diff is a fraction of a long program's tokens and leaves the rest alone; a
+short program is as well written anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from agents.engines.engine import Stop
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
 from agents.proposals.style import EditSite, Showing, Style, versions
 from atlas_gym.envs.feedback import code_block
 from atlas_gym.tasks.program_task import ProgramTask
 
-WHOLE = "Write a better program. Reply with only the new program in a ```python block."
+_WHOLE = "Write a better program. Reply with only the new program in a ```python block."
+
+_BLOCKS = """Improve this last program by a few changes. Reply with one or several blocks of this form:
+
+<<<<<<< SEARCH
+lines of the program, exactly as they stand there, enough of them to stand there once
+=======
+lines that take their place
+>>>>>>> REPLACE"""
+
+_ASKED: dict[str, tuple[Stop, str]] = {"rewrite": ("program", _WHOLE), "diff": ("diff", _BLOCKS)}
 
 Chat = Callable[[str], str]
 """Turns a user's message into the prompt of a chat model, up to where its answer begins."""
@@ -61,11 +76,31 @@ class Rewrite(Style):
             signature = self.spec.signature.replace(self.spec.function, f"{self.spec.function}_v2", 1)
             prompt = versions(source, showing) + signature
         else:
-            prompt = self.chat(task_message(self.spec, parent, showing, WHOLE)) + f"```python\n{head}"
+            prompt = self.chat(_task_message(self.spec, parent, showing, _WHOLE)) + f"```python\n{head}"
         return self.asked(parent, site, prompt, stop="function", head=head, tail="\n")
 
 
-def task_message(spec: ProgramTask, parent: CandidateRecord, showing: Showing, request: str) -> str:
+@dataclass(frozen=True)
+class MessageStyle(Style):
+    """Asks an instruct model in one message."""
+
+    spec: ProgramTask
+    """The task."""
+    name: Literal["rewrite", "diff"]
+    """What is asked for."""
+
+    def sites(self, program: str) -> list[EditSite]:
+        """The whole program."""
+        return [EditSite("whole program", 0, 0)]
+
+    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
+        """Prompt: one message of the user."""
+        stop, request = _ASKED[self.name]
+        prompt = _task_message(self.spec, parent, showing, request)
+        return self.asked(parent, site, prompt, stop, head=parent.program if stop == "diff" else "")
+
+
+def _task_message(spec: ProgramTask, parent: CandidateRecord, showing: Showing, request: str) -> str:
     """A chat message: the task, what is known, a worse program, the parent, and what is asked for."""
     parts = [spec.description]
     if showing.notes:

@@ -1,8 +1,8 @@
 """The exploration supporter in its rule-based form: static analysis and targeted perturbations.
 
 It is what it says: a list of rules over the syntax tree, no model. It varies and patches what the agent
-wrote; it holds no program of its own that it could insert. The rules stand in ``code_rules``,
-``expression_rules``, ``insertion_rules`` and ``loss_rules``; recent failures and the environment's measurements raise
+wrote; it holds no program of its own that it could insert. The rules stand in ``code_rules``, ``loss_rules`` and
+``site_rules``; recent failures and the environment's measurements raise
 the priority of the rules that answer them. The same request under the same seed gives the same advice.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
 from agents.proposals.source import Source
-from agents.supporters import code_rules, expression_rules, insertion_rules, loss_rules
+from agents.supporters import code_rules, loss_rules, site_rules
 from agents.supporters.call import Consultation, rules_call
 from agents.supporters.code_rules import Case, Finding, Fix
 from agents.supporters.edits import EditBound
@@ -48,16 +48,16 @@ ANYWHERE: Rules = {
 """Rules for a program as a whole."""
 
 AT_A_SITE: Rules = {
-    "": (expression_rules.check_summands, expression_rules.check_drops, expression_rules.check_wraps),
-    "memory": (expression_rules.check_slices,),
-    "drift": (expression_rules.check_fading,),
+    "": (site_rules.check_summands, site_rules.check_drops, site_rules.check_wraps),
+    "memory": (site_rules.check_slices,),
+    "drift": (site_rules.check_fading,),
 }
 """Further rules for any expression, where the supporter answers one of the agent's prompts."""
 
 AS_A_LINE: Rules = {
-    "": (insertion_rules.check_scaling, insertion_rules.check_wrapping),
-    "memory": (insertion_rules.check_slices,),
-    "drift": (insertion_rules.check_fading,),
+    "": (site_rules.check_scaling, site_rules.check_wrapping),
+    "memory": (site_rules.check_line_slices,),
+    "drift": (site_rules.check_line_fading,),
 }
 """Rules where the prompt asks for a new line."""
 

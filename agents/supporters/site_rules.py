@@ -1,7 +1,8 @@
-"""Rules for what stands right of an ``=`` or a ``return``, whatever it computes: small changes of an expression.
+"""Rules for what one of the agent's prompts leaves open: small changes of an expression, whatever it computes, or a
+line of its own, where a variable that has just been computed is changed once more before it is used.
 
-They are what a supporter teaches with: an answer to one of the agent's prompts changes one expression, or a few, and
-these rules know of no task. Two of them are for tasks that declare past data: cutting it short and letting it fade.
+They are what a supporter teaches with: its answer to a prompt changes one expression, or a few, or adds one line, and
+these rules know of no task. Some are for tasks that declare past data: cutting it short and letting it fade.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from agents.supporters.code_rules import Case, Finding, Fix, past, sampled, shor
 _COUNTS = {"int", "len", "range", "list", "tuple", "dict", "bool", "str", "float", "enumerate", "zip"}
 """Calls whose value is no quantity: a factor breaks it."""
 
-FUNCTIONS = ("sqrt(abs)", "log1p", "tanh", "abs", "square", "clip")
+_FUNCTIONS = ("sqrt(abs)", "log1p", "tanh", "abs", "square", "clip")
 
 
 def check_summands(case: Case) -> Iterator[Finding]:
@@ -24,7 +25,7 @@ def check_summands(case: Case) -> Iterator[Finding]:
     for node in _summands(case.code):
         factor = short(case.factor(0.05, 10.0))
         fixes.append(Fix((case.code.wrap(node, f"{factor} * ", ""),), f"scale a summand by {factor}"))
-    yield from finding("scale", 3.0, fixes)
+    yield from _finding("scale", 3.0, fixes)
 
 
 def check_drops(case: Case) -> Iterator[Finding]:
@@ -35,7 +36,7 @@ def check_drops(case: Case) -> Iterator[Finding]:
         for node in _sums(code)
         for kept in (node.left, node.right)
     ]
-    yield from finding("drop", 0.7, fixes)
+    yield from _finding("drop", 0.7, fixes)
 
 
 def check_wraps(case: Case) -> Iterator[Finding]:
@@ -44,9 +45,9 @@ def check_wraps(case: Case) -> Iterator[Finding]:
     for value in _right_sides(code):
         for node in ast.walk(value):
             if isinstance(node, ast.Name | ast.Call) and _is_quantity(code, node):
-                name = FUNCTIONS[case.rng.integers(len(FUNCTIONS))]
-                fixes.append(Fix((code.wrap(node, *call_around(code, name)),), f"apply {name}"))
-    yield from finding("wrap", 1.0, fixes)
+                name = _FUNCTIONS[case.rng.integers(len(_FUNCTIONS))]
+                fixes.append(Fix((code.wrap(node, *_call_around(code, name)),), f"apply {name}"))
+    yield from _finding("wrap", 1.0, fixes)
 
 
 def check_slices(case: Case) -> Iterator[Finding]:
@@ -65,7 +66,7 @@ def check_slices(case: Case) -> Iterator[Finding]:
             everywhere += splices
     if len(fixes) > 1:
         fixes.append(Fix(tuple(everywhere), f"use the last {window} samples only, everywhere"))
-    yield from finding("slice", 2.5, fixes)
+    yield from _finding("slice", 2.5, fixes)
 
 
 def check_fading(case: Case) -> Iterator[Finding]:
@@ -76,14 +77,14 @@ def check_fading(case: Case) -> Iterator[Finding]:
     vectors: set[str] = set()
 
     def fade(node: ast.expr, samples: str, axis: str = "") -> None:
-        keep = keep_per_step(case)
+        keep = _keep_per_step(case)
         ages = f"{keep} ** np.arange(len({samples}))[::-1]"
         inner = isinstance(code.parents[node], ast.expr)
         weights = f"({ages})[:, None]" if axis else ages
         splice = code.wrap(node, "(" if inner else "", f" * {weights}" + (")" if inner else ""))
         fixes.append(Fix((splice,), f"weigh a sample by {keep} per step of age"))
 
-    for node, samples in sample_products(case):
+    for node, samples in _sample_products(case):
         matrices.add(samples)
         fade(node.left, samples)
         if isinstance(node.right, ast.Name) and node.right.id != samples:
@@ -93,10 +94,84 @@ def check_fading(case: Case) -> Iterator[Finding]:
         names = {target.id for target in statement.targets if isinstance(target, ast.Name)} & arrays
         if names & (matrices | vectors):
             fade(statement.value, code.text(statement.value), "rows" if names & matrices else "")
-    yield from finding("fade", 3.0, fixes)
+    yield from _finding("fade", 3.0, fixes)
 
 
-def sample_products(case: Case) -> list[tuple[ast.BinOp, str]]:
+def check_scaling(case: Case) -> Iterator[Finding]:
+    """Every variable, times a factor."""
+    fixes = []
+    for statement, name in _variables(case):
+        factor = short(case.factor(0.05, 10.0))
+        fixes.append(_line(case, statement, f"{name} = {factor} * {name}", f"scale {name} by {factor}"))
+    yield from _finding("scale", 2.0, fixes)
+
+
+def check_wrapping(case: Case) -> Iterator[Finding]:
+    """Every variable, within a function of one argument."""
+    fixes = []
+    for statement, name in _variables(case):
+        function = _FUNCTIONS[case.rng.integers(len(_FUNCTIONS))]
+        before, after = _call_around(case.code, function)
+        fixes.append(_line(case, statement, f"{name} = {before}{name}{after}", f"apply {function}"))
+    yield from _finding("wrap", 1.0, fixes)
+
+
+def check_line_fading(case: Case) -> Iterator[Finding]:
+    """Arrays of past data that are multiplied as ``X.T @ y``: a sample fades with its age."""
+    rows, entries = _factors(case)
+    fixes = []
+    for statement, name in _variables(case):
+        if name in rows | entries:
+            keep = _keep_per_step(case)
+            ages = f"{keep} ** np.arange(len({name}))[::-1]"
+            weights = f"({ages})[:, None]" if name in rows else ages
+            reason = f"weigh a sample by {keep} per step of age"
+            fixes.append(_line(case, statement, f"{name} = {name} * {weights}", reason))
+    yield from _finding("fade", 3.0, fixes)
+
+
+def check_line_slices(case: Case) -> Iterator[Finding]:
+    """Whatever is read off past data as it stands, cut to the latest entries all at once."""
+    arrays = sampled(case)
+    found = [
+        (statement, name)
+        for statement, name in _variables(case)
+        if name in arrays and isinstance(statement.value, ast.Attribute | ast.Subscript)
+    ]
+    if found:
+        window = int(case.factor(4, 80))
+        names = list(dict.fromkeys(name for _, name in found))
+        cut = f"{', '.join(names)} = {', '.join(f'{name}[-{window}:]' for name in names)}"
+        yield from _finding(
+            "slice", 2.5, [_line(case, found[-1][0], cut, f"use the last {window} samples only")]
+        )
+
+
+def _line(case: Case, statement: ast.stmt, text: str, reason: str) -> Fix:
+    return Fix((case.code.below(statement, text),), reason)
+
+
+def _variables(case: Case) -> list[tuple[ast.Assign, str]]:
+    """Assignments of one variable, and its name; bare numbers, texts and counts are none that a function fits."""
+    return [
+        (statement, target.id)
+        for statement in case.code.nodes(ast.Assign)
+        for target in statement.targets[:1]
+        if isinstance(target, ast.Name)
+        if not (isinstance(statement.value, ast.Constant) or _is_count(statement.value))
+    ]
+
+
+def _factors(case: Case) -> tuple[set[str], set[str]]:
+    """Names of the arrays of past data in products over samples: with a row for each, and with a number for each."""
+    arrays = sampled(case)
+    products = _sample_products(case)
+    rows = {samples for _, samples in products}
+    entries = {node.right.id for node, _ in products if isinstance(node.right, ast.Name)} - rows
+    return rows & arrays, entries & arrays
+
+
+def _sample_products(case: Case) -> list[tuple[ast.BinOp, str]]:
     """Products ``X.T @ y`` over samples, and the name of what is transposed."""
     arrays = sampled(case) | past(case)
     found = []
@@ -109,12 +184,12 @@ def sample_products(case: Case) -> list[tuple[ast.BinOp, str]]:
     return found
 
 
-def keep_per_step(case: Case) -> str:
+def _keep_per_step(case: Case) -> str:
     """Source text of what is left of a sample's weight from one step to the next."""
     return short(1 - case.factor(0.01, 0.3))
 
 
-def finding(kind: str, priority: float, fixes: list[Fix]) -> Iterator[Finding]:
+def _finding(kind: str, priority: float, fixes: list[Fix]) -> Iterator[Finding]:
     if fixes:
         yield Finding(kind, "", priority, tuple(fixes))
 
@@ -155,16 +230,16 @@ def _is_quantity(code: Source, node: ast.Name | ast.Call) -> bool:
     parent = code.parents[node]
     if isinstance(parent, ast.Attribute | ast.Subscript | ast.keyword | ast.Slice | ast.UnaryOp):
         return False
-    if isinstance(parent, ast.Call) and (parent.func is node or is_count(parent)):
+    if isinstance(parent, ast.Call) and (parent.func is node or _is_count(parent)):
         return False
-    return not is_count(node)
+    return not _is_count(node)
 
 
-def is_count(node: ast.expr) -> bool:
+def _is_count(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _COUNTS
 
 
-def call_around(code: Source, name: str) -> tuple[str, str]:
+def _call_around(code: Source, name: str) -> tuple[str, str]:
     """What stands before and behind an argument of this function."""
     library = "torch" if "torch" in code.names(code.tree) else "np"
     if name == "square":
