@@ -204,15 +204,13 @@ def take_phase(tuning: Tuning, k: int, first: int, last: int) -> None:
     if reason := tuning.idle(first, last):
         return tuning.skip(k, last, reason)
     buffer, G_k = tuning.buffer(k, first, last)  # all that was written and taught so far, less G_k's prompts
-    advice, D_k = tuning.examples(
-        k, first, last, buffer
-    )  # under the strategist's threshold, β, epochs and rate
+    # Under the strategist's threshold, β, epochs and rate.
+    advice, D_k = tuning.examples(k, first, last, buffer)
     if not D_k:
         return tuning.skip(k, last, tuning.why_nothing(k, buffer))
     with tuning.begin(k, last, advice, D_k) as phase:
-        tuning.train(
-            phase, advice, D_k, G_k
-        )  # Eq. 2 (or GRPO) against π_ref,k: C_k; Eq. 3: K̂L of each along G_k
+        # Eq. 2 (or GRPO) against π_ref,k: C_k; Eq. 3: K̂L of each along G_k.
+        tuning.train(phase, advice, D_k, G_k)
         phase.score(tuning.scorer(k, D_k, G_k))  # Ŝ of each and of π_ref,k: their fresh answers to G_k
         phase.propose()  # Eq. 4: π_kl
         phase.decide(tuning.review(k))  # Eq. 5, and the inspector, who can only refuse
