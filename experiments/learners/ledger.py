@@ -5,10 +5,11 @@ it. Learners of this process hold a `Ledger`; those of another process reach it 
 package keeps its own books, and its `Outcome` is read off them (`own_runs`).
 """
 
+import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -162,15 +163,21 @@ class Ledger:
 
     def score(self, program: str) -> Evaluation:
         """Evaluate a candidate. The starting program, which every learner evaluates once, is not counted."""
+        with self.working():
+            evaluation = self._pool.evaluate(program, self.task)
+        self.note(program, evaluation)
+        return evaluation
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """Something that was asked for is under way: an answer or an evaluation."""
         with self._lock:
             self.under_way += 1
         try:
-            evaluation = self._pool.evaluate(program, self.task)
+            yield
         finally:
             with self._lock:
                 self.under_way -= 1
-        self.note(program, evaluation)
-        return evaluation
 
     def note(self, program: str, evaluation: Evaluation) -> None:
         """Count what became of a program that was evaluated, here or elsewhere, on the ledger's task."""
