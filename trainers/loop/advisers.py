@@ -110,11 +110,9 @@ class PhaseAdvisers:
         consultation = inspector.consult(self._inspection(number, measured, decision, candidates))
         self.calls.append(consultation.call)
         verdict = consultation.advice
-        return (
-            decision.refuse("the inspector objects: " + "; ".join(verdict.reasons))
-            if verdict.veto
-            else decision
-        )
+        if not verdict.veto:
+            return decision
+        return decision.refuse("the inspector objects: " + "; ".join(verdict.reasons))
 
     def _inspection(
         self, number: int, measured: Measured, decision: GateDecision, candidates: Sequence[CandidateResult]
