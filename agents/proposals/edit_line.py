@@ -94,10 +94,10 @@ def right_side(node: ast.stmt) -> ast.expr | None:
     sense."""
     if isinstance(node, ast.For):
         return node.iter if node.body[0].lineno > node.lineno else None
-    if isinstance(node, ast.Assign) and _unpacks_shape(node):
+    over_several_lines = node.end_lineno != node.lineno
+    if over_several_lines or (isinstance(node, ast.Assign) and _unpacks_shape(node)):
         return None
-    sided = isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return)
-    return node.value if sided and node.end_lineno == node.lineno else None
+    return node.value if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return) else None
 
 
 def _unpacks_shape(node: ast.Assign) -> bool:
