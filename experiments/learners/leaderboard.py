@@ -10,8 +10,8 @@ the same instance; what it submits is scored on the same held-out tasks as every
 several processes can share the work by naming different learners. Tables, figures and the page are made of the rows in
 the folder; they are written beside them, or where `--publish` says.
 
-OpenEvolve and ShinkaEvolve are installed at their first row, in the pinned versions and in environments of their own;
-so is the embedded model. That is all that takes a network.
+OpenEvolve, ShinkaEvolve and LLM4AD are installed at their first row, in the pinned versions and in environments of
+their own; so is the embedded model. That is all that takes a network.
 """
 
 import argparse
@@ -165,8 +165,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--seeds", type=int, default=3, help="rows of each learner and task (default 3)")
     add("--held-out", type=int, default=16, help="held-out tasks (default 16)")
     add("--folder", type=Path, default=Path("runs/leaderboard"), help="of the rows (default %(default)s)")
-    add("--model-url", metavar="URL", help="OpenAI-compatible server of the model for OpenEvolve and "
-        "ShinkaEvolve, as http://127.0.0.1:8000/v1; default: llama.cpp's, started for each row")  # fmt: skip
+    add("--model-url", metavar="URL", help="OpenAI-compatible server of the model for other "
+        "projects' learners, as http://127.0.0.1:8000/v1; default: llama.cpp's, started for each row")  # fmt: skip
     add("--environments", type=Path, default=Path("runs/peers"), help="of other projects' learners")
     add("--publish", type=Path, help="folder for the tables; default: beside the rows")
     add("--replace", action="store_true", help="write over what --publish names")
