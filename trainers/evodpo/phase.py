@@ -30,6 +30,7 @@ from trainers.evodpo.candidate_set import Tune, TuneJob, tune_all, tune_here
 from trainers.evodpo.gate import GateDecision, choose_candidate, gate_decision
 from trainers.evodpo.kl import Item
 from trainers.evodpo.phase_result import CandidateResult, PhaseResult
+from trainers.evodpo.references import ReferenceRule
 from trainers.evodpo.settings import GateSettings, PhaseSettings, TrainingSettings
 
 _START = "start"
@@ -182,7 +183,8 @@ class Phase:
         """The policy that goes on, and the reference as its rule says."""
         decision, settings, policy = self._decision, self._settings, self._policy
         promote = decision is not None and decision.promote
-        self._weight = float(settings.rule.weight(self._number, promote))
+        rule = ReferenceRule(settings.reference, settings.reference_period, settings.reference_mixing)
+        self._weight = float(rule.weight(self._number, promote))
         name = self._candidates[self._chosen].name
         if promote and name != POLICY:
             policy.copy(name, POLICY)

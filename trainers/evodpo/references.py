@@ -17,12 +17,12 @@ previous.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
-Reference = Literal["fixed", "every_phase", "timed", "averaged", "gated"]
+from trainers.evodpo.settings import Reference
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from trainers.evodpo.references import Reference, ReferenceRule
-
+Reference = Literal["fixed", "every_phase", "timed", "averaged", "gated"]
+"""How the reference follows the policy; see `trainers.evodpo.references`."""
 Initialisation = Literal["base", "previous"]
 """Where the policy of a phase starts: from the untuned base model, or from the policy of the phase before."""
 Objective = Literal["dpo", "grpo"]
@@ -107,16 +107,15 @@ class PhaseSettings(TrainingSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.rule  # which refuses what it cannot follow
-        if self.initialisation not in get_args(Initialisation):
-            raise ValueError(f"initialisation must be base or previous, not {self.initialisation!r}")
+        for name, choices in (("reference", Reference), ("initialisation", Initialisation)):
+            if getattr(self, name) not in get_args(choices):
+                raise ValueError(
+                    f"{name} must be one of {', '.join(get_args(choices))}, not {getattr(self, name)!r}"
+                )
+        if self.reference_period < 1 or not 0.0 < self.reference_mixing <= 1.0:
+            raise ValueError("reference_period must be at least 1, and reference_mixing lie in (0, 1]")
         if self.checkpoints < 0 or not 0 <= self.alternatives <= 3:
             raise ValueError("checkpoints cannot be negative, and alternatives must lie between 0 and 3")
-
-    @property
-    def rule(self) -> ReferenceRule:
-        """The reference rule with its numbers."""
-        return ReferenceRule(self.reference, self.reference_period, self.reference_mixing)
 
 
 @dataclass(frozen=True)
