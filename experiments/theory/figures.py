@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 
 from atlas_gym.intervals import mean_interval
 from experiments.report.style import plot_style
-from experiments.theory.measures import Cell, slope
-from experiments.theory.runner import Results
+from experiments.theory.runner import Cell, Results, slope
 from experiments.theory.settings import PHASES_PER_WINDOW
 
 COLOURS = {
@@ -185,8 +184,8 @@ def _lemmas(results: Results) -> Figure:
     left.barh(names, tightest, color="tab:blue")
     left.axvline(1.0, color="tab:red", linewidth=1)
     left.set(xscale="log", xlim=(1e-3, 3), xlabel="largest left/right (1 violates)", title="assumptions hold")
-    broken = [f"{b.inequality}" for b in results.broken]
-    right.barh(broken, [b.violations / b.instances for b in results.broken], color="tab:red")
+    broken = {b["inequality"]: b["violations"] / b["instances"] for b in results.broken}
+    right.barh(list(broken), list(broken.values()), color="tab:red")
     right.set(xlim=(0, 1.02), xlabel="share of instances that violate it", title="one assumption broken")
     for axes in (left, right):
         axes.invert_yaxis()

@@ -1,21 +1,46 @@
-"""The inequalities of appendix A, each as a pair of arrays (left side, right side).
+"""The inequalities of appendix A, each as a pair of arrays (left side, right side), and counting along paths how
+often they fail.
 
-Every constant that an assumption provides (γ, c_0, κ, p_min, V_T, …) is an argument: handing over a value
+Every constant that an assumption provides (γ, c_0, p_min, V_T, …) is an argument: handing over a value
 that the path does not satisfy is how the study breaks an assumption on purpose. Formulas that the paper's
 text lost are restored from its proofs; `docs/theory.md` says how.
+
+`PathChecks` is an observer of `simulate`: it looks at every phase of every run of the study, so "the lemmas
+hold on every simulated path" is a count and not a claim. The constants it hands over are the ones the path itself
+realises (its smallest margin, its λ_min, its lowest reference probability), so each assumption holds by
+construction and a violation would be an error in the lemma, the restored formula or this code. Only Lemma A.5 is a
+statement of probability, at the level `DELTA` per path.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit
 
-from experiments.theory.drift import Array
-from experiments.theory.estimator import covariance
-from experiments.theory.model import FEATURE_BOUND, preference_probability
+from experiments.theory import policies
+from experiments.theory.estimator import covariance, diversity
+from experiments.theory.learner import Learner
+from experiments.theory.model import (
+    FEATURE_BOUND,
+    Array,
+    Bandit,
+    preference_probability,
+    utilities,
+    variation,
+)
+from experiments.theory.simulate import Phase
 
 LIPSCHITZ = 0.25
 """Lipschitz constant of σ, the paper's L."""
 DIFFERENCE_BOUND = 2 * FEATURE_BOUND
 """‖z‖ = ‖φ(x, a) − φ(x, a')‖ ≤ 2 φ_max."""
+DELTA = 0.01
+"""Probability, per path, with which Lemma A.5's bound may fail in some window."""
+_CHUNK = 500
+"""Rounds whose utilities are held in memory at once."""
 
 Sides = tuple[Array, Array]
 
@@ -74,23 +99,18 @@ def curvature(differences: Array, estimate: Array, now: Array) -> Array:
 
 
 def estimation_error(
-    estimate: Array,
-    now: Array,
-    noise: Array,
-    local: Array,
-    rounds: int,
-    ridge: float,
-    kappa: Array,
-    diversity: Array,
+    phase: Phase, now: Array, noise: Array, local: Array, ridge: float, offered: Array
 ) -> Sides:
     """Lemma A.6: ‖θ̂ − θ_t‖ ≤ [L (2φ_max)² W V_{t,W} + ‖Σ zε‖ + λ‖θ_t‖] / (λ + κ c_0 W).
 
-    `noise` (seeds,) is ‖Σ zε‖ or a bound of it; `diversity` (seeds,) is c_0 of Assumption A.1.
+    `noise` (seeds,) is ‖Σ zε‖ or a bound of it; `offered` (seeds,) is c_0 of Assumption A.1.
     """
+    rounds = phase.differences.shape[1]
     drift = LIPSCHITZ * DIFFERENCE_BOUND**2 * rounds * local
     pull = ridge * np.linalg.norm(now, axis=-1)
-    left = np.linalg.norm(estimate - now, axis=-1)
-    return left, (drift + noise + pull) / (ridge + kappa * diversity * rounds)
+    left = np.linalg.norm(phase.estimate - now, axis=-1)
+    kappa = curvature(phase.differences, phase.estimate, now)
+    return left, (drift + noise + pull) / (ridge + kappa * offered * rounds)
 
 
 def divergence(kl: Array, error: Array, beta: float) -> Sides:
@@ -118,3 +138,117 @@ def summed_bias(bias: Array, switches: Array, floor: float, actions: int, beta: 
     free = (1 + switches) * np.log(actions / floor)
     paid = bias.shape[1] * np.log(1 / (1 - floor)) if price else 0.0
     return bias.sum(-1), beta * (free + paid)
+
+
+@dataclass
+class Tally:
+    """How often an inequality was looked at, and what came out."""
+
+    checked: int = 0
+    """Comparisons of a left with a right side."""
+    violations: int = 0
+    """Comparisons where the left side was larger."""
+    tightest: float = 0.0
+    """Largest left/right; 1 would touch the bound."""
+
+    def add(self, sides: Sides) -> None:
+        """Count one array of comparisons."""
+        left, right = np.broadcast_arrays(*sides)
+        self.checked += left.size
+        self.violations += int(violated(sides).sum())
+        positive = right > 0
+        if positive.any():
+            self.tightest = max(self.tightest, float((left[positive] / right[positive]).max()))
+
+    def merge(self, other: Tally) -> None:
+        """Add another tally to this one."""
+        self.checked += other.checked
+        self.violations += other.violations
+        self.tightest = max(self.tightest, other.tightest)
+
+
+def violated(sides: Sides) -> np.ndarray:
+    """Where the left side exceeds the right one by more than rounding, or either is not a number."""
+    left, right = sides
+    return ~np.asarray(left <= right * (1 + 1e-9) + 1e-9)
+
+
+def merged(tallies: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
+    """Sums of tallies by name."""
+    total: dict[str, Tally] = {}
+    for group in tallies:
+        for name, tally in group.items():
+            total.setdefault(name, Tally()).merge(tally)
+    return total
+
+
+def switches_and_margin(bandit: Bandit) -> tuple[Array, Array]:
+    """Changes of the optimal action, (seeds, contexts), and the path's smallest margin γ, (seeds,)."""
+    horizon = bandit.settings.horizon
+    switches = np.zeros(bandit.features.shape[:2])
+    margin = np.full(len(bandit.seeds), np.inf)
+    last = None
+    for start in range(0, horizon, _CHUNK):
+        values = bandit.utilities(start, min(start + _CHUNK, horizon))
+        best = values.argmax(-1)
+        joined = best if last is None else np.concatenate([last, best], axis=1)
+        switches += (np.diff(joined, axis=1) != 0).sum(1)
+        top = np.partition(values, -2, axis=-1)
+        margin = np.minimum(margin, (top[..., -1] - top[..., -2]).min((1, 2)))
+        last = best[:, -1:]
+    return switches, margin
+
+
+class PathChecks:
+    """Observer of a simulation that tallies every inequality of appendix A."""
+
+    def __init__(self) -> None:
+        self.tallies: dict[str, Tally] = {}
+
+    def __call__(self, bandit: Bandit, learner: Learner, phase: Phase) -> None:
+        if phase.start == 0:
+            self._check_path(bandit, learner)
+            return
+        now = bandit.parameters[:, phase.start]
+        error = np.linalg.norm(phase.estimate - now, axis=-1)
+        self._check_estimate(bandit, learner, phase, now)
+        comparator = policies.tilted(
+            phase.log_reference, utilities(bandit.features, now[:, None])[:, 0], learner.beta
+        )
+        divergences = policies.kl(comparator, phase.log_policy)
+        self.add("A.7 divergence", divergence(divergences, error, learner.beta))
+        largest = FEATURE_BOUND * np.linalg.norm(now, axis=-1)
+        learning = learning_step(phase.learning[:, 0], error, largest, learner.beta)
+        self.add("Eq. 15 learning step", learning)
+        lowest = phase.log_reference.min((1, 2))
+        self.add("Eq. 16 bias step", bias_step(phase.bias, lowest, learner.beta))
+
+    def add(self, name: str, sides: Sides) -> None:
+        """Count comparisons under a name."""
+        self.tallies.setdefault(name, Tally()).add(sides)
+
+    def _check_path(self, bandit: Bandit, learner: Learner) -> None:
+        budget = variation(bandit.parameters)
+        switches, margin = switches_and_margin(bandit)
+        self.add("A.3 switching", switching_budget(switches, budget[:, None], margin[:, None]))
+        window = learner.window.length(bandit.settings.horizon)
+        summed = summed_local_variation(bandit.parameters, window, budget)
+        self.add("A.4 summed variation", summed)
+
+    def _check_estimate(self, bandit: Bandit, learner: Learner, phase: Phase, now: Array) -> None:
+        past = bandit.parameters[:, phase.window : phase.start]
+        local = variation(bandit.parameters[:, phase.window : phase.start + 1])
+        self.add("A.4 local distance", local_distance(past, now, local))
+        if learner.oracle:
+            return  # nothing was estimated
+        noise = noise_sum(phase.differences, phase.labels, past)
+        windows = bandit.settings.horizon / learner.window.phase_length(bandit.settings.horizon)
+        normalised = self_normalised(phase.differences, noise, learner.ridge, DELTA / windows)
+        self.add("A.5 noise", normalised)
+        bound = euclidean(normalised[1], past.shape[1], learner.ridge)
+        offered = diversity(phase.differences)
+        for name, size in (
+            ("A.6 error, realised noise", np.linalg.norm(noise, axis=-1)),
+            ("A.6 error, A.5's noise", bound),
+        ):
+            self.add(name, estimation_error(phase, now, size, local, learner.ridge, offered))

@@ -20,10 +20,9 @@ import numpy.typing as npt
 
 from atlas_gym.seeding import stream
 from experiments.theory import policies
-from experiments.theory.drift import Array
-from experiments.theory.estimator import covariance, fit_logistic
-from experiments.theory.learner import Learner, Step, move_reference
-from experiments.theory.model import Bandit, preference_probability, sample_actions, utilities
+from experiments.theory.estimator import diversity, fit_logistic
+from experiments.theory.learner import GATE_CONTEXTS, Learner, Step, move_reference
+from experiments.theory.model import Array, Bandit, preference_probability, sample_actions, utilities
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,6 @@ class Phase:
 
     start: int
     """First round of the phase."""
-    stop: int
-    """One past its last round."""
     window: int
     """First round of the estimator's window, which ends before `start`."""
     differences: Array
@@ -98,30 +95,30 @@ class _Run:
 
     def play(self, observers: Sequence[Observer]) -> Trace:
         steps: list[Step] = []
-        diversity: list[Array] = []
+        diversities: list[Array] = []
         length = self.learner.window.phase_length(self.horizon)
         for number, start in enumerate(range(0, self.horizon, length)):
             stop = min(start + length, self.horizon)
             window = slice(max(0, start - self.window), start)
             if start:
                 self.estimate = self._fit(window)
-                smallest = np.linalg.eigvalsh(covariance(self.differences[:, window]))[:, 0]
-                diversity.append(np.maximum(smallest, 0.0) / (window.stop - window.start))
+                diversities.append(diversity(self.differences[:, window]))
             estimated = utilities(self.bandit.features, self.estimate[:, None])[:, 0]
             policy = policies.tilted(self.reference, estimated, self.learner.beta)
             self._act(policy, slice(start, stop))
             for observer in observers:
-                observer(self.bandit, self.learner, self._view(start, stop, window, policy))
+                observer(self.bandit, self.learner, self._view(slice(start, stop), window, policy))
             if start:
                 steps.append(self._decide(number, estimated, window))
-        return self._trace(steps, diversity)
+        weight, kl = (np.stack([getattr(s, name) for s in steps], 1) for name in ("weight", "kl"))
+        found = self.regret, self.learning, self.bias
+        return Trace(*found, weight, kl, self.lowest, np.stack(diversities, 1))
 
     def _fit(self, window: slice) -> Array:
         if self.learner.oracle:
             return self.bandit.parameters[:, window.stop]
-        return fit_logistic(
-            self.differences[:, window], self.labels[:, window], self.learner.ridge, self.estimate
-        )
+        seen = self.differences[:, window], self.labels[:, window]
+        return fit_logistic(*seen, self.learner.ridge, self.estimate)
 
     def _act(self, policy: Array, rounds: slice) -> None:
         """Play some rounds with one policy; record regret and labels."""
@@ -148,27 +145,20 @@ class _Run:
     def _decide(self, number: int, estimated: Array, window: slice) -> Step:
         """Let the reference rule choose what the next phase is anchored to."""
         true = self.bandit.utilities(window.stop, window.stop + 1)[:, 0]
-        score = true if self.learner.gate_score == "utility" else estimated
-        step = move_reference(
-            self.learner, number, self.reference, estimated, score, self._gate_subset(window)
-        )
+        score = estimated if self.learner.self_graded else true
+        subset = self._gate_subset(window)
+        step = move_reference(self.learner, number, self.reference, estimated, score, subset)
         self.reference = step.reference
         self.lowest = np.minimum(self.lowest, self.reference.min((1, 2)))
         return step
 
     def _gate_subset(self, window: slice) -> npt.NDArray[np.int64]:
         """G_k: contexts of rounds drawn afresh from the window, whatever their score."""
-        size = self.learner.gate_contexts
-        rounds = np.stack([rng.integers(window.start, window.stop, size) for rng in self.gate_streams])
-        return np.take_along_axis(self.bandit.contexts, rounds, axis=1)
+        drawn = [rng.integers(window.start, window.stop, GATE_CONTEXTS) for rng in self.gate_streams]
+        return np.take_along_axis(self.bandit.contexts, np.stack(drawn), axis=1)
 
-    def _view(self, start: int, stop: int, window: slice, policy: Array) -> Phase:
-        rounds = slice(start, stop)
+    def _view(self, rounds: slice, window: slice, policy: Array) -> Phase:
         return Phase(
-            start, stop, window.start, self.differences[:, window], self.labels[:, window], self.estimate,
+            rounds.start, window.start, self.differences[:, window], self.labels[:, window], self.estimate,
             self.reference, policy, self.learning[:, rounds], self.bias[:, rounds],
         )  # fmt: skip
-
-    def _trace(self, steps: list[Step], diversity: list[Array]) -> Trace:
-        weight, kl = (np.stack([getattr(s, name) for s in steps], 1) for name in ("weight", "kl"))
-        return Trace(self.regret, self.learning, self.bias, weight, kl, self.lowest, np.stack(diversity, 1))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from experiments.theory.learner import Learner
-from experiments.theory.measures import CURVE_POINTS, Cell, measure, slope
 from experiments.theory.model import BanditSettings, make_bandits
+from experiments.theory.runner import CURVE_POINTS, Cell, measure, slope
 from experiments.theory.simulate import simulate
 
 

@@ -7,9 +7,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from experiments.theory import policies
-from experiments.theory.drift import DRIFT_KINDS, Drift
 from experiments.theory.learner import Learner, Window
-from experiments.theory.model import BanditSettings, make_bandits
+from experiments.theory.model import DRIFT_KINDS, BanditSettings, Drift, make_bandits
 from experiments.theory.simulate import simulate
 from trainers.evodpo.references import Averaged, EveryPhase, Fixed, Gated
 from trainers.evodpo.settings import GateSettings
