@@ -38,7 +38,8 @@ def coverage(run: RunData, fold: ClusterFold | None = None) -> dict[str, Any]:
     table: dict[str, list[list[Any]]] = {
         key: [[] for _ in islands] for key in ("best", "programs", "clusters")
     }
-    rounds = sorted({*range(0, run.rounds, every(run.rounds)), run.rounds}) if run.candidates else []
+    last = run.census.rounds
+    rounds = sorted({*range(0, last, every(last)), last}) if run.candidates else []
     ahead = deque(rounds)
 
     def note_until(round_: float) -> None:

@@ -7,6 +7,7 @@ megabytes, and remain readable JSON.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -16,8 +17,8 @@ from agents.population.candidate import CandidateRecord
 from experiments.loggers.metrics import ClusterFold
 from experiments.report.comparison import Group, band
 from experiments.report.coverage import coverage, every
-from experiments.report.data import RunData, best_curve
-from experiments.report.learning_figure import learning_pictures
+from experiments.report.data import RunData
+from experiments.report.learning import learning_pictures
 from experiments.report.pictures import Picture
 from experiments.report.table_formats import Table
 from trainers.store.plain import flatten
@@ -26,6 +27,7 @@ Json = dict[str, Any]
 
 LINE_CHARS, TEXT_LINES = 2000, 1500
 _DETAIL_CHARS = 4000
+_COUNTS = ("samples", "valid", "new", "improving", "distinct")
 _CALL_FIELDS = ("round", "phase", "role", "form", "model", "status", "reason", "outcome", "reply", "seconds")
 
 
@@ -104,8 +106,8 @@ def _run(run: RunData, label: str, pictures: Sequence[Picture], fold: ClusterFol
         "env": run.setting("env", ""),
         "method": run.setting("method", ""),
         "seed": run.setting("seed"),
-        "rounds": run.rounds,
-        "plannedRounds": run.setting("rounds", run.rounds),
+        "rounds": run.census.rounds,
+        "plannedRounds": run.setting("rounds", run.census.rounds),
         "confirmed": run.confirmed,
         "initial": _scored(run, run.initial),
         "best": _scored(run, run.best),
@@ -114,13 +116,13 @@ def _run(run: RunData, label: str, pictures: Sequence[Picture], fold: ClusterFol
         "written": dict(run.written),
         "candidates": candidates,
         "programs": texts.as_dict(),
-        "phases": [_phase(run, phase) for phase in run.phases],
+        "phases": [_shown(phase) for phase in run.phases],
         "supporters": [_call(run, call) for call in run.supporter_calls],
         "units": _rounds(run),
         "coverage": coverage(run, fold),
         "pictures": [asdict(picture) for picture in pictures],
         "learning": [asdict(picture) for picture in learning_pictures(run)],
-        "curve": [[number, _short(score)] for number, score in best_curve(run)],
+        "curve": [[number, _short(score)] for number, score in run.census.curve],
     }
 
 
@@ -178,10 +180,8 @@ def _short(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
 
 
-def _phase(run: RunData, phase: Mapping[str, Any]) -> Json:
-    moments = {moment: run.probes.get((phase["phase"], moment)) for moment in ("before", "after")}
-    shown = {key: value for key, value in phase.items() if key not in ("gate_prompts", "steps")}
-    return {**shown, "probes": moments}
+def _shown(phase: Mapping[str, Any]) -> Json:
+    return {key: value for key, value in phase.items() if key not in ("gate_prompts", "steps")}
 
 
 def _call(run: RunData, call: Mapping[str, Any]) -> Json:
@@ -194,18 +194,18 @@ def _call(run: RunData, call: Mapping[str, Any]) -> Json:
 
 
 def _rounds(run: RunData) -> Json:
-    """Per round: samples, valid, new, distinct, tokens, seconds and statuses, summed over the groups of islands; of a
-    long run over several rounds each, named by the last."""
-    keys = ("samples", "valid", "new", "improving", "distinct", "tokens", "generation_s", "evaluation_wait_s")
-    step = every(run.rounds)
+    """Per round: samples, what came of them, and statuses, summed over the groups of islands; of a long run over
+    several rounds each, named by the last."""
+    step = every(run.census.rounds)
     rounds: dict[int, Json] = {}
     for unit in run.units:
         if unit["round"] == 0:
             continue
-        number = min(math.ceil(unit["round"] / step) * step, run.rounds)
-        total = rounds.setdefault(number, {"round": number, "statuses": {}, **dict.fromkeys(keys, 0)})
-        for key in keys:
+        number = min(math.ceil(unit["round"] / step) * step, run.census.rounds)
+        total = rounds.setdefault(
+            number, {"round": number, "statuses": Counter(), **dict.fromkeys(_COUNTS, 0)}
+        )
+        for key in _COUNTS:
             total[key] += unit.get(key) or 0
-        for status, count in unit.get("statuses", {}).items():
-            total["statuses"][status] = total["statuses"].get(status, 0) + count
-    return {"keys": list(keys), "rounds": [rounds[number] for number in sorted(rounds)]}
+        total["statuses"].update(unit.get("statuses", {}))
+    return {"rounds": [rounds[number] for number in sorted(rounds)]}
