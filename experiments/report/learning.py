@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from atlas_gym.intervals import half_width, mean_interval
+from atlas_gym.intervals import Interval, half_width, mean_interval
 from experiments.report.data import RunData, read_run
 from experiments.report.figures import mark_phases
 from experiments.report.pictures import Picture
@@ -123,20 +123,22 @@ def search_in_words(run: RunData, control: RunData) -> str:
         f"Best score, tuned {run.census.curve[-1][1]:.4f} against frozen {goal:.4f}: "
         f"difference {difference.mean:+.4f}"
     )
-    if math.isfinite(difference.half_width):
-        text += f" ± {difference.half_width:.4f} (95 %, {len(gains)} instances)"
-        if difference.low > 0:
-            text += ", tuning found better programs"
-        elif difference.high < 0:
-            text += ", tuning found worse programs"
-        else:
-            text += ", which chance explains"
-    else:
-        text += " (one instance: no interval)"
+    text += _explained(difference, len(gains))
     share = _until(run, goal) / _until(control, goal)
     if math.isinf(share):
         return f"{text}. The tuned run never reached the frozen run's last score."
     return f"{text}. The tuned run reached the frozen run's last score with {share:.2f} of its programs."
+
+
+def _explained(difference: Interval, instances: int) -> str:
+    if not math.isfinite(difference.half_width):
+        return " (one instance: no interval)"
+    spread = f" ± {difference.half_width:.4f} (95 %, {instances} instances)"
+    if difference.low > 0:
+        return f"{spread}, tuning found better programs"
+    if difference.high < 0:
+        return f"{spread}, tuning found worse programs"
+    return f"{spread}, which chance explains"
 
 
 def _until(run: RunData, goal: float) -> float:

@@ -72,11 +72,8 @@ def build_payload(
         pictures: the environment's pictures by run name.
         folds: clusters known from an earlier look at the same runs, by run name; may be empty.
     """
-    runs = [
-        _run(run, group.label, pictures.get(run.name, ()), folds.get(run.name))
-        for group in groups
-        for run in group.runs
-    ]
+    everyone = [run for group in groups for run in group.runs]
+    runs = [_run(run, pictures.get(run.name, ()), folds.get(run.name)) for run in everyone]
     return finite({
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "runs": runs,
@@ -96,12 +93,11 @@ def finite(value: Any) -> Any:
     return value
 
 
-def _run(run: RunData, label: str, pictures: Sequence[Picture], fold: ClusterFold | None) -> Json:
+def _run(run: RunData, pictures: Sequence[Picture], fold: ClusterFold | None) -> Json:
     texts = TextTable()
     candidates = _candidates(run, texts)
     return {
         "name": run.name,
-        "label": label,
         "config": [[key, str(value)] for key, value in flatten(run.config).items()],
         "env": run.setting("env", ""),
         "method": run.setting("method", ""),
@@ -142,38 +138,30 @@ def _scored(run: RunData, record: CandidateRecord | None) -> Json | None:
 
 def _candidates(run: RunData, texts: TextTable) -> Json:
     names: dict[str, int] = {}
-    index = {record.id: i for i, record in enumerate(run.candidates)}
+    index: dict[int | None, int] = {record.id: i for i, record in enumerate(run.candidates)}
     metrics = sorted({name for record in run.candidates for name in record.metrics})
 
     def name(text: str) -> int:
         return names.setdefault(text[:_DETAIL_CHARS], len(names))
 
-    columns: Json = {
-        "id": [r.id for r in run.candidates],
-        "round": [r.round for r in run.candidates],
-        "island": [r.island for r in run.candidates],
-        "origin": [name(r.origin) for r in run.candidates],
-        "style": [name(r.style) for r in run.candidates],
-        "hole": [name(r.hole) for r in run.candidates],
-        "status": [name(r.status) for r in run.candidates],
-        "detail": [name(r.detail) for r in run.candidates],
-        "diagnosis": [name(r.diagnosis) for r in run.candidates],
-        "parent": [index.get(r.parent_id, -1) if r.parent_id is not None else -1 for r in run.candidates],
-        "duplicate": [
-            index.get(r.duplicate_of, -1) if r.duplicate_of is not None else -1 for r in run.candidates
-        ],
+    columns: Json = {key: [getattr(r, key) for r in run.candidates] for key in ("id", "round", "island")}
+    for key in ("origin", "style", "hole", "status", "detail", "diagnosis"):
+        columns[key] = [name(getattr(r, key)) for r in run.candidates]
+    for key in ("program", "completion"):
+        columns[key] = [texts.add(getattr(r, key)) for r in run.candidates]
+    return columns | {
+        "parent": [index.get(r.parent_id, -1) for r in run.candidates],
+        "duplicate": [index.get(r.duplicate_of, -1) for r in run.candidates],
         "evaluations": list(run.census.numbers),
         "copy": [int(r.is_copy) for r in run.candidates],
         "score": [_short(r.score) for r in run.candidates],
-        "program": [texts.add(r.program) for r in run.candidates],
-        "completion": [texts.add(r.completion) for r in run.candidates],
         "metricNames": metrics,
         "metrics": [
             [_short(r.metrics.get(m)) for m in metrics] if r.metrics and r.duplicate_of is None else None
             for r in run.candidates
         ],
+        "names": list(names),
     }
-    return columns | {"names": list(names)}
 
 
 def _short(value: float | None) -> float | None:

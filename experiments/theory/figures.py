@@ -13,13 +13,14 @@ from experiments.theory.runner import Cell, Results, slope
 from experiments.theory.settings import PHASES_PER_WINDOW
 
 COLOURS = {
-    "DPO": "tab:blue",
     "stale": "tab:cyan",
-    "EvoDPO": "tab:red",
-    "gated": "tab:green",
+    "gate": "tab:green",
     "averaged": "tab:orange",
     "timed": "tab:purple",
+    "EvoDPO": "tab:red",
+    "DPO": "tab:blue",
 }
+"""By a word in a method's name; the first that is in it counts."""
 
 
 def write_figures(results: Results, folder: Path, command: str) -> list[Path]:
@@ -46,10 +47,7 @@ def write_figures(results: Results, folder: Path, command: str) -> list[Path]:
 
 def colour(name: str) -> str:
     """The colour of a method, found by the word in its name."""
-    for word in ("stale", "gate", "averaged", "timed", "EvoDPO", "DPO"):
-        if word in name:
-            return COLOURS["gated" if word == "gate" else word]
-    return "0.4"
+    return next((hue for word, hue in COLOURS.items() if word in name), "0.4")
 
 
 def _regret_over_horizon(results: Results) -> Figure:
@@ -128,7 +126,7 @@ def _gate(results: Results) -> Figure:
     for axes, (group, label) in zip(panels, labels.items(), strict=True):
         points = [(setting.value, cells[0]) for setting, cells in results.group(group)]
         x = [value for value, _ in points]
-        _curve(axes, x, [cell.regret for _, cell in points], "gated", COLOURS["gated"])
+        _curve(axes, x, [cell.regret for _, cell in points], "gated", COLOURS["gate"])
         for cell, name in ((dpo, "DPO"), (evo, "EvoDPO")):
             if cell.horizon == points[0][1].horizon:
                 axes.axhline(cell.regret.mean(), color=COLOURS[name], linestyle="--", label=name)

@@ -22,7 +22,6 @@ from scipy.special import expit
 
 from experiments.theory import policies
 from experiments.theory.estimator import covariance, diversity
-from experiments.theory.learner import Learner
 from experiments.theory.model import (
     FEATURE_BOUND,
     Array,
@@ -31,7 +30,7 @@ from experiments.theory.model import (
     utilities,
     variation,
 )
-from experiments.theory.simulate import Phase
+from experiments.theory.simulate import Simulation
 
 LIPSCHITZ = 0.25
 """Lipschitz constant of σ, the paper's L."""
@@ -98,18 +97,17 @@ def curvature(differences: Array, estimate: Array, now: Array) -> Array:
     return slope.min((1, 2))
 
 
-def estimation_error(
-    phase: Phase, now: Array, noise: Array, local: Array, ridge: float, offered: Array
-) -> Sides:
+def estimation_error(run: Simulation, now: Array, noise: Array, local: Array, offered: Array) -> Sides:
     """Lemma A.6: ‖θ̂ − θ_t‖ ≤ [L (2φ_max)² W V_{t,W} + ‖Σ zε‖ + λ‖θ_t‖] / (λ + κ c_0 W).
 
     `noise` (seeds,) is ‖Σ zε‖ or a bound of it; `offered` (seeds,) is c_0 of Assumption A.1.
     """
-    rounds = phase.differences.shape[1]
+    differences, ridge = run.differences[:, run.window], run.learner.ridge
+    rounds = differences.shape[1]
     drift = LIPSCHITZ * DIFFERENCE_BOUND**2 * rounds * local
     pull = ridge * np.linalg.norm(now, axis=-1)
-    left = np.linalg.norm(phase.estimate - now, axis=-1)
-    kappa = curvature(phase.differences, phase.estimate, now)
+    left = np.linalg.norm(run.estimate - now, axis=-1)
+    kappa = curvature(differences, run.estimate, now)
     return left, (drift + noise + pull) / (ridge + kappa * offered * rounds)
 
 
@@ -187,15 +185,12 @@ def switches_and_margin(bandit: Bandit) -> tuple[Array, Array]:
     horizon = bandit.settings.horizon
     switches = np.zeros(bandit.features.shape[:2])
     margin = np.full(len(bandit.seeds), np.inf)
-    last = None
     for start in range(0, horizon, _CHUNK):
-        values = bandit.utilities(start, min(start + _CHUNK, horizon))
-        best = values.argmax(-1)
-        joined = best if last is None else np.concatenate([last, best], axis=1)
-        switches += (np.diff(joined, axis=1) != 0).sum(1)
+        # With the last round of the chunk before, so that no switch falls between two.
+        values = bandit.utilities(max(0, start - 1), min(start + _CHUNK, horizon))
+        switches += (np.diff(values.argmax(-1), axis=1) != 0).sum(1)
         top = np.partition(values, -2, axis=-1)
         margin = np.minimum(margin, (top[..., -1] - top[..., -2]).min((1, 2)))
-        last = best[:, -1:]
     return switches, margin
 
 
@@ -205,50 +200,44 @@ class PathChecks:
     def __init__(self) -> None:
         self.tallies: dict[str, Tally] = {}
 
-    def __call__(self, bandit: Bandit, learner: Learner, phase: Phase) -> None:
-        if phase.start == 0:
-            self._check_path(bandit, learner)
+    def __call__(self, run: Simulation) -> None:
+        start, beta = run.rounds.start, run.learner.beta
+        if start == 0:
+            self._check_path(run)
             return
-        now = bandit.parameters[:, phase.start]
-        error = np.linalg.norm(phase.estimate - now, axis=-1)
-        self._check_estimate(bandit, learner, phase, now)
-        comparator = policies.tilted(
-            phase.log_reference, utilities(bandit.features, now[:, None])[:, 0], learner.beta
-        )
-        divergences = policies.kl(comparator, phase.log_policy)
-        self.add("A.7 divergence", divergence(divergences, error, learner.beta))
+        now = run.bandit.parameters[:, start]
+        error = np.linalg.norm(run.estimate - now, axis=-1)
+        self._check_estimate(run, now)
+        comparator = policies.tilted(run.reference, utilities(run.bandit.features, now[:, None])[:, 0], beta)
+        self.add("A.7 divergence", divergence(policies.kl(comparator, run.policy), error, beta))
         largest = FEATURE_BOUND * np.linalg.norm(now, axis=-1)
-        learning = learning_step(phase.learning[:, 0], error, largest, learner.beta)
-        self.add("Eq. 15 learning step", learning)
-        lowest = phase.log_reference.min((1, 2))
-        self.add("Eq. 16 bias step", bias_step(phase.bias, lowest, learner.beta))
+        self.add("Eq. 15 learning step", learning_step(run.learning[:, start], error, largest, beta))
+        lowest = run.reference.min((1, 2))
+        self.add("Eq. 16 bias step", bias_step(run.bias[:, run.rounds], lowest, beta))
 
     def add(self, name: str, sides: Sides) -> None:
         """Count comparisons under a name."""
         self.tallies.setdefault(name, Tally()).add(sides)
 
-    def _check_path(self, bandit: Bandit, learner: Learner) -> None:
-        budget = variation(bandit.parameters)
-        switches, margin = switches_and_margin(bandit)
-        self.add("A.3 switching", switching_budget(switches, budget[:, None], margin[:, None]))
-        window = learner.window.length(bandit.settings.horizon)
-        summed = summed_local_variation(bandit.parameters, window, budget)
-        self.add("A.4 summed variation", summed)
+    def _check_path(self, run: Simulation) -> None:
+        path = run.bandit.parameters
+        switches, margin = switches_and_margin(run.bandit)
+        self.add("A.3 switching", switching_budget(switches, variation(path)[:, None], margin[:, None]))
+        window = run.learner.window.length(path.shape[1])
+        self.add("A.4 summed variation", summed_local_variation(path, window, variation(path)))
 
-    def _check_estimate(self, bandit: Bandit, learner: Learner, phase: Phase, now: Array) -> None:
-        past = bandit.parameters[:, phase.window : phase.start]
-        local = variation(bandit.parameters[:, phase.window : phase.start + 1])
+    def _check_estimate(self, run: Simulation, now: Array) -> None:
+        path, ridge = run.bandit.parameters, run.learner.ridge
+        past, local = path[:, run.window], variation(path[:, run.window.start : run.window.stop + 1])
         self.add("A.4 local distance", local_distance(past, now, local))
-        if learner.oracle:
+        if run.learner.oracle:
             return  # nothing was estimated
-        noise = noise_sum(phase.differences, phase.labels, past)
-        windows = bandit.settings.horizon / learner.window.phase_length(bandit.settings.horizon)
-        normalised = self_normalised(phase.differences, noise, learner.ridge, DELTA / windows)
+        differences = run.differences[:, run.window]
+        noise = noise_sum(differences, run.labels[:, run.window], past)
+        windows = path.shape[1] / run.learner.window.phase_length(path.shape[1])
+        normalised = self_normalised(differences, noise, ridge, DELTA / windows)
         self.add("A.5 noise", normalised)
-        bound = euclidean(normalised[1], past.shape[1], learner.ridge)
-        offered = diversity(phase.differences)
-        for name, size in (
-            ("A.6 error, realised noise", np.linalg.norm(noise, axis=-1)),
-            ("A.6 error, A.5's noise", bound),
-        ):
-            self.add(name, estimation_error(phase, now, size, local, learner.ridge, offered))
+        offered, bound = diversity(differences), euclidean(normalised[1], past.shape[1], ridge)
+        realised = np.linalg.norm(noise, axis=-1)
+        self.add("A.6 error, realised noise", estimation_error(run, now, realised, local, offered))
+        self.add("A.6 error, A.5's noise", estimation_error(run, now, bound, local, offered))

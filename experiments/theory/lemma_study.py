@@ -37,7 +37,7 @@ from experiments.theory.model import (
     variation,
 )
 from experiments.theory.settings import BETAS, DRIFTS, FLOORS
-from experiments.theory.simulate import Phase, simulate
+from experiments.theory.simulate import simulate
 from trainers.evodpo.references import Averaged, EveryPhase, Fixed, Gated
 
 BATCH = 25
@@ -111,10 +111,10 @@ def _random_learner(rng: np.random.Generator) -> Learner:
 def _per_round_bias(bandit: Bandit, floor: float, price: bool) -> Sides:
     """Eq. 16's setting to the letter: θ_t known, reference = floored comparator of the round before."""
     window = Window(offset=1.0, scale=0.0, phases=1)
-    trace = simulate(bandit, Learner(floor=floor, oracle=True, window=window))
+    run = simulate(bandit, Learner(floor=floor, oracle=True, window=window))
     switches, _ = switches_and_margin(bandit)
     actions = bandit.features.shape[2]
-    return inequalities.summed_bias(trace.bias[:, 1:], switches.mean(1), floor, actions, 1.0, price)
+    return inequalities.summed_bias(run.bias[:, 1:], switches.mean(1), floor, actions, 1.0, price)
 
 
 def _no_margin(seeds: range) -> Sides:
@@ -160,15 +160,13 @@ def _stationary_pairs(seeds: range, rounds: int) -> tuple[Bandit, Array, Array]:
 def _collapse(seeds: range) -> Sides:
     """EvoDPO without a floor draws the same action twice in nearly every pair: z = 0, nothing is learnt."""
     _, uniform, _ = _stationary_pairs(seeds, 400)
-    phases: list[Phase] = []
     bandit = make_bandits(BanditSettings(horizon=2000, drift=Drift("none")), seeds)
-    learner = Learner(floor=0.0, beta=0.3)
-    simulate(bandit, learner, [lambda _bandit, _learner, phase: phases.append(phase)])
-    last = phases[-1]
-    now, past = bandit.parameters[:, last.start], bandit.parameters[:, last.window : last.start]
-    noise = np.linalg.norm(inequalities.noise_sum(last.differences, last.labels, past), axis=-1)
+    run = simulate(bandit, Learner(floor=0.0, beta=0.3))
+    now, past = bandit.parameters[:, run.rounds.start], bandit.parameters[:, run.window]
+    noise = inequalities.noise_sum(run.differences[:, run.window], run.labels[:, run.window], past)
     still = np.zeros(len(now))
-    return inequalities.estimation_error(last, now, noise, still, learner.ridge, diversity(uniform))
+    size = np.linalg.norm(noise, axis=-1)
+    return inequalities.estimation_error(run, now, size, still, diversity(uniform))
 
 
 def _other_reference(seeds: range) -> Sides:
@@ -185,8 +183,8 @@ def _other_reference(seeds: range) -> Sides:
 
 def _no_support(seeds: range) -> Sides:
     bandit = make_bandits(BanditSettings(horizon=2000), seeds)
-    trace = simulate(bandit, Learner(floor=0.0, beta=0.3))
-    return inequalities.bias_step(trace.bias, np.full(len(trace.bias), np.log(0.01)), 0.3)
+    run = simulate(bandit, Learner(floor=0.0, beta=0.3))
+    return inequalities.bias_step(run.bias, np.full(len(run.bias), np.log(0.01)), 0.3)
 
 
 def _free_floor(seeds: range) -> Sides:

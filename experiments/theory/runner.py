@@ -20,9 +20,9 @@ from atlas_gym.evaluation.safe_start import safe_children
 from atlas_gym.intervals import Interval, mean_interval
 from experiments.theory.inequalities import PathChecks, Tally, merged
 from experiments.theory.lemma_study import broken_assumptions, floor_prices, margins_along, random_batch
-from experiments.theory.model import Array, Bandit, BanditSettings, make_bandits, variation
+from experiments.theory.model import Array, BanditSettings, make_bandits, variation
 from experiments.theory.settings import DRIFTS, Plan, Setting
-from experiments.theory.simulate import Trace, simulate
+from experiments.theory.simulate import Simulation, simulate
 
 CURVE_POINTS = 200
 T = TypeVar("T")
@@ -90,25 +90,25 @@ def run_cell(setting: Setting, horizon: int, seeds: int) -> tuple[Cell, dict[str
     """Simulate one setting at one horizon, checking the lemmas along the way."""
     bandit = make_bandits(BanditSettings(horizon, DRIFTS[setting.drift]), range(seeds))
     checks = PathChecks()
-    return measure(bandit, simulate(bandit, setting.learner, [checks])), checks.tallies
+    return measure(simulate(bandit, setting.learner, [checks])), checks.tallies
 
 
-def measure(bandit: Bandit, trace: Trace) -> Cell:
+def measure(run: Simulation) -> Cell:
     """The numbers of one simulation."""
-    points = np.linspace(0, trace.regret.shape[1] - 1, CURVE_POINTS).round().astype(int)
-    gap = np.abs(trace.regret - trace.learning - trace.bias).max()
+    horizon = run.regret.shape[1]
+    points = np.linspace(0, horizon - 1, CURVE_POINTS).round().astype(int)
     return Cell(
-        horizon=trace.regret.shape[1],
-        budget=float(variation(bandit.parameters).mean()),
-        regret=trace.regret.sum(1),
-        learning=trace.learning.sum(1),
-        bias=trace.bias.sum(1),
-        decomposition_gap=float(gap),
-        acceptance=trace.weight.mean(1),
-        kl=trace.kl.mean(1),
-        lowest=trace.lowest_log_reference / np.log(10),
-        diversity=trace.diversity.mean(1),
-        curve=trace.regret.cumsum(1)[:, points].mean(0),
+        horizon=horizon,
+        budget=float(variation(run.bandit.parameters).mean()),
+        regret=run.regret.sum(1),
+        learning=run.learning.sum(1),
+        bias=run.bias.sum(1),
+        decomposition_gap=float(np.abs(run.regret - run.learning - run.bias).max()),
+        acceptance=run.weight.mean(1),
+        kl=run.kl.mean(1),
+        lowest=run.lowest / np.log(10),
+        diversity=run.diversity.mean(1),
+        curve=run.regret.cumsum(1)[:, points].mean(0),
     )
 
 
