@@ -47,6 +47,7 @@ from trainers.evodpo.kl import candidate_kls
 from trainers.evodpo.phase import gate_subset
 from trainers.evodpo.settings import TrainingSettings
 from trainers.evodpo.training import train
+from trainers.loop.schedule import parent_of
 
 CONTENDERS = ("packed", "stock", "stock-checkpointed")
 GATE_PROMPTS = 4
@@ -181,7 +182,7 @@ def make_pairs(prompts: int, pairs: int, sites: int = 1) -> list[PreferencePair]
     made: list[PreferencePair] = []
     while len(made) < prompts * pairs:
         if len(made) // pairs % sites == 0:
-            worse, parent = (variant(spec.starts["named"], int(rng.integers(5, 200)), i) for i in range(2))
+            worse, parent = (variant(spec.starts["named"], int(rng.integers(5, 200))) for _ in range(2))
         hole = style.sites(parent.program)[len(made) // pairs % len(style.sites(parent.program))]
         prompt = style.propose(parent, hole, Showing(worse=worse)).prompt
         good, bad = _completions(parent.program, rng)
@@ -202,13 +203,9 @@ def _completions(program: str, rng: np.random.Generator) -> tuple[list[str], lis
     return good, [f" ({side} * {rng.integers(2, 100)}\n" for side in drawn[4:]]
 
 
-def variant(start: str, window: int, index: int) -> CandidateRecord:
+def variant(start: str, window: int) -> CandidateRecord:
     """The starting program with another window, as an island would hold it."""
-    program = start.replace("window = 50", f"window = {window}")
-    return CandidateRecord(
-        id=index, round=0, island=0, origin="seed", style="", hole="", parent_id=None, prompt="", completion="",
-        program=program, program_key=None, status="ok", score=-0.16,
-    )  # fmt: skip
+    return parent_of(start.replace("window = 50", f"window = {window}"), -0.16)
 
 
 if __name__ == "__main__":

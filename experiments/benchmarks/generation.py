@@ -162,9 +162,8 @@ def make_lines(go: int, copies: bool = False) -> list[Proposal]:
     requests = []
     for index in range(4):
         # The number stands at the beginning of the prompt: nothing behind it is shared with another go.
-        parent, worse = (
-            variant(spec.starts["named"], 1000 * shift + 10 * go + index, index) for shift in (1, 2)
-        )
+        windows = (1000 * shift + 10 * go + index for shift in (1, 2))
+        parent, worse = (variant(spec.starts["named"], window) for window in windows)
         hole = style.sites(parent.program)[index]
         proposal = style.propose(parent, hole, Showing(worse=worse))
         avoid = None if copies else proposal.avoid

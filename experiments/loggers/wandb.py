@@ -106,7 +106,7 @@ class WandbObserver(Observer):
         if self._is_new("finished", 1, 1):
             start = self._store.start()
             rows = [_table_row(record, start) for record in self._store.best_candidates(BEST_PROGRAMS)]
-            self._tracker.table("best_programs", _COLUMNS, rows)
+            self._tracker.show("best_programs", "Table", _COLUMNS, rows)
 
     def attach(self, paths: list[Path]) -> None:
         """Show the run's report and figure, and keep them, its configuration and its latest adapters as artifacts."""
@@ -114,7 +114,8 @@ class WandbObserver(Observer):
         if not self._is_new("attached", 1, len(shown)):
             return
         for path in shown:
-            self._tracker.page("report" if path.suffix == ".html" else "figure", path)
+            name, kind = ("report", "Html") if path.suffix == ".html" else ("figure", "Image")
+            self._tracker.show(name, kind, str(path))
         run_id, folder = self._store.get_meta("run_id"), self._store.folder
         kept = [path for path in (*paths, folder / "config.yaml") if path.exists()]
         self._tracker.artifact(f"report-{run_id}", "report", kept)
@@ -224,14 +225,9 @@ class Tracker:
         step, self.step = self.step, self.step + 1
         self._tell_run(lambda run: run.log(dict(values), step=step, commit=True))
 
-    def table(self, name: str, columns: list[str], rows: list[list[Any]]) -> None:
-        """Log a table, for example of the best programs."""
-        self._tell_run(lambda _: self.log({name: self._wandb.Table(columns=columns, data=rows)}))
-
-    def page(self, name: str, path: Path) -> None:
-        """Log a file that W&B shows: HTML as a page, anything else as a picture."""
-        kind = "Html" if path.suffix == ".html" else "Image"
-        self._tell_run(lambda _: self.log({name: getattr(self._wandb, kind)(str(path))}))
+    def show(self, name: str, kind: str, *parts: Any) -> None:
+        """Log what W&B shows: its `Html`, `Image` or `Table`, made of these parts."""
+        self._tell_run(lambda _: self.log({name: getattr(self._wandb, kind)(*parts)}))
 
     def artifact(self, name: str, kind: str, paths: Sequence[Path]) -> None:
         """Attach files or folders."""

@@ -7,10 +7,11 @@ simulation are numbers: totals per seed, and of these slopes over the horizon.
 import multiprocessing
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -25,7 +26,6 @@ from experiments.theory.settings import DRIFTS, Plan, Setting
 from experiments.theory.simulate import Simulation, simulate
 
 CURVE_POINTS = 200
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -148,18 +148,14 @@ def slope(cells: Sequence[Cell]) -> Interval:
 
 
 def _run(tasks: dict[object, tuple], jobs: int) -> dict:
+    watched = partial(track, description="theory study", total=len(tasks), console=Console(stderr=True))
     if jobs == 1:
-        return {key: f(*arguments) for key, (f, *arguments) in _watched(tasks.items(), len(tasks))}
+        return {key: f(*arguments) for key, (f, *arguments) in watched(tasks.items())}
     # Spawned, not forked: the parent may already hold threads of a numerical library.
     spawned = multiprocessing.get_context("spawn")
     with safe_children(), ProcessPoolExecutor(jobs, mp_context=spawned) as pool:
         futures = {pool.submit(*tasks[key]): key for key in tasks}
-        return {futures[future]: future.result() for future in _watched(as_completed(futures), len(tasks))}
-
-
-def _watched(tasks: Iterable[T], total: int) -> Iterable[T]:
-    """The same, with a progress bar for whoever watches."""
-    return track(tasks, "theory study", total=total, console=Console(stderr=True))
+        return {futures[future]: future.result() for future in watched(as_completed(futures))}
 
 
 def _cpu_seconds() -> float:
