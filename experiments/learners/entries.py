@@ -13,6 +13,7 @@ from experiments.learners.changes import Change
 from experiments.learners.controls import learn_expert, learn_rules, learn_start
 from experiments.learners.grpo import learn_grpo
 from experiments.learners.ledger import Ledger, Outcome, Trial
+from experiments.learners.llm4ad import LLM4AD
 from experiments.learners.openevolve import OPENEVOLVE
 from experiments.learners.optimisers import learn_cma, learn_random, learn_tpe
 from experiments.learners.peer import Peer, learn_peer
@@ -91,5 +92,6 @@ ENTRIES: Mapping[str, Entry] = {
     "ATLAS": _run("EvoDPO with a gate, and three supporters that are rules", "atlas"),
     OPENEVOLVE.name: _peer("MAP-Elites on islands; the model rewrites programs", OPENEVOLVE),
     SHINKA.name: _peer("islands and an archive; the model rewrites programs", SHINKA),
+    LLM4AD.name: _peer("EoH: a population of thoughts and their code; the model writes both anew", LLM4AD),
 }
 """By name, in the order of the tables: controls without a model, then the model without tuning, tuned, the peers."""

@@ -5,10 +5,11 @@ it. Learners of this process hold a `Ledger`; those of another process reach it 
 package keeps its own books, and its `Outcome` is read off them (`own_runs`).
 """
 
+import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ class Trial:
     environments: Path = Path("runs/peers")
     """Where other projects' environments are."""
     constants: Mapping[str, Any] = field(default_factory=dict)
-    """The environment's own keywords in the search, the same for all learners."""
+    """The environment's own keywords, the same for all learners."""
 
     def task(self) -> ProgramTask:
         """The training task."""
@@ -62,7 +63,7 @@ class Trial:
     @property
     def start(self) -> str:
         """The program that everybody starts from."""
-        return make_task(self.env_id).starts["named"]
+        return make_task(self.env_id, **self.constants).starts["named"]
 
 
 @dataclass(frozen=True)
@@ -162,15 +163,21 @@ class Ledger:
 
     def score(self, program: str) -> Evaluation:
         """Evaluate a candidate. The starting program, which every learner evaluates once, is not counted."""
+        with self.working():
+            evaluation = self._pool.evaluate(program, self.task)
+        self.note(program, evaluation)
+        return evaluation
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """Something that was asked for is under way: an answer or an evaluation."""
         with self._lock:
             self.under_way += 1
         try:
-            evaluation = self._pool.evaluate(program, self.task)
+            yield
         finally:
             with self._lock:
                 self.under_way -= 1
-        self.note(program, evaluation)
-        return evaluation
 
     def note(self, program: str, evaluation: Evaluation) -> None:
         """Count what became of a program that was evaluated, here or elsewhere, on the ledger's task."""
@@ -221,9 +228,11 @@ def patient(limits: Limits) -> Limits:
     return replace(limits, wall_s=10 * limits.wall_s)
 
 
-def confirm(env_id: str, program: str, seeds: int, workers: int = 2) -> list[float]:
+def confirm(
+    env_id: str, program: str, seeds: int, workers: int = 2, constants: Mapping[str, Any] | None = None
+) -> list[float]:
     """Scores of a program on the first held-out tasks; a failure counts as the worst score."""
-    family = make_task(env_id)
+    family = make_task(env_id, **(constants or {}))
     family = replace(family, limits=patient(family.limits))
     tasks = [family.at(seed, "held_out") for seed in range(seeds)]
     with EvaluatorPool(workers) as pool:

@@ -191,7 +191,7 @@ def run_peer(peer: Peer, trial: Trial, ledger: Ledger, model_url: str) -> None:
 
 
 def _watch(process: subprocess.Popen, ledger: Ledger) -> None:
-    """Return when the process has ended, or has spent its budget and evaluated what came of it."""
+    """Return when the process has ended, or has spent its budget, got its answers and evaluated what came of them."""
     idle_since = time.monotonic()
     while time.monotonic() - idle_since < _SETTLE_S:
         if not ledger.spent or ledger.under_way:

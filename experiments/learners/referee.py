@@ -56,7 +56,8 @@ def _handler(ledger: Ledger, model_url: str | None) -> type[BaseHTTPRequestHandl
                 found = {"score": score, "status": str(evaluation.status), "detail": evaluation.detail}
                 self._answer(200, json.dumps(found).encode())
             elif ledger.ask():
-                status, reply = _forward(model_url, self.path, body)
+                with ledger.working():
+                    status, reply = _forward(model_url, self.path, body)
                 if status == 200:
                     usage = json.loads(reply).get("usage", {})
                     ledger.written(usage.get("completion_tokens", 0), usage.get("prompt_tokens", 0))

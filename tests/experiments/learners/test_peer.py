@@ -3,6 +3,7 @@
 import json
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 from experiments.learners import peer as peers
 from experiments.learners.changes import Change
 from experiments.learners.ledger import Ledger, Trial
+from experiments.learners.llm4ad import LLM4AD
 from experiments.learners.openevolve import OPENEVOLVE
 from experiments.learners.peer import Order, Peer, environment, learn_peer, prepare, run_peer
 from experiments.learners.referee import Referee
@@ -41,10 +43,13 @@ except urllib.error.HTTPError as refused:
 class FakeModel(BaseHTTPRequestHandler):
     """Answers as a model's server does."""
 
+    thinks_s = 0.0
+
     def do_GET(self):
         self.answer({"data": [{"id": "a-model", "owned_by": "a-server"}]})
 
     def do_POST(self):
+        time.sleep(self.thinks_s)
         self.answer({"choices": [], "usage": {"completion_tokens": 7, "prompt_tokens": 30}})
 
     def answer(self, said):
@@ -91,6 +96,16 @@ def test_a_peer_is_counted_refused_and_stopped(tmp_path, model_url, monkeypatch,
     assert (found.candidates, found.evaluated, found.statuses) == (3, 3, {"invalid": 3})
     assert (found.tokens, found.prompt_tokens) == (21, 90)
     assert "403" in (tmp_path / "log.txt").read_text() or end == "time.sleep(1000)"
+
+
+def test_a_peer_gets_the_last_answer_that_it_asked_for(tmp_path, model_url, monkeypatch):
+    monkeypatch.setattr(peers, "environment", lambda peer, folder: Path(sys.executable))
+    monkeypatch.setattr(peers, "_SETTLE_S", 0.2)
+    monkeypatch.setattr(FakeModel, "thinks_s", 1.0)
+    trial = Trial("ATLAS-Bandit-v0", 0, 2, folder=tmp_path, constants=SMALL)
+    with Ledger(trial) as ledger:
+        run_peer(stand_in(tmp_path, ""), trial, ledger, model_url)
+    assert (ledger.outcome().candidates, ledger.outcome().evaluated) == (2, 2)
 
 
 def test_a_peers_changes_are_read_off_its_configuration_and_its_own_defaults(tmp_path, monkeypatch):
@@ -145,7 +160,7 @@ def test_an_environment_is_made_once_and_again_when_its_lock_changes(tmp_path):
     assert environment(peer, tmp_path) != python
 
 
-@pytest.mark.parametrize("peer", [OPENEVOLVE, SHINKA], ids=lambda peer: peer.name)
+@pytest.mark.parametrize("peer", [OPENEVOLVE, SHINKA, LLM4AD], ids=lambda peer: peer.name)
 def test_what_a_peer_is_given(peer, tmp_path):
     task = Trial("ATLAS-Bandit-v0", 0, 3).task()
     order = Order(task, task.starts["named"], "http://127.0.0.1:1", "a-model", 3, 5)
@@ -164,7 +179,7 @@ def test_what_a_peer_is_given(peer, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("peer", [OPENEVOLVE, SHINKA], ids=lambda peer: peer.name)
+@pytest.mark.parametrize("peer", [OPENEVOLVE, SHINKA, LLM4AD], ids=lambda peer: peer.name)
 def test_the_real_peer_with_the_real_model(peer, tmp_path):
     pytest.importorskip("xllamacpp", reason="needs the extra `leaderboard`")
     folder = tmp_path / "trial"
@@ -179,6 +194,7 @@ def test_the_real_peer_with_the_real_model(peer, tmp_path):
     assert found.evaluated <= 3
     assert found.score >= found.curve[0].best
     changes = peers.changes(peer, trial)
+    assert changes.pop("(the model's server)").value == "llamacpp"
     assert changes.keys() <= peer.settings.keys()
-    assert len(changes) >= 8
+    assert len(changes) >= 6
     assert all(change.value != change.default for change in changes.values())

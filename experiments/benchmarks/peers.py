@@ -1,0 +1,146 @@
+"""Candidates a second, end to end, of OpenEvolve, ShinkaEvolve and our search: one model's server for all.
+
+    python -m experiments.benchmarks.peers --seconds 120
+
+Peers run twice, with their own evaluator and with our confined one; the rest of each is as on the leaderboard. Their
+own evaluators run whatever the model writes **in a process that may do all that you may**. All play the default bandit,
+one after the other, for so many seconds each. Counted are the model's answers that came in time. Evaluations run beside
+the answering, so that an evaluator shows only where it is slower than the model.
+"""
+
+import argparse
+import contextlib
+import sysconfig
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+import atlas_gym
+from agents.engines.llama_server import LlamaServer, fetch_gguf
+from experiments.benchmarks.side_by_side import show
+from experiments.learners.ledger import Ledger, Trial
+from experiments.learners.openevolve import OPENEVOLVE
+from experiments.learners.own_runs import learn_run
+from experiments.learners.peer import CONTEXT, SLOTS, Peer, environment, run_peer, served
+from experiments.learners.shinka import SHINKA
+
+_UNLIMITED = 10**6
+_HERE = [str(Path(atlas_gym.__file__).parents[1]), sysconfig.get_paths()["purelib"]]
+_BARE = f"""import sys
+sys.path += {_HERE!r}
+from atlas_gym import make_task
+from atlas_gym.tasks.bandit.bare import play_bare
+"""
+_OPENEVOLVE_OWN = """
+
+def evaluate(path):
+    with open(path) as file:
+        return {{"combined_score": play_bare(file.read(), make_task("ATLAS-Bandit-v0", seed=0))}}
+"""
+_SHINKA_OWN = """import argparse
+from shinka.core import run_shinka_eval
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--program_path")
+parser.add_argument("--results_dir")
+options = parser.parse_args()
+with open(options.program_path) as file:
+    program = file.read()
+with open(options.program_path, "a") as file:
+    file.write("\\n\\ndef run_experiment(play, seed=None):\\n    return play()\\n")
+
+
+def arguments(number):
+    return {{"play": lambda: play_bare(program, make_task("ATLAS-Bandit-v0", seed=0))}}
+
+
+def aggregate(results):
+    return {{"combined_score": results[0]}}
+
+
+run_shinka_eval(
+    options.program_path, options.results_dir, "run_experiment", 1, arguments, aggregate_metrics_fn=aggregate
+)
+"""
+
+
+class _Answers(Ledger):
+    """Counts answers, too."""
+
+    answers = 0
+
+    def written(self, tokens: int, prompt_tokens: int = 0) -> None:
+        if not self.spent:
+            self.answers += 1
+        super().written(tokens, prompt_tokens)
+
+
+@dataclass(frozen=True)
+class _Rate:
+    """How far a learner came."""
+
+    candidates: int
+    """Answers of the model."""
+    tokens: int
+    """Tokens in them."""
+    seconds: float
+    """Wall-clock time."""
+
+
+def of_peer(peer: Peer, trial: Trial, url: str) -> _Rate:
+    """A peer's rate; its environment is made beforehand."""
+    environment(peer, trial.environments)
+    ledger = _Answers(trial, workers=2)
+    with ledger:
+        run_peer(peer, trial, ledger, url)
+    return _Rate(ledger.answers, ledger.tokens, trial.seconds or ledger.seconds)
+
+
+def of_search(trial: Trial, url: str) -> _Rate:
+    """The same of our search, whose start-up is not counted."""
+    server = {"base_url": url, "model": served(url)["id"], "concurrency": SLOTS}
+    own = {"backend.name": "openai", **{f"backend.openai.{name}": value for name, value in server.items()}}
+    last = learn_run(trial, "search", own).curve[-1]
+    return _Rate(last.candidates, last.tokens, last.seconds)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run all and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.benchmarks.peers", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=120, help="of each (default 120)")
+    parser.add_argument(
+        "--model-url", help="the model's server; default: llama.cpp's with the embedded model"
+    )
+    parser.add_argument("--environments", type=Path, default=Path("runs/peers"))
+    options = parser.parse_args(arguments)
+    with contextlib.ExitStack() as stack:
+        url = options.model_url or stack.enter_context(LlamaServer(fetch_gguf(), SLOTS, CONTEXT)).base_url
+        server = served(url)["owned_by"]
+        found = {name: _run(of, options, url) for name, of in _contenders().items()}
+    frame = pd.DataFrame({name: vars(rate) for name, rate in found.items()}).T
+    frame.insert(0, "candidates a second", (frame.candidates / frame.seconds).round(3))
+    show(f"one server for all: {server}", frame)
+
+
+def _contenders() -> dict[str, Callable[[Trial, str], _Rate]]:
+    found: dict[str, Callable[[Trial, str], _Rate]] = {"our search, confined": of_search}
+    for peer, own in ((OPENEVOLVE, _OPENEVOLVE_OWN), (SHINKA, _SHINKA_OWN)):
+        found[f"{peer.name}, its own evaluator"] = partial(of_peer, replace(peer, evaluation=_BARE + own))
+        found[f"{peer.name}, our confined one"] = partial(of_peer, peer)
+    return found
+
+
+def _run(of: Callable[[Trial, str], _Rate], options: argparse.Namespace, url: str) -> _Rate:
+    with tempfile.TemporaryDirectory() as folder:
+        limits = (_UNLIMITED, None, options.seconds)
+        return of(
+            Trial("ATLAS-Bandit-v0", 0, *limits, folder=Path(folder), environments=options.environments), url
+        )
+
+
+if __name__ == "__main__":
+    main()
