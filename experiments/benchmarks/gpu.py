@@ -130,7 +130,7 @@ def model_figures(options: argparse.Namespace) -> Figures:
     rng = np.random.default_rng(0)
     items = gate_subset([(pair.prompt, pair.chosen) for pair in pairs], GATE_PROMPTS, rng)
     asked = partial(candidate_kls, policy, ["candidate-1", POLICY], REFERENCE, items)
-    yield f"Eq. 3 of 2 candidates on {len(items)} completions, s", seconds_of(options.device, asked)
+    yield f"Eq. 3 of 2 candidates on {len(items)} completions, s", round(seconds_of(options.device, asked), 2)
     with policy.merged(POLICY) as model:
         generator = TransformersGenerator(model, policy.tokenizer)
         for batch in BATCHES:
@@ -184,17 +184,16 @@ def burgers_figures(options: argparse.Namespace) -> Figures:
             training = StackedTraining(stacked, points, thetas)
             losses = [LocalLosses([plain], params) for _ in tasks]
             spent = seconds_of(options.device, partial(train_stacked, stacked, training, losses))
-            yield (
-                f"Burgers, {count} networks stacked, ms a step of each",
-                1000 * spent / BURGERS_STEPS / count,
-            )
+            each = round(1000 * spent / BURGERS_STEPS / count, 3)
+            yield f"Burgers, {count} networks stacked, ms a step of each", each
         alone = Training(params, *tasks[0].beginning(0))
         spent = seconds_of("cpu", lambda: train(params, [alone], LocalLosses([plain], params)))
         loss = seconds_of("cpu", lambda: _losses_alone(params, alone, BURGERS_STEPS))
     finally:
         torch.set_default_dtype(torch.float32)
-    yield "Burgers, one network, compiled kernel if there is one, ms a step", 1000 * spent / BURGERS_STEPS
-    yield "of it the loss and its gradient, on the CPU in any case, ms", 1000 * loss / BURGERS_STEPS
+    kernel, own = round(1000 * spent / BURGERS_STEPS, 3), round(1000 * loss / BURGERS_STEPS, 3)
+    yield "Burgers, one network, compiled kernel if there is one, ms a step", kernel
+    yield "of it the loss and its gradient, on the CPU in any case, ms", own
 
 
 def _losses_alone(params: BurgersParams, training: Training, steps: int) -> None:
@@ -209,7 +208,8 @@ def evaluation_figures(options: argparse.Namespace) -> Figures:
     """CPU seconds of a whole evaluation of each environment's starting program; the least of three."""
     with ConfinedEvaluator() as evaluator:
         for env in ("ATLAS-Bandit-v0", "ATLAS-Burgers-v0"):
-            yield f"evaluation, {env}, CPU s", min(_evaluation_cpu(evaluator, env) for _ in range(3))
+            least = min(_evaluation_cpu(evaluator, env) for _ in range(3))
+            yield f"evaluation, {env}, CPU s", round(least, 2)
 
 
 def _evaluation_cpu(evaluator: ConfinedEvaluator, env: str) -> float:
