@@ -208,6 +208,7 @@ def test_an_interrupted_leaderboard_does_only_what_is_missing(tmp_path, quick, m
     text = (tmp_path / "page" / "README.md").read_text()
     assert text == page(tables)
     assert "5 candidates each, 2 seeds" in text
+    assert f"| {START}, {SEARCH} | `temperature` | `1` | `2` | because |" in text
     assert "--budget 5 \\\n    --seeds 2 \\\n" in text
     assert f"| search | numpy {np.__version__} | what search does |" in text
     assert leaderboard.main([*arguments, "--budget", "6"]) == 2
