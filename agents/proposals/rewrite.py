@@ -15,7 +15,7 @@ from typing import Any
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
 from agents.proposals.style import EditSite, Showing, Style, versions
-from atlas_gym.envs.feedback import code_block
+from atlas_gym.envs.episode import code_block
 from atlas_gym.tasks.program_task import ProgramTask
 
 WHOLE = "Write a better program. Reply with only the new program in a ```python block."

@@ -208,7 +208,7 @@ def burgers_figures(options: argparse.Namespace) -> Figures:
     found["burgers, kernel, ms"] = 1000 * spent / BURGERS_STEPS
     found["burgers, loss and gradient alone, ms"] = 1000 * loss / BURGERS_STEPS
     print(
-        f"Burgers, one network, compiled kernel if there is one: {1000 * spent / BURGERS_STEPS:.3f} ms per step, of "
+        f"Burgers, one network, compiled kernel: {1000 * spent / BURGERS_STEPS:.3f} ms per step, of "
         f"which the loss and its gradient {1000 * loss / BURGERS_STEPS:.3f}, which stay on the CPU in any case"
     )
     return found
