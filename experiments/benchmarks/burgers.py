@@ -9,17 +9,16 @@ Contenders take turns, and the ratio of every round is formed before the median,
 disturbs all alike.
 
 DeepXDE is installed from PyPI into a folder that is thrown away afterwards, without its dependencies, of
-which numpy, scipy, matplotlib and scikit-learn must be here already (`pip install atlas-gym[learn,dev]`).
+which numpy, scipy, matplotlib and scikit-learn must be here already (`pip install atlas-gym[learn,dev]`). It trains
+in a process of its own, in which alone it is found.
 """
 
 import argparse
 import json
-import os
-import subprocess
-import sys
+import math
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,13 +29,14 @@ import torch
 
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.burgers.in_process import train_in_process
-from atlas_gym.tasks.burgers.network import Points, draw_parameters, draw_points, matrices
+from atlas_gym.tasks.burgers.network import Points, layer_sizes, matrices
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.steps import kernel_available
 from atlas_gym.tasks.burgers.task import STARTS, BurgersTask
-from experiments.benchmarks.side_by_side import install_into, show, spread, take_turns
+from experiments.benchmarks.side_by_side import in_own_process, install_into, show, spread, take_turns
 
 DEEPXDE = ("deepxde==1.15.0", "scikit-optimize==0.10.2", "pyaml==26.7.0")
+DEEPXDE_RUNS = ("time", "losses")
 TRAJECTORY_STEPS = 200
 Strategy = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, Mapping[str, Any]], torch.Tensor]
 
@@ -45,7 +45,7 @@ Strategy = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, Mapping[str, Any]
 class Setup:
     """One training, the same for every contender."""
 
-    params: BurgersParams
+    params: BurgersTask
     points: Points
     theta: np.ndarray
 
@@ -60,9 +60,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="rounds in which every contender runs once")
     parser.add_argument("--steps", type=int, default=500, help="Adam steps per training")
     parser.add_argument("--without-deepxde", action="store_true", help="leave DeepXDE out")
+    parser.add_argument("--contender", choices=DEEPXDE_RUNS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     setup = make_setup(arguments.steps)
+    if arguments.contender:
+        print(json.dumps(train_deepxde(setup, timed=arguments.contender == "time")))
+        return
     with tempfile.TemporaryDirectory() as folder, ConfinedEvaluator() as evaluator:
         installed = not arguments.without_deepxde and install_into(Path(folder), "DeepXDE", DEEPXDE)
         deepxde = Path(folder) if installed else None
@@ -72,10 +76,8 @@ def main() -> None:
 
 def make_setup(steps: int) -> Setup:
     """The default network and points."""
-    params = BurgersParams(steps=steps)
-    rng = np.random.default_rng(0)
-    points = draw_points(params, rng)
-    return Setup(params, points, draw_parameters(params.hidden_width, params.hidden_layers, rng))
+    task = BurgersTask(steps=steps)
+    return Setup(task, *task.beginning(0))
 
 
 def contenders(
@@ -101,14 +103,13 @@ def contenders(
     return found
 
 
-def cpu_confined(params: BurgersParams, evaluator: ConfinedEvaluator) -> float:
+def cpu_confined(task: BurgersTask, evaluator: ConfinedEvaluator) -> float:
     """CPU seconds per training of a whole evaluation: this process and the worker."""
-    program = BurgersTask().programs[STARTS["inlined"]].program
     began = time.process_time()
-    evaluation = evaluator.evaluate(program, BurgersTask(**vars(params)))
+    evaluation = evaluator.evaluate(task.programs[STARTS["inlined"]].program, task)
     if not evaluation.ok:
         raise RuntimeError(f"the benchmark's program failed: {evaluation.detail}")
-    return (time.process_time() - began + evaluation.cpu_s) / params.replicas
+    return (time.process_time() - began + evaluation.cpu_s) / task.replicas
 
 
 def print_times(seconds: pd.DataFrame, steps: int) -> None:
@@ -123,7 +124,7 @@ def print_times(seconds: pd.DataFrame, steps: int) -> None:
 
 def print_trajectories(setup: Setup, deepxde: Path | None) -> None:
     """How far the losses of the first steps are from those of nested autograd."""
-    short = replace(setup, params=replace(setup.params, steps=min(TRAJECTORY_STEPS, setup.params.steps)))
+    short = make_setup(min(TRAJECTORY_STEPS, setup.params.steps))
     train = (short.points, short.theta, plain)
     expected = np.array(train_nested(short.params, *train))
     found = {"atlas_gym": train_in_process(short.params, *train)}
@@ -135,35 +136,72 @@ def print_trajectories(setup: Setup, deepxde: Path | None) -> None:
         print(f"{name}: losses of {short.params.steps} steps equal nested autograd's to {deviation:.1e}")
 
 
-def run_deepxde(setup: Setup, folder: Path, what: str) -> dict:
-    """Train in DeepXDE, in a process of its own."""
-    path, p = folder / "setup.npz", setup.params
-    constants: dict[str, Any] = {
-        "nu0": p.nu0,
-        "nu1": p.nu1,
-        "steps": p.steps,
-        "learning_rate": p.learning_rate,
-    }
-    network: dict[str, Any] = {"theta": setup.theta, "width": p.hidden_width, "layers": p.hidden_layers}
-    np.savez(path, **vars(setup.points), **constants, **network)
-    environment = {**os.environ, "PYTHONPATH": str(folder), "DDE_BACKEND": "pytorch"}
-    command = [sys.executable, "-m", "experiments.benchmarks.deepxde_training", str(path), what]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"DeepXDE failed: {done.stderr.strip()[-1000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+def run_deepxde(setup: Setup, folder: Path, what: str) -> dict[str, Any]:
+    """Train in DeepXDE, in a process of its own that makes the same set-up again."""
+    steps = ["--steps", str(setup.params.steps)]
+    found = {"PYTHONPATH": str(folder), "DDE_BACKEND": "pytorch"}
+    return in_own_process("experiments.benchmarks.burgers", what, also=steps, environment=found)
+
+
+def train_deepxde(setup: Setup, timed: bool) -> dict[str, Any]:
+    """The same training in DeepXDE, where it is installed: CPU seconds, and the loss of every step unless timed.
+
+    The same collocation, initial and boundary points, the same initial weights, float64, Adam: only the software
+    differs.
+    """
+    import deepxde
+
+    deepxde.config.set_default_float("float64")
+    model, steps = deepxde_model(deepxde, setup), setup.params.steps
+    began = time.process_time()
+    history, _ = model.train(iterations=steps, display_every=steps if timed else 1, verbose=0)
+    cpu_s = time.process_time() - began
+    return {"cpu_s": cpu_s, "losses": [float(np.sum(terms)) for terms in history.loss_train][:steps]}
+
+
+def deepxde_model(dde: Any, setup: Setup) -> Any:
+    """The plain 1/1/1 PINN on the set-up's points and weights, by the package `deepxde`."""
+    p, points = setup.params, setup.points
+    rate = math.log(p.nu1 / p.nu0)
+
+    def residual(inputs: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+        u_x = dde.grad.jacobian(u, inputs, i=0, j=0)
+        u_t = dde.grad.jacobian(u, inputs, i=0, j=1)
+        u_xx = dde.grad.hessian(u, inputs, i=0, j=0)
+        return u_t + u * u_x - p.nu0 * torch.exp(rate * inputs[:, 1:2]) * u_xx
+
+    edge = np.stack([points.edge_x, points.edge_t], axis=1)
+    values, n_initial = points.edge_u[:, None], points.n_initial
+    conditions = [
+        dde.icbc.PointSetBC(edge[:n_initial], values[:n_initial]),
+        dde.icbc.PointSetBC(edge[n_initial:], values[n_initial:]),
+    ]
+    space = dde.geometry.GeometryXTime(dde.geometry.Interval(-1, 1), dde.geometry.TimeDomain(0, 1))
+    inside = np.stack([points.x, points.t], axis=1)
+    data = dde.data.TimePDE(space, residual, conditions, num_domain=0, anchors=inside)
+    network = dde.nn.FNN([2] + [p.hidden_width] * p.hidden_layers + [1], "tanh", "Glorot uniform")
+    set_parameters(network.linears, p, setup.theta)
+    model = dde.Model(data, network)
+    model.compile("adam", lr=p.learning_rate, verbose=0)
+    return model
 
 
 def build_network(params: BurgersParams, theta: np.ndarray) -> torch.nn.Sequential:
     """The network as torch modules, float64, with the parameters theta."""
-    modules: list[torch.nn.Module] = []
-    for weight, bias in matrices(theta, params.hidden_width, params.hidden_layers):
-        linear = torch.nn.Linear(weight.shape[1], weight.shape[0], dtype=torch.float64)
-        with torch.no_grad():
+    sizes = layer_sizes(params.hidden_width, params.hidden_layers)
+    linears = [torch.nn.Linear(inputs, outputs, dtype=torch.float64) for outputs, inputs in sizes]
+    set_parameters(linears, params, theta)
+    modules = [module for linear in linears for module in (linear, torch.nn.Tanh())]
+    return torch.nn.Sequential(*modules[:-1])
+
+
+def set_parameters(linears: Iterable[torch.nn.Linear], params: BurgersParams, theta: np.ndarray) -> None:
+    """Give the layers of a network the weights and biases in theta."""
+    own = matrices(theta, params.hidden_width, params.hidden_layers)
+    with torch.no_grad():
+        for linear, (weight, bias) in zip(linears, own, strict=True):
             linear.weight.copy_(torch.from_numpy(weight))
             linear.bias.copy_(torch.from_numpy(bias))
-        modules += [linear, torch.nn.Tanh()]
-    return torch.nn.Sequential(*modules[:-1])
 
 
 def train_nested(params: BurgersParams, points: Points, theta: np.ndarray, strategy: Strategy) -> list[float]:

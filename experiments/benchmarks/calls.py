@@ -14,13 +14,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+import pandas as pd
 
 import atlas_gym
 from atlas_gym.evaluation import ConfinedEvaluator, Limits
 from atlas_gym.tasks.answer import Answer
 from atlas_gym.tasks.calls import Program
+from experiments.benchmarks.side_by_side import show
 
 SMALL, MIDDLE, LARGE = np.arange(20.0), np.arange(1000.0), np.zeros((200, 200))
 Check = Callable[[Answer], Any]
@@ -72,17 +72,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--calls", type=int, default=20_000, help="calls per measurement (default 20000)")
     parser.add_argument("--repeats", type=int, default=5, help="measurements, of which the least counts")
     options = parser.parse_args(arguments)
-    table = Table("µs of CPU per call", "bare", "single", "batched", "kept")
+    sizes = options.calls, options.repeats
     with ConfinedEvaluator() as evaluator:
-        for case in CASES:
-            figures = [bare_us(case, options.calls, options.repeats)]
-            for way in ("single", "batched", "kept"):
-                figures.append(confined_us(evaluator, case, way, options.calls, options.repeats))
-            table.add_row(case, *(f"{figure:.1f}" for figure in figures))
-    Console(width=110).print(table)
-    print(
-        f"a pipe's round trip between two processes of one core: {pipe_us(options.calls, options.repeats):.1f} µs"
-    )
+        found = {"bare": [bare_us(case, *sizes) for case in CASES]}
+        for way in ("single", "batched", "kept"):
+            found[way] = [confined_us(evaluator, case, way, *sizes) for case in CASES]
+    show("µs of CPU per call", pd.DataFrame(found, index=list(CASES)).map("{:.1f}".format))
+    print(f"a pipe's round trip between two processes of one core: {pipe_us(*sizes):.1f} µs")
     return 0
 
 

@@ -47,8 +47,11 @@ from trainers.evodpo.kl import candidate_kls
 from trainers.evodpo.phase import gate_subset
 from trainers.evodpo.settings import TrainingSettings
 from trainers.evodpo.training import train
+from trainers.loop.schedule import parent_of
 
 CONTENDERS = ("packed", "stock", "stock-checkpointed")
+GATE_PROMPTS = 4
+"""Prompts of the gate subset of Eq. 3."""
 GOALS = {"seconds": 0.15, "memory": 0.35, "kl": 0.25}
 
 
@@ -61,8 +64,6 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=4, help="pairs per prompt, at most 4")
     parser.add_argument("--sites", type=int, default=1, help="prompts of one parent, for as many edit sites")
     parser.add_argument("--batch-size", type=int, default=4, help="pairs per optimiser step")
-    parser.add_argument("--gate-prompts", type=int, default=4, help="prompts of the gate subset of Eq. 3")
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--model", default="embedded")
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"])
     parser.add_argument(
@@ -71,7 +72,6 @@ def main() -> None:
     parser.add_argument(
         "--same-prompts", type=int, default=2, help="prompts of the comparison in float32; 0 leaves it out"
     )
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
     parser.add_argument("--adapter", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -87,9 +87,6 @@ def main() -> None:
             same = ["--dtype", "float32", "--prompts", str(arguments.same_prompts)]
             exact = {name: spawn(name, Path(folder) / name, same) for name in CONTENDERS[:2]}
             print_differences(exact, "stock", Path(folder))
-            figures["float32"] = exact
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1))
 
 
 def spawn(contender: str, adapter: Path, also: Sequence[str] = ()) -> dict[str, Any]:
@@ -102,7 +99,7 @@ def spawn(contender: str, adapter: Path, also: Sequence[str] = ()) -> dict[str, 
 
 def contend(arguments: argparse.Namespace) -> dict[str, Any]:
     """Be one contender: run the phase, save the adapter, return the figures."""
-    torch.set_num_threads(arguments.threads)
+    torch.set_num_threads(1)
     policy = Policy.load(resolve_model(arguments.model), dtype=getattr(torch, arguments.dtype))
     pairs = make_pairs(arguments.prompts, arguments.pairs, arguments.sites)
     settings = TrainingSettings(
@@ -125,15 +122,16 @@ def contend(arguments: argparse.Namespace) -> dict[str, Any]:
     }
     policy.save(POLICY, arguments.adapter)
     if arguments.contender == "packed":
-        figures["kl"] = measure_kl(policy, pairs, [*training.checkpoints, POLICY], arguments.gate_prompts)
+        figures["kl"] = measure_kl(policy, pairs, [*training.checkpoints, POLICY])
     return figures
 
 
 def measure_kl(
-    policy: Policy, pairs: Sequence[PreferencePair], candidates: Sequence[str], prompts: int
+    policy: Policy, pairs: Sequence[PreferencePair], candidates: Sequence[str]
 ) -> dict[str, float]:
     """Seconds of Eq. 3 for the candidate set, packed and not, and the value of the final policy."""
-    items = gate_subset([(pair.prompt, pair.chosen) for pair in pairs], prompts, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    items = gate_subset([(pair.prompt, pair.chosen) for pair in pairs], GATE_PROMPTS, rng)
     timed = {}
     for name, packed in (("packed", True), ("unpacked", False)):
         start = time.perf_counter()
@@ -147,13 +145,11 @@ def report(figures: dict[str, dict[str, Any]], folder: Path) -> None:
     """Print the ratios to the packed trainer, against the goals."""
     packed = figures["packed"]
     for name in [name for name in figures if name != "packed"]:
-        other = figures[name]
-        seconds, cpu, memory, tokens = (
-            packed[key] / other[key] for key in ("seconds", "cpu", "memory", "tokens")
-        )
+        ratio = {key: packed[key] / figures[name][key] for key in ("seconds", "cpu", "memory", "tokens")}
         print(
-            f"packed / {name}: {seconds:.3f} of the time, {cpu:.3f} of the CPU time (goal {GOALS['seconds']}), "
-            f"{memory:.2f} of the memory (goal {GOALS['memory']}), {tokens:.3f} of the tokens"
+            f"packed / {name}: {ratio['seconds']:.3f} of the time, {ratio['cpu']:.3f} of the CPU time (goal "
+            f"{GOALS['seconds']}), {ratio['memory']:.2f} of the memory (goal {GOALS['memory']}), "
+            f"{ratio['tokens']:.3f} of the tokens"
         )
         print_differences(figures, name, folder)
     kl = packed["kl"]
@@ -186,7 +182,7 @@ def make_pairs(prompts: int, pairs: int, sites: int = 1) -> list[PreferencePair]
     made: list[PreferencePair] = []
     while len(made) < prompts * pairs:
         if len(made) // pairs % sites == 0:
-            worse, parent = (variant(spec.starts["named"], int(rng.integers(5, 200)), i) for i in range(2))
+            worse, parent = (variant(spec.starts["named"], int(rng.integers(5, 200))) for _ in range(2))
         hole = style.sites(parent.program)[len(made) // pairs % len(style.sites(parent.program))]
         prompt = style.propose(parent, hole, Showing(worse=worse)).prompt
         good, bad = _completions(parent.program, rng)
@@ -207,13 +203,9 @@ def _completions(program: str, rng: np.random.Generator) -> tuple[list[str], lis
     return good, [f" ({side} * {rng.integers(2, 100)}\n" for side in drawn[4:]]
 
 
-def variant(start: str, window: int, index: int) -> CandidateRecord:
+def variant(start: str, window: int) -> CandidateRecord:
     """The starting program with another window, as an island would hold it."""
-    program = start.replace("window = 50", f"window = {window}")
-    return CandidateRecord(
-        id=index, round=0, island=0, origin="seed", style="", hole="", parent_id=None, prompt="", completion="",
-        program=program, program_key=None, status="ok", score=-0.16,
-    )  # fmt: skip
+    return parent_of(start.replace("window = 50", f"window = {window}"), -0.16)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,6 @@ def main() -> None:
     default = Path(os.environ.get("VENV_VLLM", ".venv-vllm")) / "bin" / "python"
     parser.add_argument("--vllm-python", type=Path, default=default, help="interpreter that has vLLM")
     parser.add_argument("--rounds", type=int, default=2, help="how often everything is measured")
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cpu", help="where the policy's weights are (vLLM finds its own)")
     parser.add_argument("--model", default="embedded")
     parser.add_argument("--only", nargs="*", default=[], help="contenders to measure; default: all")
@@ -94,7 +93,7 @@ def keep_best(best: dict[str, float], figures: dict[str, float]) -> None:
 
 def contend(arguments: argparse.Namespace) -> dict[str, float]:
     """Be one contender: seconds of each workload."""
-    torch.set_num_threads(arguments.threads)
+    torch.set_num_threads(1)
     engine, adapter = arguments.contender.split()
     policy = Policy.load(resolve_model(arguments.model), device=arguments.device)
     if adapter != "base":
@@ -163,9 +162,8 @@ def make_lines(go: int, copies: bool = False) -> list[Proposal]:
     requests = []
     for index in range(4):
         # The number stands at the beginning of the prompt: nothing behind it is shared with another go.
-        parent, worse = (
-            variant(spec.starts["named"], 1000 * shift + 10 * go + index, index) for shift in (1, 2)
-        )
+        windows = (1000 * shift + 10 * go + index for shift in (1, 2))
+        parent, worse = (variant(spec.starts["named"], window) for window in windows)
         hole = style.sites(parent.program)[index]
         proposal = style.propose(parent, hole, Showing(worse=worse))
         avoid = None if copies else proposal.avoid

@@ -19,7 +19,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -41,17 +41,17 @@ from atlas_gym.tasks.burgers.stacked import StackedTraining, train_stacked
 from atlas_gym.tasks.burgers.task import BurgersTask
 from atlas_gym.tasks.burgers.training import Training, train
 from experiments.benchmarks.burgers import plain
-from experiments.benchmarks.dpo import make_pairs
+from experiments.benchmarks.dpo import GATE_PROMPTS, make_pairs
 from trainers.evodpo.kl import candidate_kls
 from trainers.evodpo.phase import gate_subset
 from trainers.evodpo.settings import TrainingSettings
 from trainers.evodpo.training import train as train_policy
 
 BATCHES = (1, 8, 32)
-GATE_PROMPTS = 4
 BURGERS_STEPS = 20
 
-Figures = dict[str, Any]
+Figures = Iterator[tuple[str, Any]]
+"""What is measured, by name, one after the other."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -60,16 +60,13 @@ def main(arguments: list[str] | None = None) -> int:
     if problem := missing_device(options.device):
         print(problem, file=sys.stderr)
         return 2
-    torch.set_num_threads(options.threads)
-    figures: Figures = {"device": describe(options.device)}
+    torch.set_num_threads(1)
+    figures = {"device": describe(options.device)}
     print(figures["device"], flush=True)
-    sections: dict[str, Callable[[argparse.Namespace], Figures]] = {
-        "model": model_figures,
-        "burgers": burgers_figures,
-        "evaluation": evaluation_figures,
-    }
-    for name in options.only or sections:
-        figures |= sections[name](options)
+    for section in options.only or SECTIONS:
+        for name, figure in SECTIONS[section](options):
+            print(f"{name}: {figure}", flush=True)
+            figures[name] = figure
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1) + "\n")
     return 0
@@ -86,10 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pairs", type=int, default=4, help="pairs per prompt of the phase, at most 4")
     parser.add_argument("--prompts", type=int, default=16, help="prompts of the phase")
     parser.add_argument("--networks", type=int, nargs="+", default=[3, 24, 96, 384], help="Burgers networks")
-    parser.add_argument("--threads", type=int, default=1, help="torch's threads on the CPU")
-    parser.add_argument(
-        "--only", nargs="+", choices=["model", "burgers", "evaluation"], help="these sections alone"
-    )
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, help="these sections alone")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     return parser
 
@@ -108,7 +102,7 @@ def missing_device(device: str) -> str | None:
 def describe(device: str) -> str:
     """The device in words."""
     if device == "cpu":
-        return f"CPU, {torch.get_num_threads()} thread(s), CPU seconds"
+        return "CPU, one thread, CPU seconds"
     properties = torch.cuda.get_device_properties(0)
     return f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB, torch {torch.__version__}"
 
@@ -130,27 +124,22 @@ def model_figures(options: argparse.Namespace) -> Figures:
     """Generation, a phase, and the gate, on one policy."""
     policy = Policy.load(resolve_model(options.model), device=options.device)
     pairs = make_pairs(options.prompts, options.pairs)
-    found: Figures = {}
     for bf16 in (False, True) if options.device == "cuda" else (False,):
-        name = "phase, bf16" if bf16 else "phase"
-        found[name] = _phase(options, policy, replace(TrainingSettings(max_tokens=4096), bf16=bf16), pairs)
-        print(f"{name}: {found[name]}", flush=True)
-    items = gate_subset(
-        [(pair.prompt, pair.chosen) for pair in pairs], GATE_PROMPTS, np.random.default_rng(0)
-    )
-    found["gate KL, s"] = seconds_of(
-        options.device, lambda: candidate_kls(policy, ["candidate-1", POLICY], REFERENCE, items)
-    )
-    print(f"gate: Eq. 3 of 2 candidates on {len(items)} completions {found['gate KL, s']:.2f} s", flush=True)
+        settings = TrainingSettings(max_tokens=4096, bf16=bf16)
+        yield "phase, bf16" if bf16 else "phase", _phase(options, policy, settings, pairs)
+    rng = np.random.default_rng(0)
+    items = gate_subset([(pair.prompt, pair.chosen) for pair in pairs], GATE_PROMPTS, rng)
+    asked = partial(candidate_kls, policy, ["candidate-1", POLICY], REFERENCE, items)
+    yield f"Eq. 3 of 2 candidates on {len(items)} completions, s", round(seconds_of(options.device, asked), 2)
     with policy.merged(POLICY) as model:
         generator = TransformersGenerator(model, policy.tokenizer)
         for batch in BATCHES:
-            found[f"generation, batch {batch}"] = _generation(options, generator, pairs, batch)
-            print(f"generation, batch {batch}: {found[f'generation, batch {batch}']}", flush=True)
-    return found
+            yield f"generation, batch {batch}", _generation(options, generator, pairs, batch)
 
 
-def _phase(options: argparse.Namespace, policy: Policy, settings: TrainingSettings, pairs: Any) -> Figures:
+def _phase(
+    options: argparse.Namespace, policy: Policy, settings: TrainingSettings, pairs: Any
+) -> dict[str, Any]:
     policy.reset(POLICY, seed=0)
     for name in set(policy.adapters) - {POLICY, REFERENCE}:
         policy.remove(name)
@@ -170,7 +159,7 @@ def _phase(options: argparse.Namespace, policy: Policy, settings: TrainingSettin
 
 def _generation(
     options: argparse.Namespace, generator: TransformersGenerator, pairs: Any, batch: int
-) -> Figures:
+) -> dict[str, Any]:
     """`batch` samples of each of two prompts, one prompt at a time."""
     prompts = list(dict.fromkeys(pair.prompt for pair in pairs))[:2]
     requests = [Proposal(prompt, batch, seed=index) for index, prompt in enumerate(prompts)]
@@ -187,7 +176,6 @@ def burgers_figures(options: argparse.Namespace) -> Figures:
     """Milliseconds of a training step per network: stacked on the device, and the kernel on one core."""
     params = BurgersParams(steps=BURGERS_STEPS, replicas=1)
     stacked = replace(params, backend="torch", device=options.device)
-    found: Figures = {}
     torch.set_default_dtype(torch.float64)
     try:
         for count in options.networks:
@@ -196,22 +184,16 @@ def burgers_figures(options: argparse.Namespace) -> Figures:
             training = StackedTraining(stacked, points, thetas)
             losses = [LocalLosses([plain], params) for _ in tasks]
             spent = seconds_of(options.device, partial(train_stacked, stacked, training, losses))
-            found[f"burgers, {count} stacked, ms"] = 1000 * spent / BURGERS_STEPS / count
-            print(
-                f"Burgers, {count} networks stacked: {1000 * spent / BURGERS_STEPS / count:.3f} ms per step"
-            )
+            each = round(1000 * spent / BURGERS_STEPS / count, 3)
+            yield f"Burgers, {count} networks stacked, ms a step of each", each
         alone = Training(params, *tasks[0].beginning(0))
         spent = seconds_of("cpu", lambda: train(params, [alone], LocalLosses([plain], params)))
         loss = seconds_of("cpu", lambda: _losses_alone(params, alone, BURGERS_STEPS))
     finally:
         torch.set_default_dtype(torch.float32)
-    found["burgers, kernel, ms"] = 1000 * spent / BURGERS_STEPS
-    found["burgers, loss and gradient alone, ms"] = 1000 * loss / BURGERS_STEPS
-    print(
-        f"Burgers, one network, compiled kernel: {1000 * spent / BURGERS_STEPS:.3f} ms per step, of "
-        f"which the loss and its gradient {1000 * loss / BURGERS_STEPS:.3f}, which stay on the CPU in any case"
-    )
-    return found
+    kernel, own = round(1000 * spent / BURGERS_STEPS, 3), round(1000 * loss / BURGERS_STEPS, 3)
+    yield "Burgers, one network, compiled kernel, ms a step", kernel
+    yield "of it the loss and its gradient, on the CPU in any case, ms", own
 
 
 def _losses_alone(params: BurgersParams, training: Training, steps: int) -> None:
@@ -224,13 +206,10 @@ def _losses_alone(params: BurgersParams, training: Training, steps: int) -> None
 
 def evaluation_figures(options: argparse.Namespace) -> Figures:
     """CPU seconds of a whole evaluation of each environment's starting program; the least of three."""
-    found: Figures = {}
     with ConfinedEvaluator() as evaluator:
         for env in ("ATLAS-Bandit-v0", "ATLAS-Burgers-v0"):
-            spent = [_evaluation_cpu(evaluator, env) for _ in range(3)]
-            found[f"evaluation, {env}, CPU s"] = min(spent)
-            print(f"evaluation, {env}: {min(spent):.2f} CPU s (of {', '.join(f'{s:.2f}' for s in spent)})")
-    return found
+            least = min(_evaluation_cpu(evaluator, env) for _ in range(3))
+            yield f"evaluation, {env}, CPU s", round(least, 2)
 
 
 def _evaluation_cpu(evaluator: ConfinedEvaluator, env: str) -> float:
@@ -241,6 +220,11 @@ def _evaluation_cpu(evaluator: ConfinedEvaluator, env: str) -> float:
     if not evaluation.ok:
         raise RuntimeError(f"{env}: {evaluation.status}: {evaluation.detail}")
     return time.process_time() - began + evaluation.cpu_s
+
+
+SECTIONS: dict[str, Callable[[argparse.Namespace], Figures]] = {
+    "model": model_figures, "burgers": burgers_figures, "evaluation": evaluation_figures
+}  # fmt: skip
 
 
 if __name__ == "__main__":

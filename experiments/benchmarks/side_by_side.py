@@ -36,13 +36,14 @@ def show(title: str, frame: pd.DataFrame) -> None:
 
 
 def in_own_process(
-    module: str, contender: str, python: str = sys.executable, also: Sequence[str] = ()
-) -> dict[str, Any]:
+    module: str, contender: str, python: str = sys.executable, also: Sequence[str] = (),
+    environment: Mapping[str, str] = {},
+) -> dict[str, Any]:  # fmt: skip
     """Run a benchmark's module as one of its contenders, with this process's arguments and those of `also`; what it
     prints last is JSON. Ends this process if that fails."""
     command = [python, "-m", module, *sys.argv[1:], *also, "--contender", contender]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    own = {**os.environ, "HF_HUB_OFFLINE": "1", **environment}
+    done = subprocess.run(command, capture_output=True, text=True, env=own, check=False)
     if done.returncode:
         sys.exit(f"{contender} failed:\n{done.stderr[-3000:]}")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

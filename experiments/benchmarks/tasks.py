@@ -17,14 +17,14 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+import pandas as pd
 
 from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.answer import Answer
 from atlas_gym.tasks.program_task import Calls, Judgement, ProgramTask
 from atlas_gym.tasks.registry import BUILT_IN, find_task
+from experiments.benchmarks.side_by_side import show
 
 
 class BareRun:
@@ -84,17 +84,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=5, help="rounds in which both ways run once")
     parser.add_argument("--tasks", nargs="+", default=calling(), help="ids (default: all that call programs)")
     options = parser.parse_args(arguments)
-    table = Table("task", "program", "calls", "µs a call", "bare /s", "confined /s", "ratio")
     posed = {name: make_task(name, seed=0) for name in options.tasks}
     if "ATLAS-TSP-v0" in posed:
         posed["ATLAS-TSP-v0 guided"] = make_task("ATLAS-TSP-v0", seed=0, preset="guided")
     with ConfinedEvaluator() as evaluator:
-        for title, task in posed.items():
-            for name in task.programs:
-                table.add_row(
-                    title.removeprefix("ATLAS-"), name, *_row(evaluator, task, name, options.repeats)
-                )
-    Console().print(table)
+        rows = {
+            f"{title.removeprefix('ATLAS-')}: {name}": _row(evaluator, task, name, options.repeats)
+            for title, task in posed.items()
+            for name in task.programs
+        }
+    heads = ("calls", "µs a call", "bare /s", "confined /s", "ratio")
+    show("evaluations per core-second", pd.DataFrame.from_dict(rows, orient="index", columns=heads))
     return 0
 
 
@@ -123,13 +123,8 @@ def _row(evaluator: ConfinedEvaluator, task: ProgramTask, name: str, repeats: in
                 f"{name} scores {evaluation.score} confined and {score} bare: {evaluation.detail}"
             )
     slow, quick = min(confined), min(bare)
-    return [
-        f"{calls}",
-        f"{1e6 * worked / calls:.0f}",
-        f"{1 / quick:.1f}",
-        f"{1 / slow:.1f}",
-        f"{quick / slow:.2f}",
-    ]
+    speeds = [f"{1 / quick:.1f}", f"{1 / slow:.1f}", f"{quick / slow:.2f}"]
+    return [str(calls), f"{1e6 * worked / calls:.0f}", *speeds]
 
 
 def _bare(

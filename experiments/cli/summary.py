@@ -11,7 +11,7 @@ from rich.table import Table
 from experiments.loggers.metrics import improvement
 from experiments.report.data import RunData, read_run
 from experiments.report.figures import draw_progress
-from experiments.report.learning_figure import said, save_learning
+from experiments.report.learning import said, save_learning
 from experiments.report.table_formats import without_empty
 from experiments.report.tables import phase_rows
 from trainers.store.store import RunStore

@@ -56,7 +56,7 @@ draws its training task, the same for all learners; what a learner submits is sc
 tasks that no search has seen. Gain is the share of the starting program's loss that is gone there. Controls
 that need no model come first. Differences to `{search}` are paired by task and seed, with 95 % intervals
 (Student's t); they are printed in bold where {bold} seeds or more tell them from 0. Seconds depend on the
-machine and on what else it did; CPU seconds less so.
+machine and on what else it did; CPU seconds less so, and they leave out a model's server that was running already.
 
 Made of the CSV files beside this page, which are rows of
 
@@ -224,12 +224,15 @@ def _versions(rows: pd.DataFrame) -> str:
 
 
 def _settings(settings: pd.DataFrame) -> str:
+    """A line per change, with all learners that share it."""
+    order = _order(settings.learner)
+    changes = settings.sort_values("learner", key=lambda names: names.map(order.index), kind="stable")
+    same = changes.groupby(["setting", "value", "default", "why"], sort=False).learner.agg(", ".join)
     lines = [
-        [row.learner, f"`{row.setting}`", f"`{row.value}`", f"`{row.default}`", row.why]
-        for name in _order(settings.learner)
-        for row in settings[settings.learner == name].itertuples()
+        [learners, f"`{setting}`", f"`{value}`", f"`{default}`", why]
+        for (setting, value, default, why), learners in same.items()
     ]
-    return "\n" + _markdown(["learner", "setting", "here", "its project's default", "why"], lines)
+    return "\n" + _markdown(["learners", "setting", "here", "its project's default", "why"], lines)
 
 
 def _markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

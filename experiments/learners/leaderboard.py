@@ -25,7 +25,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from atlas_gym.tasks.registry import find_task
+from atlas_gym import make_task
+from atlas_gym.tasks.constants import constants_from
 from experiments.learners.board import read_tables, write_tables
 from experiments.learners.board_page import write_page
 from experiments.learners.entries import ENTRIES, START
@@ -41,8 +42,6 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     output = options.publish or options.folder
     try:
-        for env_id in options.tasks:
-            find_task(env_id)
         trials = {key: _trial(options, *key) for key in _keys(options)}
         missing = {key: trial for key, trial in trials.items() if not (trial.folder / "row.json").exists()}
         if trials and (other := {row["budget"] for row in _finished(options.folder)} - {_limits(options)}):
@@ -51,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
             )
         if options.publish and (output / "rows.csv").exists() and not options.replace:
             raise ValueError(f"{output} has a leaderboard; --replace writes over it")
-    except (ValueError, OSError) as error:
+    except (TypeError, ValueError, OSError) as error:
         print(f"atlas leaderboard: {error}", file=sys.stderr)
         return 2
     if options.list:
@@ -88,17 +87,17 @@ def _limits(options: argparse.Namespace) -> str:
 
 def _try_row(key: tuple[str, int, str], trial: Trial, held_out: int) -> bool:
     """Do a row; False, with the reason printed, if it fails: the others are done all the same."""
-    env_id, seed, name = key
-    print(f"{env_id}, seed {seed}, {name}", flush=True)
+    task, seed, name = key
+    print(f"{task}, seed {seed}, {name}", flush=True)
     try:
-        do_row(name, trial, held_out)
+        do_row(task, name, trial, held_out)
     except (RuntimeError, ValueError, OSError, ModuleNotFoundError) as error:
         print(f"  failed: {error}", file=sys.stderr, flush=True)
         return False
     return True
 
 
-def do_row(name: str, trial: Trial, held_out: int) -> None:
+def do_row(task: str, name: str, trial: Trial, held_out: int) -> None:
     """One learner on one task with one seed; what a row that did not end has left is thrown away."""
     entry = ENTRIES[name]
     shutil.rmtree(trial.folder, ignore_errors=True)
@@ -108,10 +107,11 @@ def do_row(name: str, trial: Trial, held_out: int) -> None:
     outcome = entry.learn(trial)
     seconds, cpu_seconds = time.perf_counter() - began, _cpu_seconds() - cpu
     row = {
-        "task": trial.env_id, "learner": name, "seed": trial.seed, "version": entry.version, "what": entry.what,
+        "task": task, "learner": name, "seed": trial.seed, "version": entry.version, "what": entry.what,
         "budget": trial.limits, "seconds": round(seconds, 1), "cpu_seconds": round(cpu_seconds, 1),
         "changes": {setting: asdict(change) for setting, change in changes.items()},
-        "held_out": confirm(trial.env_id, outcome.program, held_out), **asdict(outcome),
+        "held_out": confirm(trial.env_id, outcome.program, held_out, constants=trial.constants),
+        **asdict(outcome),
     }  # fmt: skip
     temporary = trial.folder / "row.tmp"
     temporary.write_text(json.dumps(row, indent=1) + "\n", encoding="utf-8")
@@ -127,19 +127,23 @@ def _cpu_seconds() -> float:
 def _keys(options: argparse.Namespace) -> list[tuple[str, int, str]]:
     """Every row, the seeds outermost: a leaderboard that is cut short has all learners with fewer seeds."""
     return [
-        (env_id, seed, name)
+        (task, seed, name)
         for seed in range(options.seeds)
-        for env_id in options.tasks
+        for task in options.tasks
         for name in options.learners
     ]
 
 
-def _trial(options: argparse.Namespace, env_id: str, seed: int, name: str) -> Trial:
-    words = re.sub(r"[^a-z0-9]+", "-", f"{env_id.removeprefix('ATLAS-')} {name}".lower())
-    folder = (options.folder / f"{words}-s{seed}").absolute()
-    limits = (options.budget, options.tokens, options.seconds)
-    given = {"model_url": options.model_url, "environments": options.environments}
-    return Trial(env_id, seed, *limits, folder=folder, **given)
+def _trial(options: argparse.Namespace, task: str, seed: int, name: str) -> Trial:
+    """The row's trial; ValueError or TypeError, with what there is, if there is no such task."""
+    words = re.sub(r"[^a-z0-9]+", "-", f"{task.removeprefix('ATLAS-')} {name}".lower())
+    env_id, *constants = task.split()
+    trial = Trial(
+        env_id, seed, options.budget, options.tokens, options.seconds, (options.folder / f"{words}-s{seed}").absolute(),
+        options.model_url, options.environments, constants_from(constants),
+    )  # fmt: skip
+    make_task(env_id, **trial.constants)
+    return trial
 
 
 def _learner(given: str) -> str:
@@ -156,7 +160,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--list", action="store_true", help="list the learners and start nothing")
-    add("--tasks", nargs="*", default=list(TASKS), help="default: %(default)s")
+    add("--tasks", nargs="*", default=list(TASKS), metavar="TASK", help="environment ids, each with keywords "
+        "if need be, as 'ATLAS-Bandit-v0 preset=noisy'; default: %(default)s")  # fmt: skip
     add("--learners", nargs="*", type=_learner, default=list(ENTRIES), metavar="NAME",
         help="default: all; none: only write the tables")  # fmt: skip
     add("--budget", type=int, default=200, help="candidates of each row (default 200)")

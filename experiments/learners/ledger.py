@@ -41,7 +41,7 @@ class Trial:
     environments: Path = Path("runs/peers")
     """Where other projects' environments are."""
     constants: Mapping[str, Any] = field(default_factory=dict)
-    """The environment's own keywords in the search, the same for all learners."""
+    """The environment's own keywords, the same for all learners."""
 
     def task(self) -> ProgramTask:
         """The training task."""
@@ -63,7 +63,7 @@ class Trial:
     @property
     def start(self) -> str:
         """The program that everybody starts from."""
-        return make_task(self.env_id).starts["named"]
+        return make_task(self.env_id, **self.constants).starts["named"]
 
 
 @dataclass(frozen=True)
@@ -228,9 +228,11 @@ def patient(limits: Limits) -> Limits:
     return replace(limits, wall_s=10 * limits.wall_s)
 
 
-def confirm(env_id: str, program: str, seeds: int, workers: int = 2) -> list[float]:
+def confirm(
+    env_id: str, program: str, seeds: int, workers: int = 2, constants: Mapping[str, Any] | None = None
+) -> list[float]:
     """Scores of a program on the first held-out tasks; a failure counts as the worst score."""
-    family = make_task(env_id)
+    family = make_task(env_id, **(constants or {}))
     family = replace(family, limits=patient(family.limits))
     tasks = [family.at(seed, "held_out") for seed in range(seeds)]
     with EvaluatorPool(workers) as pool:

@@ -14,7 +14,8 @@ SETTINGS = {
     "evo.llm_dynamic_selection": (None, "there is one model"),
     "evo.embedding_model": (None, "none is served; novelty is not judged by it"),
     "evo.meta_rec_interval": (None, "its summaries would be candidates' tokens spent on other text"),
-    "max_proposal_jobs": (SLOTS, "as many at a time as the model's server answers"),
+    "max_proposal_jobs": (SLOTS, "as many at a time as the model's server answers; so that it keeps to that it is told "
+        "of four times as many cores: it allows half a request a core, but the model is not in its process"),
     "max_evaluation_jobs": (SLOTS, "the same"),
 }  # fmt: skip
 
@@ -59,8 +60,8 @@ def _given(order: Order) -> dict[str, Any]:
 
 
 def _command(order: Order) -> Sequence[str]:
-    seeded = f"import random; random.seed({order.seed}); "
-    program = f"{seeded}import runpy; runpy.run_module('shinka.cli.run', run_name='__main__')"
+    told = f"import os, random; os.cpu_count = lambda: {4 * SLOTS}; random.seed({order.seed}); "
+    program = f"{told}import runpy; runpy.run_module('shinka.cli.run', run_name='__main__')"
     files = ["--task-dir", ".", "--config-fname", "config.yaml", "--results_dir", "results"]
     return ["-c", program, *files, "--num_generations", str(order.budget + 1)]
 

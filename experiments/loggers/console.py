@@ -76,9 +76,7 @@ class LiveView(Observer):
         units.append(summary)
         if len(units) < self._groups:
             return
-        total = {
-            key: sum(u[key] for u in units) for key in ("samples", "valid", "new", "distinct", "improving")
-        }
+        total = {key: sum(u[key] for u in units) for key in (*SHARES, "samples", "improving")}
         spoiled = sum(u.get("spoiled", 0) for u in units)
         shares = "  ".join(f"{key} {total[key] / max(1, total['samples']):4.0%}" for key in SHARES)
         self._clock.round_done(sum(u["generation_s"] for u in units))

@@ -36,18 +36,18 @@ class ClusterFold:
         self.clusters = Clusters(settings)
         self._of: dict[str, int | None] = {}
 
-    def extend(self, records: Iterable[CandidateRecord]) -> Mapping[str, int | None]:
-        """Assign what is new; returns cluster by program key, None for a program that cannot be parsed here."""
-        for record in records:
-            if record.passed and record.program_key is not None and record.program_key not in self._of:
-                self._of[record.program_key] = self._assign(record)
-        return self._of
+    def cluster_of(self, record: CandidateRecord) -> int | None:
+        """The cluster of a candidate's program; None if it did not pass or cannot be parsed here."""
+        if not record.passed or record.program_key is None:
+            return None
+        if record.program_key not in self._of:
+            self._of[record.program_key] = self._assign(record)
+        return self._of[record.program_key]
 
     def _assign(self, record: CandidateRecord) -> int | None:
         try:
-            mark = signature(
-                record.program, record.score or 0.0, record.metrics, self.clusters.settings.depth
-            )
+            depth = self.clusters.settings.depth
+            mark = signature(record.program, record.score or 0.0, record.metrics, depth)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             # The worker could parse it; this process, with another stack or Python, need not be able to.
             return None
@@ -91,13 +91,12 @@ class Progress:
         self._evaluations += record.duplicate_of is None
         if record.origin == "carried" and record.round != self._task_began:  # another task, other scores
             self._task_began, self._bests, self._islands = record.round, {}, {}
-        cluster_of = self._fold.extend((record,))
         if record.score is None:
             return
         instance = record.island % self._instances
         self._bests[instance] = max(record.score, self._bests.get(instance, record.score))
         self._islands[record.island] = max(record.score, self._islands.get(record.island, record.score))
-        cluster = cluster_of.get(record.program_key or "")
+        cluster = self._fold.cluster_of(record)
         if cluster is not None:
             self._reached.setdefault(record.island, set()).add(cluster)
 
@@ -168,12 +167,11 @@ def supporter_row(calls: Iterable[Mapping[str, Any]]) -> Row:
     calls = list(calls)
     if not calls:
         return {}
+    tokens = (call.get(f"{part}_tokens", 0) for call in calls for part in ("prompt", "completion"))
     return {
         "supporters/calls": len(calls),
         "supporters/answered": sum(call.get("status") == "ok" for call in calls),
-        "supporters/tokens": sum(
-            call.get("prompt_tokens", 0) + call.get("completion_tokens", 0) for call in calls
-        ),
+        "supporters/tokens": sum(tokens),
         "supporters/seconds": sum(call.get("seconds", 0.0) for call in calls),
     }
 
@@ -198,20 +196,18 @@ class RoundHistory:
 
     Args:
         groups: units in a round (`exploration.groups`).
-        settings: when two programs count as different ideas.
     """
 
-    def __init__(self, groups: int, settings: ClusterSettings | None = None):
+    def __init__(self, groups: int):
         self.rows: list[Row] = []
         self._groups = groups
-        self._settings = settings or ClusterSettings()
         self._progress: Progress | None = None
         self._next = 0
 
     def extend(self, store: RunStore) -> list[Row]:
         """Read the rounds that were completed since the last look; returns all rows."""
         if self._progress is None:
-            self._progress = Progress(self._settings, store.instances)
+            self._progress = Progress(ClusterSettings(), store.instances)
         units: dict[int, list[Row]] = {}
         for unit in store.unit_summaries(self._next):
             units.setdefault(unit["round"], []).append(unit)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from atlas_gym.intervals import half_width
-from experiments.report.data import RunData, best_curve
+from experiments.report.data import RunData
 from trainers.store.plain import flatten
 
 # Settings that say where and how fast a run went, not what it did.
@@ -34,13 +34,13 @@ class Band:
     """The group's label."""
     runs: int
     """Number of runs."""
-    evaluations: tuple[int, ...]
+    evaluations: list[int]
     """Abscissa, up to the shortest run of the group."""
-    mean: tuple[float, ...]
+    mean: list[float]
     """Mean over the runs."""
-    low: tuple[float, ...]
+    low: list[float]
     """Lower edge; empty with a single run."""
-    high: tuple[float, ...]
+    high: list[float]
     """Upper edge; empty with a single run."""
     meaning: str
     """What the edges are, in words."""
@@ -59,7 +59,7 @@ def group_runs(runs: Sequence[RunData]) -> list[Group]:
 
 def band(group: Group) -> Band | None:
     """The group's curve; None if one of its runs has no scored program yet."""
-    curves = [best_curve(run) for run in group.runs]
+    curves = [run.census.curve for run in group.runs]
     if not all(curves):
         return None
     end = min(curve[-1][0] for curve in curves)
@@ -74,18 +74,11 @@ def band(group: Group) -> Band | None:
     else:
         half = half_width(values)
         low, high, meaning = mean - half, mean + half, f"95 % confidence interval of the mean of {n} runs"
-    return Band(
-        group.label,
-        n,
-        tuple(grid.tolist()),
-        tuple(mean.tolist()),
-        tuple(low.tolist()),
-        tuple(high.tolist()),
-        meaning,
-    )
+    edges = low.tolist(), high.tolist()
+    return Band(group.label, n, grid.tolist(), mean.tolist(), *edges, meaning)
 
 
-def _step(curve: list[tuple[int, float]], grid: np.ndarray) -> np.ndarray:
+def _step(curve: Sequence[tuple[int, float]], grid: np.ndarray) -> np.ndarray:
     at, scores = np.array([x for x, _ in curve]), np.array([y for _, y in curve])
     return scores[np.maximum(np.searchsorted(at, grid, side="right") - 1, 0)]
 

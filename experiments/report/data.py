@@ -52,16 +52,6 @@ class RunData:
     """Starting and best program of each instance of the task."""
 
     @cached_property
-    def task_began(self) -> int:
-        """The round in which the run's last task began: scores before it mean something else."""
-        return max((c.round for c in self.candidates if c.origin == "carried"), default=0)
-
-    @property
-    def instances(self) -> int:
-        """How many instances of the task the islands have, in turn."""
-        return self.census.instances
-
-    @cached_property
     def initial(self) -> CandidateRecord | None:
         """The program that the best one's island started from, as its last task scores it."""
         return self._starts.get(self.best.island if self.best else 0)
@@ -70,14 +60,14 @@ class RunData:
     def best(self) -> CandidateRecord | None:
         """The highest score on the training seeds, the earliest of equals; with several instances the program that lies
         furthest above its island's start."""
-        comparable = (c for c in self.candidates if c.passed and c.round >= self.task_began)
+        comparable = (c for c in self.candidates if c.passed and c.round >= self.census.began)
         return max(comparable, key=lambda c: (self.rise(c), c.score, -c.id), default=None)
 
     @cached_property
     def _starts(self) -> dict[int, CandidateRecord]:
         starts: dict[int, CandidateRecord] = {}
         for candidate in self.candidates:
-            if candidate.round >= self.task_began:
+            if candidate.round >= self.census.began:
                 starts.setdefault(candidate.island, candidate)
         return starts
 
@@ -89,11 +79,6 @@ class RunData:
     def tuned_phases(self) -> list[Mapping[str, Any]]:
         """The phases that were not skipped."""
         return [phase for phase in self.phases if not phase.get("skipped")]
-
-    @property
-    def rounds(self) -> int:
-        """The last round that is stored."""
-        return self.census.rounds
 
     def everything(self) -> Iterator[CandidateRecord]:
         """Every candidate by id, whether it is shown or not."""
@@ -108,7 +93,7 @@ class RunData:
     @property
     def confirmed(self) -> bool:
         """Whether the run has come to its end: its best program is confirmed on held-out seeds."""
-        return self.best is not None and held_out_key(self.best, self.instances) in self.held_out
+        return self.best is not None and held_out_key(self.best, self.census.instances) in self.held_out
 
     def setting(self, key: str, default: Any = None) -> Any:
         """A setting by its dotted name."""
@@ -123,13 +108,13 @@ class RunData:
         """A program's scores on the held-out seeds; empty if it was not confirmed."""
         if record is None or record.program_key is None:
             return []
-        return list(self.held_out.get(held_out_key(record, self.instances), {}).get("scores", ()))
+        return list(self.held_out.get(held_out_key(record, self.census.instances), {}).get("scores", ()))
 
     def held_out_gap(self, record: CandidateRecord | None) -> HeldOutGap | None:
         """A program's training score against its held-out scores; None if it was not confirmed."""
         if record is None or record.score is None or record.program_key is None:
             return None
-        failed = len(self.held_out.get(held_out_key(record, self.instances), {}).get("failed", ()))
+        failed = len(self.held_out.get(held_out_key(record, self.census.instances), {}).get("failed", ()))
         return held_out_gap(record.score, self.held_out_scores(record), failed)
 
 
@@ -156,12 +141,9 @@ def read_run(folder: Path) -> RunData:
         # Closed before the store, also where a damaged row ends the selection.
         with closing(store.outcomes()) as outcomes:
             census, ids = select(outcomes, store.task_began(), instances=store.instances)
-        where, args = (
-            ("", ())
-            if ids is None
-            else ("WHERE c.id IN (SELECT value FROM json_each(?))", (json.dumps(ids),))
-        )
-        candidates = tuple(replace(record, prompt="") for record in store.candidates(where, args))
+        shown = "" if ids is None else "WHERE c.id IN (SELECT value FROM json_each(?))"
+        records = store.candidates(shown, () if ids is None else (json.dumps(ids),))
+        candidates = tuple(replace(record, prompt="") for record in records)
         config = Path(folder) / "config.yaml"
         keys = {
             held_out_key(record, store.instances) for record in candidates if record.program_key is not None
@@ -186,11 +168,3 @@ def _calls(store: RunStore) -> tuple[Mapping[str, Any], ...]:
     every = math.ceil(store.count("supporter_calls") / CALLS_SHOWN)
     calls = enumerate(store.supporter_calls())
     return tuple(call for i, call in calls if call["phase"] is not None or i % every == 0)
-
-
-def best_curve(run: RunData) -> list[tuple[int, float]]:
-    """Best score so far against different programs evaluated: one point per improvement, and the last one.
-
-    Where the task drifted, the curve is that of the last task.
-    """
-    return list(run.census.curve) if run.candidates else []

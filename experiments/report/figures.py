@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from experiments.report.comparison import Band, Group, band
 from experiments.report.coverage import coverage
-from experiments.report.data import RunData, best_curve
+from experiments.report.data import RunData
 from experiments.report.style import COLORS, COLUMN_WIDTH, KEPT, MUTED, PROMOTED, TEXT_WIDTH, plot_style, save
 
 
@@ -53,7 +53,7 @@ def _comparison(bands: Sequence[Band]) -> Figure:
 def _scores(run: RunData) -> Figure:
     figure = Figure(figsize=(COLUMN_WIDTH, 2.3))
     axes = figure.subplots()
-    curve = best_curve(run)
+    curve = run.census.curve
     dots = [
         (evaluations, record.score)
         for record, evaluations in zip(run.candidates, run.census.numbers, strict=True)

@@ -1,11 +1,24 @@
-"""What tuning changed, as a table and in words that the data choose: base model against tuned policies."""
+"""What tuning changed: the search with and without it, and the base model against tuned policies on instances that no
+phase saw; as a table, in words that the data choose, and as a figure of two pictures."""
 
+import base64
+import io
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from experiments.report.data import RunData
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from atlas_gym.intervals import Interval, half_width, mean_interval
+from experiments.report.data import RunData, read_run
+from experiments.report.figures import mark_phases
+from experiments.report.pictures import Picture
+from experiments.report.style import COLORS, TEXT_WIDTH, plot_style
 from trainers.data.comparison import Comparison
+from trainers.loop.control import FOLDER
 from trainers.loop.measure import BASE, MEASURE, learned
 
 Probes = Mapping[tuple[int, str], Mapping[str, Any]]
@@ -16,6 +29,7 @@ _MEANINGS = {
     "yield": "distinct improving programs per sample, by more than {0}",
     "best of": "best gain of {0} samples",
 }
+_TUNED, _FROZEN = COLORS[0], COLORS[1]
 
 
 def rows(runs: Iterable[RunData]) -> Iterator[dict[str, str]]:
@@ -23,12 +37,8 @@ def rows(runs: Iterable[RunData]) -> Iterator[dict[str, str]]:
     for run in runs:
         for phase, measures in learned(run.probes).items():
             for name, found in measures.items():
-                yield {
-                    "Run": run.name,
-                    "After phase": str(phase),
-                    "Measure": meaning(name),
-                    **_figures(found),
-                }
+                row = {"Run": run.name, "After phase": str(phase), "Measure": meaning(name)}
+                yield row | _figures(found)
 
 
 NOTE = (
@@ -54,7 +64,7 @@ def verdict(found: Comparison) -> str:
     return f"cannot be told apart (4 times of 5 it could at a difference of {found.detectable:.2g})"
 
 
-def in_words(probes: Probes) -> str:
+def alone_in_words(probes: Probes) -> str:
     """What the last phase's measurement says, in a few sentences; empty without one."""
     measured = learned(probes)
     if not measured:
@@ -95,3 +105,120 @@ def _figures(found: Comparison) -> dict[str, str]:
 
 def _value(value: float) -> str:
     return f"{value:.3f}" if math.isfinite(value) else "–"
+
+
+def read_control(run: RunData) -> RunData | None:
+    """The run's frozen control as far as it has come, if it has one."""
+    folder = run.folder / FOLDER
+    return read_run(folder) if (folder / "run.sqlite").is_file() else None
+
+
+def search_in_words(run: RunData, control: RunData) -> str:
+    """How far a run and its frozen control came, paired by instance, and with how many different programs, in a few
+    sentences; both have scored programs."""
+    tuned, frozen, goal = run.census.bests, control.census.bests, control.census.curve[-1][1]
+    gains = [tuned[instance] - frozen[instance] for instance in sorted(tuned.keys() & frozen.keys())]
+    difference = mean_interval(gains)
+    text = (
+        f"Best score, tuned {run.census.curve[-1][1]:.4f} against frozen {goal:.4f}: "
+        f"difference {difference.mean:+.4f}"
+    )
+    text += _explained(difference, len(gains))
+    share = _until(run, goal) / _until(control, goal)
+    if math.isinf(share):
+        return f"{text}. The tuned run never reached the frozen run's last score."
+    return f"{text}. The tuned run reached the frozen run's last score with {share:.2f} of its programs."
+
+
+def _explained(difference: Interval, instances: int) -> str:
+    if not math.isfinite(difference.half_width):
+        return " (one instance: no interval)"
+    spread = f" ± {difference.half_width:.4f} (95 %, {instances} instances)"
+    if difference.low > 0:
+        return f"{spread}, tuning found better programs"
+    if difference.high < 0:
+        return f"{spread}, tuning found worse programs"
+    return f"{spread}, which chance explains"
+
+
+def _until(run: RunData, goal: float) -> float:
+    """Different programs until a run was as good as that; infinite if it never was."""
+    return next((float(number) for number, score in run.census.curve if score >= goal), math.inf)
+
+
+def draw_learning(run: RunData) -> Figure | None:
+    """The two pictures side by side, as far as the run has them; None if it has neither."""
+    frozen = read_control(run)
+    measured = max((phase for phase, moment in run.probes if moment == MEASURE), default=BASE)
+    panels = [name for name, there in (("search", frozen), ("alone", measured != BASE)) if there]
+    if not panels or not run.census.curve:
+        return None
+    with plot_style():
+        figure = Figure(figsize=(TEXT_WIDTH * len(panels) / 2, 2.8))
+        for axes, name in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
+            if name == "search" and frozen is not None:
+                _search(axes, run, frozen)
+            else:
+                _alone(axes, run.probes[BASE, MEASURE], run.probes[measured, MEASURE])
+        return figure
+
+
+def learning_pictures(run: RunData) -> list[Picture]:
+    """The pictures for the report, with what they show in words; empty without any."""
+    figure = draw_learning(run)
+    if figure is None:
+        return []
+    with plot_style(), io.BytesIO() as file:
+        figure.savefig(file, format="png", dpi=110)
+        png = base64.b64encode(file.getvalue()).decode("ascii")
+    return [Picture("What tuning changed", png, said(run))]
+
+
+def said(run: RunData) -> str:
+    """Search and measure in words; empty without either."""
+    frozen = read_control(run)
+    search = search_in_words(run, frozen) if frozen and frozen.census.curve else ""
+    return "\n".join(filter(None, (search, alone_in_words(run.probes))))
+
+
+def save_learning(run: RunData, path: Path) -> list[Path]:
+    """Write the pictures as a PNG; returns the paths written."""
+    figure = draw_learning(run)
+    if figure is None:
+        return []
+    with plot_style():
+        figure.savefig(path)
+    return [path]
+
+
+def _search(axes: Axes, run: RunData, frozen: RunData) -> None:
+    for own, color, label in ((frozen, _FROZEN, "frozen"), (run, _TUNED, "tuned")):
+        axes.step(*zip(*own.census.curve, strict=True), where="post", color=color, label=label)
+    mark_phases(axes, run)
+    several = f", mean of {run.census.instances} instances" if run.census.instances > 1 else ""
+    axes.set(xlabel="different programs evaluated", ylabel=f"best score so far{several}", title="The search")
+    axes.legend(loc="lower right")
+
+
+def _alone(axes: Axes, base: Mapping[str, Any], tuned: Mapping[str, Any]) -> None:
+    for result, color, label in ((base, _FROZEN, "base model"), (tuned, _TUNED, "tuned")):
+        gains = best_gains(result["answers"])
+        numbers = np.arange(1, gains.shape[1] + 1)
+        mean, spread = gains.mean(axis=0), half_width(gains)
+        axes.plot(numbers, mean, color=color, label=label)
+        axes.fill_between(numbers, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
+    axes.set(xlabel="samples", ylabel="best gain over the parent", title="The agent alone, unseen instances")
+    axes.legend(loc="upper left")
+
+
+def best_gains(answers: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    """(instances, n): the best gain among the first 1 … n samples of a question, 0 if none improves, mean over an
+    instance's questions."""
+    gains = [
+        [max(0.0, s["gain"] or 0.0) if s["passed"] and not s["is_copy"] else 0.0 for s in answer["samples"]]
+        for answer in answers
+    ]
+    shortest = min(map(len, gains))
+    best = np.maximum.accumulate([own[:shortest] for own in gains], axis=1)
+    numbers = np.array([answer["instance"] for answer in answers])
+    return np.array([best[numbers == number].mean(axis=0) for number in dict.fromkeys(numbers.tolist())])

@@ -7,6 +7,7 @@ megabytes, and remain readable JSON.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -16,8 +17,8 @@ from agents.population.candidate import CandidateRecord
 from experiments.loggers.metrics import ClusterFold
 from experiments.report.comparison import Group, band
 from experiments.report.coverage import coverage, every
-from experiments.report.data import RunData, best_curve
-from experiments.report.learning_figure import learning_pictures
+from experiments.report.data import RunData
+from experiments.report.learning import learning_pictures
 from experiments.report.pictures import Picture
 from experiments.report.table_formats import Table
 from trainers.store.plain import flatten
@@ -26,6 +27,7 @@ Json = dict[str, Any]
 
 LINE_CHARS, TEXT_LINES = 2000, 1500
 _DETAIL_CHARS = 4000
+_COUNTS = ("samples", "valid", "new", "improving", "distinct")
 _CALL_FIELDS = ("round", "phase", "role", "form", "model", "status", "reason", "outcome", "reply", "seconds")
 
 
@@ -70,11 +72,8 @@ def build_payload(
         pictures: the environment's pictures by run name.
         folds: clusters known from an earlier look at the same runs, by run name; may be empty.
     """
-    runs = [
-        _run(run, group.label, pictures.get(run.name, ()), folds.get(run.name))
-        for group in groups
-        for run in group.runs
-    ]
+    everyone = [run for group in groups for run in group.runs]
+    runs = [_run(run, pictures.get(run.name, ()), folds.get(run.name)) for run in everyone]
     return finite({
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "runs": runs,
@@ -94,18 +93,17 @@ def finite(value: Any) -> Any:
     return value
 
 
-def _run(run: RunData, label: str, pictures: Sequence[Picture], fold: ClusterFold | None) -> Json:
+def _run(run: RunData, pictures: Sequence[Picture], fold: ClusterFold | None) -> Json:
     texts = TextTable()
     candidates = _candidates(run, texts)
     return {
         "name": run.name,
-        "label": label,
         "config": [[key, str(value)] for key, value in flatten(run.config).items()],
         "env": run.setting("env", ""),
         "method": run.setting("method", ""),
         "seed": run.setting("seed"),
-        "rounds": run.rounds,
-        "plannedRounds": run.setting("rounds", run.rounds),
+        "rounds": run.census.rounds,
+        "plannedRounds": run.setting("rounds", run.census.rounds),
         "confirmed": run.confirmed,
         "initial": _scored(run, run.initial),
         "best": _scored(run, run.best),
@@ -114,13 +112,13 @@ def _run(run: RunData, label: str, pictures: Sequence[Picture], fold: ClusterFol
         "written": dict(run.written),
         "candidates": candidates,
         "programs": texts.as_dict(),
-        "phases": [_phase(run, phase) for phase in run.phases],
+        "phases": [_shown(phase) for phase in run.phases],
         "supporters": [_call(run, call) for call in run.supporter_calls],
         "units": _rounds(run),
         "coverage": coverage(run, fold),
         "pictures": [asdict(picture) for picture in pictures],
         "learning": [asdict(picture) for picture in learning_pictures(run)],
-        "curve": [[number, _short(score)] for number, score in best_curve(run)],
+        "curve": [[number, _short(score)] for number, score in run.census.curve],
     }
 
 
@@ -140,48 +138,38 @@ def _scored(run: RunData, record: CandidateRecord | None) -> Json | None:
 
 def _candidates(run: RunData, texts: TextTable) -> Json:
     names: dict[str, int] = {}
-    index = {record.id: i for i, record in enumerate(run.candidates)}
+    index: dict[int | None, int] = {record.id: i for i, record in enumerate(run.candidates)}
     metrics = sorted({name for record in run.candidates for name in record.metrics})
 
     def name(text: str) -> int:
         return names.setdefault(text[:_DETAIL_CHARS], len(names))
 
-    columns: Json = {
-        "id": [r.id for r in run.candidates],
-        "round": [r.round for r in run.candidates],
-        "island": [r.island for r in run.candidates],
-        "origin": [name(r.origin) for r in run.candidates],
-        "style": [name(r.style) for r in run.candidates],
-        "hole": [name(r.hole) for r in run.candidates],
-        "status": [name(r.status) for r in run.candidates],
-        "detail": [name(r.detail) for r in run.candidates],
-        "diagnosis": [name(r.diagnosis) for r in run.candidates],
-        "parent": [index.get(r.parent_id, -1) if r.parent_id is not None else -1 for r in run.candidates],
-        "duplicate": [
-            index.get(r.duplicate_of, -1) if r.duplicate_of is not None else -1 for r in run.candidates
-        ],
+    columns: Json = {key: [getattr(r, key) for r in run.candidates] for key in ("id", "round", "island")}
+    for key in ("origin", "style", "hole", "status", "detail", "diagnosis"):
+        columns[key] = [name(getattr(r, key)) for r in run.candidates]
+    for key in ("program", "completion"):
+        columns[key] = [texts.add(getattr(r, key)) for r in run.candidates]
+    return columns | {
+        "parent": [index.get(r.parent_id, -1) for r in run.candidates],
+        "duplicate": [index.get(r.duplicate_of, -1) for r in run.candidates],
         "evaluations": list(run.census.numbers),
         "copy": [int(r.is_copy) for r in run.candidates],
         "score": [_short(r.score) for r in run.candidates],
-        "program": [texts.add(r.program) for r in run.candidates],
-        "completion": [texts.add(r.completion) for r in run.candidates],
         "metricNames": metrics,
         "metrics": [
             [_short(r.metrics.get(m)) for m in metrics] if r.metrics and r.duplicate_of is None else None
             for r in run.candidates
         ],
+        "names": list(names),
     }
-    return columns | {"names": list(names)}
 
 
 def _short(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
 
 
-def _phase(run: RunData, phase: Mapping[str, Any]) -> Json:
-    moments = {moment: run.probes.get((phase["phase"], moment)) for moment in ("before", "after")}
-    shown = {key: value for key, value in phase.items() if key not in ("gate_prompts", "steps")}
-    return {**shown, "probes": moments}
+def _shown(phase: Mapping[str, Any]) -> Json:
+    return {key: value for key, value in phase.items() if key not in ("gate_prompts", "steps")}
 
 
 def _call(run: RunData, call: Mapping[str, Any]) -> Json:
@@ -194,18 +182,18 @@ def _call(run: RunData, call: Mapping[str, Any]) -> Json:
 
 
 def _rounds(run: RunData) -> Json:
-    """Per round: samples, valid, new, distinct, tokens, seconds and statuses, summed over the groups of islands; of a
-    long run over several rounds each, named by the last."""
-    keys = ("samples", "valid", "new", "improving", "distinct", "tokens", "generation_s", "evaluation_wait_s")
-    step = every(run.rounds)
+    """Per round: samples, what came of them, and statuses, summed over the groups of islands; of a long run over
+    several rounds each, named by the last."""
+    step = every(run.census.rounds)
     rounds: dict[int, Json] = {}
     for unit in run.units:
         if unit["round"] == 0:
             continue
-        number = min(math.ceil(unit["round"] / step) * step, run.rounds)
-        total = rounds.setdefault(number, {"round": number, "statuses": {}, **dict.fromkeys(keys, 0)})
-        for key in keys:
+        number = min(math.ceil(unit["round"] / step) * step, run.census.rounds)
+        total = rounds.setdefault(
+            number, {"round": number, "statuses": Counter(), **dict.fromkeys(_COUNTS, 0)}
+        )
+        for key in _COUNTS:
             total[key] += unit.get(key) or 0
-        for status, count in unit.get("statuses", {}).items():
-            total["statuses"][status] = total["statuses"].get(status, 0) + count
-    return {"keys": list(keys), "rounds": [rounds[number] for number in sorted(rounds)]}
+        total["statuses"].update(unit.get("statuses", {}))
+    return {"rounds": [rounds[number] for number in sorted(rounds)]}

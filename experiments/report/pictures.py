@@ -58,7 +58,7 @@ def draw_pictures(run: RunData) -> list[Picture]:
     job = {
         "kind": base64.b64encode(cloudpickle.dumps(kind)).decode("ascii"),
         "seed": run.setting("seed", 0),
-        "number": run.best.island % run.instances,
+        "number": run.best.island % run.census.instances,
         "env_args": run.setting("env_args") or {},
         "instances": run.setting("instances") or [],
         "programs": {title: record.program for title, record in named},

@@ -36,6 +36,8 @@ class Census:
     curve: tuple[tuple[int, float], ...] = ()
     """Best score so far against different programs evaluated: one point per improvement, and the last one. With several
     instances the mean of their best scores."""
+    began: int = 0
+    """The round in which the run's last task began: scores before it mean something else."""
     instances: int = 1
     """How many instances of the task the islands have, in turn."""
     bests: Mapping[int, float] = field(default_factory=dict)
@@ -125,5 +127,5 @@ class _Look:
         numbers = (n for id_, n in zip(self.ids, self.numbers, strict=True) if shown is None or id_ in shown)
         return Census(
             candidates=len(self.ids), evaluated=self._evaluated, rounds=self._round,
-            curve=tuple(curve), instances=self._instances, bests=self._bests, numbers=tuple(numbers),
+            curve=tuple(curve), began=self._began, instances=self._instances, bests=self._bests, numbers=tuple(numbers),
         )  # fmt: skip

@@ -1,8 +1,11 @@
-"""Tables in the paper's shape (its Tables 2 to 5) and those a single run needs, as plain text cells.
+"""Runs as rows of plain numbers, and of these tables in the paper's shape (its Tables 2 to 5) and those a single run
+needs, as plain text cells.
 
 Everything is a mean over seeds ± its standard error; a single seed has none.
 """
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,14 +13,63 @@ import numpy as np
 import pandas as pd
 
 from atlas_gym.intervals import standard_error
+from experiments.loggers.metrics import improvement
 from experiments.report import learning
 from experiments.report.comparison import Group
 from experiments.report.data import RunData
-from experiments.report.rows import CONTROLS, run_row
 from experiments.report.table_formats import Table, table, without_empty
+from trainers.data.measures import distinct_programs
 
+Row = dict[str, Any]
+
+CONTROLS = {"score_threshold": "Threshold", "beta": "β", "epochs": "Epochs", "learning_rate": "Learning rate"}
+"""What the strategist may change, and how tables call it."""
 _RATES = {**{head: f"changed_{name}" for name, head in CONTROLS.items()}, "Reference moved": "promoted"}
 """Column head → what is counted."""
+
+
+def run_row(run: RunData, held_out: bool = True) -> Row:
+    """One run: scores (with several instances their mean), shares, phases, and what was done by whom.
+
+    Args:
+        run: the run.
+        held_out: whether its scores are those of the held-out seeds; else those of the training seeds, which stand in
+            while a run is unconfirmed.
+    """
+    ends = [[_score(run, record, held_out) for record in ends] for ends in run.ends]
+    fresh = [c for c in run.candidates if c.round > 0]
+    phases = run.tuned_phases
+    changed = Counter(name for phase in phases for name in set(phase.get("changed_controls", ())))
+    return {
+        "candidates": len(fresh),
+        "evaluations": sum(c.duplicate_of is None for c in fresh),
+        "valid_share": share(sum(c.passed for c in fresh), len(fresh)),
+        "distinct": len(distinct_programs(fresh)),
+        "improving": sum(unit["improving"] for unit in run.units if "improving" in unit),
+        "initial_held_out": _mean([initial for initial, _ in ends]),
+        "best_held_out": _mean([best for _, best in ends]),
+        "improvement": _mean([improvement(initial, best) for initial, best in ends]),
+        "best_training": run.best.score if run.best else None,
+        "best_origin": run.best.origin if run.best else "",
+        "held_out_seeds": len(run.held_out_scores(run.best)),
+        "phases": len(phases),
+        "promoted": sum(bool(phase["promoted"]) for phase in phases),
+        **{f"changed_{name}": changed[name] for name in CONTROLS},
+    }
+
+
+def share(part: int, whole: int) -> float:
+    """A share; 0 of nothing."""
+    return part / whole if whole else 0.0
+
+
+def _score(run: RunData, record: Any, held_out: bool) -> float:
+    scores = run.held_out_scores(record) if held_out else [getattr(record, "score", None)]
+    return _mean([score for score in scores if score is not None])
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
 
 
 def all_tables(groups: Sequence[Group]) -> list[Table]:
@@ -41,15 +93,15 @@ def _rows(groups: Sequence[Group]) -> pd.DataFrame:
     rows = []
     for group in groups:
         confirmed = all(run.confirmed for run in group.runs)
-        environment = str(group.runs[0].setting("env", "unknown"))
+        start = str(group.runs[0].setting("env", "unknown")) + ("" if confirmed else ", training seeds")
         for run in group.runs:
             key = {
                 "arm": group.label,
-                "start": environment if confirmed else f"{environment}, training seeds",
+                "start": start,
+                "seed": run.setting("seed", ""),
+                "confirmed": confirmed,
             }
-            rows.append(
-                {**key, "seed": run.setting("seed", ""), "confirmed": confirmed, **run_row(run, confirmed)}
-            )
+            rows.append(key | run_row(run, confirmed))
     return pd.DataFrame(rows)
 
 

@@ -82,23 +82,10 @@ def default_output(folders: Sequence[Path]) -> Path:
 
 
 SCRIPTS = (
-    "dom.js",
-    "model.js",
-    "chart.js",
-    "tooltip.js",
-    "diff.js",
-    "overview.js",
-    "scores.js",
-    "lineage.js",
-    "candidate.js",
-    "gate.js",
-    "supporters.js",
-    "islands.js",
-    "comparison.js",
-    "tables.js",
-    "main.js",
-)
-FOLLOW_SCRIPT = "follow.js"
+    "dom", "model", "chart", "tooltip", "diff", "overview", "scores", "lineage", "candidate", "gate", "supporters",
+    "islands", "comparison", "tables", "main",
+)  # fmt: skip
+"""The page's scripts in the order in which they run."""
 
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
@@ -112,7 +99,7 @@ def render_page(payload: dict[str, Any], title: str, follow: bool = False) -> st
         follow: whether the page asks the server that it came from for news; a file on disk never asks
             anybody.
     """
-    script = "\n".join(_asset(name) for name in (*SCRIPTS, *([FOLLOW_SCRIPT] if follow else [])))
+    script = "\n".join(_asset(f"{name}.js") for name in (*SCRIPTS, *(["follow"] if follow else [])))
     style = _asset("report.css")
     parts = {
         "policy": _policy(script, style, follow),

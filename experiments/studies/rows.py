@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.report.data import RunData, read_run
-from experiments.report.rows import Row, run_row, share
+from experiments.report.tables import Row, run_row, share
 from experiments.studies.plan import DONE, Plan
 from trainers.data.measures import distinct_programs
 from trainers.loop.measure import MEASURE, learned
@@ -15,7 +15,7 @@ from trainers.loop.measure import MEASURE, learned
 def round_rows(run: RunData) -> Iterator[Row]:
     """One row a round: best score so far, and the shares of valid and of distinct programs."""
     best, evaluations = -float("inf"), 0
-    for round_ in range(run.rounds + 1):
+    for round_ in range(run.census.rounds + 1):
         records = [c for c in run.candidates if c.round == round_]
         best = max([best, *(c.score for c in records if c.score is not None)])
         evaluations += sum(c.duplicate_of is None for c in records)

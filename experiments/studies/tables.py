@@ -3,9 +3,8 @@
 import pandas as pd
 
 from atlas_gym.intervals import mean_interval
-from experiments.report.rows import Row
 from experiments.report.table_formats import Table, table
-from experiments.report.tables import OVER_SEEDS, groups_of, mean_error
+from experiments.report.tables import OVER_SEEDS, Row, groups_of, mean_error
 
 
 def comparisons(runs: pd.DataFrame) -> Table:

@@ -8,7 +8,7 @@ find the minimum to rounding in a handful of iterations. There is no projection 
 import numpy as np
 from scipy.special import expit
 
-from experiments.theory.drift import Array
+from experiments.theory.model import Array
 
 MAX_ITERATIONS = 100
 GRADIENT_TOLERANCE = 1e-9
@@ -21,6 +21,12 @@ class NotConverged(RuntimeError):
 def covariance(differences: Array) -> Array:
     """Σ z zᵀ over a window, shape (seeds, d, d). Eq. 20's V_t is this plus λI."""
     return differences.transpose(0, 2, 1) @ differences
+
+
+def diversity(differences: Array) -> Array:
+    """λ_min(Σ z zᵀ)/W, the c_0 of Assumption A.1 that a window offers, shape (seeds,)."""
+    smallest = np.linalg.eigvalsh(covariance(differences))[:, 0]
+    return np.maximum(smallest, 0.0) / differences.shape[1]
 
 
 def fit_logistic(differences: Array, labels: Array, ridge: float, start: Array) -> Array:

@@ -9,18 +9,18 @@ from matplotlib.figure import Figure
 
 from atlas_gym.intervals import mean_interval
 from experiments.report.style import plot_style
-from experiments.theory.measures import Cell, slope
-from experiments.theory.runner import Results
+from experiments.theory.runner import Cell, Results, slope
 from experiments.theory.settings import PHASES_PER_WINDOW
 
 COLOURS = {
-    "DPO": "tab:blue",
     "stale": "tab:cyan",
-    "EvoDPO": "tab:red",
-    "gated": "tab:green",
+    "gate": "tab:green",
     "averaged": "tab:orange",
     "timed": "tab:purple",
+    "EvoDPO": "tab:red",
+    "DPO": "tab:blue",
 }
+"""By a word in a method's name; the first that is in it counts."""
 
 
 def write_figures(results: Results, folder: Path, command: str) -> list[Path]:
@@ -47,10 +47,7 @@ def write_figures(results: Results, folder: Path, command: str) -> list[Path]:
 
 def colour(name: str) -> str:
     """The colour of a method, found by the word in its name."""
-    for word in ("stale", "gate", "averaged", "timed", "EvoDPO", "DPO"):
-        if word in name:
-            return COLOURS["gated" if word == "gate" else word]
-    return "0.4"
+    return next((hue for word, hue in COLOURS.items() if word in name), "0.4")
 
 
 def _regret_over_horizon(results: Results) -> Figure:
@@ -129,7 +126,7 @@ def _gate(results: Results) -> Figure:
     for axes, (group, label) in zip(panels, labels.items(), strict=True):
         points = [(setting.value, cells[0]) for setting, cells in results.group(group)]
         x = [value for value, _ in points]
-        _curve(axes, x, [cell.regret for _, cell in points], "gated", COLOURS["gated"])
+        _curve(axes, x, [cell.regret for _, cell in points], "gated", COLOURS["gate"])
         for cell, name in ((dpo, "DPO"), (evo, "EvoDPO")):
             if cell.horizon == points[0][1].horizon:
                 axes.axhline(cell.regret.mean(), color=COLOURS[name], linestyle="--", label=name)
@@ -185,8 +182,8 @@ def _lemmas(results: Results) -> Figure:
     left.barh(names, tightest, color="tab:blue")
     left.axvline(1.0, color="tab:red", linewidth=1)
     left.set(xscale="log", xlim=(1e-3, 3), xlabel="largest left/right (1 violates)", title="assumptions hold")
-    broken = [f"{b.inequality}" for b in results.broken]
-    right.barh(broken, [b.violations / b.instances for b in results.broken], color="tab:red")
+    broken = {b["inequality"]: b["violations"] / b["instances"] for b in results.broken}
+    right.barh(list(broken), list(broken.values()), color="tab:red")
     right.set(xlim=(0, 1.02), xlabel="share of instances that violate it", title="one assumption broken")
     for axes in (left, right):
         axes.invert_yaxis()

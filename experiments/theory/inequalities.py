@@ -1,21 +1,45 @@
-"""The inequalities of appendix A, each as a pair of arrays (left side, right side).
+"""The inequalities of appendix A, each as a pair of arrays (left side, right side), and counting along paths how
+often they fail.
 
-Every constant that an assumption provides (γ, c_0, κ, p_min, V_T, …) is an argument: handing over a value
+Every constant that an assumption provides (γ, c_0, p_min, V_T, …) is an argument: handing over a value
 that the path does not satisfy is how the study breaks an assumption on purpose. Formulas that the paper's
 text lost are restored from its proofs; `docs/theory.md` says how.
+
+`PathChecks` is an observer of `simulate`: it looks at every phase of every run of the study, so "the lemmas
+hold on every simulated path" is a count and not a claim. The constants it hands over are the ones the path itself
+realises (its smallest margin, its λ_min, its lowest reference probability), so each assumption holds by
+construction and a violation would be an error in the lemma, the restored formula or this code. Only Lemma A.5 is a
+statement of probability, at the level `DELTA` per path.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit
 
-from experiments.theory.drift import Array
-from experiments.theory.estimator import covariance
-from experiments.theory.model import FEATURE_BOUND, preference_probability
+from experiments.theory import policies
+from experiments.theory.estimator import covariance, diversity
+from experiments.theory.model import (
+    FEATURE_BOUND,
+    Array,
+    Bandit,
+    preference_probability,
+    utilities,
+    variation,
+)
+from experiments.theory.simulate import Simulation
 
 LIPSCHITZ = 0.25
 """Lipschitz constant of σ, the paper's L."""
 DIFFERENCE_BOUND = 2 * FEATURE_BOUND
 """‖z‖ = ‖φ(x, a) − φ(x, a')‖ ≤ 2 φ_max."""
+DELTA = 0.01
+"""Probability, per path, with which Lemma A.5's bound may fail in some window."""
+_CHUNK = 500
+"""Rounds whose utilities are held in memory at once."""
 
 Sides = tuple[Array, Array]
 
@@ -73,24 +97,18 @@ def curvature(differences: Array, estimate: Array, now: Array) -> Array:
     return slope.min((1, 2))
 
 
-def estimation_error(
-    estimate: Array,
-    now: Array,
-    noise: Array,
-    local: Array,
-    rounds: int,
-    ridge: float,
-    kappa: Array,
-    diversity: Array,
-) -> Sides:
+def estimation_error(run: Simulation, now: Array, noise: Array, local: Array, offered: Array) -> Sides:
     """Lemma A.6: ‖θ̂ − θ_t‖ ≤ [L (2φ_max)² W V_{t,W} + ‖Σ zε‖ + λ‖θ_t‖] / (λ + κ c_0 W).
 
-    `noise` (seeds,) is ‖Σ zε‖ or a bound of it; `diversity` (seeds,) is c_0 of Assumption A.1.
+    `noise` (seeds,) is ‖Σ zε‖ or a bound of it; `offered` (seeds,) is c_0 of Assumption A.1.
     """
+    differences, ridge = run.differences[:, run.window], run.learner.ridge
+    rounds = differences.shape[1]
     drift = LIPSCHITZ * DIFFERENCE_BOUND**2 * rounds * local
     pull = ridge * np.linalg.norm(now, axis=-1)
-    left = np.linalg.norm(estimate - now, axis=-1)
-    return left, (drift + noise + pull) / (ridge + kappa * diversity * rounds)
+    left = np.linalg.norm(run.estimate - now, axis=-1)
+    kappa = curvature(differences, run.estimate, now)
+    return left, (drift + noise + pull) / (ridge + kappa * offered * rounds)
 
 
 def divergence(kl: Array, error: Array, beta: float) -> Sides:
@@ -118,3 +136,108 @@ def summed_bias(bias: Array, switches: Array, floor: float, actions: int, beta: 
     free = (1 + switches) * np.log(actions / floor)
     paid = bias.shape[1] * np.log(1 / (1 - floor)) if price else 0.0
     return bias.sum(-1), beta * (free + paid)
+
+
+@dataclass
+class Tally:
+    """How often an inequality was looked at, and what came out."""
+
+    checked: int = 0
+    """Comparisons of a left with a right side."""
+    violations: int = 0
+    """Comparisons where the left side was larger."""
+    tightest: float = 0.0
+    """Largest left/right; 1 would touch the bound."""
+
+    def add(self, sides: Sides) -> None:
+        """Count one array of comparisons."""
+        left, right = np.broadcast_arrays(*sides)
+        self.checked += left.size
+        self.violations += int(violated(sides).sum())
+        positive = right > 0
+        if positive.any():
+            self.tightest = max(self.tightest, float((left[positive] / right[positive]).max()))
+
+    def merge(self, other: Tally) -> None:
+        """Add another tally to this one."""
+        self.checked += other.checked
+        self.violations += other.violations
+        self.tightest = max(self.tightest, other.tightest)
+
+
+def violated(sides: Sides) -> np.ndarray:
+    """Where the left side exceeds the right one by more than rounding, or either is not a number."""
+    left, right = sides
+    return ~np.asarray(left <= right * (1 + 1e-9) + 1e-9)
+
+
+def merged(tallies: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
+    """Sums of tallies by name."""
+    total: dict[str, Tally] = {}
+    for group in tallies:
+        for name, tally in group.items():
+            total.setdefault(name, Tally()).merge(tally)
+    return total
+
+
+def switches_and_margin(bandit: Bandit) -> tuple[Array, Array]:
+    """Changes of the optimal action, (seeds, contexts), and the path's smallest margin γ, (seeds,)."""
+    horizon = bandit.settings.horizon
+    switches = np.zeros(bandit.features.shape[:2])
+    margin = np.full(len(bandit.seeds), np.inf)
+    for start in range(0, horizon, _CHUNK):
+        # With the last round of the chunk before, so that no switch falls between two.
+        values = bandit.utilities(max(0, start - 1), min(start + _CHUNK, horizon))
+        switches += (np.diff(values.argmax(-1), axis=1) != 0).sum(1)
+        top = np.partition(values, -2, axis=-1)
+        margin = np.minimum(margin, (top[..., -1] - top[..., -2]).min((1, 2)))
+    return switches, margin
+
+
+class PathChecks:
+    """Observer of a simulation that tallies every inequality of appendix A."""
+
+    def __init__(self) -> None:
+        self.tallies: dict[str, Tally] = {}
+
+    def __call__(self, run: Simulation) -> None:
+        start, beta = run.rounds.start, run.learner.beta
+        if start == 0:
+            self._check_path(run)
+            return
+        now = run.bandit.parameters[:, start]
+        error = np.linalg.norm(run.estimate - now, axis=-1)
+        self._check_estimate(run, now)
+        comparator = policies.tilted(run.reference, utilities(run.bandit.features, now[:, None])[:, 0], beta)
+        self.add("A.7 divergence", divergence(policies.kl(comparator, run.policy), error, beta))
+        largest = FEATURE_BOUND * np.linalg.norm(now, axis=-1)
+        self.add("Eq. 15 learning step", learning_step(run.learning[:, start], error, largest, beta))
+        lowest = run.reference.min((1, 2))
+        self.add("Eq. 16 bias step", bias_step(run.bias[:, run.rounds], lowest, beta))
+
+    def add(self, name: str, sides: Sides) -> None:
+        """Count comparisons under a name."""
+        self.tallies.setdefault(name, Tally()).add(sides)
+
+    def _check_path(self, run: Simulation) -> None:
+        path = run.bandit.parameters
+        switches, margin = switches_and_margin(run.bandit)
+        self.add("A.3 switching", switching_budget(switches, variation(path)[:, None], margin[:, None]))
+        window = run.learner.window.length(path.shape[1])
+        self.add("A.4 summed variation", summed_local_variation(path, window, variation(path)))
+
+    def _check_estimate(self, run: Simulation, now: Array) -> None:
+        path, ridge = run.bandit.parameters, run.learner.ridge
+        past, local = path[:, run.window], variation(path[:, run.window.start : run.window.stop + 1])
+        self.add("A.4 local distance", local_distance(past, now, local))
+        if run.learner.oracle:
+            return  # nothing was estimated
+        differences = run.differences[:, run.window]
+        noise = noise_sum(differences, run.labels[:, run.window], past)
+        windows = path.shape[1] / run.learner.window.phase_length(path.shape[1])
+        normalised = self_normalised(differences, noise, ridge, DELTA / windows)
+        self.add("A.5 noise", normalised)
+        offered, bound = diversity(differences), euclidean(normalised[1], past.shape[1], ridge)
+        realised = np.linalg.norm(noise, axis=-1)
+        self.add("A.6 error, realised noise", estimation_error(run, now, realised, local, offered))
+        self.add("A.6 error, A.5's noise", estimation_error(run, now, bound, local, offered))

@@ -10,20 +10,21 @@ log-linear policy.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from experiments.theory import policies
-from experiments.theory.drift import Array
+from experiments.theory.model import Array
 from trainers.evodpo.gate import choose_candidate, passes_gate
 from trainers.evodpo.references import EveryPhase, ReferenceRule, mixed_reference
 from trainers.evodpo.settings import GateSettings
 
-FirstReference = Literal["uniform", "stale"]
-GateScore = Literal["utility", "estimate"]
+GATE_CONTEXTS = 32
+"""Size of the gate subset G_k: contexts drawn at random from the rounds of the window."""
+WINDOW_EXPONENT = 2 / 3
+"""κ of Eq. 15. 2/3 balances its terms T^κ V_T and T^(1−κ/2) for a constant V_T."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,12 @@ class Window:
     """Rounds at T → 0; keeps short horizons from fitting noise."""
     scale: float = 0.5
     """Factor of T^κ."""
-    exponent: float = 2 / 3
-    """κ of Eq. 15. 2/3 balances its terms T^κ V_T and T^(1−κ/2) for a constant V_T."""
     phases: int = 2
     """Phases per window: a refit and a decision about the reference every window/phases rounds."""
 
     def length(self, horizon: int) -> int:
         """Rounds W in the window."""
-        return round(self.offset + self.scale * horizon**self.exponent)
+        return round(self.offset + self.scale * horizon**WINDOW_EXPONENT)
 
     def phase_length(self, horizon: int) -> int:
         """Rounds per phase, at least 1."""
@@ -52,10 +51,10 @@ class Window:
 class Learner:
     """A method. The defaults are EvoDPO with the floor of the paper's Assumption 2."""
 
-    rule: ReferenceRule = field(default_factory=EveryPhase)
+    rule: ReferenceRule = EveryPhase()
     """How the reference follows the policy, from `trainers.evodpo.references`."""
-    first: FirstReference = "uniform"
-    """The reference of the first phase. `stale`: the deterministic optimum of round 0, with the floor."""
+    stale: bool = False
+    """True makes the first reference the deterministic optimum of round 0, with the floor, and not the uniform one."""
     beta: float = 1.0
     """Weight of the divergence from the reference, in units of utility, at T = 500."""
     beta_decay: float = 0.0
@@ -70,11 +69,9 @@ class Learner:
     """λ of Eqs. 20-22."""
     gate: GateSettings = GateSettings(kl_penalty=0.0)
     """ε_s in units of utility, δ_H in nats, β_ref in utility per nat. Only the gated rule listens."""
-    gate_contexts: int = 32
-    """Size of the gate subset G_k: contexts drawn at random from the rounds of the window."""
-    gate_score: GateScore = "utility"
-    """What the gate calls a score. `utility`: the true mean utility at the time of the decision, as a task's
-    evaluator gives it. `estimate`: mean ⟨θ̂, φ⟩, the learner grading itself."""
+    self_graded: bool = False
+    """What the gate calls a score: the true mean utility at the time of the decision, as a task's evaluator gives it,
+    or (True) mean ⟨θ̂, φ⟩, the learner grading itself."""
     checkpoints: int = 1
     """Size of the candidate set C_k of Eq. 4: policies at 1/n, 2/n, …, 1 of the phase's update."""
     oracle: bool = False
@@ -83,29 +80,20 @@ class Learner:
     def __post_init__(self) -> None:
         if not 0.0 <= self.floor < 1.0:
             raise ValueError(f"the floor is a share and must lie in [0, 1), got {self.floor}")
-        if self.first not in get_args(FirstReference):
-            raise ValueError(f"no first reference is called {self.first!r}")
-        if self.gate_score not in get_args(GateScore):
-            raise ValueError(f"no gate score is called {self.gate_score!r}")
         if self.beta <= 0 or self.ridge <= 0 or self.checkpoints < 1:
             raise ValueError("beta and ridge must be positive, and there is at least one checkpoint")
 
     def at(self, horizon: int) -> Learner:
         """The same learner with β and floor as they are for a horizon of that many rounds."""
         short = 500.0 / horizon
-        return replace(
-            self,
-            beta=self.beta * short**self.beta_decay,
-            beta_decay=0.0,
-            floor=self.floor * short**self.floor_decay,
-            floor_decay=0.0,
-        )
+        beta, floor = self.beta * short**self.beta_decay, self.floor * short**self.floor_decay
+        return replace(self, beta=beta, beta_decay=0.0, floor=floor, floor_decay=0.0)
 
     def first_reference(self, utilities: Array) -> Array:
         """The reference of the first phase; `utilities` (seeds, contexts, actions) are those of round 0."""
-        if self.first == "uniform":
-            return policies.uniform(utilities.shape)
-        return policies.with_floor(policies.greedy(utilities), self.floor)
+        if self.stale:
+            return policies.with_floor(policies.greedy(utilities), self.floor)
+        return policies.uniform(utilities.shape)
 
 
 @dataclass(frozen=True)

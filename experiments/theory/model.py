@@ -1,4 +1,5 @@
-"""The preference-based linear contextual bandit of section 2.3 (Eqs. 6-9), many seeds in one batch.
+"""The preference-based linear contextual bandit of section 2.3 (Eqs. 6-9), and the drift of its parameter: many
+seeds in one batch.
 
 Round t shows a context x_t from a finite set; the learner draws two actions from its policy and sees which
 is preferred, y ~ Bernoulli(σ(u_t(x, a) − u_t(x, a'))) with u_t(x, a) = ⟨θ_t, φ(x, a)⟩. All randomness of the
@@ -10,20 +11,49 @@ environment is drawn beforehand and per seed, so that
 
 Features and θ_0 depend on the seed alone, the rest on seed and horizon: the slope over horizons of one seed
 then compares like with like.
+
+The parameter stays on a sphere, so that drift changes *which* action is best and never how much there is to win. A
+path is described by the angle it sweeps; its variation budget V_T = Σ‖θ_{t+1} − θ_t‖ (Eq. 8) is the sum of the
+chords, norm · angle for small steps.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
 from atlas_gym.seeding import stream
-from experiments.theory.drift import Array, Drift, parameter_paths
+
+Array = npt.NDArray[np.float64]
+DriftKind = Literal["none", "walk", "rotation", "jumps"]
+DRIFT_KINDS: tuple[DriftKind, ...] = get_args(DriftKind)
 
 FEATURE_BOUND = 1.0
 """φ_max of Assumption 1: every feature vector has unit norm."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How the parameter moves over a horizon."""
+
+    kind: DriftKind = "rotation"
+    """`walk`: a fresh tangent direction every round. `rotation`: one great circle. `jumps`: still, but for
+    `jumps` sudden turns at equal distances, each in a fresh direction."""
+    angle: float = 4 * np.pi
+    """Angle swept over the whole horizon, radians (per round if `per_round`)."""
+    per_round: bool = False
+    """True makes the budget proportional to the horizon."""
+    jumps: int = 8
+    """Number of jumps; each turns by angle / jumps."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in DRIFT_KINDS:
+            raise ValueError(f"no drift is called {self.kind!r}; choose one of {', '.join(DRIFT_KINDS)}")
+        if self.angle < 0 or self.jumps < 1:
+            raise ValueError("the angle of a drift cannot be negative and jumps must be at least 1")
 
 
 @dataclass(frozen=True)
@@ -32,7 +62,7 @@ class BanditSettings:
 
     horizon: int
     """Rounds T."""
-    drift: Drift = field(default_factory=Drift)
+    drift: Drift = Drift()
     """How the parameter moves."""
     actions: int = 5
     """Number of actions, at least 2."""
@@ -85,15 +115,8 @@ def make_bandits(settings: BanditSettings, seeds: Sequence[int]) -> Bandit:
     features, starts, directions, contexts, actions, labels = (
         np.stack(part) for part in zip(*parts, strict=True)
     )
-    return Bandit(
-        settings,
-        tuple(seeds),
-        features,
-        parameter_paths(settings.drift, starts, directions),
-        contexts,
-        actions,
-        labels,
-    )
+    paths = parameter_paths(settings.drift, starts, directions)
+    return Bandit(settings, tuple(seeds), features, paths, contexts, actions, labels)
 
 
 def preference_probability(parameters: Array, differences: Array) -> Array:
@@ -122,3 +145,55 @@ def _draw(settings: BanditSettings, seed: int) -> tuple[np.ndarray, ...]:
 
 def _unit(vectors: Array) -> Array:
     return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+def parameter_paths(drift: Drift, start: Array, directions: Array) -> Array:
+    """Paths θ of shape (seeds, horizon, dimension).
+
+    `start` (seeds, dimension) is θ_0, whose norm is kept. `directions` (seeds, horizon, dimension) are
+    standard normal draws from which the directions of motion are taken.
+    """
+    angles = _turns(drift, directions.shape[1])
+    if drift.kind == "rotation":
+        return _great_circle(start, directions[:, 0], np.cumsum(angles))
+    path = np.empty_like(directions)
+    path[:, 0] = start
+    for t in range(1, directions.shape[1]):
+        path[:, t] = path[:, t - 1] if angles[t] == 0 else _turn(path[:, t - 1], directions[:, t], angles[t])
+    return path
+
+
+def variation(path: Array) -> Array:
+    """V_T of Eq. 8, shape (seeds,)."""
+    return np.linalg.norm(np.diff(path, axis=1), axis=-1).sum(axis=1)
+
+
+def _turns(drift: Drift, horizon: int) -> Array:
+    """Angle by which the parameter turns when round t begins; the first entry is 0."""
+    turns = np.zeros(horizon)
+    total = drift.angle * horizon if drift.per_round else drift.angle
+    if drift.kind in ("walk", "rotation") and horizon > 1:
+        turns[1:] = total / (horizon - 1)
+    elif drift.kind == "jumps":
+        rounds = np.arange(1, drift.jumps + 1) * horizon // (drift.jumps + 1)
+        np.add.at(turns, rounds, total / drift.jumps)
+        turns[0] = 0.0
+    return turns
+
+
+def _tangent(point: Array, direction: Array) -> Array:
+    """Unit vectors at right angles to `point`, in the plane of `point` and `direction`."""
+    unit = _unit(point)
+    return _unit(direction - (direction * unit).sum(-1, keepdims=True) * unit)
+
+
+def _turn(point: Array, direction: Array, angle: float) -> Array:
+    norm = np.linalg.norm(point, axis=-1, keepdims=True)
+    turned = np.cos(angle) * point + np.sin(angle) * norm * _tangent(point, direction)
+    return turned * (norm / np.linalg.norm(turned, axis=-1, keepdims=True))  # no rounding drift of the norm
+
+
+def _great_circle(start: Array, direction: Array, angles: Array) -> Array:
+    norm = np.linalg.norm(start, axis=-1, keepdims=True)
+    side = norm * _tangent(start, direction)
+    return np.cos(angles)[None, :, None] * start[:, None] + np.sin(angles)[None, :, None] * side[:, None]

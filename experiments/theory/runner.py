@@ -1,29 +1,59 @@
 """Running a plan: every (setting, horizon) and every batch of lemma instances is one task for a process pool.
 
-A task is a pure function of its arguments, so the result does not depend on the number of jobs.
+A task is a pure function of its arguments, so the result does not depend on the number of jobs. What comes back of a
+simulation are numbers: totals per seed, and of these slopes over the horizon.
 """
 
 import multiprocessing
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import track
 
 from atlas_gym.evaluation.safe_start import safe_children
-from experiments.theory.checks import PathChecks, Tally, merged
-from experiments.theory.lemma_study import Broken, broken_assumptions, random_batch
-from experiments.theory.limits import floor_prices, margins_along
-from experiments.theory.measures import Cell, measure
-from experiments.theory.model import BanditSettings, make_bandits
-from experiments.theory.settings import Plan, Setting
-from experiments.theory.simulate import simulate
+from atlas_gym.intervals import Interval, mean_interval
+from experiments.theory.inequalities import PathChecks, Tally, merged
+from experiments.theory.lemma_study import broken_assumptions, floor_prices, margins_along, random_batch
+from experiments.theory.model import Array, BanditSettings, make_bandits, variation
+from experiments.theory.settings import DRIFTS, Plan, Setting
+from experiments.theory.simulate import Simulation, simulate
 
-T = TypeVar("T")
+CURVE_POINTS = 200
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one setting did at one horizon; arrays have one entry per seed."""
+
+    horizon: int
+    """Rounds T."""
+    budget: float
+    """V_T of Eq. 8, mean over seeds, in units of θ."""
+    regret: Array
+    """Cumulative dynamic regret R_T (Eq. 14)."""
+    learning: Array
+    """Its learning error."""
+    bias: Array
+    """Its reference bias."""
+    decomposition_gap: float
+    """Largest |regret − learning − bias| of any round of any seed: rounding only."""
+    acceptance: Array
+    """Mean weight of the candidate in the next reference: the share of promotions under a gate."""
+    kl: Array
+    """KL(candidate ‖ reference), nats, mean over decisions."""
+    lowest: Array
+    """log10 of the smallest probability any reference gave to any action; −inf if it excluded one."""
+    diversity: Array
+    """λ_min(Σ z zᵀ)/W, mean over refits."""
+    curve: Array
+    """Cumulative regret at `CURVE_POINTS` equally spaced rounds, mean over seeds."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +68,7 @@ class Results:
     """Lemma checks along every path of the settings above."""
     on_instances: dict[str, Tally]
     """Lemma checks on the random instances."""
-    broken: list[Broken]
+    broken: list[dict[str, Any]]
     """Violations under broken assumptions."""
     margins: list[dict[str, Any]]
     """What Lemma A.3 says along the main drifts."""
@@ -58,26 +88,44 @@ class Results:
 
 def run_cell(setting: Setting, horizon: int, seeds: int) -> tuple[Cell, dict[str, Tally]]:
     """Simulate one setting at one horizon, checking the lemmas along the way."""
-    bandit = make_bandits(BanditSettings(horizon, setting.drift), range(seeds))
+    bandit = make_bandits(BanditSettings(horizon, DRIFTS[setting.drift]), range(seeds))
     checks = PathChecks()
-    return measure(bandit, simulate(bandit, setting.learner, [checks])), checks.tallies
+    return measure(simulate(bandit, setting.learner, [checks])), checks.tallies
+
+
+def measure(run: Simulation) -> Cell:
+    """The numbers of one simulation."""
+    horizon = run.regret.shape[1]
+    points = np.linspace(0, horizon - 1, CURVE_POINTS).round().astype(int)
+    return Cell(
+        horizon=horizon,
+        budget=float(variation(run.bandit.parameters).mean()),
+        regret=run.regret.sum(1),
+        learning=run.learning.sum(1),
+        bias=run.bias.sum(1),
+        decomposition_gap=float(np.abs(run.regret - run.learning - run.bias).max()),
+        acceptance=run.weight.mean(1),
+        kl=run.kl.mean(1),
+        lowest=run.lowest / np.log(10),
+        diversity=run.diversity.mean(1),
+        curve=run.regret.cumsum(1)[:, points].mean(0),
+    )
 
 
 def run_plan(plan: Plan, jobs: int) -> Results:
     """Run everything in `plan`, in so many processes."""
     began, spent = time.monotonic(), _cpu_seconds()
-    tasks: dict[object, tuple] = {}
-    for setting in plan.settings:
-        for horizon in plan.horizons_of(setting):
-            tasks[setting, horizon] = (run_cell, setting, horizon, plan.seeds)
-    for number in range(plan.lemma_batches):
-        tasks["instances", number] = (random_batch, number)
+    cells = [(setting, horizon) for setting in plan.settings for horizon in plan.horizons_of(setting)]
+    # Long horizons first, so that no worker starts a long task when the others are done.
+    longest_first = sorted(cells, key=lambda cell: -cell[1])
+    tasks: dict[object, tuple] = {cell: (run_cell, *cell, plan.seeds) for cell in longest_first}
+    tasks |= {("instances", number): (random_batch, number) for number in range(plan.lemma_batches)}
     tasks["broken"] = (broken_assumptions, plan.broken_instances)
     done = _run(tasks, jobs)
     return Results(
         plan=plan,
         cells={s: [done[s, horizon][0] for horizon in plan.horizons_of(s)] for s in plan.settings},
-        on_paths=merged(done[s, horizon][1] for s in plan.settings for horizon in plan.horizons_of(s)),
+        on_paths=merged(done[cell][1] for cell in cells),
         on_instances=merged(done["instances", number] for number in range(plan.lemma_batches)),
         broken=done["broken"],
         margins=margins_along(plan.seeds, plan.horizons),
@@ -88,28 +136,28 @@ def run_plan(plan: Plan, jobs: int) -> Results:
     )
 
 
+def slopes_by_seed(cells: Sequence[Cell]) -> Array:
+    """Least-squares slope of log R_T over log T of each seed, over at least two horizons with the same seeds."""
+    logs = np.log([cell.horizon for cell in cells])
+    return np.polyfit(logs, np.log([cell.regret for cell in cells]), 1)[0]
+
+
+def slope(cells: Sequence[Cell]) -> Interval:
+    """Mean over seeds of these slopes."""
+    return mean_interval(slopes_by_seed(cells))
+
+
 def _run(tasks: dict[object, tuple], jobs: int) -> dict:
+    watched = partial(track, description="theory study", total=len(tasks), console=Console(stderr=True))
     if jobs == 1:
-        return {key: f(*arguments) for key, (f, *arguments) in _watched(tasks.items(), len(tasks))}
-    # Long horizons first, so that no worker starts a long task when the others are done.
-    order = sorted(tasks, key=lambda key: -_horizon(tasks[key]))
+        return {key: f(*arguments) for key, (f, *arguments) in watched(tasks.items())}
     # Spawned, not forked: the parent may already hold threads of a numerical library.
     spawned = multiprocessing.get_context("spawn")
     with safe_children(), ProcessPoolExecutor(jobs, mp_context=spawned) as pool:
-        futures = {pool.submit(*tasks[key]): key for key in order}
-        return {futures[future]: future.result() for future in _watched(as_completed(futures), len(tasks))}
-
-
-def _watched(tasks: Iterable[T], total: int) -> Iterable[T]:
-    """The same, with a progress bar for whoever watches."""
-    return track(tasks, "theory study", total=total, console=Console(stderr=True))
+        futures = {pool.submit(*tasks[key]): key for key in tasks}
+        return {futures[future]: future.result() for future in watched(as_completed(futures))}
 
 
 def _cpu_seconds() -> float:
     """Processor time of this process and of its finished children."""
     return sum(os.times()[:4])
-
-
-def _horizon(task: tuple) -> int:
-    function, *arguments = task
-    return arguments[1] if function is run_cell else 0

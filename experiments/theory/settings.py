@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from experiments.theory.drift import Drift
 from experiments.theory.learner import Learner, Window
+from experiments.theory.model import Drift
 from trainers.evodpo.references import Averaged, EveryPhase, Fixed, Gated, Timed
 from trainers.evodpo.settings import GateSettings
 
-ROTATION = Drift("rotation", angle=4 * np.pi)
-"""The main drift: two full turns whatever the horizon."""
-PROPORTIONAL = Drift("rotation", angle=0.025, per_round=True)
-"""0.025 rad per round of a parameter of norm 2: V_T = 0.05 T."""
-OTHER_DRIFTS = {
+DRIFTS = {
+    "rotation, 4π": Drift("rotation", angle=4 * np.pi),
+    "rotation, V = 0.05 T": Drift("rotation", angle=0.025, per_round=True),
     "no drift": Drift("none"),
     "random walk, 4π": Drift("walk", angle=4 * np.pi),
     "8 jumps, 4π": Drift("jumps", angle=4 * np.pi, jumps=8),
 }
+"""The main drift first: two full turns whatever the horizon. 0.025 rad per round of a parameter of norm 2 are a
+V_T of 0.05 T."""
 FLOORS = (0.0, 1e-6, 1e-4, 1e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 BETAS = (0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0)
 BUDGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
@@ -39,10 +39,8 @@ class Setting:
     """What it is called there; unique within its group and drift."""
     learner: Learner
     """The method."""
-    drift: Drift = ROTATION
-    """What the parameter does."""
-    drift_name: str = "rotation, 4π"
-    """What that is called."""
+    drift: str = "rotation, 4π"
+    """What the parameter does, one of `DRIFTS`."""
     value: float | None = None
     """The varied number, where the group is a sweep."""
 
@@ -78,7 +76,7 @@ class Plan:
 
 
 DPO = Learner(rule=Fixed())
-STALE = Learner(rule=Fixed(), first="stale")
+STALE = Learner(rule=Fixed(), stale=True)
 EVODPO = Learner(rule=EveryPhase())
 GATED = Learner(rule=Gated(), gate=GateSettings(min_gain=0.05, max_kl=0.5, kl_penalty=0.0))
 AVERAGED = Learner(rule=Averaged())
@@ -86,10 +84,10 @@ SHRINKING_DPO = Learner(rule=Fixed(), beta=0.6, beta_decay=1 / 3)
 
 
 def rows(
-    group: str, learners: Mapping[str, Learner], drift: Drift = ROTATION, name: str = "rotation, 4π"
+    group: str, learners: Mapping[str, Learner], drift: str = "rotation, 4π", prefix: str = ""
 ) -> list[Setting]:
     """A group's settings: each learner under the drift of this name."""
-    return [Setting(group, row, learner, drift, name) for row, learner in learners.items()]
+    return [Setting(group, prefix + row, learner, drift) for row, learner in learners.items()]
 
 
 def sweep(group: str, learners: Mapping[float, Learner]) -> list[Setting]:
@@ -129,7 +127,7 @@ from the uniform reference (0.05 to 0.5 nats at β = 1)."""
 ABLATIONS = {
     "θ known: DPO": replace(DPO, oracle=True),
     "θ known: EvoDPO": replace(EVODPO, oracle=True),
-    "gate grades by its own estimate": replace(GATED, gate_score="estimate"),
+    "gate grades by its own estimate": replace(GATED, self_graded=True),
     "gate with 4 checkpoints, δ_H 0.02, β_ref 10": replace(gated(0.0, 0.02, kl_penalty=10.0), checkpoints=4),
     "EvoDPO, floor 0.001": replace(EVODPO, floor=1e-3),
     "16 phases per window: DPO": replace(DPO, window=Window(phases=16)),
@@ -145,10 +143,6 @@ LONG = {
     "EvoDPO, floor 0.05 · √(500/T)": replace(EVODPO, floor_decay=0.5),
 }
 """Does the sublinear regret last? Continued to longer horizons."""
-
-
-def _under(prefix: str, learners: Mapping[str, Learner]) -> dict[str, Learner]:
-    return {f"{prefix}: {name}": learner for name, learner in learners.items()}
 
 
 def _sweeps() -> list[Setting]:
@@ -172,12 +166,14 @@ def _sweeps() -> list[Setting]:
 
 def quick_plan() -> Plan:
     """Every figure and all tables but the ablations, ten seeds, 1,000 lemma instances."""
-    drifts = {name: _under(name, {**SHORT, "averaged": AVERAGED}) for name in OTHER_DRIFTS}
+    short = SHORT | {"averaged": AVERAGED}
     settings = [
         *rows("main", MAIN),
         *rows("control", CONTROLS),
-        *rows("control", _under("V = 0.05 T", SHORT), PROPORTIONAL, "rotation, V = 0.05 T"),
-        *(row for name, own in drifts.items() for row in rows("drift", own, OTHER_DRIFTS[name], name)),
+        *rows("control", SHORT, "rotation, V = 0.05 T", "V = 0.05 T: "),
+        *rows("drift", short, "no drift", "no drift: "),
+        *rows("drift", short, "random walk, 4π", "random walk, 4π: "),
+        *rows("drift", short, "8 jumps, 4π", "8 jumps, 4π: "),
         *rows("long", LONG),
         *_sweeps(),
     ]

@@ -12,163 +12,123 @@ learner's data are sampled. Per round (Eq. 13),
 with the comparator π_kl,t ∝ π_ref,t exp(u_t/β) built on the reference that is in force in round t.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from atlas_gym.seeding import stream
 from experiments.theory import policies
-from experiments.theory.drift import Array
-from experiments.theory.estimator import covariance, fit_logistic
-from experiments.theory.learner import Learner, Step, move_reference
-from experiments.theory.model import Bandit, preference_probability, sample_actions, utilities
+from experiments.theory.estimator import diversity, fit_logistic
+from experiments.theory.learner import GATE_CONTEXTS, Learner, move_reference
+from experiments.theory.model import Array, Bandit, preference_probability, sample_actions, utilities
 
 
-@dataclass(frozen=True)
-class Phase:
-    """What an observer sees when a phase has been played."""
+class Simulation:
+    """One method on a batch of bandits, as far as it has been played.
 
-    start: int
-    """First round of the phase."""
-    stop: int
-    """One past its last round."""
-    window: int
-    """First round of the estimator's window, which ends before `start`."""
-    differences: Array
-    """z_s of the window, (seeds, rounds, dimension)."""
-    labels: Array
-    """y_s of the window, (seeds, rounds)."""
-    estimate: Array
-    """θ̂, (seeds, dimension)."""
-    log_reference: Array
-    """The reference in force, (seeds, contexts, actions)."""
-    log_policy: Array
-    """The policy that acted, (seeds, contexts, actions)."""
-    learning: Array
-    """Learning error of each round of the phase, (seeds, rounds)."""
-    bias: Array
-    """Reference bias of each round of the phase, (seeds, rounds)."""
-
-
-Observer = Callable[[Bandit, Learner, Phase], None]
-
-
-@dataclass(frozen=True)
-class Trace:
-    """What one method did on a batch of bandits."""
-
-    regret: Array
-    """V_t(π*) − V_t(π_t), shape (seeds, horizon)."""
-    learning: Array
-    """Learning error of Eq. 13, shape (seeds, horizon)."""
-    bias: Array
-    """Reference bias of Eq. 13, shape (seeds, horizon)."""
-    weight: Array
-    """How far the reference went towards the candidate, (seeds, phases − 1): 1 is a promotion."""
-    kl: Array
-    """KL(candidate ‖ reference) per decision, nats, (seeds, phases − 1)."""
-    lowest_log_reference: Array
-    """Logarithm of the smallest probability any reference gave to any action, (seeds,)."""
-    diversity: Array
-    """λ_min(Σ z zᵀ)/W at each refit, the c_0 of Assumption A.1 that this path offers, (seeds, phases − 1)."""
-
-
-def simulate(bandit: Bandit, learner: Learner, observers: Sequence[Observer] = ()) -> Trace:
-    """Play the whole horizon; `observers` are called after each phase."""
-    return _Run(bandit, learner).play(observers)
-
-
-class _Run:
-    """The state of one simulation."""
+    Attributes:
+        rounds: those of the phase that was played last, a slice.
+        window: the rounds of the estimator's window, which ends before them, a slice.
+        differences: z_s, (seeds, horizon, dimension).
+        labels: y_s, (seeds, horizon).
+        estimate: θ̂, (seeds, dimension).
+        reference: log-probabilities of the reference in force, (seeds, contexts, actions).
+        policy: log-probabilities of the policy that acted, (seeds, contexts, actions).
+        regret: V_t(π*) − V_t(π_t), (seeds, horizon).
+        learning: learning error of Eq. 13, (seeds, horizon).
+        bias: reference bias of Eq. 13, (seeds, horizon).
+        weight: how far the reference went towards the candidate, (seeds, phases − 1): 1 is a promotion.
+        kl: KL(candidate ‖ reference) per decision, nats, (seeds, phases − 1).
+        diversity: λ_min(Σ z zᵀ)/W at each refit, the c_0 of Assumption A.1 that this path offers, (seeds, phases − 1).
+        lowest: logarithm of the smallest probability any reference gave to any action, (seeds,).
+    """
 
     def __init__(self, bandit: Bandit, learner: Learner):
-        settings = bandit.settings
-        self.bandit, self.learner, self.horizon = bandit, learner.at(settings.horizon), settings.horizon
-        seeds = len(bandit.seeds)
-        self.window = learner.window.length(self.horizon)
-        self.differences = np.zeros((seeds, self.horizon, settings.dimension))
-        self.labels = np.zeros((seeds, self.horizon))
-        self.estimate = np.zeros((seeds, settings.dimension))
-        self.reference = learner.first_reference(bandit.utilities(0, 1)[:, 0])
+        seeds, horizon = len(bandit.seeds), bandit.settings.horizon
+        self.bandit, self.learner = bandit, learner.at(horizon)
+        self.rounds = self.window = slice(0, 0)
+        self.differences = np.zeros((seeds, horizon, bandit.settings.dimension))
+        self.labels, self.regret, self.learning, self.bias = (np.zeros((seeds, horizon)) for _ in range(4))
+        self.estimate = np.zeros((seeds, bandit.settings.dimension))
+        self.reference = self.policy = learner.first_reference(bandit.utilities(0, 1)[:, 0])
+        decisions = (horizon - 1) // learner.window.phase_length(horizon)
+        self.weight, self.kl, self.diversity = (np.zeros((seeds, decisions)) for _ in range(3))
         self.lowest = self.reference.min((1, 2))
-        self.gate_streams = [stream(seed, "regret", "gate", self.horizon) for seed in bandit.seeds]
-        self.regret, self.learning, self.bias = (np.zeros((seeds, self.horizon)) for _ in range(3))
+        self._gate_streams = [stream(seed, "regret", "gate", horizon) for seed in bandit.seeds]
 
-    def play(self, observers: Sequence[Observer]) -> Trace:
-        steps: list[Step] = []
-        diversity: list[Array] = []
-        length = self.learner.window.phase_length(self.horizon)
-        for number, start in enumerate(range(0, self.horizon, length)):
-            stop = min(start + length, self.horizon)
-            window = slice(max(0, start - self.window), start)
-            if start:
-                self.estimate = self._fit(window)
-                smallest = np.linalg.eigvalsh(covariance(self.differences[:, window]))[:, 0]
-                diversity.append(np.maximum(smallest, 0.0) / (window.stop - window.start))
+    def play(self, observers: Sequence[Observer]) -> None:
+        """All phases; `observers` are called after each, before the reference moves."""
+        horizon, window = self.bandit.settings.horizon, self.learner.window
+        length = window.phase_length(horizon)
+        for number, start in enumerate(range(0, horizon, length)):
+            self.rounds = slice(start, min(start + length, horizon))
+            self.window = slice(max(0, start - window.length(horizon)), start)
+            if number:
+                self._fit()
+                self.diversity[:, number - 1] = diversity(self.differences[:, self.window])
             estimated = utilities(self.bandit.features, self.estimate[:, None])[:, 0]
-            policy = policies.tilted(self.reference, estimated, self.learner.beta)
-            self._act(policy, slice(start, stop))
+            self.policy = policies.tilted(self.reference, estimated, self.learner.beta)
+            self._act()
+            self._label()
             for observer in observers:
-                observer(self.bandit, self.learner, self._view(start, stop, window, policy))
-            if start:
-                steps.append(self._decide(number, estimated, window))
-        return self._trace(steps, diversity)
+                observer(self)
+            if number:
+                self._decide(number, estimated)
 
-    def _fit(self, window: slice) -> Array:
+    def _fit(self) -> None:
         if self.learner.oracle:
-            return self.bandit.parameters[:, window.stop]
-        return fit_logistic(
-            self.differences[:, window], self.labels[:, window], self.learner.ridge, self.estimate
-        )
+            self.estimate = self.bandit.parameters[:, self.window.stop]
+        else:
+            seen = self.differences[:, self.window], self.labels[:, self.window]
+            self.estimate = fit_logistic(*seen, self.learner.ridge, self.estimate)
 
-    def _act(self, policy: Array, rounds: slice) -> None:
-        """Play some rounds with one policy; record regret and labels."""
+    def _act(self) -> None:
+        """Play the phase's rounds; record regret and its parts."""
+        rounds = self.rounds
         true = self.bandit.utilities(rounds.start, rounds.stop)
         comparator = policies.tilted(self.reference[:, None], true, self.learner.beta)
-        best, ours = policies.largest(true).mean(-1), policies.expected(policy[:, None], true).mean(-1)
+        best, ours = policies.largest(true).mean(-1), policies.expected(self.policy[:, None], true).mean(-1)
         regularised = policies.expected(comparator, true).mean(-1)
         self.regret[:, rounds] = best - ours
         self.learning[:, rounds] = regularised - ours
         self.bias[:, rounds] = best - regularised
-        self._label(policy, rounds)
 
-    def _label(self, policy: Array, rounds: slice) -> None:
+    def _label(self) -> None:
         """Draw a pair per round from the policy and a Bradley-Terry label for it."""
-        seeds = np.arange(len(policy))[:, None]
-        contexts = self.bandit.contexts[:, rounds]
-        actions = sample_actions(np.exp(policy)[seeds, contexts], self.bandit.action_draws[:, rounds])
-        chosen = self.bandit.features[seeds[..., None], contexts[..., None], actions]
+        bandit, rounds = self.bandit, self.rounds
+        seeds = np.arange(len(self.policy))[:, None]
+        contexts = bandit.contexts[:, rounds]
+        actions = sample_actions(np.exp(self.policy)[seeds, contexts], bandit.action_draws[:, rounds])
+        chosen = bandit.features[seeds[..., None], contexts[..., None], actions]
         differences = chosen[:, :, 0] - chosen[:, :, 1]
-        wins = preference_probability(self.bandit.parameters[:, rounds], differences)
         self.differences[:, rounds] = differences
-        self.labels[:, rounds] = self.bandit.label_draws[:, rounds] < wins
+        wins = preference_probability(bandit.parameters[:, rounds], differences)
+        self.labels[:, rounds] = bandit.label_draws[:, rounds] < wins
 
-    def _decide(self, number: int, estimated: Array, window: slice) -> Step:
+    def _decide(self, number: int, estimated: Array) -> None:
         """Let the reference rule choose what the next phase is anchored to."""
-        true = self.bandit.utilities(window.stop, window.stop + 1)[:, 0]
-        score = true if self.learner.gate_score == "utility" else estimated
-        step = move_reference(
-            self.learner, number, self.reference, estimated, score, self._gate_subset(window)
-        )
+        now = self.window.stop
+        score = estimated if self.learner.self_graded else self.bandit.utilities(now, now + 1)[:, 0]
+        step = move_reference(self.learner, number, self.reference, estimated, score, self._gate_subset())
         self.reference = step.reference
+        self.weight[:, number - 1], self.kl[:, number - 1] = step.weight, step.kl
         self.lowest = np.minimum(self.lowest, self.reference.min((1, 2)))
-        return step
 
-    def _gate_subset(self, window: slice) -> npt.NDArray[np.int64]:
+    def _gate_subset(self) -> npt.NDArray[np.int64]:
         """G_k: contexts of rounds drawn afresh from the window, whatever their score."""
-        size = self.learner.gate_contexts
-        rounds = np.stack([rng.integers(window.start, window.stop, size) for rng in self.gate_streams])
-        return np.take_along_axis(self.bandit.contexts, rounds, axis=1)
+        first, end = self.window.start, self.window.stop
+        drawn = [rng.integers(first, end, GATE_CONTEXTS) for rng in self._gate_streams]
+        return np.take_along_axis(self.bandit.contexts, np.stack(drawn), axis=1)
 
-    def _view(self, start: int, stop: int, window: slice, policy: Array) -> Phase:
-        rounds = slice(start, stop)
-        return Phase(
-            start, stop, window.start, self.differences[:, window], self.labels[:, window], self.estimate,
-            self.reference, policy, self.learning[:, rounds], self.bias[:, rounds],
-        )  # fmt: skip
 
-    def _trace(self, steps: list[Step], diversity: list[Array]) -> Trace:
-        weight, kl = (np.stack([getattr(s, name) for s in steps], 1) for name in ("weight", "kl"))
-        return Trace(self.regret, self.learning, self.bias, weight, kl, self.lowest, np.stack(diversity, 1))
+Observer = Callable[[Simulation], None]
+
+
+def simulate(bandit: Bandit, learner: Learner, observers: Sequence[Observer] = ()) -> Simulation:
+    """Play the whole horizon; `observers` are called after each phase."""
+    played = Simulation(bandit, learner)
+    played.play(observers)
+    return played

@@ -9,8 +9,7 @@ import pandas as pd
 
 from atlas_gym.intervals import Interval, mean_interval
 from experiments.theory.lemma_study import BATCH
-from experiments.theory.measures import Cell, slope, slopes_by_seed
-from experiments.theory.runner import Results
+from experiments.theory.runner import Cell, Results, slope, slopes_by_seed
 from experiments.theory.settings import Setting
 
 TABLE_GROUPS = {
@@ -30,7 +29,7 @@ def write_tables(results: Results, folder: Path, command: str) -> list[Path]:
         "cells": [_columns(s) | _means(cell) for s, cells in found for cell in cells],
         "slopes": [_columns(s) | _slope_columns(cells) for s, cells in found if len(cells) > 1],
         "lemmas": _lemmas(results),
-        "broken": [vars(row) for row in results.broken],
+        "broken": results.broken,
         "margins": results.margins,
         "floor_prices": results.floor_prices,
     }
@@ -75,8 +74,8 @@ def _report(results: Results, command: str) -> str:
             for r in _lemmas(results)
         ],
         "Broken assumptions": [
-            {"inequality": b.inequality, "what was broken": b.how,
-             "instances that violate it": f"{b.violations} of {b.instances}"} for b in results.broken
+            {"inequality": b["inequality"], "what was broken": b["how"],
+             "instances that violate it": f"{b['violations']} of {b['instances']}"} for b in results.broken
         ],
         "Lemma A.3 along the drifts": [
             {"drift": m["drift"], "T": str(m["horizon"]), "switches per context": f"{m['switches']:.1f}",
@@ -138,11 +137,11 @@ def _best(results: Results, method: str) -> tuple[str, Interval]:
 
 
 def _columns(setting: Setting) -> Row:
-    learner = setting.learner
+    learner, first = setting.learner, "stale" if setting.learner.stale else "uniform"
     return {
-        "group": setting.group, "setting": setting.name, "drift": setting.drift_name, "value": setting.value,
-        "rule": type(learner.rule).__name__.lower(), "first": learner.first, "beta": learner.beta,
-        "floor": learner.floor, "min_gain": learner.gate.min_gain, "max_kl": learner.gate.max_kl,
+        "group": setting.group, "setting": setting.name, "drift": setting.drift, "value": setting.value,
+        "rule": type(learner.rule).__name__.lower(), "first": first, "beta": learner.beta, "floor": learner.floor,
+        "min_gain": learner.gate.min_gain, "max_kl": learner.gate.max_kl,
     }  # fmt: skip
 
 

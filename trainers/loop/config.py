@@ -20,7 +20,7 @@ from trainers.loop.settings import ExplorationSettings, Instance, MeasureSetting
 from trainers.store.plain import SettingsError, build, merge, plain, read_mapping
 
 Mode = Literal["auto", "online", "offline", "off"]
-"""How a run is tracked with W&B, see `experiments.loggers.tracker`."""
+"""How a run is tracked with W&B, see `experiments.loggers.wandb`."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from experiments.cli import main_job
 from experiments.report.data import read_run
-from experiments.report.learning_figure import said
+from experiments.report.learning import said
 from tests.trainers.whole_run import config, menu
 from trainers.loop.control import FOLDER
 from trainers.loop.settings import Instance
@@ -29,7 +29,7 @@ def test_a_run_ends_with_its_control_two_pictures_and_words(config, tmp_path, mo
     assert len(run.candidates) == len(control.candidates)
     assert [c for c in run.candidates if c.round <= 1] == [c for c in control.candidates if c.round <= 1]
     assert not control.phases
-    assert (run.instances, control.instances) == (2, 2)
+    assert (run.census.instances, control.census.instances) == (2, 2)
     words = said(run)
     assert words.startswith("Best score, tuned")
     assert "After phase 1, on 2 instances that no phase saw" in words

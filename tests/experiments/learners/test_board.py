@@ -24,7 +24,7 @@ from experiments.learners.board import (
 from experiments.learners.board_page import page
 from experiments.learners.changes import Change, changes_between, nest
 from experiments.learners.entries import ENTRIES, SEARCH, START, Entry
-from experiments.learners.ledger import Outcome, Point, Trial
+from experiments.learners.ledger import Outcome, Point, Trial, confirm
 from experiments.learners.own_runs import changes, read_outcome, settings_of
 from experiments.shipped import find
 from tests.experiments.report.synthetic import Layout, make_run
@@ -170,8 +170,24 @@ def quick(monkeypatch):
     }
     entries["fails"] = Entry("fails", learner("fails"))
     monkeypatch.setattr(leaderboard, "ENTRIES", entries)
-    monkeypatch.setattr(leaderboard, "confirm", lambda env_id, program, seeds: [-0.25, -0.15][:seeds])
+    monkeypatch.setattr(
+        leaderboard, "confirm", lambda env_id, program, seeds, constants: [-0.25, -0.15][:seeds]
+    )
     return asked
+
+
+def test_a_task_with_keywords_is_a_task_of_its_own_in_search_and_confirmation(tmp_path, quick):
+    small = "ATLAS-Bandit-v0 horizon=60"
+    tasks = ["--tasks", "ATLAS-Bandit-v0", small, "--seeds", "1", "--budget", "5", "--folder", str(tmp_path)]
+    assert leaderboard.main([*tasks, "--learners", START]) == 0
+    assert set(read_tables(tmp_path)["rows"].task) == {"ATLAS-Bandit-v0", small}
+    assert f"'{small}'" in (tmp_path / "README.md").read_text()
+    start = Trial("ATLAS-Bandit-v0", 0, 5, constants={"horizon": 60})
+    assert start.task().horizon == 60
+    short, long = (
+        confirm("ATLAS-Bandit-v0", start.start, 1, constants=c) for c in ({"horizon": 60}, {"horizon": 70})
+    )
+    assert short != long
 
 
 def test_an_interrupted_leaderboard_does_only_what_is_missing(tmp_path, quick, monkeypatch, capsys):
@@ -192,6 +208,7 @@ def test_an_interrupted_leaderboard_does_only_what_is_missing(tmp_path, quick, m
     text = (tmp_path / "page" / "README.md").read_text()
     assert text == page(tables)
     assert "5 candidates each, 2 seeds" in text
+    assert f"| {START}, {SEARCH} | `temperature` | `1` | `2` | because |" in text
     assert "--budget 5 \\\n    --seeds 2 \\\n" in text
     assert f"| search | numpy {np.__version__} | what search does |" in text
     assert leaderboard.main([*arguments, "--budget", "6"]) == 2
@@ -220,6 +237,9 @@ def test_the_real_learners_are_listed_without_being_installed(tmp_path, capsys):
     [
         (["--learners", "openevolv"], "did you mean openevolve?"),
         (["--tasks", "ATLAS-Bandit"], "ATLAS-Bandit-v0"),
+        (["--tasks", "ATLAS-Bandit-v0 preset=nois"], "there are default, paper, noisy"),
+        (["--tasks", "ATLAS-Bandit-v0 nois=1"], "no constant nois"),
+        (["--tasks", "ATLAS-Bandit-v0 noisy"], "'noisy' is not NAME=VALUE"),
     ],
 )
 def test_what_is_asked_wrongly_is_answered_with_the_nearest(tmp_path, wrong, said, capsys):

@@ -11,9 +11,8 @@ import wandb
 from PIL import Image
 
 from atlas_gym.evaluation import Status
-from experiments.loggers import tracker
-from experiments.loggers.tracker import Tracker
-from experiments.loggers.wandb import WandbObserver
+from experiments.loggers import wandb as ours
+from experiments.loggers.wandb import Tracker, WandbObserver
 from tests.experiments.report.synthetic import Layout, make_run
 from tests.experiments.wandb_file import read_offline
 from trainers.loop.config import load_config
@@ -246,7 +245,7 @@ def test_who_is_logged_in_is_online_unless_told_otherwise(
     monkeypatch.setattr(
         wandb, "init", lambda **given: begun.append(given) or MagicMock(url="https://the/run")
     )
-    monkeypatch.setattr(tracker, "_answers", lambda address: True)
+    monkeypatch.setattr(ours, "_answers", lambda address: True)
     told: list[str] = []
     Tracker(tmp_path, setting, {"env": "x", "method": "search"}, "run-1", pytest.fail, told.append)
     assert [given["mode"] for given in begun] == ([] if mode == "off" else [mode])

@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 from experiments.report.comparison import Group, band, group_runs
-from experiments.report.data import best_curve, read_run
+from experiments.report.data import read_run
+from experiments.report.selection import Census
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +17,7 @@ def runs(several_runs):
 
 
 def test_the_best_curve_rises_and_ends_with_the_last_evaluation(runs):
-    curve = best_curve(runs[0])
+    curve = runs[0].census.curve
     evaluations, scores = zip(*curve, strict=True)
     assert list(evaluations) == sorted(set(evaluations))
     assert list(scores[:-1]) == sorted(set(scores[:-1]))
@@ -38,16 +39,16 @@ def test_the_band_is_students_interval_of_the_mean(runs):
     group = group_runs(runs)[0]
     result = band(group)
     end = result.evaluations[-1]
-    assert end == min(best_curve(run)[-1][0] for run in group.runs)
-    finals = np.array([[s for x, s in best_curve(run) if x <= end][-1] for run in group.runs])
+    assert end == min(run.census.curve[-1][0] for run in group.runs)
+    finals = np.array([[s for x, s in run.census.curve if x <= end][-1] for run in group.runs])
     low, high = stats.t.interval(0.95, 2, loc=finals.mean(), scale=stats.sem(finals))
     assert result.mean[-1] == pytest.approx(finals.mean())
     assert (result.low[-1], result.high[-1]) == (pytest.approx(low), pytest.approx(high))
 
 
 def test_one_run_has_no_band_and_two_have_their_range(runs):
-    assert band(Group("x", (runs[0],))).low == ()
+    assert band(Group("x", (runs[0],))).low == []
     two = band(Group("x", (runs[0], runs[1])))
     assert all(low <= mean <= high for low, mean, high in zip(two.low, two.mean, two.high, strict=True))
     assert "range" in two.meaning
-    assert band(Group("x", (replace(runs[0], candidates=()),))) is None
+    assert band(Group("x", (replace(runs[0], candidates=(), census=Census()),))) is None

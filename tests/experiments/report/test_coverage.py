@@ -33,5 +33,6 @@ def test_clusters_are_those_of_one_fold_over_all_islands(run_folder):
 def test_a_fold_that_is_kept_gives_the_same_as_a_new_one(run_folder):
     run = read_run(run_folder)
     fold = cluster_fold(run)
-    fold.extend(run.candidates[:50])
+    for record in run.candidates[:50]:
+        fold.cluster_of(record)
     assert coverage(run, fold) == coverage(run)

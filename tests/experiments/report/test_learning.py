@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.report.learning import in_words, meaning, verdict
+from experiments.report.learning import alone_in_words, meaning, verdict
 from trainers.loop.measure import BASE, MEASURE, learned
 
 
@@ -50,11 +50,11 @@ def test_nothing_to_count_is_no_verdict():
 
 
 def test_a_paragraph_says_on_what_and_names_what_changed():
-    text = in_words(probes((4, 4, 4, 4), (7, 6, 7, 8)))
+    text = alone_in_words(probes((4, 4, 4, 4), (7, 6, 7, 8)))
     assert "After phase 1, on 4 instances that no phase saw (4 prompts, 10 samples each)" in text
     assert "higher: valid, of all samples (0.400 → 0.700)" in text
     assert text.endswith(".")
-    assert in_words({}) == ""
+    assert alone_in_words({}) == ""
 
 
 def test_measures_have_names_for_people():

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from experiments.report import tables as paper
-from experiments.report.rows import CONTROLS
+from experiments.report.tables import CONTROLS
 from experiments.studies import tables
 
 

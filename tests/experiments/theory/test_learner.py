@@ -81,7 +81,7 @@ def test_a_reference_without_support_does_not_poison_the_others():
 
 
 def test_the_stale_reference_is_the_first_optimum():
-    stale = Learner(rule=Fixed(), first="stale").first_reference(UTILITIES)
+    stale = Learner(rule=Fixed(), stale=True).first_reference(UTILITIES)
     np.testing.assert_array_equal(stale.argmax(-1), UTILITIES.argmax(-1))
     np.testing.assert_allclose(np.exp(stale).min(-1), 0.05 / 3)
 
@@ -95,14 +95,12 @@ def test_decays_count_from_500_rounds():
 
 
 def test_windows():
-    window = Window(offset=20, scale=0.5, exponent=2 / 3, phases=2)
+    window = Window(offset=20, scale=0.5, phases=2)
     assert (window.length(8000), window.phase_length(8000)) == (220, 110)
     assert Window(offset=1, scale=0, phases=5).phase_length(8000) == 1
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"floor": 1.0}, {"first": "greedy"}, {"gate_score": "vote"}, {"beta": 0.0}, {"checkpoints": 0}]
-)
+@pytest.mark.parametrize("wrong", [{"floor": 1.0}, {"beta": 0.0}, {"checkpoints": 0}])
 def test_nonsense_is_refused(wrong):
     with pytest.raises(ValueError):
         Learner(**wrong)

@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 
 from experiments.theory import inequalities
-from experiments.theory.checks import PathChecks, Tally, merged, switches_and_margin, violated
-from experiments.theory.drift import Drift
-from experiments.theory.lemma_study import BATCH, broken_assumptions, random_batch
-from experiments.theory.limits import floor_prices, margins_along
-from experiments.theory.model import BanditSettings, make_bandits
+from experiments.theory.inequalities import PathChecks, Tally, merged, switches_and_margin, violated
+from experiments.theory.lemma_study import (
+    BATCH,
+    broken_assumptions,
+    floor_prices,
+    margins_along,
+    random_batch,
+)
+from experiments.theory.model import BanditSettings, Drift, make_bandits
 
 INEQUALITIES = {
     "A.3 switching",
@@ -34,11 +38,11 @@ def test_hundreds_of_random_instances_violate_nothing():
 
 def test_each_inequality_goes_when_its_assumption_is_broken():
     rows = broken_assumptions(10)
-    assert {row.inequality for row in rows} == INEQUALITIES - {
+    assert {row["inequality"] for row in rows} == INEQUALITIES - {
         "A.6 error, A.5's noise",
         "Eq. 15 learning step",
     }
-    assert all(row.violations >= 4 for row in rows), rows
+    assert all(row["violations"] >= 4 for row in rows), rows
 
 
 def test_a_slow_rotation_has_no_margin_and_jumps_have_one():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from experiments.theory.learner import Learner
-from experiments.theory.measures import CURVE_POINTS, Cell, measure, slope
 from experiments.theory.model import BanditSettings, make_bandits
+from experiments.theory.runner import CURVE_POINTS, Cell, measure, slope
 from experiments.theory.simulate import simulate
 
 
@@ -24,7 +24,7 @@ def test_the_slope_of_a_power_law_is_its_exponent():
 def test_measures_of_a_simulation():
     bandit = make_bandits(BanditSettings(horizon=300), range(3))
     trace = simulate(bandit, Learner())
-    found = measure(bandit, trace)
+    found = measure(trace)
     np.testing.assert_allclose(found.learning + found.bias, found.regret, atol=1e-9)
     assert found.decomposition_gap < 1e-12
     assert found.budget == pytest.approx(8 * np.pi, rel=1e-3)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from experiments.theory.drift import Drift
 from experiments.theory.model import (
     BanditSettings,
+    Drift,
     make_bandits,
     preference_probability,
     sample_actions,

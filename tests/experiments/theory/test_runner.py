@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from experiments.theory import __main__ as command_line
-from experiments.theory.measures import slope
-from experiments.theory.runner import run_cell, run_plan
+from experiments.theory.runner import run_cell, run_plan, slope
 from experiments.theory.settings import MAIN, full_plan, quick_plan, rows
 
 HORIZONS = (500, 1000, 2000, 4000, 8000)

@@ -7,9 +7,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from experiments.theory import policies
-from experiments.theory.drift import DRIFT_KINDS, Drift
 from experiments.theory.learner import Learner, Window
-from experiments.theory.model import BanditSettings, make_bandits
+from experiments.theory.model import DRIFT_KINDS, BanditSettings, Drift, make_bandits
 from experiments.theory.simulate import simulate
 from trainers.evodpo.references import Averaged, EveryPhase, Fixed, Gated
 from trainers.evodpo.settings import GateSettings
@@ -77,20 +76,20 @@ def test_the_decomposition_sums_to_the_regret(kind, rule, floor):
     phases = []
     bandit = make_bandits(BanditSettings(horizon=200, drift=Drift(kind)), range(3))
     learner = Learner(rule=rule, floor=floor, beta=0.7, window=WINDOW)
-    trace = simulate(bandit, learner, [lambda _bandit, _learner, phase: phases.append(phase)])
+    trace = simulate(
+        bandit, learner, [lambda run: phases.append((run.rounds.start, run.reference, run.policy))]
+    )
     np.testing.assert_allclose(trace.learning + trace.bias, trace.regret, rtol=0, atol=1e-9)
     assert trace.regret.min() >= 0
     assert trace.bias.min() >= -1e-12
-    for phase in phases:
-        true = bandit.utilities(phase.start, phase.start + 1)[:, 0]
-        best, comparator = policies.greedy(true), policies.tilted(phase.log_reference, true, 0.7)
+    for start, reference, policy in phases:
+        true = bandit.utilities(start, start + 1)[:, 0]
+        best, comparator = policies.greedy(true), policies.tilted(reference, true, 0.7)
         bias = 0.7 * (
-            policies.kl(best, phase.log_reference)
-            - policies.kl(best, comparator)
-            - policies.kl(comparator, phase.log_reference)
+            policies.kl(best, reference) - policies.kl(best, comparator) - policies.kl(comparator, reference)
         )
-        learning = policies.expected(comparator, true) - policies.expected(phase.log_policy, true)
-        np.testing.assert_allclose((bias + learning).mean(-1), trace.regret[:, phase.start], atol=1e-9)
+        learning = policies.expected(comparator, true) - policies.expected(policy, true)
+        np.testing.assert_allclose((bias + learning).mean(-1), trace.regret[:, start], atol=1e-9)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
@@ -117,8 +116,8 @@ def test_the_floor_bounds_every_reference_and_its_absence_does_not():
     bandit = make_bandits(BanditSettings(horizon=400, drift=Drift("none")), range(3))
     for rule in (EveryPhase(), Averaged(), Gated()):
         with_floor = simulate(bandit, Learner(rule=rule, floor=0.05, beta=0.2))
-        assert (with_floor.lowest_log_reference >= np.log(0.05 / 5) - 1e-9).all()
-    assert (simulate(bandit, Learner(floor=0.0, beta=0.2)).lowest_log_reference < np.log(1e-6)).all()
+        assert (with_floor.lowest >= np.log(0.05 / 5) - 1e-9).all()
+    assert (simulate(bandit, Learner(floor=0.0, beta=0.2)).lowest < np.log(1e-6)).all()
 
 
 def test_a_known_parameter_leaves_no_learning_error_without_drift():
