@@ -27,8 +27,6 @@ import numpy as np
 SECRET_VARIABLE = "ATLAS_GYM_SECRET"
 PUBLIC = "public"
 
-__all__ = ["PUBLIC", "SECRET_VARIABLE", "hidden_stream", "secret_in_force", "secret_path"]
-
 
 def hidden_stream(*labels: str | int, secret: str | None = None) -> np.random.Generator:
     """The random stream named by `labels`, e.g. `hidden_stream("bandit", "train", seed, replica, "noise")`.

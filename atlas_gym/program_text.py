@@ -1,4 +1,4 @@
-"""Programs as text: does it parse, does it define the entry function, and is it one we have seen?
+"""Programs as text: where in an answer is it, does it parse, does it define the entry function, have we seen it?
 
 These checks run in the caller's process and only parse; they never run a program. Evaluators do not rely
 on them: a worker parses for itself, inside its limits.
@@ -8,8 +8,7 @@ import ast
 import hashlib
 import threading
 import warnings
-
-__all__ = ["LONGEST_PROGRAM", "parse_program", "program_key", "syntax_error"]
+from collections.abc import Mapping, Sequence
 
 LONGEST_PROGRAM = 65_536
 """Characters of the longest text that is parsed, the default limit of an evaluation; half a second at worst."""
@@ -105,3 +104,29 @@ class _Normaliser(ast.NodeTransformer):
 def _is_bare_constant(statement: ast.stmt) -> bool:
     """A docstring, or any other text or number that stands alone."""
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+_FENCE = "```"
+
+
+def program_in(answer: str | Sequence[Mapping[str, str]]) -> str:
+    """The last fenced code block of an answer, or all of it if it has none.
+
+    Args:
+        answer: a text, or the messages of a chat, of which the last is taken.
+    """
+    text = answer if isinstance(answer, str) else (answer[-1].get("content") or "" if answer else "")
+    block = _last_block(text)
+    return text if block is None else block
+
+
+def _last_block(text: str) -> str | None:
+    """What stands between the last two fences that open and close; each character is looked at once."""
+    block, end = None, 0
+    while (opening := text.find(_FENCE, end)) >= 0:
+        first = text.find("\n", opening + len(_FENCE)) + 1
+        closing = text.find(_FENCE, first)
+        if not first or closing < 0:
+            break
+        block, end = text[first:closing], closing + len(_FENCE)
+    return block

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from textwrap import indent
 from typing import Any
 
-from atlas_gym.bridges.answer import program_in
+from atlas_gym.program_text import program_in
 
 LONGEST_ANSWER = 262_144
 """Characters of the longest answer that is looked at."""

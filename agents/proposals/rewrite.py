@@ -20,7 +20,7 @@ from agents.engines.engine import Stop
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
 from agents.proposals.style import EditSite, Showing, Style, versions
-from atlas_gym.envs.feedback import code_block
+from atlas_gym.envs.episode import code_block
 from atlas_gym.tasks.program_task import ProgramTask
 
 _WHOLE = "Write a better program. Reply with only the new program in a ```python block."

@@ -8,9 +8,9 @@ methods are tools; subclass it to choose the environment.
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from atlas_gym.bridges.answer import program_in
 from atlas_gym.envs.program_env import ProgramEnv
 from atlas_gym.evaluation import EvaluatorPool, InfrastructureError
+from atlas_gym.program_text import program_in
 from atlas_gym.tasks.registry import make_task
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from atlas_gym.bridges.answer import program_in
 from atlas_gym.envs.episode import Episode, EpisodeSettings
 from atlas_gym.evaluation import EvaluatorPool
 from atlas_gym.optional import require
+from atlas_gym.program_text import program_in
 from atlas_gym.tasks.registry import find_task, make_task
 
 vf: Any = require("verifiers.v1", "verifiers")

@@ -14,7 +14,7 @@ from atlas_gym.cli.check import add_check
 from atlas_gym.cli.gallery import score_sections, write_gallery
 from atlas_gym.cli.new_task import add_new_task
 from atlas_gym.cli.serve import add_serve
-from atlas_gym.envs.feedback import feedback_text
+from atlas_gym.envs.episode import feedback_text
 from atlas_gym.evaluation import Evaluation, EvaluatorError, EvaluatorPool, Limits
 from atlas_gym.evaluation.pool import core_count
 from atlas_gym.intervals import Interval, mean_interval

@@ -23,8 +23,6 @@ _USUAL_REPLY = 8192
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview | np.ndarray"
 
-__all__ = ["CandidateError", "Channel", "ChannelClosed"]
-
 
 class CandidateError(Exception):
     """The program failed: its worker said so, or a task found its answer unacceptable.

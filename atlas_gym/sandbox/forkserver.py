@@ -26,8 +26,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from atlas_gym.sandbox import imports, probe, wire, worker
-from atlas_gym.sandbox.confinement import Confinement, refuse_debuggers
+from atlas_gym.sandbox import imports, wire, worker
+from atlas_gym.sandbox.confinement import Confinement, held_layers, refuse_debuggers
 
 _LIKELY_IMPORTS = """
     bisect collections contextlib copy dataclasses decimal enum fractions functools heapq itertools json math
@@ -210,7 +210,7 @@ def _prepare(control: socket.socket, config: dict[str, Any]) -> tuple[ForkServer
     confinement.enter()
     if "landlock" in config["layers"]:
         imports.hide_other_packages()
-    held, resident = probe.held_layers(confinement)
+    held, resident = held_layers(confinement)
     layers = [layer for layer in held if layer in config["layers"]]
     gc.collect()
     gc.freeze()  # the workers' collections leave these objects alone, so their pages stay shared

@@ -12,8 +12,8 @@ import numpy as np
 from atlas_gym.evaluation.result import Judgement
 from atlas_gym.tasks.calls import Calls
 from atlas_gym.tasks.given_programs import template_of
-from atlas_gym.tasks.parameter import Parameter
 from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.tasks.template import Parameter
 
 
 def avoid_waste(item, bins):

@@ -14,8 +14,8 @@ import numpy as np
 from atlas_gym.evaluation.result import Judgement, Limits
 from atlas_gym.tasks.calls import Program
 from atlas_gym.tasks.given_programs import template_of
-from atlas_gym.tasks.parameter import Parameter
 from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.tasks.template import Parameter
 
 
 def rings(n):

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from atlas_gym.tasks.experts import Expert
-from atlas_gym.tasks.parameter import Parameter
-from atlas_gym.tasks.template import Template
+from atlas_gym.tasks.template import Parameter, Template
 
 GivenProgram: TypeAlias = str | Callable[..., Any] | Expert
 """A program as a text, a function, or read already."""

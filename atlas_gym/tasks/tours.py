@@ -1,17 +1,23 @@
-"""Short round trips in plain Python: a local search, and its iteration to tours that scores are measured against.
+"""Short round trips: what both kinds of program that look for them have in common, and a local search in plain Python.
 
 `TourSearch` holds a tour and repairs it by 2-opt (Croes 1958) and Or-opt (Or 1976) moves. It tries only moves that
 create an edge to one of a city's nearest neighbours, and only around cities in a queue ("don't look bits", Bentley
 1992), so that after a small change it costs microseconds where a search over all moves costs milliseconds.
-`short_tour` iterates it from double-bridge kicks (Martin, Otto and Felten 1991).
+`short_tour` iterates it from double-bridge kicks (Martin, Otto and Felten 1991), to tours that scores are measured
+against.
 """
 
 import itertools
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from atlas_gym.evaluation.result import Judgement
+from atlas_gym.tasks.program_task import ProgramTask
 
 _NEIGHBOURS = 8
 """Nearest cities that new edges lead to."""
@@ -175,3 +181,64 @@ class TourSearch:
             self.set(rest[: i + 1] + segment + rest[i + 1 :])
         else:
             self.set(rest[: j + 1] + segment[::-1] + rest[j + 1 :])
+
+
+_KICKS_PER_CITY = 4
+"""Of the search for the tours that scores are measured against."""
+
+
+@dataclass(frozen=True)
+class Cities:
+    """What is hidden of one tour to be found."""
+
+    points: np.ndarray
+    """In the unit square, (n, 2)."""
+    distances: np.ndarray
+    """(n, n)."""
+    good: float
+    """Length of the tour that scores are measured against."""
+
+
+class Tours(ProgramTask):
+    """What both ways to look for tours have in common."""
+
+    floor = -1.0
+    metrics = ("length",)
+    presets = {"default": {}, "guided": {}, "cities_100": {"cities": 100, "count": 10}}
+
+    cities: int = 60
+    """In an instance, at least 5."""
+    count: int = 20
+    """Instances per evaluation, at least 1."""
+
+    def __post_init__(self) -> None:
+        if self.cities < 5 or self.count < 1:
+            raise ValueError("cities must be at least 5 and count at least 1")
+
+    def instances(self, rng: np.random.Generator) -> Iterable[Cities]:
+        """`count` sets of cities, uniform in the unit square, each with the length of a very good tour."""
+        points = rng.random((self.count, self.cities, 2))
+        seeds = rng.integers(2**31, size=self.count).tolist()
+        return [_with_good_tour(p, seed) for p, seed in zip(points, seeds, strict=True)]
+
+    def _judgement(self, cities: Cities, tour: Sequence[int]) -> Judgement:
+        length = tour_length(cities.distances, tour)
+        steps = cities.distances[np.asarray(tour), np.roll(tour, -1)]
+        diagnosis = (
+            f"Its tour has length {length:.3f}, a very good one {cities.good:.3f}. Its five longest edges make up "
+            f"{np.sort(steps)[-5:].sum() / length:.0%} of it; the last one, home, is {steps[-1]:.3f} long."
+        )
+        traces = {"points": cities.points, "tour": np.asarray(tour)}
+        return Judgement(1.0 - length / cities.good, {"length": length}, diagnosis, traces)
+
+    def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
+        """The tour with the lowest score."""
+        order = [*traces["tour"], traces["tour"][0]]
+        axes.plot(*traces["points"][order].T, "o-", markersize=3)
+        axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+
+
+def _with_good_tour(points: np.ndarray, seed: int) -> Cities:
+    distances = distance_matrix(points)
+    tour = short_tour(distances, _KICKS_PER_CITY * len(points), seed)
+    return Cities(points, distances, tour_length(distances, tour))

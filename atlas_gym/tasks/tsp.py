@@ -8,8 +8,8 @@ import numpy as np
 from atlas_gym.evaluation.result import Judgement
 from atlas_gym.tasks.calls import Calls
 from atlas_gym.tasks.given_programs import template_of
-from atlas_gym.tasks.parameter import Parameter
-from atlas_gym.tasks.tsp_cities import Cities, Tours
+from atlas_gym.tasks.template import Parameter
+from atlas_gym.tasks.tours import Cities, Tours
 from atlas_gym.tasks.tsp_guided import GuidedSalesman
 
 

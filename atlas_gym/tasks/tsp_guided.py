@@ -9,8 +9,7 @@ import numpy as np
 
 from atlas_gym.evaluation.result import Judgement
 from atlas_gym.tasks.calls import Program
-from atlas_gym.tasks.tours import TourSearch, nearest_neighbour_tour
-from atlas_gym.tasks.tsp_cities import Cities, Tours
+from atlas_gym.tasks.tours import Cities, Tours, TourSearch, nearest_neighbour_tour
 
 _WEIGHT = 0.3
 """What a punishment adds, in mean edges of the first local optimum."""

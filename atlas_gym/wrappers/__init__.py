@@ -5,9 +5,7 @@ through a template with named parameters, `ProgramChoice` picks one of a list of
 numbers, so that any learner for Box and Discrete spaces runs on the environments unchanged.
 """
 
-from atlas_gym.tasks.parameter import Parameter
-from atlas_gym.tasks.template import Template
-from atlas_gym.wrappers.program_choice import ProgramChoice
-from atlas_gym.wrappers.template_action import TemplateAction
+from atlas_gym.tasks.template import Parameter, Template
+from atlas_gym.wrappers.numeric import ProgramChoice, TemplateAction
 
 __all__ = ["Parameter", "ProgramChoice", "Template", "TemplateAction"]

@@ -29,9 +29,8 @@ import torch
 
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.burgers.in_process import train_in_process
-from atlas_gym.tasks.burgers.network import layer_sizes, matrices
+from atlas_gym.tasks.burgers.network import Points, layer_sizes, matrices
 from atlas_gym.tasks.burgers.params import BurgersParams
-from atlas_gym.tasks.burgers.points import Points
 from atlas_gym.tasks.burgers.steps import kernel_available
 from atlas_gym.tasks.burgers.task import STARTS, BurgersTask
 from experiments.benchmarks.side_by_side import in_own_process, install_into, show, spread, take_turns

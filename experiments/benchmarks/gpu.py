@@ -192,7 +192,7 @@ def burgers_figures(options: argparse.Namespace) -> Figures:
     finally:
         torch.set_default_dtype(torch.float32)
     kernel, own = round(1000 * spent / BURGERS_STEPS, 3), round(1000 * loss / BURGERS_STEPS, 3)
-    yield "Burgers, one network, compiled kernel if there is one, ms a step", kernel
+    yield "Burgers, one network, compiled kernel, ms a step", kernel
     yield "of it the loss and its gradient, on the CPU in any case, ms", own
 
 

@@ -18,8 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any, Literal
 
-from experiments.cli.ranges import range_of
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -126,6 +124,39 @@ def _kind(hint: Any) -> str:
         return " or ".join(_kind(argument) for argument in arguments)
     names = {int: "whole number", float: "number", bool: "true or false", str: "text", type(None): "nothing"}
     return names.get(hint, getattr(hint, "__name__", str(hint)))
+
+
+_LARGE = 10**9
+_SMALL = 1e-9
+_WHOLE = (-_LARGE, -1, 0, 1, 2, _LARGE)
+_REAL = (-float(_LARGE), -1.0, 0.0, _SMALL, 0.5, 1 - _SMALL, 1.0, 1 + _SMALL, 2.0, float(_LARGE))
+_LOWEST = {0: "≥ 0", _SMALL: "> 0", 1: "≥ 1", 1 + _SMALL: "> 1"}
+_HIGHEST = {1 - _SMALL: "< 1", 1: "≤ 1"}
+
+
+def range_of(defaults: Any, name: str) -> str:
+    """The range of a number among the fields of a dataclass, the others being as they are; empty for all numbers.
+
+    Found by asking the dataclass that checks it: what help says is what is accepted.
+    Bounds other than 0 and 1 are other settings' affair and not looked for.
+    """
+    value = getattr(defaults, name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    tried = _WHOLE if isinstance(value, int) else _REAL
+    taken = [number for number in tried if _accepts(defaults, name, number)]
+    if not taken:
+        return ""
+    bounds = (_LOWEST.get(taken[0], ""), _HIGHEST.get(taken[-1], ""))
+    return ", ".join(bound for bound in bounds if bound)
+
+
+def _accepts(defaults: Any, name: str, number: float) -> bool:
+    try:
+        dataclasses.replace(defaults, **{name: number})
+    except (ValueError, OverflowError):
+        return False
+    return True
 
 
 def as_markdown(section: Section, heading: str) -> str:

@@ -5,20 +5,18 @@ runs of its plan (`plan`), a sweep asks its search (`search`).
 """
 
 import contextlib
-import ctypes
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from atlas_gym.sandbox.confinement import die_with_parent
 from trainers.store.store import RunStore, StoreError
 
 GRACE_S = 60.0
 """How long a run that was asked to stop may take to put its things in order."""
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -135,8 +133,7 @@ def _hear_who_asks_to_stop() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # A scheduler that is killed outright cannot ask anybody to stop; the kernel does it. (Linux; elsewhere the runs
     # go on to their end, and are waited for when the command is given again.)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+    die_with_parent(signal.SIGINT)
 
 
 def _wait_until_free(folder: Path) -> None:

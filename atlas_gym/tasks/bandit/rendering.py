@@ -1,4 +1,5 @@
-"""Pictures of a bandit evaluation: regret between the two ends of the scale, and the drift of θ."""
+"""A bandit evaluation in pictures (regret between the two ends of the scale, the drift of θ) and, for the next prompt,
+in words."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,18 +7,15 @@ from typing import Any
 import numpy as np
 
 from atlas_gym.evaluation.result import Evaluation
-from atlas_gym.tasks.bandit.instances import DISPLACEMENT_LAG
+from atlas_gym.tasks.bandit.instances import DISPLACEMENT_LAG, Instances, chord_angle
+from atlas_gym.tasks.bandit.params import BanditParams
 from atlas_gym.tasks.drawing import blocks, figure, to_image
 
 _TITLE = "ATLAS-Bandit-v0"
 
 
-def draw_text(evaluation: Evaluation | None) -> str:
-    """Status, score, and regret per step over the horizon as a row of blocks (full height: uniform play)."""
-    if evaluation is None:
-        return f"{_TITLE}: no program evaluated yet\n"
-    if not evaluation.ok:
-        return f"{_TITLE}: {evaluation.status}\n{evaluation.detail}\n"
+def draw_text(evaluation: Evaluation) -> str:
+    """Score, and regret per step over the horizon as a row of blocks (full height: uniform play)."""
     regret, uniform = (_per_step(evaluation.traces[name], 60) for name in ("regret", "uniform_regret"))
     normalized = evaluation.metrics["normalized_score"]
     return (
@@ -63,3 +61,41 @@ _CURVES = (
 def _per_step(cumulative: np.ndarray, columns: int) -> np.ndarray:
     parts = np.array_split(np.diff(cumulative, prepend=0.0), min(columns, len(cumulative)))
     return np.array([part.mean() for part in parts])
+
+
+def diagnose(regret: np.ndarray, instances: Instances, params: BanditParams) -> str:
+    """Say in a few sentences when regret was lost, how often the best arm was played and how fast θ moves.
+
+    Args:
+        regret: Regret of every step and replica, (T, R).
+        instances: What the program was up against.
+        params: The constants.
+    """
+    share, chance = float((regret == 0).mean()), 1 / params.arms
+    uniform = instances.uniform_regret.mean()
+    sentences = [
+        _quarters(regret.mean(axis=1)),
+        f"It played the best arm in {share:.0%} of the steps (chance: {chance:.0%}).",
+        f"It lost {regret.mean() / uniform:.0%} of the regret of random play; full information would lose "
+        f"{instances.informed_regret.mean() / uniform:.0%}.",
+        _drift(params),
+    ]
+    return " ".join(sentences)
+
+
+def _quarters(regret: np.ndarray) -> str:
+    means = [f"{quarter.mean():.3f}" for quarter in np.array_split(regret, min(4, len(regret)))]
+    text = f"Mean regret per step by quarter of the horizon: {', '.join(means)}"
+    start = regret[: max(1, len(regret) // 20)].mean()
+    return f"{text}; in its first twentieth {start:.3f}."
+
+
+def _drift(params: BanditParams) -> str:
+    speed = params.variation_per_step
+    if speed == 0:
+        return "The hidden parameter does not move."
+    if params.drift == "jumps":
+        every = params.jump_length / speed
+        return f"The hidden parameter jumps by {params.jump_length:g}, on average every {every:.0f} steps."
+    degrees = np.degrees(chord_angle(speed))
+    return f"The hidden parameter moves by {speed:.3g} per step, {degrees:.0f} degrees of its unit sphere."

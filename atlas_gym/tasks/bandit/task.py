@@ -13,16 +13,16 @@ import numpy as np
 
 from atlas_gym.evaluation.channel import CandidateError, Channel
 from atlas_gym.evaluation.result import Evaluation, Judgement
-from atlas_gym.tasks.bandit import experts, templates
-from atlas_gym.tasks.bandit.diagnosis import diagnose
+from atlas_gym.tasks.bandit import experts
 from atlas_gym.tasks.bandit.driver import HEADER, LOADED
 from atlas_gym.tasks.bandit.instances import Instances, draw_instances
-from atlas_gym.tasks.bandit.observations import observe
 from atlas_gym.tasks.bandit.params import PRESETS, BanditParams
-from atlas_gym.tasks.bandit.prompts import HINTS, description
-from atlas_gym.tasks.bandit.rendering import draw_image, draw_text
+from atlas_gym.tasks.bandit.prompts import HINTS, description, observe
+from atlas_gym.tasks.bandit.rendering import diagnose, draw_image, draw_text
 from atlas_gym.tasks.experts import without_docstring
+from atlas_gym.tasks.given_programs import as_expert, opened
 from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.tasks.template import Parameter, Template
 
 STARTS = {
     "named": "sw_linucb", "inlined": "sw_linucb_inlined", "scratch": "from_scratch", "slots": "sw_linucb_slots"
@@ -33,6 +33,44 @@ WORST_GAUSSIAN = -10.0
 
 #: The short task of a cascade: a tenth of the horizon, at the same drift per step, and one replica.
 _SHORTER = 10
+
+SW_LINUCB = opened(
+    as_expert(without_docstring(experts.__name__, "sw_linucb"), "sw_linucb"),
+    Parameter("window", 5, 500, integer=True),
+    Parameter("lam", 0.01, 100.0),
+    Parameter("alpha", 0.01, 100.0),
+)
+"""LinUCB on the last `window` steps. The bounds of templates are wide, and their middle (coordinates 0) is a program to
+start from, here the paper's initial one, not a solution: a search that stands still shows nothing."""
+
+DISCOUNTED_LINUCB = Template(
+    "discounted_linucb",
+    """\
+import numpy as np
+
+gamma = 1.0 - $forgetting
+lam = $lam
+alpha = $alpha
+state = {}
+
+
+def policy(context, history, t):
+    d = context.shape[1]
+    if t == 0:
+        state["V"] = lam * np.eye(d)
+        state["b"] = np.zeros(d)
+    else:
+        x, _, reward = history[-1]
+        state["V"] = gamma * state["V"] + np.outer(x, x) + (1 - gamma) * lam * np.eye(d)
+        state["b"] = gamma * state["b"] + reward * x
+    V_inv = np.linalg.inv(state["V"])
+    theta = V_inv @ state["b"]
+    bonus = np.sqrt(np.sum(context @ V_inv * context, axis=1))
+    return int(np.argmax(context @ theta + alpha * bonus))
+""",
+    (Parameter("forgetting", 0.001, 0.9), Parameter("lam", 0.01, 100.0), Parameter("alpha", 0.01, 100.0)),
+)
+"""LinUCB in which a step of age s counts (1 - forgetting)^s."""
 
 
 class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
@@ -120,7 +158,7 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     start = {name: without_docstring(experts.__name__, expert) for name, expert in STARTS.items()}
     experts = experts.experts()
     initial = STARTS["named"]
-    templates = (templates.SW_LINUCB, templates.DISCOUNTED_LINUCB)
+    templates = (SW_LINUCB, DISCOUNTED_LINUCB)
     metrics = ("best_arm_share", "worst_replica", "best_replica")
     presets = PRESETS
     traits = frozenset({"drift", "memory", "regression", "choice"})
@@ -160,7 +198,7 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
         return observe(self, self.seed, self.split)
 
     def text(self, evaluation: Evaluation | None) -> str:
-        return draw_text(evaluation)
+        return draw_text(evaluation) if evaluation and evaluation.ok else super().text(evaluation)
 
     def image(self, evaluation: Evaluation | None) -> np.ndarray:
         return draw_image(evaluation)

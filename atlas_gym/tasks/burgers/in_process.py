@@ -7,14 +7,17 @@ with it, and the benchmark measures what the split costs.
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from atlas_gym.tasks.burgers.driver import Strategy, answer, seed_globals
+from atlas_gym.tasks.burgers.network import Points
 from atlas_gym.tasks.burgers.params import BurgersParams
-from atlas_gym.tasks.burgers.points import Points
+from atlas_gym.tasks.burgers.stacked import StackedTraining, train_stacked
+from atlas_gym.tasks.burgers.steps import stacks
 from atlas_gym.tasks.burgers.training import Training, train
 
 
@@ -40,9 +43,15 @@ def train_in_process(
     params: BurgersParams, points: Points, theta: np.ndarray, strategy: Strategy
 ) -> np.ndarray:
     """Train one network from theta with a loss function; the loss of every step."""
-    training = Training(params, points, theta)
+    losses = LocalLosses([strategy], params)
     with as_in_a_worker(seed=0):
-        return train(params, [training], LocalLosses([strategy], params))[:, 0]
+        if not stacks(params):
+            return train(params, [Training(params, points, theta)], losses)[:, 0]
+        alone = replace(params, replicas=1)
+        history, (failure,) = train_stacked(alone, StackedTraining(alone, [points], [theta]), [losses])
+    if failure is not None:
+        raise failure
+    return history[:, 0]
 
 
 @contextmanager

@@ -12,12 +12,8 @@ _SHADES = " .:-=+*#%@"
 _ROWS, _COLUMNS = 11, 61
 
 
-def draw_text(evaluation: Evaluation | None) -> str:
-    """Status, metrics, and a map of the error |u - reference|: t downwards, x to the right."""
-    if evaluation is None:
-        return f"{_TITLE}: no program evaluated yet\n"
-    if not evaluation.ok:
-        return f"{_TITLE}: {evaluation.status}\n{evaluation.detail}\n"
+def draw_text(evaluation: Evaluation) -> str:
+    """Metrics, and a map of the error |u - reference|: t downwards, x to the right."""
     metrics = evaluation.metrics
     named = ", ".join(f"{name} {metrics[name]:.4g}" for name in ("relative_l2", "residual", "nvl"))
     error = np.abs(evaluation.traces["u"] - evaluation.traces["reference"])

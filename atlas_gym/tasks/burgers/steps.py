@@ -1,15 +1,14 @@
-"""The training step: on the compiled kernel, and the choice of who does its arithmetic."""
+"""The training step on the compiled kernel, and the choice of who does the arithmetic."""
 
 import ctypes
 import logging
 from functools import cache
-from typing import Protocol
 
 import numpy as np
 
 from atlas_gym.tasks.burgers.build import BuildError, find_or_build
+from atlas_gym.tasks.burgers.network import Points
 from atlas_gym.tasks.burgers.params import BurgersParams
-from atlas_gym.tasks.burgers.points import Points
 
 _log = logging.getLogger(__name__)
 
@@ -21,21 +20,6 @@ _SIGNATURES = {
     "burgers_value_forward": [_POINTER, _INT, _INT, *[_POINTER] * 4],
     "burgers_value_backward": [_POINTER, _INT, _INT, *[_POINTER] * 5],
 }
-
-
-class Step(Protocol):
-    """Forward and backward pass of one network at fixed points."""
-
-    def forward(self, theta: np.ndarray) -> np.ndarray:
-        """The residuals, the errors at the initial and at the boundary points, then u and u_x at the
-        collocation points: one contiguous vector of 3 n_residual + n_edge, valid until the next call."""
-
-    def backward(self, adjoint: np.ndarray) -> np.ndarray:
-        """The gradient with respect to theta of adjoint . (residuals, errors), where forward was last called.
-
-        `adjoint` is a contiguous float64 vector of n_residual + n_edge; the result is valid until the next
-        call.
-        """
 
 
 @cache
@@ -60,12 +44,13 @@ def _at(array: np.ndarray) -> int:
 
 
 class CompiledStep:
-    """Forward and backward pass of one network at fixed points. See `Step`.
+    """Forward and backward pass of one network at fixed points; BuildError if the kernel cannot be had for it.
 
     The arrays it hands to the kernel are its own, or kept alive by it: addresses are taken once.
     """
 
-    def __init__(self, points: Points, width: int, layers: int):
+    def __init__(self, params: BurgersParams, points: Points):
+        width, layers = params.hidden_width, params.hidden_layers
         self._kernel = load_kernel(width)
         if layers > self._kernel.burgers_max_layers():
             raise BuildError(
@@ -90,6 +75,10 @@ class CompiledStep:
         self._edge_backward = edge_inputs
 
     def forward(self, theta: np.ndarray) -> np.ndarray:
+        """The residuals, the errors at initial and boundary points, then u and u_x at the collocation points.
+
+        One contiguous vector of 3 n_residual + n_edge, valid until the next call.
+        """
         self._theta[:] = theta
         self._kernel.burgers_residual_forward(*self._forward)
         self._kernel.burgers_value_forward(*self._edge_forward)
@@ -97,26 +86,15 @@ class CompiledStep:
         return self.vectors
 
     def backward(self, adjoint: np.ndarray) -> np.ndarray:
+        """The gradient with respect to theta of adjoint . (residuals, errors), where forward was last called.
+
+        `adjoint` is a contiguous float64 vector of n_residual + n_edge; the result is valid until the next call.
+        """
         n, gradient = self._points.n_residual, _at(self._gradient)
         self._gradient[:] = 0.0
         self._kernel.burgers_residual_backward(*self._backward, _at(adjoint), gradient)
         self._kernel.burgers_value_backward(*self._edge_backward, _at(adjoint) + 8 * n, gradient)
         return self._gradient
-
-
-def make_step(params: BurgersParams, points: Points) -> Step:
-    """Build the step of the backend that `params` asks for.
-
-    Raises:
-        BuildError: If the backend is `compiled` and the kernel cannot be built.
-        ImportError: If torch is needed and missing.
-    """
-    width, layers = params.hidden_width, params.hidden_layers
-    if not stacks(params):
-        return CompiledStep(points, width, layers)
-    from atlas_gym.tasks.burgers.torch_step import TorchStep
-
-    return TorchStep(points, width, layers)
 
 
 def stacks(params: BurgersParams) -> bool:

@@ -16,18 +16,18 @@ from gymnasium.error import DependencyNotInstalled
 from atlas_gym.evaluation.channel import Channel
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
 from atlas_gym.hidden_streams import hidden_stream
-from atlas_gym.tasks.burgers import experts, templates
-from atlas_gym.tasks.burgers.network import draw_parameters, values
+from atlas_gym.tasks.burgers import experts
+from atlas_gym.tasks.burgers.network import Points, draw_parameters, draw_points, values
 from atlas_gym.tasks.burgers.params import METRICS, PRESETS, BurgersParams
-from atlas_gym.tasks.burgers.points import Points, draw_points
 from atlas_gym.tasks.burgers.prompts import HINTS, description
 from atlas_gym.tasks.burgers.reference import GRID_T, GRID_X, reference
 from atlas_gym.tasks.burgers.rendering import draw_image, draw_text
 from atlas_gym.tasks.burgers.scoring import METRIC_NAMES, WORST_METRIC, Outcome, judgement
-from atlas_gym.tasks.burgers.steps import make_step, stacks
+from atlas_gym.tasks.burgers.steps import CompiledStep, stacks
 from atlas_gym.tasks.burgers.training import Conversation, Losses, Training, ask, train
 from atlas_gym.tasks.experts import without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.tasks.template import Parameter, Template
 
 DEFAULT_LIMITS = Limits(wall_s=60.0, cpu_s=30.0, memory_mb=1024)
 """Some 2 s with the compiled kernel and 15 s without, on an idle core of 2024; the rest is for busy
@@ -37,6 +37,33 @@ STARTS = {"named": "weighted", "inlined": "weighted_inlined", "scratch": "from_s
 
 #: The short task of a cascade: half the training of one replica.
 _SHORTER = 2
+
+LOSS_WEIGHTS = Template(
+    "loss_weights",
+    """\
+import torch
+
+
+def pinn_loss_strategy(residuals, ic_err, bc_err, extras):
+    w_pde = $w_pde
+    w_ic = $w_ic
+    w_bc = $w_bc
+    steep = $steep
+    weight = 1.0 / (1.0 + steep * torch.abs(extras["u_x"]))
+    loss_pde = torch.mean(weight * residuals**2)
+    loss_ic = torch.mean(ic_err**2)
+    loss_bc = torch.mean(bc_err**2)
+    return w_pde * loss_pde + w_ic * loss_ic + w_bc * loss_bc
+""",
+    (
+        Parameter("w_pde", 0.01, 100.0),
+        Parameter("w_ic", 0.01, 100.0),
+        Parameter("w_bc", 0.01, 100.0),
+        Parameter("steep", 0.0, 5.0, scale="linear"),
+    ),
+)
+"""Weights of the three terms, and how much a residual counts less where the solution is steep (the shock). Bounds are
+wide, and their middle is the plain loss."""
 
 
 class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
@@ -140,7 +167,7 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
     controls = experts.controls()
     experts = experts.experts()
     initial = STARTS["named"]
-    templates = (templates.LOSS_WEIGHTS,)
+    templates = (LOSS_WEIGHTS,)
     metrics = METRIC_NAMES[1:]
     gallery_metrics = METRICS
     errors = ("relative_l2", "residual", "residual_term", "initial_term", "boundary_term")
@@ -170,7 +197,7 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
         return {"u = 0": -1.0, "exact solution": 0.0} if self.metric == "relative_l2" else {}
 
     def text(self, evaluation: Evaluation | None) -> str:
-        return draw_text(evaluation)
+        return draw_text(evaluation) if evaluation and evaluation.ok else super().text(evaluation)
 
     def image(self, evaluation: Evaluation | None) -> np.ndarray:
         return draw_image(evaluation)
@@ -197,10 +224,6 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
         ]
         return judgement(outcomes, history, reference(self.viscosity), self.metric)
 
-    def training(self, replica: int) -> Training:
-        """A replica at its beginning: its initial network and its points."""
-        return Training(self, *self.beginning(replica))
-
     def beginning(self, replica: int) -> tuple[Points, np.ndarray]:
         """The points and the initial network of a replica."""
         p = self
@@ -211,7 +234,7 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
         """Losses of every step and replica, and the trained networks."""
         replicas = range(self.replicas)
         if not stacks(self):
-            trainings = [self.training(replica) for replica in replicas]
+            trainings = [Training(self, *self.beginning(replica)) for replica in replicas]
             return train(self, trainings, losses), [training.theta for training in trainings]
         from atlas_gym.tasks.burgers.stacked import StackedTraining, train_stacked
 
@@ -228,12 +251,20 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
 
     def _outcome(self, replica: int, theta: np.ndarray, points: Points, losses: Losses) -> Outcome:
         p = self
-        vectors = make_step(p, points).forward(theta)
+        vectors = self._vectors(theta, points)
         own_loss, _ = ask(losses, replica, p.steps - 1, vectors)
         residuals, edge = np.split(vectors[: p.n_residual + points.n_edge], [p.n_residual])
         terms = [np.mean(v**2) for v in (residuals, edge[: p.n_initial], edge[p.n_initial :])]
         u = values(theta, p.hidden_width, p.hidden_layers, GRID_X, GRID_T)
         return Outcome(u, np.array(terms), own_loss)
+
+    def _vectors(self, theta: np.ndarray, points: Points) -> np.ndarray:
+        """What the program is shown at these points; see `CompiledStep.forward`."""
+        if not stacks(self):
+            return CompiledStep(self, points).forward(theta)
+        from atlas_gym.tasks.burgers.stacked import StackedTraining
+
+        return StackedTraining(replace(self, device="cpu"), [points], [theta]).vectors()[0]
 
     def _replica_stream(self, replica: int, purpose: str) -> np.random.Generator:
         return hidden_stream("burgers", self.split, self.seed, replica, purpose)

@@ -9,9 +9,9 @@ from typing import Protocol
 import numpy as np
 
 from atlas_gym.evaluation.channel import CandidateError, Channel
+from atlas_gym.tasks.burgers.network import Points
 from atlas_gym.tasks.burgers.params import BurgersParams
-from atlas_gym.tasks.burgers.points import Points
-from atlas_gym.tasks.burgers.steps import make_step
+from atlas_gym.tasks.burgers.steps import CompiledStep
 from atlas_gym.tasks.burgers.wire import HEADER, LOADED
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
@@ -54,13 +54,13 @@ class Conversation:
 
 
 class Training:
-    """One network on its way: `vectors` for the loss, `update` with the loss's gradient, again and again."""
+    """One network on its way, by the compiled kernel: `vectors` for the loss, `update` with its gradient, and again."""
 
     def __init__(self, params: BurgersParams, points: Points, theta: np.ndarray):
         self.points = points
         self.theta = theta.copy()
         self._learning_rate = params.learning_rate
-        self._step = make_step(params, points)
+        self._step = CompiledStep(params, points)
         self._mean = np.zeros_like(theta)
         self._square = np.zeros_like(theta)
         self._count = 0

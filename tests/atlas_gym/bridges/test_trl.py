@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import atlas_gym
-from atlas_gym.bridges.answer import program_in
 from atlas_gym.bridges.trl import ProgramEnvironment, ProgramReward
 from atlas_gym.evaluation import ConfinedEvaluator, InfrastructureError
 from atlas_gym.optional import require
+from atlas_gym.program_text import program_in
 
 SMALL = {"horizon": 60, "replicas": 1}
 SPEC = atlas_gym.make_task("ATLAS-Bandit-v0", **SMALL)

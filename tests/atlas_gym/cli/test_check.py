@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import atlas_gym
-from atlas_gym.cli.check import findings
+from atlas_gym.cli.check import findings, nonsense
 from atlas_gym.cli.main import main
-from atlas_gym.cli.nonsense import nonsense
 from atlas_gym.evaluation import ConfinedEvaluator
 
 

@@ -4,8 +4,7 @@ import gymnasium as gym
 import pytest
 
 import atlas_gym
-from atlas_gym.envs.episode import Episode, EpisodeSettings
-from atlas_gym.envs.feedback import feedback_text
+from atlas_gym.envs.episode import Episode, EpisodeSettings, feedback_text
 from atlas_gym.evaluation import Evaluation, InfrastructureError, Limits, Status
 from atlas_gym.evaluation.shared import SharedEvaluator
 from atlas_gym.tasks.bandit.task import BanditTask

@@ -131,7 +131,7 @@ def test_unknown_templates_are_named():
         find_task("ATLAS-Bandit-v0").template("greedy")
 
 
-@pytest.mark.parametrize("module", ["tasks.parameter", "tasks.template", "wrappers.template_action"])
+@pytest.mark.parametrize("module", ["tasks.template", "wrappers.numeric"])
 def test_examples_hold(module):
     results = doctest.testmod(import_module(f"atlas_gym.{module}"))
     assert results.attempted > 0

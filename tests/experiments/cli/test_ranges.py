@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from experiments.cli.ranges import range_of
-from experiments.cli.settings_reference import sections
+from experiments.cli.settings_reference import range_of, sections
 from trainers.loop.config import RunConfig
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym.tasks.bandit.drift import chord_angle, theta_paths
+from atlas_gym.tasks.bandit.instances import chord_angle, theta_paths
 from atlas_gym.tasks.bandit.params import BanditParams
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from atlas_gym import make_task
-from atlas_gym.tasks.bandit.observations import prediction_error
+from atlas_gym.tasks.bandit.prompts import prediction_error
 
 
 def game(steps, speed, noise, seed=0):

@@ -8,10 +8,9 @@ import pytest
 
 from atlas_gym.tasks.burgers import build, steps
 from atlas_gym.tasks.burgers.build import BuildError, cache_folder, find_or_build, library_name
+from atlas_gym.tasks.burgers.network import draw_points
 from atlas_gym.tasks.burgers.params import BurgersParams
-from atlas_gym.tasks.burgers.points import draw_points
-from atlas_gym.tasks.burgers.steps import kernel_available, make_step
-from atlas_gym.tasks.burgers.torch_step import TorchStep
+from atlas_gym.tasks.burgers.steps import CompiledStep, kernel_available, stacks
 
 needs_compiler = pytest.mark.skipif(not kernel_available(), reason="no C++ compiler on this machine")
 
@@ -76,10 +75,10 @@ def test_no_compiler_is_an_error_for_compiled_and_torch_for_auto(empty_cache, mo
     monkeypatch.setenv("PATH", "/nonexistent")
     params = BurgersParams(n_residual=5, n_initial=2, n_boundary=2)
     points = draw_points(params, np.random.default_rng(0))
-    assert isinstance(make_step(params, points), TorchStep)
+    assert stacks(params)
     assert "no C++ compiler" in caplog.text
     with pytest.raises(BuildError, match="no C\\+\\+ compiler"):
-        make_step(BurgersParams(backend="compiled"), points)
+        CompiledStep(params, points)
 
 
 def test_a_cache_that_cannot_be_written_is_an_error(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import atlas_gym
-from atlas_gym.tasks.burgers.rendering import draw_image, draw_text
+from atlas_gym.tasks.burgers.rendering import draw_image
 from tests.atlas_gym.tasks.burgers.strategies import PLAIN, program
 
 QUICK = {"steps": 20, "replicas": 1, "n_residual": 100}
@@ -52,10 +52,10 @@ def test_pictures_of_every_kind_of_outcome(evaluator):
     images = [draw_image(evaluation) for evaluation in (None, good, negative, failed)]
     assert {(image.shape, image.dtype) for image in images} == {((480, 640, 3), np.dtype(np.uint8))}
     assert len({image.tobytes() for image in images}) == 4
-    assert "t=1.0 |" in draw_text(good)
-    assert "relative_l2" in draw_text(good)
-    assert "return statement missing" in draw_text(failed)
-    assert "no program evaluated yet" in draw_text(None)
+    assert "t=1.0 |" in task.text(good)
+    assert "relative_l2" in task.text(good)
+    assert "return statement missing" in task.text(failed)
+    assert "no program evaluated yet" in task.text(None)
 
 
 @pytest.mark.parametrize(("size", "status"), [(-1.7e308, "error"), (1.7e308, "error"), (-1e99, "ok")])

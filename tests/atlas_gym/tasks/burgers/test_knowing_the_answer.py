@@ -13,7 +13,7 @@ from atlas_gym.tasks.burgers import experts
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.reference import GRID_T, GRID_X, reference
 from atlas_gym.tasks.burgers.task import BurgersTask
-from atlas_gym.wrappers.program_choice import ProgramChoice
+from atlas_gym.wrappers.numeric import ProgramChoice
 from tests.atlas_gym.tasks.burgers.in_process import judge_in_process
 
 CONTROL = experts.controls()["knows_the_answer"].program

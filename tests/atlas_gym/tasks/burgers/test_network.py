@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from atlas_gym.tasks.burgers.network import draw_parameters, layer_sizes, values
+from atlas_gym.tasks.burgers.network import draw_parameters, draw_points, layer_sizes, values
 from atlas_gym.tasks.burgers.params import BurgersParams
-from atlas_gym.tasks.burgers.points import draw_points
 from experiments.benchmarks.burgers import build_network
 
 

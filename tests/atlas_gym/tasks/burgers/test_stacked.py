@@ -9,10 +9,9 @@ import torch
 from atlas_gym.evaluation import Status
 from atlas_gym.tasks.burgers.in_process import LocalLosses, train_in_process
 from atlas_gym.tasks.burgers.params import BurgersParams
-from atlas_gym.tasks.burgers.stacked import StackedTraining, train_stacked
-from atlas_gym.tasks.burgers.steps import make_step
+from atlas_gym.tasks.burgers.stacked import StackedStep, StackedTraining, train_stacked
+from atlas_gym.tasks.burgers.steps import CompiledStep, kernel_available
 from atlas_gym.tasks.burgers.task import BurgersTask
-from atlas_gym.tasks.burgers.torch_step import StackedStep
 from tests.atlas_gym.tasks.burgers.in_process import judge_in_process
 from tests.atlas_gym.tasks.burgers.strategies import PLAIN, plain, program, uneven
 
@@ -25,6 +24,7 @@ def beginnings():
     return [replace(TASK, seed=seed).beginning(replica) for seed in (5, 6) for replica in range(2)]
 
 
+@pytest.mark.skipif(not kernel_available(), reason="no C++ compiler on this machine")
 def test_a_stack_has_the_values_and_gradients_of_each_network(beginnings):
     points, thetas = zip(*beginnings, strict=True)
     stack = StackedStep(points, PARAMS.hidden_width, PARAMS.hidden_layers)
@@ -32,7 +32,7 @@ def test_a_stack_has_the_values_and_gradients_of_each_network(beginnings):
     vectors = stack.forward(torch.tensor(np.stack(thetas)))
     gradients = stack.backward(torch.tensor(adjoints))
     for index, (own, theta) in enumerate(beginnings):
-        step = make_step(replace(PARAMS, backend="auto"), own)
+        step = CompiledStep(PARAMS, own)
         assert vectors[index].numpy() == pytest.approx(step.forward(theta), rel=1e-11, abs=1e-12)
         expected = step.backward(adjoints[index])
         assert gradients[index].numpy() == pytest.approx(expected, rel=1e-10, abs=1e-11)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from atlas_gym.tasks.burgers.build import BuildError
 from atlas_gym.tasks.burgers.in_process import train_in_process
-from atlas_gym.tasks.burgers.network import draw_parameters
+from atlas_gym.tasks.burgers.network import draw_parameters, draw_points
 from atlas_gym.tasks.burgers.params import BurgersParams
-from atlas_gym.tasks.burgers.points import draw_points
-from atlas_gym.tasks.burgers.steps import kernel_available, load_kernel, make_step
+from atlas_gym.tasks.burgers.stacked import StackedStep
+from atlas_gym.tasks.burgers.steps import CompiledStep, kernel_available, load_kernel
 from experiments.benchmarks.burgers import build_network, train_nested
 from tests.atlas_gym.tasks.burgers.strategies import plain, uneven
 
@@ -31,7 +31,7 @@ def set_up(**constants):
 
 
 def nested_vectors(params, points, theta):
-    """What `Step.forward` returns, and the network whose gradients belong to it, by nested autograd."""
+    """What `CompiledStep.forward` returns, and the network whose gradients belong to it, by nested autograd."""
     network = build_network(params, theta)
     x = torch.tensor(points.x, requires_grad=True)
     t = torch.tensor(points.t, requires_grad=True)
@@ -41,6 +41,16 @@ def nested_vectors(params, points, theta):
     edge = network(torch.tensor(np.stack([points.edge_x, points.edge_t], axis=1)))[:, 0]
     residual = u_t + u * u_x - torch.tensor(points.nu) * u_xx
     return torch.cat([residual, edge - torch.tensor(points.edge_u), u, u_x]), network
+
+
+def step_of(params, points, theta, adjoint):
+    """The values of a step and the gradient that belongs to the adjoint, on either backend."""
+    if params.backend == "compiled":
+        step = CompiledStep(params, points)
+        return step.forward(theta), step.backward(adjoint)
+    stack = StackedStep([points], params.hidden_width, params.hidden_layers)
+    vectors = stack.forward(torch.tensor(theta[None]))[0].numpy()
+    return vectors, stack.backward(torch.tensor(adjoint[None]))[0].numpy()
 
 
 @backends
@@ -54,15 +64,15 @@ def nested_vectors(params, points, theta):
 @settings(max_examples=15, deadline=None)
 def test_a_step_has_the_values_and_gradients_of_nested_autograd(backend, **constants):
     params, points, theta = set_up(backend=backend, **constants)
-    step = make_step(params, points)
-    expected, network = nested_vectors(params, points, theta)
-    assert step.forward(theta) == pytest.approx(expected.detach().numpy(), rel=1e-11, abs=1e-12)
     adjoint = np.random.default_rng(4).standard_normal(points.n_residual + points.n_edge)
+    vectors, gradient = step_of(params, points, theta, adjoint)
+    expected, network = nested_vectors(params, points, theta)
+    assert vectors == pytest.approx(expected.detach().numpy(), rel=1e-11, abs=1e-12)
     gradients = torch.autograd.grad(
         expected[: len(adjoint)] @ torch.tensor(adjoint), list(network.parameters())
     )
     flat = torch.cat([g.reshape(-1) for g in gradients]).numpy()
-    assert step.backward(adjoint) == pytest.approx(flat, rel=1e-10, abs=1e-11 * np.abs(flat).max())
+    assert gradient == pytest.approx(flat, rel=1e-10, abs=1e-11 * np.abs(flat).max())
 
 
 @backends
@@ -106,7 +116,7 @@ def kernel_tanh(x: np.ndarray) -> np.ndarray:
 @needs_compiler
 def test_two_steps_of_the_same_points_do_not_share_state():
     params, points, theta = set_up(n_residual=20, backend="compiled")
-    one, other = make_step(params, points), make_step(params, points)
+    one, other = CompiledStep(params, points), CompiledStep(params, points)
     before = one.forward(theta).copy()
     other.forward(2.0 * theta)
     adjoint = np.ones(points.n_residual + points.n_edge)
@@ -120,10 +130,10 @@ def test_two_steps_of_the_same_points_do_not_share_state():
 def test_the_kernel_refuses_networks_it_is_not_made_for():
     params, points, _ = set_up(hidden_width=12)
     with pytest.raises(BuildError, match="multiples of 8"):
-        make_step(replace(params, backend="compiled"), points)
+        CompiledStep(params, points)
     deep, points, _ = set_up(hidden_layers=17)
     with pytest.raises(BuildError, match="at most 16"):
-        make_step(replace(deep, backend="compiled"), points)
+        CompiledStep(deep, points)
 
 
 @pytest.mark.parametrize("constants", [{"hidden_width": 12}, {"hidden_layers": 17}])
