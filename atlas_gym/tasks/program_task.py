@@ -19,7 +19,6 @@ and the splits `train` and `held_out` share none.
 
 import copy
 import inspect
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -39,6 +38,7 @@ from atlas_gym.tasks.given_programs import GivenExperts, GivenStart, entry_of, e
 from atlas_gym.tasks.registry import register
 from atlas_gym.tasks.summary import summary
 from atlas_gym.tasks.template import Template
+from atlas_gym.tasks.words import told
 
 SPLITS = ("train", "held_out")
 """The families of seeds: to learn on, and to confirm on. They share no random numbers."""
@@ -52,10 +52,6 @@ TRAITS = {
 """Traits that rules for editing programs know of."""
 _SHORT = 0.25
 """Share of the instances in a cascade's first stage."""
-_SECTION = re.compile(r"(?m)^## ")
-_TOLD = ("Description", "Action Space", "Rewards")
-_ASIDE = re.compile(r"(?ms)^(?:>>> |`info` has ).*?(?:\n\n|\Z)")
-"""What programs do not see: examples of the environment's use, and what its steps return beside the score."""
 
 _FOOTER = """\
 NumPy is available as np. Module-level variables keep their values between the calls on one instance and start
@@ -181,9 +177,7 @@ class ProgramTask:
 
         By default the class's docstring; of one in Gymnasium's sections, what a program does, gets and is worth.
         """
-        text = inspect.getdoc(type(self)) or ""
-        told = [part for part in _SECTION.split(text) if part.startswith(_TOLD)]
-        return _ASIDE.sub("", "".join(told)).strip() if told else text
+        return told(inspect.getdoc(type(self)) or "")
 
     def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
         """Draw an evaluation's traces on matplotlib's axes; by default the scores of the instances."""
