@@ -125,12 +125,13 @@ def _cpu_seconds() -> float:
 
 
 def _keys(options: argparse.Namespace) -> list[tuple[str, int, str]]:
-    """Every row, the seeds outermost: a leaderboard that is cut short has all learners with fewer seeds."""
+    """Every row, the seeds outermost: a leaderboard that is cut short has all learners with fewer seeds.
+
+    The start is always among the learners: gains are counted from it.
+    """
+    learners = list(dict.fromkeys([START, *options.learners])) if options.learners else []
     return [
-        (task, seed, name)
-        for seed in range(options.seeds)
-        for task in options.tasks
-        for name in options.learners
+        (task, seed, name) for seed in range(options.seeds) for task in options.tasks for name in learners
     ]
 
 

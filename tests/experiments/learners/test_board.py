@@ -179,7 +179,8 @@ def quick(monkeypatch):
 def test_a_task_with_keywords_is_a_task_of_its_own_in_search_and_confirmation(tmp_path, quick):
     small = "ATLAS-Bandit-v0 horizon=60"
     tasks = ["--tasks", "ATLAS-Bandit-v0", small, "--seeds", "1", "--budget", "5", "--folder", str(tmp_path)]
-    assert leaderboard.main([*tasks, "--learners", START]) == 0
+    assert leaderboard.main([*tasks, "--learners", SEARCH]) == 0
+    assert set(read_tables(tmp_path)["rows"].learner) == {START, SEARCH}, "gains are counted from the start"
     assert set(read_tables(tmp_path)["rows"].task) == {"ATLAS-Bandit-v0", small}
     assert f"'{small}'" in (tmp_path / "README.md").read_text()
     start = Trial("ATLAS-Bandit-v0", 0, 5, constants={"horizon": 60})
