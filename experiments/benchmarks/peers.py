@@ -69,14 +69,14 @@ run_shinka_eval(
 
 
 class _Answers(Ledger):
-    """Counts answers, too."""
+    """Counts answers, too, and leaves out what comes late."""
 
     answers = 0
 
     def written(self, tokens: int, prompt_tokens: int = 0) -> None:
         if not self.spent:
             self.answers += 1
-        super().written(tokens, prompt_tokens)
+            super().written(tokens, prompt_tokens)
 
 
 @dataclass(frozen=True)
