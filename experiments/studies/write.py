@@ -87,6 +87,7 @@ def all_tables(data: dict[str, pd.DataFrame]) -> list[Table]:
         tables.shares(runs, data["rounds"]),
         tables.origins(data.get("origins", none)),
         tables.probes(data.get("probes", none)),
+        tables.learning(data.get("measures", none)),
     ]
     return [table for table in made if table.rows]
 

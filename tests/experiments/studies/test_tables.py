@@ -101,3 +101,20 @@ def test_methods_are_compared_seed_by_seed_in_words():
         ("a", "search", "better"), ("b", "search", "not told apart"),
     ]  # fmt: skip
     assert found[0][4] == "+10.7 [+9.2, +12.1]"
+
+
+def test_learning_is_counted_over_seeds_after_the_last_phase():
+    def rows(arm, phase, *tuned):
+        row = {"arm": arm, "start": "named", "phase": phase, "measure": "validity", "base": 0.2}
+        return [row | {"seed": s, "tuned": v} for s, v in enumerate(tuned)]
+
+    data = pd.DataFrame([*rows("own", 1, 0.9, 0.9), *rows("own", 2, 0.3, 0.5), *rows("taught", 2, 0.4, 0.6)])
+    own, taught = tables.learning(data).rows
+    half = 12.706 * 0.1  # Student's t of two values, 0.3 and 0.5
+    assert own[:5] == ("validity", "named", "own", "2", "0.200")
+    assert own[7] == ""
+    assert own[5] == f"0.400 [{0.4 - half:.3f}, {0.4 + half:.3f}]"
+    assert own[6].startswith("2.00 [")
+    assert taught[7] == "0.100 [0.100, 0.100]"
+    assert tables.learning(data[data.seed == 0]).rows[1][5:] == ("0.400", "2.00", "0.100")
+    assert tables.learning(pd.DataFrame()).rows == ()

@@ -1,0 +1,120 @@
+"""How near a policy is to lines that are known to be good: `python -m experiments.studies.known_lines RUN …`.
+
+As long as good lines are too unlikely to be sampled, shares of improving samples are 0 and say nothing; their
+log-probabilities move long before. Each run is asked under its base model, and under policy and reference after every
+phase, on the bandit whose constants are written into the formulas and which no run had. What lies above about −5 nats
+is found by 200 samples.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see experiments.run
+
+import pandas as pd
+import torch
+from rich.console import Console
+
+from agents.models.adapters import AdapterError
+from agents.models.loading import resolve_model
+from agents.models.policy import POLICY, REFERENCE, Policy
+from agents.models.tokens import encode_continuation, encode_prompt
+from agents.population.candidate import Proposal
+from agents.proposals import EditLine, Showing
+from atlas_gym import ProgramTask, make_task
+from atlas_gym.evaluation import EvaluatorPool, Pool
+from experiments.report.table_formats import write_csv
+from trainers.evodpo.packed_dpo import completion_log_probs
+from trainers.evodpo.packing import pack_tree
+from trainers.loop.config import load_config
+from trainers.loop.schedule import parent_of
+from trainers.store.plain import SettingsError
+
+ENV, START = "ATLAS-Bandit-v0", "inlined"
+UNSEEN = {"dimension": 6, "variation_budget": 500, "replicas": 4}
+LINES = (
+    ("y =", " history.rewards[-50:] * 0.93 ** np.arange(len(X))[::-1]"),
+    ("y =", " history.rewards[-50:] * np.linspace(0.1, 1.0, len(X))"),
+    ("b =", " X[-20:].T @ y[-20:]"),
+    ("b =", " (X.T * 0.93 ** np.arange(len(X))[::-1]) @ y"),
+    ("theta =", " np.linalg.solve(A, X[-20:].T @ y[-20:])"),
+)
+"""Edit sites and what to write there: fade by age, weigh by recency, use the recent part only."""
+
+
+def proposals(task: ProgramTask, notes: Sequence[str]) -> list[Proposal]:
+    """What the policy is asked where each line belongs."""
+    style, parent = EditLine(task.function), parent_of(task.starts[START], None)
+    sites = {site.label: site for site in style.sites(parent.program)}
+    return [style.propose(parent, sites[label], Showing(notes=notes)) for label, _ in LINES]
+
+
+def gains(task: ProgramTask, asked: Sequence[Proposal], pool: Pool) -> list[float]:
+    """By how much each line raises the start's score, as a share of its loss."""
+    programs = [p.assemble(line) for p, (_, line) in zip(asked, LINES, strict=True)]
+    found = [pool.submit(program, task) for program in (task.starts[START], *programs)]
+    start, *scores = [evaluation.result().score for evaluation in found]
+    assert start is not None
+    return [float("nan") if score is None else (score - start) / abs(start) for score in scores]
+
+
+def nats(policy: Policy, adapter: str, asked: Sequence[Proposal]) -> list[float]:
+    """Log-probability of each line with its line break, under an adapter."""
+    read = policy.tokenizer
+    tree = pack_tree([
+        (encode_prompt(read, p.prompt), encode_continuation(read, f"{line}\n"))
+        for p, (_, line) in zip(asked, LINES, strict=True)
+    ])  # fmt: skip
+    with policy.using(adapter) as model, torch.inference_mode():
+        return [float(value) for value in completion_log_probs(model, tree)]
+
+
+def of_run(run: Path, task: ProgramTask) -> Iterator[dict[str, Any]]:
+    """One row an adapter and line, the base model's first.
+
+    Raises:
+        SettingsError: there is no run.
+        AdapterError: an adapter is damaged or another model's.
+    """
+    config = load_config(run / "config.yaml", {})
+    torch.set_num_threads(config.torch_threads)
+    policy = Policy.load(resolve_model(config.model), lora=config.lora, seed=config.seed)
+    asked = proposals(task, task.observations() if config.observe else ())
+    for phase, folder in enumerate([None, *sorted((run / "adapters").glob("phase-*"))]):
+        for adapter in (POLICY, REFERENCE) if folder else (POLICY,):
+            if folder:
+                policy.restore(adapter, folder / adapter)
+            name = ("policy" if adapter == POLICY else adapter) if folder else "base"
+            for (_, line), value in zip(LINES, nats(policy, adapter, asked), strict=True):
+                yield {"run": run.name, "phase": phase, "adapter": name, "line": line.strip(), "nats": value}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print what each line is worth, and how near every policy is to it."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.studies.known_lines", description=__doc__)
+    parser.add_argument("runs", type=Path, nargs="+", help="folders of runs with phases")
+    parser.add_argument("--output", type=Path, help="also written here, as CSV")
+    options = parser.parse_args(arguments)
+    task = make_task(ENV, seed=0, split="held_out", **UNSEEN)
+    with EvaluatorPool(1) as pool:
+        worth = gains(task, proposals(task, ()), pool)
+    try:
+        data = pd.DataFrame([row for run in options.runs for row in of_run(run, task)])
+    except (SettingsError, AdapterError) as error:
+        raise SystemExit(f"Error: {error}") from error
+    console = Console(width=120)
+    for (_, line), gain in zip(LINES, worth, strict=True):
+        console.print(f"{gain:+.1%} {line.strip()}", markup=False, highlight=False)
+    wide = data.pivot(index=["run", "phase", "adapter"], columns="line", values="nats")
+    console.print(
+        wide[[line.strip() for _, line in LINES]].round(1).to_string(), markup=False, highlight=False
+    )
+    if options.output:
+        write_csv(data, options.output)
+
+
+if __name__ == "__main__":
+    main()
