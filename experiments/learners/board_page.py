@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 
 from experiments.learners.board import best_at, gains, interquartile_mean, paired_difference, profile
 from experiments.learners.entries import ENTRIES, SEARCH, START
+from experiments.learners.peer import LLAMA_CPP, SERVER
 from experiments.report.style import TEXT_WIDTH, plot_style
 
 BOLD_FROM = 5
@@ -25,23 +26,23 @@ Tables = dict[str, pd.DataFrame]
 def write_page(tables: Tables, folder: Path) -> None:
     """Write `README.md` and its figures into a folder; what is over runs only where there are several."""
     draw_curves(tables, folder / "curves.png")
-    if _fewest_seeds(tables) > 1:
-        draw_profiles(tables, folder / "profiles.png")
+    if compared := _compared(tables):
+        draw_profiles(tables, compared, folder / "profiles.png")
     (folder / "README.md").write_text(page(tables), encoding="utf-8")
 
 
 def page(tables: Tables) -> str:
     """The page in Markdown."""
     rows = tables["rows"]
-    several = _fewest_seeds(tables) > 1
+    compared = _compared(tables)
     parts = [_HEAD.format(**_facts(tables)), _standing(tables)]
-    if several:
-        parts.append(_verdicts(tables))
+    if compared:
+        parts.append(_verdicts(tables, compared))
     for task in rows.task.unique():
         parts += [f"## {task}\n", _board(tables, task)]
     parts.append(_CURVES)
-    if several:
-        parts += ["## Over all tasks\n", _aggregate(tables), _PROFILES]
+    if compared:
+        parts += ["## Over all tasks\n", _aggregate(tables, compared), _PROFILES]
     parts += ["## What was lost\n", _losses(rows)]
     parts += ["## Versions and settings\n", _versions(rows), _settings(tables["settings"])]
     return "\n".join(parts)
@@ -98,23 +99,32 @@ def _command(tables: Tables) -> str:
     words = [f"--{'budget' if unit == 'candidates' else unit} {amount}" for amount, unit in limits]
     words += [f"--seeds {rows.seed.max() + 1}", f"--held-out {tables['scores'].held_out.nunique()}"]
     words += [f"--tasks {shlex.join(rows.task.unique())}", f"--learners {shlex.join(_order(rows.learner))}"]
+    settings = tables["settings"]
+    if not settings[(settings.setting == SERVER) & (settings.value != LLAMA_CPP)].empty:
+        words.append("--model-url http://127.0.0.1:8000/v1")
     return " \\\n    ".join(["atlas leaderboard", *words])
 
 
-def _fewest_seeds(tables: Tables) -> int:
-    """Of any learner on any task that it has rows of; the start, which does not search, counts for nothing."""
+def _seeds(tables: Tables) -> pd.Series:
+    """The fewest of each learner on any task, 0 where it was on none of it; without the start, which does not search."""
     rows = tables["rows"]
-    counts = rows[rows.learner != START].groupby(["task", "learner"]).seed.nunique()
-    return min(counts, default=0)
+    counts = rows[rows.learner != START].groupby(["learner", "task"]).seed.nunique()
+    return counts.unstack(fill_value=0).reindex(columns=rows.task.unique(), fill_value=0).min(axis=1)
+
+
+def _compared(tables: Tables) -> list[str]:
+    """Learners with several seeds of every task: of the others nothing is said over all tasks."""
+    seeds = _seeds(tables)
+    return _order(seeds[seeds > 1].index)
 
 
 def _standing(tables: Tables) -> str:
-    """What the rows are good for: nothing but the list of what was run where there are few seeds."""
-    if _fewest_seeds(tables) >= BOLD_FROM:
+    """What the rows are good for where there are few seeds."""
+    if _seeds(tables).min() >= BOLD_FROM:
         return ""
     return (
-        "**This is a list of what was run, not a result.** Telling learners apart takes intervals over "
-        f"{BOLD_FROM} seeds or more of each.\n"
+        f"**Few seeds.** Telling learners apart takes {BOLD_FROM} seeds or more of each; intervals of two or three "
+        "are wide.\n"
     )
 
 
@@ -122,7 +132,7 @@ def _order(names: Sequence[str]) -> list[str]:
     return sorted(set(names), key=list(ENTRIES).index)
 
 
-def _verdicts(tables: Tables) -> str:
+def _verdicts(tables: Tables, compared: Sequence[str]) -> str:
     """Which learners the data tells from search, and which it does not."""
     values = gains(tables["scores"], START)
     if SEARCH not in values.index.get_level_values("learner"):
@@ -130,8 +140,8 @@ def _verdicts(tables: Tables) -> str:
     better: list[str] = []
     worse: list[str] = []
     open_: list[str] = []
-    for name in _order(tables["rows"].learner):
-        if name in (START, SEARCH) or not _is_paired(values, name):
+    for name in compared:
+        if name == SEARCH or not _is_paired(values, name):
             continue
         found, _ = paired_difference(values, name, SEARCH)
         known = found.low > 0 or found.high < 0
@@ -181,12 +191,10 @@ def _difference(values: pd.Series, name: str) -> str:
     return f"**{said}**" if told and count >= BOLD_FROM else said
 
 
-def _aggregate(tables: Tables) -> str:
-    """Of learners that have been on every task: the others are not about the same."""
-    values, rows = gains(tables["scores"], START), tables["rows"]
-    everywhere = rows.groupby("learner").task.nunique() == rows.task.nunique()
+def _aggregate(tables: Tables, compared: Sequence[str]) -> str:
+    values = gains(tables["scores"], START)
     lines = []
-    for name in _order(everywhere[everywhere].index):
+    for name in compared:
         middle, low, high = interquartile_mean(values, name)
         interval = "" if np.isnan(low) else f"{100 * low:.1f} to {100 * high:.1f} %"
         lines.append([name, f"{100 * middle:.1f} %", interval])
@@ -274,13 +282,13 @@ def _look(name: str) -> dict[str, Any]:
     return {"color": f"C{colour}", "linestyle": ("-", "--", ":")[line]}
 
 
-def draw_profiles(tables: Tables, path: Path) -> None:
-    """Performance profiles of all learners."""
+def draw_profiles(tables: Tables, compared: Sequence[str], path: Path) -> None:
+    """Performance profiles."""
     values = gains(tables["scores"], START)
     levels = np.linspace(min(0.0, values.quantile(0.1)), values.max(), _POINTS)
     with plot_style():
         figure, ax = plt.subplots(figsize=(TEXT_WIDTH, 2.6))
-        for name in _order(tables["rows"].learner):
+        for name in compared:
             ax.step(100 * levels, profile(values, name, levels), where="post", label=name, **_look(name))
         ax.set(xlabel="gain, %", ylabel="share of runs above it")
         figure.legend(loc="outside right center")

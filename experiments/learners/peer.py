@@ -32,6 +32,8 @@ START, END = "# EVOLVE-BLOCK-START", "# EVOLVE-BLOCK-END"
 """Between these comments both peers may write."""
 SLOTS, CONTEXT, TOKENS = 16, 4096, 384
 """Requests that the model's server answers at a time; tokens of prompt and answer together; of an answer, at most."""
+SERVER, LLAMA_CPP = "(the model's server)", "llamacpp"
+"""The row of a peer's settings that says what serves the model; what does unless one is named."""
 _SETTLE_S = 10.0
 """A peer whose budget is spent has so long to evaluate what it was last given."""
 
@@ -101,8 +103,8 @@ def changes(peer: Peer, trial: Trial) -> dict[str, Change]:
     why = {name: reason for name, (_, reason) in peer.settings.items()}
     here = merge(usual, configuration(peer, order))
     found = changes_between(here, usual, why, given=peer.given(order))
-    server = served(trial.model_url)["owned_by"] if trial.model_url else "llamacpp"
-    return {"(the model's server)": Change(server, "a hosted model", "the model of all learners"), **found}
+    server = served(trial.model_url)["owned_by"] if trial.model_url else LLAMA_CPP
+    return {SERVER: Change(server, "a hosted model", "the model of all learners"), **found}
 
 
 def environment(peer: Peer, folder: Path) -> Path:
