@@ -106,7 +106,7 @@ def _command(tables: Tables) -> str:
 
 
 def _seeds(tables: Tables) -> pd.Series:
-    """The fewest of each learner on any task, 0 where it was on none of it; without the start, which does not search."""
+    """The fewest of each learner on any of the tasks; without the start, which does not search."""
     rows = tables["rows"]
     counts = rows[rows.learner != START].groupby(["learner", "task"]).seed.nunique()
     return counts.unstack(fill_value=0).reindex(columns=rows.task.unique(), fill_value=0).min(axis=1)
