@@ -15,38 +15,24 @@ from typing import Any
 
 from agents.engines.completions import ServerGenerator
 from agents.engines.completions_client import GivenUp, PatientClient
-from agents.engines.endpoint import ChatClient, ChatReply, Message, prompt_estimate
+from agents.engines.endpoint import ChatClient, Message, prompt_estimate
 from agents.engines.engine import Completion, Request, Sampling, cut
-from agents.engines.http import BUSY, EndpointError
+from agents.engines.http import BUSY, EndpointError, ServerReply
 from agents.engines.sequences import sample_seed
 from agents.engines.settings import ChatSettings
 from agents.engines.spending import Ledger
 
 _TEXT = {"type": "string"}
 
+
+def _object(**fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """JSON schema of an object with all of these fields and no others."""
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
 _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
-    "program": {
-        "type": "object",
-        "properties": {"program": _TEXT},
-        "required": ["program"],
-        "additionalProperties": False,
-    },
-    "diff": {
-        "type": "object",
-        "properties": {
-            "edits": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {"search": _TEXT, "replace": _TEXT},
-                    "required": ["search", "replace"],
-                    "additionalProperties": False,
-                },
-            }
-        },
-        "required": ["edits"],
-        "additionalProperties": False,
-    },
+    "program": _object(program=_TEXT),
+    "diff": _object(edits={"type": "array", "items": _object(search=_TEXT, replace=_TEXT)}),
 }
 """What a reply is to be, by the end of the request, where the server can be made to keep to it."""
 
@@ -64,12 +50,9 @@ class ChatServer(PatientClient):
         self.ledger = ledger
         self._chat = ChatClient(settings.endpoint)
 
-    def reply(self, prompt: str, stop: str, seed: int, temperature: float) -> ChatReply:
+    def reply(self, prompt: str, stop: str, seed: int, temperature: float) -> ServerReply:
         """Answer a message. Raises :class:`BackendError` or :class:`GivenUp`."""
-        try:
-            return self.patiently(lambda: self._once(prompt, stop, seed, temperature))
-        except EndpointError as error:
-            raise self.hopeless(error) from None
+        return self.patiently(lambda: self._once(prompt, stop, seed, temperature))
 
     def greet(self) -> None:
         """One short exchange. :class:`BackendError` in words if this is no endpoint that will ever answer."""
@@ -83,7 +66,7 @@ class ChatServer(PatientClient):
         """Have a short message answered."""
         self._once("Reply with the word yes.", "", 0, 1.0)
 
-    def _once(self, prompt: str, stop: str, seed: int, temperature: float) -> ChatReply:
+    def _once(self, prompt: str, stop: str, seed: int, temperature: float) -> ServerReply:
         self.ledger.require_budget()
         self.key()
         schema = _SCHEMAS.get(stop) if self._chat.constrains else None

@@ -18,18 +18,13 @@ from __future__ import annotations
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.engines.completions_client import (
-    AdapterGone,
-    CompletionsClient,
-    GivenUp,
-    PatientClient,
-)
+from agents.engines.completions_client import AdapterGone, CompletionsClient, GivenUp, PatientClient
 from agents.engines.engine import (
     LINES,
     BackendError,
@@ -63,8 +58,6 @@ class ServerGenerator(Generator):
     def __init__(self, client: PatientClient, sampling: Sampling) -> None:
         self.client = client
         self.sampling = sampling
-        self.given_up = 0
-        """Samples that the server failed to write."""
 
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         """Generate and hand over each completion as it ends, always in the caller's thread."""
@@ -78,7 +71,6 @@ class ServerGenerator(Generator):
                 on_completion(*asked[position], completion or Completion("", 0, False))
         finally:
             self.client.abandon()
-        self.given_up += refused
         if asked and len(asked) == refused:
             raise BackendError(
                 f"the server at {self.client.settings.base_url} refused all of {refused} requests: check the length of "
@@ -91,19 +83,59 @@ class ServerGenerator(Generator):
         ...
 
 
-class OpenAIGenerator(ServerGenerator):
-    """A :class:`agents.engines.engine.Generator` behind a completions server."""
+class OpenAIBackend(ServerGenerator):
+    """A completions server as a :class:`agents.engines.engine.Generator`, and which of the policy's adapters it has.
+
+    An adapter is written into the run's folder under the first digits of its digest, which is also its name on the
+    server; one whose update is zero is the base model and needs no loading. A server that was restarted has forgotten
+    the adapter: the first request that finds it missing loads it again.
+    """
 
     client: CompletionsClient
 
     def __init__(
-        self, client: CompletionsClient, sampling: Sampling, reload: Callable[[float], None] | None = None
+        self, settings: OpenAISettings, sampling: Sampling, folder: Path, policy: Policy | None
     ) -> None:
-        """`reload`: puts an adapter that the server has lost back into it, unless that was done after the time it is
-        called with."""
-        super().__init__(client, sampling)
-        self.settings: OpenAISettings = client.settings
-        self._reload = reload
+        super().__init__(CompletionsClient(settings), sampling)
+        self.settings = settings
+        self._policy = policy if settings.lora_loading != "none" else None
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._loaded: tuple[str, Path] | None = None
+        self._loaded_at = 0.0
+
+    @contextmanager
+    def serving(self, adapter: str) -> Iterator[Generator]:
+        """The generator that writes with this adapter, which is loaded first if it must be."""
+        if self._policy is not None:
+            self._load(self._policy, adapter)
+        yield self
+
+    def close(self) -> None:
+        """Make the server forget the adapter."""
+        if self._loaded is not None:
+            self.client.unload_adapter(self._loaded[0])
+            self._loaded = None
+
+    def _load(self, policy: Policy, adapter: str) -> None:
+        wanted = None if policy.is_base(adapter) else policy.written(adapter, self._folder)
+        if wanted == self._loaded:
+            return
+        self.client.begin()
+        old, self._loaded = self._loaded, wanted
+        if wanted is not None:
+            self.client.load_adapter(wanted[0], str(wanted[1]))
+            self._loaded_at = time.monotonic()
+        self.client.model = self.settings.model if wanted is None else wanted[0]
+        if old is not None:
+            self.client.unload_adapter(old[0])
+
+    def _reload(self, since: float) -> None:
+        """Put an adapter that the server has lost back into it, unless that was done after this time."""
+        with self._lock:
+            if self._loaded is not None and self._loaded_at < since:
+                self.client.load_adapter(self._loaded[0], str(self._loaded[1]))
+                self._loaded_at = time.monotonic()
 
     def _sample(self, request: Request, sample: int) -> Completion | None:
         """One sample, drawn again while it repeats its parent; None if the server does not write it."""
@@ -129,8 +161,7 @@ class OpenAIGenerator(ServerGenerator):
             try:
                 return self.client.complete(prompt, **fields)
             except AdapterGone:
-                if self._reload is not None:
-                    self._reload(began)
+                self._reload(began)
         raise BackendError(
             f"the server at {self.settings.base_url} keeps losing the adapter {self.client.model}: start it with "
             "--enable-lora and a --max-cpu-loras of at least 2, then resume the run"
@@ -152,55 +183,3 @@ class OpenAIGenerator(ServerGenerator):
         if line and sampling.banned_text:
             fields["stop"] = ["\n", sampling.banned_text]  # what cannot be banned ends the line
         return fields
-
-
-class OpenAIBackend:
-    """A server, and which of the policy's adapters it has.
-
-    An adapter is written into the run's folder under the first digits of its digest, which is also its name on the
-    server; one whose update is zero is the base model and needs no loading. A server that was restarted has forgotten
-    the adapter: the first request that finds it missing loads it again.
-    """
-
-    def __init__(
-        self, settings: OpenAISettings, sampling: Sampling, folder: Path, policy: Policy | None
-    ) -> None:
-        self.client = CompletionsClient(settings)
-        self._policy = policy if settings.lora_loading != "none" else None
-        self._folder = folder
-        self._lock = threading.Lock()
-        self._loaded: tuple[str, Path] | None = None
-        self._loaded_at = 0.0
-        self._generator = OpenAIGenerator(self.client, sampling, self._reload)
-
-    @contextmanager
-    def serving(self, adapter: str) -> Iterator[Generator]:
-        """The generator that writes with this adapter, which is loaded first if it must be."""
-        if self._policy is not None:
-            self._load(self._policy, adapter)
-        yield self._generator
-
-    def close(self) -> None:
-        """Make the server forget the adapter."""
-        if self._loaded is not None:
-            self.client.unload_adapter(self._loaded[0])
-            self._loaded = None
-
-    def _load(self, policy: Policy, adapter: str) -> None:
-        wanted = None if policy.is_base(adapter) else policy.written(adapter, self._folder)
-        if wanted == self._loaded:
-            return
-        self.client.begin()
-        old, self._loaded = self._loaded, wanted
-        if wanted is not None:
-            self.client.load_adapter(wanted[0], str(wanted[1]))
-            self._loaded_at = time.monotonic()
-        self.client.model = self.client.settings.model if wanted is None else wanted[0]
-        if old is not None:
-            self.client.unload_adapter(old[0])
-
-    def _reload(self, since: float) -> None:
-        with self._lock:
-            if self._loaded is not None and self._loaded_at < since:
-                self.client.load_adapter(self._loaded[0], str(self._loaded[1]))
-                self._loaded_at = time.monotonic()

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from agents.engines.engine import BackendError, Completion
-from agents.engines.http import EndpointError, api_key, first_choice, post
+from agents.engines.http import EndpointError, api_key, post, read_reply
 from agents.engines.settings import OpenAISettings, ServerSettings
 
 Answer = TypeVar("Answer")
@@ -61,7 +61,7 @@ class PatientClient(ABC):
         ...
 
     def patiently(self, once: Callable[[], Answer]) -> Answer:
-        """Ask until answered. EndpointError: the place is wrong."""
+        """Ask until answered. Raises :class:`BackendError` or :class:`GivenUp`."""
         attempts, alive = 0, False
         while not self._abandoned.is_set():
             try:
@@ -98,7 +98,7 @@ class PatientClient(ABC):
     def _judge(self, error: EndpointError) -> None:
         """Return if another attempt makes sense."""
         if error.status in _WRONG_PLACE:
-            raise error
+            raise self.hopeless(error) from None
         if error.status in _WRONG_REQUEST:
             raise GivenUp(str(error))
         if time.monotonic() - self._heard >= self.settings.wait_s:
@@ -134,45 +134,39 @@ class CompletionsClient(PatientClient):
 
     def complete(self, prompt: str, **fields: Any) -> Completion:
         """Continue a prompt. Raises :class:`BackendError`, :class:`GivenUp` or :class:`AdapterGone`."""
-        model = self.model
-        body = {"model": model, "prompt": prompt, "n": 1, "stream": False, **fields, **self.settings.extra}
-        try:
-            return self._ask("/completions", body, _read_continuation)
-        except EndpointError as error:
-            if error.status == 404 and model != self.settings.model:
-                raise AdapterGone(model) from None
-            raise self.hopeless(error) from None
+        asked = {"model": self.model, "prompt": prompt, "n": 1, "stream": False}
+        body = {**asked, **fields, **self.settings.extra}
+        return self.patiently(lambda: self._once("/completions", body, _read_continuation))
 
     def load_adapter(self, name: str, folder: str) -> None:
         """Load an adapter into a vLLM server; one of that name that it already has is kept."""
-        body = {"lora_name": name, "lora_path": folder}
         try:
-            self._ask("/load_lora_adapter", body, lambda *_: None)
+            self._load(name, folder)
         except GivenUp:  # a name that is loaded already is refused, like one that cannot be loaded
             self.unload_adapter(name)
             try:
-                self._ask("/load_lora_adapter", body, lambda *_: None)
+                self._load(name, folder)
             except GivenUp:
                 raise BackendError(
                     f"the server at {self.settings.base_url} does not load the adapter in {folder}: it must see this "
                     "folder and run with --enable-lora and a --max-lora-rank that is large enough"
                 ) from None
-        except EndpointError as error:
-            raise self.hopeless(error) from None
+
+    def _load(self, name: str, folder: str) -> None:
+        body = {"lora_name": name, "lora_path": folder}
+        self.patiently(lambda: self._once("/load_lora_adapter", body, lambda *_: None))
 
     def unload_adapter(self, name: str) -> None:
         """Make a vLLM server forget an adapter, if it has it and is there; asked once."""
         with contextlib.suppress(EndpointError, BackendError):  # it is gone already, which is what was wanted
             self._once("/unload_lora_adapter", {"lora_name": name}, lambda *_: None)
 
-    def _ask(self, path: str, body: Mapping[str, Any], read: Callable[[bytes, str], Answer]) -> Answer:
-        """Ask until answered. EndpointError: the place is wrong."""
-        return self.patiently(lambda: self._once(path, body, read))
-
     def _once(self, path: str, body: Mapping[str, Any], read: Callable[[bytes, str], Answer]) -> Answer:
         key, limits = self.key(), self.settings
         url = limits.base_url.rstrip("/") + path
         status, reply = post(url, key, body, deadline_s=limits.deadline_s, max_bytes=limits.reply_bytes)
+        if status == 404 and body.get("model", limits.model) != limits.model:
+            raise AdapterGone(body["model"])
         if status != 200:
             raise EndpointError(f"the server answered with HTTP status {status}", status=status)
         return read(reply, key)
@@ -187,6 +181,5 @@ class CompletionsClient(PatientClient):
 
 
 def _read_continuation(body: bytes, key: str) -> Completion:
-    choice = first_choice(body, key, lambda found: found["text"])
-    tokens = choice.tokens("completion_tokens", max(1, len(choice.text) // 4), len(body))
-    return Completion(choice.text, tokens, choice.finished)
+    reply = read_reply(body, key, lambda choice: choice["text"], prompt=0, most=len(body))
+    return Completion(reply.text, reply.completion_tokens, reply.finished)

@@ -11,11 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agents.engines.http import WRONG_FIELDS, EndpointError, api_key, first_choice, post
+from agents.engines.http import (
+    CHARS_PER_TOKEN,
+    WRONG_FIELDS,
+    EndpointError,
+    ServerReply,
+    api_key,
+    post,
+    read_reply,
+)
 from agents.engines.settings import Endpoint
-
-_CHARS_PER_TOKEN = 4
-"""Rough estimate for servers that do not report usage."""
 
 
 @dataclass(frozen=True)
@@ -26,20 +31,6 @@ class Message:
     """Who speaks."""
     content: str
     """What is said."""
-
-
-@dataclass(frozen=True)
-class ChatReply:
-    """What the model said."""
-
-    text: str
-    """The message's content, decoded and free of the API key."""
-    prompt_tokens: int
-    """Tokens read, as the server says within reason, or estimated."""
-    completion_tokens: int
-    """Tokens written, as the server says within reason, or estimated."""
-    finished: bool
-    """False if the token limit ended it."""
 
 
 class ChatClient:
@@ -63,7 +54,7 @@ class ChatClient:
         deadline_s: float,
         max_bytes: int,
         temperature: float | None = None,
-    ) -> ChatReply:
+    ) -> ServerReply:
         """Ask once, and at once again without a field that the server refuses.
 
         Returns or raises :class:`EndpointError` within ``deadline_s`` seconds (and half a second). ``temperature``:
@@ -89,7 +80,10 @@ class ChatClient:
             status, reply = post(url, key, sent | fixed, deadline_s=left, max_bytes=max_bytes)
             if status == 200:
                 self._refused |= refused
-                return _read_reply(reply, key, messages, endpoint.max_tokens)
+                estimate, most = prompt_estimate(messages), 4 * endpoint.max_tokens
+                return read_reply(
+                    reply, key, lambda choice: choice["message"]["content"], prompt=estimate, most=most
+                )
             field = _refused_field(reply, sent) if status in WRONG_FIELDS else None
             if field is None:
                 raise EndpointError(f"the server answered with HTTP status {status}", status=status)
@@ -106,7 +100,7 @@ class ChatClient:
 
 def prompt_estimate(messages: Sequence[Message]) -> int:
     """Tokens of some messages, roughly."""
-    return sum(len(message.content) for message in messages) // _CHARS_PER_TOKEN
+    return sum(len(message.content) for message in messages) // CHARS_PER_TOKEN
 
 
 def _refused_field(body: bytes, sent: Mapping[str, Any]) -> str | None:
@@ -116,11 +110,3 @@ def _refused_field(body: bytes, sent: Mapping[str, Any]) -> str | None:
     if named:
         return min(named, key=named.__getitem__)
     return "response_format" if "response_format" in sent else None
-
-
-def _read_reply(body: bytes, key: str, messages: Sequence[Message], max_tokens: int) -> ChatReply:
-    choice = first_choice(body, key, lambda found: found["message"]["content"])
-    estimate = prompt_estimate(messages)
-    read = choice.tokens("prompt_tokens", estimate, 4 * estimate + 1_000)
-    written = choice.tokens("completion_tokens", len(choice.text) // _CHARS_PER_TOKEN, 4 * max_tokens)
-    return ChatReply(choice.text, read, written, choice.finished)

@@ -29,21 +29,12 @@ def cut(text: str, stop: Stop) -> tuple[str, bool]:
     if stop in ("program", "diff"):
         return text, False
     if stop in LINES:
-        end = _behind_breaks(text, LINES[stop])
+        *lines, rest = text.split("\n", LINES[stop])
+        end = len(text) - len(rest) if len(lines) == LINES[stop] else 0
     else:
         found = _BODY_END.search(text)
         end = found.end() if found else 0
     return (text[:end], True) if end else (text, False)
-
-
-def _behind_breaks(text: str, count: int) -> int:
-    """Index behind that many line breaks, 0 if there are fewer."""
-    end = 0
-    for _ in range(count):
-        end = text.find("\n", end) + 1
-        if end == 0:
-            break
-    return end
 
 
 def goes_on(stop: Stop) -> bool:

@@ -15,6 +15,7 @@ import asyncio
 import functools
 import json
 import logging
+import math
 import os
 import ssl
 from collections.abc import Callable, Mapping
@@ -34,6 +35,9 @@ WRONG_FIELDS = (400, 422)
 
 BUSY = 429
 """From this HTTP status on a server may be well a moment later."""
+
+CHARS_PER_TOKEN = 4
+"""Rough estimate for servers that do not report usage."""
 
 _HTTP_LOGGERS = (
     "httpx2",
@@ -134,25 +138,27 @@ def _tls() -> ssl.SSLContext:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The first choice of a reply, as OpenAI's protocols have it."""
+class ServerReply:
+    """What a model behind a server wrote: the first choice of a reply, as OpenAI's protocols have it."""
 
     text: str
-    """What the model wrote, free of control characters and of the API key."""
+    """What it wrote, free of control characters and of the API key."""
+    prompt_tokens: int
+    """Tokens read, as the server says within reason, or estimated."""
+    completion_tokens: int
+    """Tokens written, as the server says within reason, or estimated."""
     finished: bool
     """False if the token limit ended it."""
-    usage: Mapping[str, object]
-    """What the server says it used; any JSON."""
-
-    def tokens(self, name: str, estimate: int, most: int) -> int:
-        """What it says under this name, capped: it may not talk a budget, or the tables, into nonsense. The estimate if
-        it says nothing of use."""
-        claim = self.usage.get(name)
-        return min(claim, most) if type(claim) is int and claim >= 0 else estimate
 
 
-def first_choice(body: bytes, key: str, text_of: Callable[[Any], object]) -> Choice:
-    """Read a reply; `text_of` finds the text in its first choice. Raises :class:`EndpointError`."""
+def read_reply(
+    body: bytes, key: str, text_of: Callable[[Any], object], *, prompt: int, most: int
+) -> ServerReply:
+    """Read a reply; `text_of` finds the text in its first choice. Raises :class:`EndpointError`.
+
+    What the server says that it used is capped, `most` tokens written and about four times the estimate `prompt` of
+    those read: it may not talk a budget, or the tables, into nonsense.
+    """
     try:
         envelope = json.loads(body.decode(errors="replace"))
         choice = envelope["choices"][0]
@@ -165,4 +171,12 @@ def first_choice(body: bytes, key: str, text_of: Callable[[Any], object]) -> Cho
         raise EndpointError("the reply holds no text")
     if key:
         text = text.replace(key, "[key]")
-    return Choice(clean(text, len(text)), reason != "length", usage if isinstance(usage, dict) else {})
+    text = clean(text, len(text))
+    said = usage if isinstance(usage, dict) else {}
+    read = _tokens(said.get("prompt_tokens"), prompt, 4 * prompt + 1_000)
+    written = _tokens(said.get("completion_tokens"), math.ceil(len(text) / CHARS_PER_TOKEN), most)
+    return ServerReply(text, read, written, reason != "length")
+
+
+def _tokens(claim: object, estimate: int, most: int) -> int:
+    return min(claim, most) if type(claim) is int and claim >= 0 else estimate

@@ -143,25 +143,21 @@ class Proposal(Request):
 
     def candidate(self, id: int, round: int, completion: str) -> CandidateRecord:
         """The candidate that the research agent's completion makes."""
-        own = (self.style, self.hole, self.prompt, completion)
-        return self._candidate(id, round, "agent", own, self.assemble(completion))
-
-    def patched(self, id: int, round: int, kind: str, program: str) -> CandidateRecord:
-        """A whole program that a supporter made of the same parent, without the prompt."""
-        return self._candidate(id, round, "supporter", (kind, "", "", ""), program)
+        return self._made(id, round, completion, self.assemble(completion))
 
     def taught(self, id: int, round: int, kind: str, completion: str) -> CandidateRecord:
         """The candidate that a supporter's completion of the prompt makes."""
-        own = (kind, self.hole, self.prompt, completion)
-        return self._candidate(id, round, "supporter", own, self.assemble(completion))
+        return replace(self.candidate(id, round, completion), origin="supporter", style=kind)
 
-    def _candidate(
-        self, id: int, round: int, origin: Origin, written: tuple[str, str, str, str], program: str
-    ) -> CandidateRecord:
+    def patched(self, id: int, round: int, kind: str, program: str) -> CandidateRecord:
+        """A whole program that a supporter made of the same parent, without the prompt."""
+        made = self._made(id, round, "", program)
+        return replace(made, origin="supporter", style=kind, hole="", prompt="")
+
+    def _made(self, id: int, round: int, completion: str, program: str) -> CandidateRecord:
         key = program_key(program)
-        style, hole, prompt, completion = written
         return CandidateRecord(
-            id=id, round=round, island=self.island, origin=origin, style=style, hole=hole, parent_id=self.parent_id,
-            prompt=prompt, completion=completion, program=program, program_key=key, parent_score=self.parent_score,
-            is_copy=key == self.parent_key,
+            id=id, round=round, island=self.island, origin="agent", style=self.style, hole=self.hole,
+            parent_id=self.parent_id, prompt=self.prompt, completion=completion, program=program, program_key=key,
+            parent_score=self.parent_score, is_copy=key == self.parent_key,
         )  # fmt: skip

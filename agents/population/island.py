@@ -10,31 +10,18 @@ every cluster before the second best of any. Failed programs are kept apart, for
 errors.
 
 Of a program that can no longer become a parent an island remembers fingerprint and score only: what it keeps
-whole (the *buffer*) is of every cluster the first program, the best, and as many as the population holds. So a
-record costs the same in a run's first round and after a million programs.
+whole is of every cluster as many as the population holds. So a record costs the same in a run's first round and after
+a million programs.
 """
 
 from bisect import insort
 from collections import deque
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from agents.population.candidate import CandidateRecord
 from agents.population.clusters import Clusters, covering_top, signature
 from agents.population.settings import IslandSettings
-
-
-@dataclass
-class _Kept:
-    """What an island keeps of a cluster."""
-
-    leader: CandidateRecord
-    """Its first program."""
-    best: CandidateRecord
-    """Its best program, long ones included."""
-    parents: list[CandidateRecord] = field(default_factory=list)
-    """The best that may become parents, best first; no more than the population has room for."""
 
 
 class Island:
@@ -52,7 +39,8 @@ class Island:
     def _clear(self) -> None:
         self.clusters = Clusters(self.settings.clusters)
         self.population: list[CandidateRecord] = []
-        self._kept: list[_Kept] = []
+        self._parents: list[list[CandidateRecord]] = []
+        """Of each cluster the best that may become parents, best first; no more than the population has room for."""
         self._cluster_of: dict[int, int] = {}
         self._keys: set[str] = set()
         self._scores: set[float] = set()
@@ -79,36 +67,24 @@ class Island:
         self.add(record)
 
     def _keep(self, record: CandidateRecord, cluster: int) -> None:
-        if cluster == len(self._kept):
-            self._kept.append(_Kept(record, record))
-        kept = self._kept[cluster]
-        self._cluster_of[record.id] = cluster
-        if record.value > kept.best.value:
-            kept.best = record
+        if cluster == len(self._parents):
+            self._parents.append([])
         if len(record.program) > self.settings.longest_parent:
             return
-        insort(kept.parents, record, key=_rank)
-        if len(kept.parents) > self.settings.capacity:
-            dropped = kept.parents.pop()
-            if dropped is not kept.leader:
-                del self._cluster_of[dropped.id]
+        parents = self._parents[cluster]
+        insort(parents, record, key=_rank)
+        self._cluster_of[record.id] = cluster
+        if len(parents) > self.settings.capacity:
+            dropped = parents.pop()
+            del self._cluster_of[dropped.id]
             if dropped is record:
                 return
-        self._select()
-
-    def _select(self) -> None:
-        fit = sorted((record for kept in self._kept for record in kept.parents), key=_rank)
+        fit = sorted((record for parents in self._parents for record in parents), key=_rank)
         self.population = covering_top(fit, self.settings.capacity, self.cluster_of)
 
     def cluster_of(self, record: CandidateRecord) -> int:
-        """Index of a kept record's cluster."""
+        """Index of the cluster of a record that may become a parent."""
         return self._cluster_of[record.id]
-
-    @property
-    def buffer(self) -> list[CandidateRecord]:
-        """The programs that are kept whole, by id."""
-        kept = {r.id: r for k in self._kept for r in (k.leader, k.best, *k.parents)}
-        return [kept[number] for number in sorted(kept)]
 
     @property
     def best(self) -> CandidateRecord | None:

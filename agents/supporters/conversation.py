@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from agents.engines.endpoint import ChatClient, ChatReply, Message, prompt_estimate
-from agents.engines.http import EndpointError
+from agents.engines.endpoint import ChatClient, Message, prompt_estimate
+from agents.engines.http import EndpointError, ServerReply
 from agents.supporters.call import Budget, CallLimits, Consultation, Key, Role, Supporter, SupporterCall
 from agents.supporters.prompts import Data, load_template
 from agents.supporters.replies import Reply, ReplyError, json_schema
@@ -131,7 +131,7 @@ class LLMSupporter(Supporter[Request, Advice]):
 
     def _request(
         self, key: Key, messages: tuple[Message, ...], left: float, progress: _Progress
-    ) -> ChatReply:
+    ) -> ServerReply:
         seed = torch_seed(self._seed, "supporter", self.role, *key) % 2**31  # servers take 31 bits
         try:
             reply = self.client.ask(
@@ -159,7 +159,7 @@ class LLMSupporter(Supporter[Request, Advice]):
         )  # fmt: skip
 
 
-def _accepted_text(reply: ChatReply, limits: CallLimits, progress: _Progress) -> str:
+def _accepted_text(reply: ServerReply, limits: CallLimits, progress: _Progress) -> str:
     progress.reply = reply.text
     if len(reply.text) > limits.reply_chars:
         raise ReplyError(f"the reply is longer than {limits.reply_chars} characters")

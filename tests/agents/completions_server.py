@@ -1,9 +1,9 @@
 """Scripted completions servers: clients that are quick to give up, and what a server may answer."""
 
 import json
+from pathlib import Path
 
-from agents.engines.completions import OpenAIGenerator
-from agents.engines.completions_client import CompletionsClient
+from agents.engines.completions import OpenAIBackend
 from agents.engines.engine import Sampling
 from agents.engines.settings import OpenAISettings
 from tests.agents.supporters import server as s
@@ -15,9 +15,8 @@ def settings(base_url, **options):
     return OpenAISettings(base_url, model="m", **(QUICK | options))
 
 
-def generator(base_url, reload=None, sampling=None, **options):
-    client = CompletionsClient(settings(base_url, **options))
-    return OpenAIGenerator(client, sampling or Sampling(), reload)
+def generator(base_url, sampling=None, **options):
+    return OpenAIBackend(settings(base_url, **options), sampling or Sampling(), Path(), None)
 
 
 def completion(text, reason="stop", tokens=3, **more):

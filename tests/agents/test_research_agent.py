@@ -113,7 +113,7 @@ def test_a_neighbours_best_arrives_with_the_rounds_first_record():
     made.record(windowed(7, -0.8, island=1, round=3))
     assert made.islands[1].best.score == -0.1  # from island 0
     made.record(windowed(6, -0.8, island=0, round=4))  # round 3 was passed over, its migration is not
-    assert {r.score for r in made.islands[0].buffer} == {-0.5, -0.1, -0.8}
+    assert {r.score for r in made.islands[0].population} == {-0.5, -0.1, -0.8}
     apart = agent(AgentSettings(migrate_every=0))
     apart.record(windowed(9, -0.1, island=0, round=1))
     apart.record(windowed(7, -0.8, island=1, round=30))
@@ -126,7 +126,7 @@ def test_weak_islands_start_again_from_a_stronger_one():
         made.record(windowed(10 + island, score, island=island, round=1))
     for island in range(4):
         made.record(windowed(20 + island, -0.9, island=island, round=2))
-    scores = [sorted(r.score for r in made.islands[island].buffer) for island in range(4)]
+    scores = [sorted(r.score for r in made.islands[island].population) for island in range(4)]
     assert scores[:2] == [[-0.9, -0.5, -0.1], [-0.9, -0.5, -0.2]]
     assert all(found in ([-0.9, -0.1], [-0.9, -0.2]) for found in scores[2:])
 
@@ -162,7 +162,7 @@ def test_an_agent_is_rebuilt_by_replaying_its_records():
         again.record(entry)
     assert again.propose(9, range(3), 2) == made.propose(9, range(3), 2)
     assert again.best_score == made.best_score
-    assert max(len(island.buffer) for island in again.islands.values()) > 4
+    assert max(len(island.population) for island in again.islands.values()) > 4
 
 
 def test_styles_are_used_by_weight_and_adapt_if_wanted():
