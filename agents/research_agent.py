@@ -13,8 +13,6 @@ happen in ``record``, when an island's first record of a round arrives, so repla
 restores the agent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal

@@ -2,7 +2,6 @@
 :mod:`agents.engines.hf_transformers`)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -10,51 +9,10 @@ import torch
 from transformers import DynamicCache
 
 from agents.engines import token_sampling
-from agents.engines.engine import Sampling, Stop, cut, goes_on
+from agents.engines.engine import Sampling
+from agents.engines.samples import Sample, leave_parent
 from agents.models.token_trie import token_trie
 from agents.models.tokens import Vocabulary
-
-
-@dataclass(eq=False)
-class Sample:
-    """One sample in the making."""
-
-    request: int
-    """Index of the request it belongs to."""
-    index: int
-    """Its index within the request."""
-    prompt: list[int]
-    """The prompt's tokens, shared by the request's samples."""
-    parent: list[int] | None
-    """Tokens of the text that must not be repeated, or None."""
-    stop: Stop
-    """Where the completion ends."""
-    limit: int
-    """Most tokens to draw."""
-    uniforms: list[float]
-    """Uniform numbers: one for the deviation's position, then one for each token drawn."""
-    group: int = 0
-    """Index of its sequence in the batch."""
-    followed: int = 0
-    """How many of the parent's tokens it keeps before it deviates."""
-    drawn: list[int] = field(default_factory=list)
-    """Tokens drawn so far."""
-
-    @property
-    def position(self) -> int:
-        """Position of the last drawn token in the text this sample sees."""
-        return len(self.prompt) + self.followed + len(self.drawn) - 1
-
-    @property
-    def uniform(self) -> float:
-        """The uniform number of the next token."""
-        return self.uniforms[len(self.drawn) + 1]
-
-    def text(self, tokenizer: Any) -> tuple[str, bool]:
-        """Completion up to its end, and whether that end has been reached."""
-        kept = (self.parent or [])[: self.followed]
-        text = tokenizer.decode(kept + self.drawn, skip_special_tokens=True)
-        return cut(text, self.stop)
 
 
 class Trunk:
@@ -197,17 +155,10 @@ class SampleBatch:
 
     def _draw_first(self, group: list[Sample], logits: torch.Tensor) -> None:
         """First tokens of one request's samples from the logits (J + 1, vocabulary) along the parent's line."""
-        parent = group[0].parent
-        if parent is None or (not parent and not goes_on(group[0].stop)):
+        if group[0].parent is None:
             self._draw(group, logits[:1].expand(len(group), -1))
-            return
-        numbers = [(sample.uniforms[0], sample.uniform) for sample in group]
-        leaves = token_sampling.deviate(
-            logits[: len(parent) + 1], parent, group[0].stop, self.vocabulary.line_end, self.sampling, numbers
-        )
-        for sample, (place, token) in zip(group, leaves, strict=True):
-            sample.followed = place
-            sample.drawn.append(token)
+        else:
+            leave_parent(group, logits, self.vocabulary.line_end, self.sampling)
 
     def _draw(self, samples: Sequence[Sample], logits: torch.Tensor) -> None:
         weights, tokens = token_sampling.truncate(logits, self.sampling.temperature, self.sampling.top_k)

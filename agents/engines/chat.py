@@ -18,7 +18,7 @@ from agents.engines.completions_client import GivenUp, PatientClient
 from agents.engines.endpoint import ChatClient, Message, prompt_estimate
 from agents.engines.engine import Completion, Request, Sampling, cut
 from agents.engines.http import BUSY, EndpointError, ServerReply
-from agents.engines.sequences import sample_seed
+from agents.engines.samples import sample_seed
 from agents.engines.settings import ChatSettings
 from agents.engines.spending import Ledger
 

@@ -36,7 +36,7 @@ from agents.engines.engine import (
     cut,
     repeats,
 )
-from agents.engines.sequences import sample_seed
+from agents.engines.samples import sample_seed
 from agents.engines.settings import OpenAISettings
 from agents.engines.threads import in_threads
 

@@ -26,10 +26,11 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from agents.engines.batch_decoding import Sample, SampleBatch
-from agents.engines.engine import Completion, Generator, OnCompletion, Request, Sampling
+from agents.engines.batch_decoding import SampleBatch
+from agents.engines.engine import Generator, OnCompletion, Request, Sampling
+from agents.engines.samples import Sampler
 from agents.models.token_trie import families
-from agents.models.tokens import Vocabulary, encode_continuation, encode_prompt
+from agents.models.tokens import encode_prompt
 
 NAME = "atlas_grouped_sdpa"
 """What transformers knows the folded attention by."""
@@ -91,7 +92,7 @@ class TransformersGenerator(Generator):
         self.tokenizer = tokenizer
         self.sampling = sampling or Sampling()
         self._max_samples = max_samples
-        self._vocabulary = Vocabulary(tokenizer, model.get_output_embeddings().weight.shape[0])
+        self._sampler = Sampler(tokenizer, model.get_output_embeddings().weight.shape[0], self.sampling)
 
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         """Generate and hand over each completion as it ends."""
@@ -103,16 +104,13 @@ class TransformersGenerator(Generator):
                 [
                     sample
                     for index in group
-                    for sample in self._samples(index, requests[index], prompts[index])
+                    for sample in self._sampler.begin(index, requests[index], prompts[index])
                 ]
                 for group in chunk
             ]
-            sampling = self._sampling(requests[chunk[0][0]])
+            sampling = self._sampler.of(requests[chunk[0][0]])
             with torch.inference_mode(), grouped_attention(self.model):
-                self._run(SampleBatch(self.model, self._vocabulary, sampling, samples), on_completion)
-
-    def _sampling(self, request: Request) -> Sampling:
-        return request.sampling or self.sampling
+                self._run(SampleBatch(self.model, self._sampler.vocabulary, sampling, samples), on_completion)
 
     def _chunks(
         self, requests: Sequence[Request], prompts: Mapping[int, Sequence[int]]
@@ -124,7 +122,7 @@ class TransformersGenerator(Generator):
         sequences times samples."""
         kinds: dict[tuple[str, Sampling], list[int]] = {}
         for index in prompts:
-            sampling = self._sampling(requests[index])
+            sampling = self._sampler.of(requests[index])
             kinds.setdefault((sampling.banned(requests[index].stop), sampling), []).append(index)
         for kind in kinds.values():
             chunk: list[list[int]] = []
@@ -154,30 +152,14 @@ class TransformersGenerator(Generator):
             found.append((group, samples))
         return sorted(found, key=lambda sequence: (sequence[1], len(prompts[sequence[0][-1]])))
 
-    def _samples(self, index: int, request: Request, prompt: Sequence[int]) -> list[Sample]:
-        limit = self._sampling(request).limit(request.stop)
-        # One row per sample: a number for the deviation's position, then one for each token.
-        source = torch.Generator().manual_seed(request.seed)
-        uniforms = torch.rand(request.n, limit + 1, generator=source, dtype=torch.float64)
-        parent = None if request.avoid is None else encode_continuation(self.tokenizer, request.avoid)
-        return [
-            Sample(index, sample, list(prompt), parent, request.stop, limit, uniforms[sample].tolist())
-            for sample in range(request.n)
-        ]
-
     def _run(self, batch: SampleBatch, on_completion: OnCompletion) -> None:
         advanced = batch.prefill()
         while True:
             for sample in advanced:
-                self._hand_over(sample, batch, on_completion)
+                completion = self._sampler.completion(sample)
+                if completion is not None:
+                    batch.retire(sample)
+                    on_completion(sample.request, sample.index, completion)
             if not batch.active:
                 break
             advanced = batch.step()
-
-    def _hand_over(self, sample: Sample, batch: SampleBatch, on_completion: OnCompletion) -> None:
-        text, ended = sample.text(self.tokenizer)
-        ended = ended or bool(self._vocabulary.end[sample.drawn[-1]])
-        if not ended and len(sample.drawn) < sample.limit:
-            return
-        batch.retire(sample)
-        on_completion(sample.request, sample.index, Completion(text, len(sample.drawn), ended))

@@ -3,7 +3,7 @@
 *Requests.* The prompt is shared by all samples through the engine's prefix cache. Each sample is a request with
 its own seed and the sampling of its island. One loop feeds the engine: a prompt whose samples must not copy their
 parent is first scored along the parent's line (`prompt_logprobs`), and the moment its scores arrive, its samples
-follow as forced prefixes (`agents.engines.sequences`). So non-copy decoding costs one reading of each prompt, which the
+follow as forced prefixes (`agents.engines.samples`). So non-copy decoding costs one reading of each prompt, which the
 samples then find in the cache.
 
 *Adapters.* `merged`: the policy's merged weights, computed as for transformers, are written into the running engine
@@ -18,9 +18,8 @@ are the same; they are not those of transformers.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,40 +34,30 @@ from agents.engines.engine import (
     Request,
     Sampling,
 )
-from agents.engines.sequences import PrefixBuilder, PrefixedSample
+from agents.engines.samples import Sample, Sampler, leave_parent, sample_seed
 from agents.engines.settings import VLLMSettings
 from agents.engines.vllm_start import start_engine
 from agents.models.policy import Policy
-
-
-@dataclass(frozen=True)
-class _Scoring:
-    index: int
-    """Index of the request whose parent is scored."""
-    place: int
-    """The first of the parent's places that it shows."""
-    prompt: list[int]
-    """The request's prompt."""
-    parent: list[int]
-    """The parent's tokens."""
+from agents.models.tokens import encode_prompt
 
 
 class VLLMGenerator(Generator):
     """A :class:`agents.engines.engine.Generator` on a running engine."""
 
-    def __init__(self, llm: Any, prefixes: PrefixBuilder, adapter: Any = None) -> None:
+    def __init__(self, llm: Any, sampler: Sampler, adapter: Any = None) -> None:
         """`adapter`: vLLM's `LoRARequest`, None for the engine's own weights."""
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
         self._engine = llm.llm_engine
         self._longest = self._engine.vllm_config.model_config.max_model_len
-        self._prefixes = prefixes
+        self._sampler = sampler
         self._adapter = adapter
         self._params, self._kind = SamplingParams, RequestOutputKind
         self._numbers = itertools.count()
-        self._running: dict[str, PrefixedSample] = {}
-        self._scoring: dict[str, _Scoring] = {}
+        self._running: dict[str, Sample] = {}
+        self._scoring: dict[str, tuple[list[Sample], int]] = {}
+        """Requests that score a parent: its samples, and the first of the parent's places that is shown."""
         self._rows: dict[int, dict[int, dict[int, float]]] = {}
 
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
@@ -86,36 +75,32 @@ class VLLMGenerator(Generator):
             self._rows.clear()
 
     def _begin(self, index: int, request: Request, on_completion: OnCompletion) -> None:
-        parent = self._prefixes.parent(request)
-        prompt = self._prefixes.prompt(request)
+        prompt = encode_prompt(self._sampler.tokenizer, request.prompt)
+        samples = self._sampler.begin(index, request, prompt)
+        parent = samples[0].parent
         if len(prompt) + len(parent or ()) >= self._longest:
-            for sample in range(request.n):  # nothing can be written after it
-                on_completion(index, sample, Completion("", 0, False))
+            for sample in samples:  # nothing can be written after it
+                on_completion(index, sample.index, Completion("", 0, False))
         elif parent is None:
-            self._continue(self._prefixes.samples(index, request, None), request, on_completion)
+            self._continue(samples, request, on_completion)
         else:
-            self._score(index, request, prompt, parent)
+            self._rows[index] = {}
+            # vLLM 0.32 fails on prompt log-probabilities in an engine for adapters: its output head then expects one
+            # row per request. There the end is asked for first, and then, with the prompt in the cache, each place
+            # before it.
+            along = bool(parent) and self._engine.vllm_config.lora_config is None
+            self._score(samples, request, len(parent), along)
 
-    def _score(self, index: int, request: Request, prompt: list[int], parent: list[int]) -> None:
-        """Ask for the distribution at each of the parent's tokens and at its end."""
-        self._rows[index] = {}
-        # vLLM 0.32 fails on prompt log-probabilities in an engine for adapters: its output head then expects one
-        # row per request. There the end is asked for first, and then, with the prompt in the cache, each place
-        # before it.
-        along = bool(parent) and self._engine.vllm_config.lora_config is None
-        key = self._add(prompt + parent, self._scoring_params(request, along))
-        first = 0 if along else len(parent)
-        self._scoring[key] = _Scoring(index, first, prompt, parent)
-
-    def _score_before_the_end(self, scoring: _Scoring, request: Request) -> None:
-        for place in range(len(scoring.parent)):
-            key = self._add(scoring.prompt + scoring.parent[:place], self._scoring_params(request, False))
-            self._scoring[key] = _Scoring(scoring.index, place, scoring.prompt, scoring.parent)
+    def _score(self, samples: list[Sample], request: Request, place: int, along: bool = False) -> None:
+        """Ask for the distribution at a place of the parent, and on request along the way there."""
+        tokens = samples[0].prompt + (samples[0].parent or [])[:place]
+        key = self._add(tokens, self._scoring_params(request, along))
+        self._scoring[key] = samples, 0 if along else place
 
     def _scoring_params(self, request: Request, along: bool) -> Any:
-        top_k = self._prefixes.of(request).top_k
+        top_k = self._sampler.of(request).top_k
         # Banned tokens are left out afterwards; so many more are asked for.
-        shown = top_k + len(self._prefixes.banned(request)) if top_k else -1
+        shown = top_k + len(self._banned(request)) if top_k else -1
         return self._params(
             max_tokens=1,
             temperature=0.0,
@@ -125,23 +110,28 @@ class VLLMGenerator(Generator):
             output_kind=self._kind.FINAL_ONLY,
         )
 
-    def _continue(self, samples: list[PrefixedSample], request: Request, on_completion: OnCompletion) -> None:
-        sampling = self._prefixes.of(request)
+    def _banned(self, request: Request) -> list[int]:
+        """Token ids that are never drawn for the request."""
+        text = self._sampler.of(request).banned(request.stop)
+        return self._sampler.vocabulary.banned(text).nonzero().flatten().tolist() if text else []
+
+    def _continue(self, samples: list[Sample], request: Request, on_completion: OnCompletion) -> None:
+        sampling = self._sampler.of(request)
         line = LINES.get(request.stop) == 1
-        banned = dict.fromkeys(self._prefixes.banned(request), -100.0)
-        for prefixed in samples:
-            tokens = prefixed.prompt + prefixed.begun
-            completion = self._prefixes.finished(prefixed, request)
+        banned = dict.fromkeys(self._banned(request), -100.0)
+        for sample in samples:
+            tokens = sample.prompt + sample.begun
+            completion = self._sampler.completion(sample) if sample.drawn else None
             if completion is None and len(tokens) >= self._longest:
-                completion = Completion(self._prefixes.text(prefixed, request, [])[0], prefixed.drawn, False)
+                completion = Completion(sample.text(self._sampler.tokenizer)[0], len(sample.drawn), False)
             if completion is not None:
-                on_completion(prefixed.request, prefixed.sample, completion)
+                on_completion(sample.request, sample.index, completion)
                 continue
             params = self._params(
                 temperature=sampling.temperature,
                 top_k=sampling.top_k,
-                seed=prefixed.seed,
-                max_tokens=prefixed.limit,
+                seed=sample_seed(request, sample.index),
+                max_tokens=sample.limit - len(sample.drawn),
                 logit_bias=banned or None,
                 stop=["\n"] if line else None,
                 include_stop_str_in_output=line,
@@ -149,7 +139,7 @@ class VLLMGenerator(Generator):
                 # The end of a function is no fixed text: it is looked for after each token.
                 output_kind=self._kind.FINAL_ONLY if line else self._kind.CUMULATIVE,
             )
-            self._running[self._add(tokens, params)] = prefixed
+            self._running[self._add(tokens, params)] = sample
 
     def _add(self, tokens: list[int], params: Any) -> str:
         key = str(next(self._numbers))
@@ -160,38 +150,47 @@ class VLLMGenerator(Generator):
         key, written = output.request_id, output.outputs[0]
         if key in self._scoring:
             if output.finished:
-                self._keep(self._scoring.pop(key), output, requests, on_completion)
+                samples, first = self._scoring.pop(key)
+                self._keep(samples, first, output, requests[samples[0].request], on_completion)
             return
-        prefixed = self._running.get(key)
-        if prefixed is None:
+        sample = self._running.get(key)
+        if sample is None:
             return
-        text, ended = self._prefixes.text(prefixed, requests[prefixed.request], written.token_ids)
+        own = [] if sample.parent is None else sample.drawn[:1]  # what was drawn here, for the forced prefix
+        sample.drawn = [*own, *written.token_ids]
+        text, ended = sample.text(self._sampler.tokenizer)
         if not (ended or output.finished):
             return
         del self._running[key]
         if not output.finished:
             self._engine.abort_request([key])
         ended = ended or written.finish_reason == "stop"
-        on_completion(
-            prefixed.request,
-            prefixed.sample,
-            Completion(text, prefixed.drawn + len(written.token_ids), ended),
-        )
+        on_completion(sample.request, sample.index, Completion(text, len(sample.drawn), ended))
 
     def _keep(
-        self, scoring: _Scoring, output: Any, requests: Sequence[Request], on_completion: OnCompletion
+        self, samples: list[Sample], first: int, output: Any, request: Request, on_completion: OnCompletion
     ) -> None:
         """Keep what a scoring request has shown; the last one of a prompt is followed by its samples."""
-        found, request = self._rows[scoring.index], requests[scoring.index]
-        start = len(scoring.prompt) + scoring.place
+        found, parent = self._rows[samples[0].request], samples[0].parent or []
+        start = len(samples[0].prompt) + first
         rows = [*(output.prompt_logprobs or [])[start:], output.outputs[0].logprobs[0]]
-        for place, row in enumerate(rows, start=scoring.place):
+        for place, row in enumerate(rows, start=first):
             found[place] = {token: shown.logprob for token, shown in row.items()}
-        if len(found) == len(scoring.parent) + 1:
-            scores = [found[place] for place in sorted(found)]
-            self._continue(self._prefixes.samples(scoring.index, request, scores), request, on_completion)
+        if len(found) == len(parent) + 1:
+            line_end = self._sampler.vocabulary.line_end
+            leave_parent(samples, self._logits(request, found), line_end, self._sampler.of(request))
+            self._continue(samples, request, on_completion)
         elif len(found) == 1:
-            self._score_before_the_end(scoring, request)
+            for place in range(len(parent)):
+                self._score(samples, request, place)
+
+    def _logits(self, request: Request, found: Mapping[int, Mapping[int, float]]) -> torch.Tensor:
+        """(places, vocabulary) of the log-probabilities found at each place; -inf for others and for banned tokens."""
+        logits = torch.full((len(found), len(self._sampler.vocabulary.end)), float("-inf"))
+        for place, row in found.items():
+            logits[place, list(row)] = torch.tensor(list(row.values()))
+        logits[:, self._banned(request)] = float("-inf")
+        return logits
 
 
 class VLLMBackend:
@@ -207,7 +206,7 @@ class VLLMBackend:
         self._llm = start_engine(settings, model, policy.lora.rank if as_lora and policy else 0)
         tokenizer = policy.tokenizer if policy is not None else self._llm.get_tokenizer()
         config = self._llm.llm_engine.vllm_config
-        self._prefixes = PrefixBuilder(tokenizer, config.model_config.get_vocab_size(), sampling)
+        self._sampler = Sampler(tokenizer, config.model_config.get_vocab_size(), sampling)
         self._sleeps = config.model_config.enable_sleep_mode
         self._asleep = False
         self._merged = ""  # digest of the adapter in the weights; empty for the base
@@ -221,7 +220,7 @@ class VLLMBackend:
             self._asleep = False
         loaded = None if self._policy is None else self._put(self._policy, adapter)
         try:
-            yield VLLMGenerator(self._llm, self._prefixes, loaded)
+            yield VLLMGenerator(self._llm, self._sampler, loaded)
         finally:
             if self._sleeps:
                 self._llm.sleep(level=1)

@@ -4,8 +4,6 @@ It can change several lines that depend on each other, which ``edit_line`` canno
 function's top-level statements, roughly from a quarter to three quarters of its body.
 """
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass
 

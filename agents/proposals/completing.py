@@ -4,8 +4,6 @@ A supporter changes whole programs, the agent answers prompts. Where a supporter
 at the place that a prompt leaves open, it *is* an answer to that prompt, and can teach the agent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Numbers in a program that are worth changing, and what they seem to be for."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Small models cannot write a whole function that is both valid and new, but most 
 site begins after the ``=`` of an assignment, after ``return``, or after the ``in`` of a loop.
 """
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass
 

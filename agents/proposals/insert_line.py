@@ -5,8 +5,6 @@ being written again. A model of small size goes on as the parent does: so a new 
 the parent's next line begins with, and one that repeats a neighbour makes the parent again.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

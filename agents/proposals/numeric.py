@@ -5,8 +5,6 @@ under its own name; it is there to leave constants to cheap search (so that a mo
 structure), and as the ablation that shows how much of a gain is nothing but tuned constants.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ answer makes is `agents.engines.answers`. A diff is a fraction of a long program
 short program is as well written anew.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -8,8 +8,6 @@ Prompts are program text that a base model would continue: a worse program ``f_v
 the beginning of ``f_v2``. They never end in a newline, which would break the tokens that usually span it.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass

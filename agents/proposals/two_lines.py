@@ -4,8 +4,6 @@ Two arrays that are cut to one length, or a variable and the formula that uses i
 itself, neither line runs. A site joins an assignment to the next one, or to the next line that uses what it assigns.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass

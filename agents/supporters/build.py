@@ -1,7 +1,5 @@
 """From a run's settings to its supporters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Each rule, here and in the modules beside this one, is a function from a case to
 documented judgement of this form of the supporter; none of them looks at an expert program.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 from collections.abc import Iterator

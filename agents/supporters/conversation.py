@@ -4,8 +4,6 @@ A consultation makes up to ``attempts`` requests within one deadline. It ends in
 says why there is none; it raises for nothing that a server or its reply can do.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from abc import abstractmethod

@@ -5,8 +5,6 @@ true is checked on the finished patch, whoever made it: the line edit distance t
 of new text.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 
@@ -51,31 +49,21 @@ def line_distance(parent: str, child: str, limit: int) -> int:
     """Least number of lines to insert, delete or replace to get from one text to the other.
 
     Anything above ``limit`` is reported as ``limit + 1``; the cost is O(lines × limit), so long hostile texts
-    are cheap.
+    are cheap (E. Ukkonen, Algorithms for approximate string matching, 1985).
     """
     old, new = parent.splitlines(), child.splitlines()
-    if abs(len(old) - len(new)) > limit:
-        return limit + 1
-    far = limit + 1
-    # Row i of the edit-distance table, kept within `limit` of the diagonal: index k means j = i + k - limit.
-    width = 2 * limit + 1
-    row = [max(0, k - limit) if k >= limit else far for k in range(width)]
-    for i, line in enumerate(old, start=1):
-        row = _next_row(row, i, line, new, limit)
-        if min(row) > limit:
-            return far
-    return min(far, row[len(new) - len(old) + limit])
-
-
-def _next_row(row: list[int], i: int, line: str, new: list[str], limit: int) -> list[int]:
-    far = limit + 1
-    following = [far] * len(row)
-    for k in range(len(row)):
-        j = i + k - limit
-        if not 0 <= j <= len(new):
-            continue
-        deleted = row[k + 1] + 1 if k + 1 < len(row) else far
-        inserted = following[k - 1] + 1 if k > 0 and j > 0 else far
-        replaced = row[k] + (line != new[j - 1]) if j > 0 else far
-        following[k] = min(far, deleted, inserted, replaced)
-    return following
+    # By how many lines of `new` are dealt with beyond those of `old`: the most lines of `old` that can be.
+    reached = {0: 0}
+    for distance in range(limit + 1):
+        following: dict[int, int] = {}
+        for surplus, line in reached.items():
+            while line < len(old) and line + surplus < len(new) and old[line] == new[line + surplus]:
+                line += 1
+            if line == len(old) and line + surplus == len(new):
+                return distance
+            # The next line is replaced, deleted, or inserted.
+            for other, after in ((surplus, line + 1), (surplus - 1, line + 1), (surplus + 1, line)):
+                if after <= len(old) and after + other <= len(new):
+                    following[other] = max(after, following.get(other, 0))
+        reached = following
+    return limit + 1

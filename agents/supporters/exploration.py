@@ -9,8 +9,6 @@ Where it *teaches*, the request names the place that one of the agent's prompts 
 answers to that prompt.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The exploration supporter as a language model behind an OpenAI-compatible endpoint."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from agents.proposals.constants import Constant, constants

@@ -6,8 +6,6 @@ wrote; it holds no program of its own that it could insert. The rules stand in `
 the priority of the rules that answer them. The same request under the same seed gives the same advice.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping

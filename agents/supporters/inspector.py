@@ -10,8 +10,6 @@ while the initial condition's error rose, the trivial solution), when a quantity
 gain is within its noise. Everything that got noticeably worse is named, objection or not.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import dataclass

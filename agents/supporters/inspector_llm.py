@@ -4,8 +4,6 @@ The measurements decide what counts as a regression; the model may name one, add
 that was not measured is ignored.
 """
 
-from __future__ import annotations
-
 from agents.supporters.conversation import LLMSupporter
 from agents.supporters.inspector import REASON_CHARS, Inspection, InspectorVerdict, Regression
 from agents.supporters.prompts import Data

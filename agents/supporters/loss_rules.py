@@ -4,8 +4,6 @@ A term's family is told by the words in it: boundary, initial condition, residua
 reports how large each term stayed, the rule raises what stayed large; otherwise it varies all of them alike.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -9,8 +9,6 @@ reply is searched for JSON objects behind the reasoning, and the last one that f
 what comes first is often a quotation or an example. Types are not coerced.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any, Literal, TypeVar

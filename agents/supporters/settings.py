@@ -4,8 +4,6 @@ A configuration names a form for each role: ``off``, ``rules`` (the embedded def
 endpoint. The paper's roles are shipped as ``experiments/configs/paper_supporters.yaml``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 

@@ -5,8 +5,6 @@ They are what a supporter teaches with: its answer to a prompt changes one expre
 these rules know of no task. Some are for tasks that declare past data: cutting it short and letting it fade.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

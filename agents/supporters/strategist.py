@@ -5,8 +5,6 @@ is bounded here: per phase by a factor, and always by a declared range. A change
 ends at its edge; a value the user set outside the range stays until the strategist moves it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

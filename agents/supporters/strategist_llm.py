@@ -1,7 +1,5 @@
 """The fine-tuning strategist as a language model behind an OpenAI-compatible endpoint."""
 
-from __future__ import annotations
-
 from agents.supporters.conversation import LLMSupporter
 from agents.supporters.prompts import Data
 from agents.supporters.replies import StrategyReply, parse_reply, schema_text

@@ -5,8 +5,6 @@ The table :data:`RULES` is all of it: each line says when it fires, what it mult
 Rules that fire together multiply; the bounds of :mod:`agents.supporters.strategist` have the last word.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable
