@@ -15,7 +15,6 @@ restores the agent.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 
@@ -64,6 +63,7 @@ class ResearchAgent:
         self._best: dict[int, float] = {}
         self.styles = _styles(spec, chat, self.settings)
         self.messages = messages or {}
+        self._message_styles: list[Style] = [MessageStyle(spec, "rewrite"), MessageStyle(spec, "diff")]
         self._starts: dict[int, CandidateRecord] = {}
         self._site_statistics = ChoiceStatistics()
         self._style_statistics = ChoiceStatistics()
@@ -178,7 +178,8 @@ class ResearchAgent:
     ) -> tuple[Style, list[EditSite]]:
         """A style, and up to `count` of the sites it finds in the parent."""
         weights = self.messages.get(island.index, self.settings.styles)
-        options = [(style, style.sites(parent.program)) for style in self._styles_of(island.index)]
+        styles = self._message_styles if island.index in self.messages else self.styles
+        options = [(style, style.sites(parent.program)) for style in styles if weights.get(style.name, 0) > 0]
         options = [(style, sites) for style, sites in options if sites]
         if not options:
             raise ValueError(f"no style finds anything to rewrite in candidate {parent.id}")
@@ -190,13 +191,6 @@ class ResearchAgent:
             labels = [(style.name, site.label) for site in sites]
             chosen.append(sites.pop(self._site_statistics.choose(labels, rng)))
         return style, chosen
-
-    def _styles_of(self, island: int) -> Sequence[Style]:
-        weights = self.messages.get(island)
-        if weights is None:
-            return self.styles
-        names: tuple[Literal["rewrite", "diff"], ...] = ("rewrite", "diff")
-        return [MessageStyle(self.spec, name) for name in names if weights.get(name, 0) > 0]
 
     def _variants(self, island: Island, style: Style, site: EditSite) -> list[tuple[float, str]]:
         """How the island's programs fill this site: the best score of each text, worst first."""

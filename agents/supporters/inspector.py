@@ -130,7 +130,11 @@ class RulePolicyInspector(PolicyInspector):
         return Consultation(verdict, call)
 
     def _inspect(self, request: Inspection) -> InspectorVerdict:
-        regressions = named_regressions(request, self._settings.name_factor, self._settings.floor)
+        found = [
+            Regression(metric.name, metric.regression(self._settings.floor)) for metric in request.metrics
+        ]
+        named = [regression for regression in found if regression.factor >= self._settings.name_factor]
+        regressions = tuple(sorted(named, key=lambda regression: -regression.factor))  # the worst first
         reasons = [
             f"Regression: {regression.metric} is worse by a factor of {regression.factor:.3g}."
             for regression in regressions
@@ -142,9 +146,3 @@ class RulePolicyInspector(PolicyInspector):
         if error is not None and self._settings.noise > 0 and request.gain < self._settings.noise * error:
             reasons.append(f"The gain is below {self._settings.noise:g} standard errors.")
         return InspectorVerdict(request.rule_accepts, bool(reasons), tuple(reasons), regressions)
-
-
-def named_regressions(request: Inspection, factor: float, floor: float) -> tuple[Regression, ...]:
-    """Measurements that are worse by at least ``factor``, the worst first."""
-    found = [Regression(metric.name, metric.regression(floor)) for metric in request.metrics]
-    return tuple(sorted((r for r in found if r.factor >= factor), key=lambda r: -r.factor))

@@ -20,7 +20,8 @@ from pathlib import Path
 import pandas as pd
 
 import atlas_gym
-from agents.engines.llama_server import LlamaServer, fetch_gguf
+from agents.engines.llama_server import LlamaServer
+from agents.models.embedded import fetch_gguf
 from experiments.benchmarks.side_by_side import show
 from experiments.learners.ledger import Ledger, Trial
 from experiments.learners.openevolve import OPENEVOLVE

@@ -21,7 +21,8 @@ from typing import Any
 
 import yaml
 
-from agents.engines.llama_server import MODEL, LlamaServer, fetch_gguf
+from agents.engines.llama_server import MODEL, LlamaServer
+from agents.models.embedded import fetch_gguf
 from atlas_gym import ProgramTask
 from experiments.learners.changes import Change, changes_between, nest
 from experiments.learners.ledger import Ledger, Outcome, Trial

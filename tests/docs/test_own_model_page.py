@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.engines.llama_server import LlamaServer, fetch_gguf
+from agents.engines.llama_server import LlamaServer
+from agents.models.embedded import fetch_gguf
 from tests.docs.pages import ROOT, blocks
 from trainers.store.store import RunStore
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from agents.models import embedded
-from agents.models.loading import ModelMissing, cache_folder, fetch_model, load_model, main, resolve_model
+from agents.models.embedded import cache_folder
+from agents.models.loading import ModelMissing, fetch_model, load_model, main, resolve_model
 from tests.tiny_model import save_tiny_model
 
 

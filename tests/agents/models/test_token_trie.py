@@ -30,14 +30,15 @@ def test_a_node_sees_itself_and_what_is_before_it_in_its_sequence(sequences):
     assert torch.equal(trie.visible(), trie.visible().tril())  # ancestors come first
 
 
-@given(sequences)
-def test_families_hold_each_sequence_once_and_share_what_they_must(sequences):
-    groups = families(sequences)
+@given(sequences, st.floats(0, 1), st.integers(1, 20))
+def test_families_hold_each_sequence_once_share_what_they_must_and_stay_small(sequences, share, limit):
+    groups = families(sequences, share=share, limit=limit)
     assert sorted(index for group in groups for index in group) == list(range(len(sequences)))
     for group in groups:
         members = [sequences[index] for index in group]
+        assert len(token_trie(members).tokens) <= max(limit, len(members[0]))
         for one, other in itertools.pairwise(members):
-            assert common_prefix(one, other) >= len(other) / 2
+            assert common_prefix(one, other) >= share * len(other)
 
 
 def test_prompts_of_one_program_are_a_family_and_those_of_another_are_not():

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.engines.llama_server import LlamaServer, fetch_gguf
+from agents.engines.llama_server import LlamaServer
+from agents.models.embedded import fetch_gguf
 from agents.supporters.call import CallLimits
 from agents.supporters.replies import ExplorationReply, InspectionReply, StrategyReply, parse_reply
 from tests.agents.supporters.samples import NEUTRAL, REQUESTS

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agents.engines.llama_server import LlamaServer, fetch_gguf
+from agents.engines.llama_server import LlamaServer
 from agents.engines.spending import total
+from agents.models.embedded import fetch_gguf
 from trainers.store.store import RunStore, StoreError
 
 ROOT = Path(__file__).parents[3]
