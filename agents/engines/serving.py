@@ -17,7 +17,7 @@ from agents.engines.engine import Completion, Generator, OnCompletion, Request, 
 from agents.engines.hf_transformers import TransformersGenerator
 from agents.engines.settings import BackendSettings, IslandModel
 from agents.engines.threads import started
-from agents.models.loading import load_model, resolve_model
+from agents.models.loading import load_model, load_tokenizer, resolve_model
 from agents.models.policy import Policy
 
 
@@ -173,13 +173,7 @@ def open_backend(
 def tokenizer_of(settings: BackendSettings, model: str) -> Any:
     """Tokenizer of the model that the engine runs, None if its name says too little (a server's)."""
     name = settings.openai.tokenizer if settings.name == "openai" else model
-    if not name or settings.name == "chat":
-        return None
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(
-        str(resolve_model(name)), local_files_only=True, trust_remote_code=False
-    )
+    return load_tokenizer(resolve_model(name)) if name and settings.name != "chat" else None
 
 
 def _open(

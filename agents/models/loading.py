@@ -48,17 +48,25 @@ def fetch_model(
     return _hub_snapshot(name, local_files_only=False)
 
 
-def load_model(folder: Path, *, dtype: str = "bfloat16") -> tuple[Any, Any]:
-    """Model in inference mode and its tokenizer, from a folder that :func:`resolve_model` returned."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+def load_model(folder: str | Path, *, dtype: Any = "bfloat16", **options: Any) -> tuple[Any, Any]:
+    """Model in inference mode and its tokenizer, from a folder that :func:`resolve_model` returned.
+
+    ``dtype`` is torch's or its name; ``options`` are further ones of ``AutoModelForCausalLM.from_pretrained``.
+    """
+    from transformers import AutoModelForCausalLM
 
     with embedded.no_progress_bars():
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
         model: Any = AutoModelForCausalLM.from_pretrained(
-            str(folder), dtype=getattr(torch, dtype), local_files_only=True, trust_remote_code=False
+            str(folder), dtype=dtype, local_files_only=True, trust_remote_code=False, **options
         )
-    return model.eval(), tokenizer
+    return model.eval(), load_tokenizer(folder)
+
+
+def load_tokenizer(folder: str | Path) -> Any:
+    """The tokenizer alone."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
 
 
 def _looks_like_folder(name: str) -> bool:

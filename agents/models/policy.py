@@ -25,15 +25,10 @@ from typing import Any, cast
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.lora import Linear, LoraLayer
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    BitsAndBytesConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import BitsAndBytesConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from agents.models.adapters import digest, read_adapter, write_adapter
+from agents.models.loading import load_model
 from agents.models.merging import ExactMerge
 from agents.models.settings import LoraSettings
 from atlas_gym.optional import require
@@ -89,18 +84,17 @@ class Policy:
     ) -> Policy:
         """Load the model in `folder` in `dtype`; adapters stay in float32. `seed` draws the adapters' first
         A matrices."""
-        folder = Path(folder)
         # Packed sequences need a mask of their own, which "sdpa" takes as it is.
-        options: dict[str, Any] = {"dtype": dtype, "attn_implementation": "sdpa", "trust_remote_code": False}
+        options: dict[str, Any] = {"attn_implementation": "sdpa"}
         if lora is not None and lora.base != "full":
             options |= _quantised(lora.base, dtype, device)
-        model = AutoModelForCausalLM.from_pretrained(folder, **options)
+        model, tokenizer = load_model(folder, dtype=dtype, **options)
         if "quantization_config" not in options:
-            cast(torch.nn.Module, model).to(device)
+            model.to(device)
         for module in model.modules():  # bitsandbytes would repack for a kernel that knows no gradient
             if hasattr(module, "support_avx512bf16_for_cpu"):
-                cast(Any, module).support_avx512bf16_for_cpu = False
-        return cls(model, AutoTokenizer.from_pretrained(folder, trust_remote_code=False), lora, folder, seed)
+                module.support_avx512bf16_for_cpu = False
+        return cls(model, tokenizer, lora, Path(folder), seed)
 
     @property
     def device(self) -> torch.device:

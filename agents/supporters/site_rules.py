@@ -74,13 +74,11 @@ def check_fading(case: Case) -> Iterator[Finding]:
     matrices: set[str] = set()
     vectors: set[str] = set()
 
-    def fade(node: ast.expr, samples: str, axis: str = "") -> None:
-        keep = _keep_per_step(case)
-        ages = f"{keep} ** np.arange(len({samples}))[::-1]"
+    def fade(node: ast.expr, samples: str, rows: bool = False) -> None:
+        weights, reason = _fading(case, samples, rows)
         inner = isinstance(code.parents[node], ast.expr)
-        weights = f"({ages})[:, None]" if axis else ages
         splice = code.wrap(node, "(" if inner else "", f" * {weights}" + (")" if inner else ""))
-        fixes.append(Fix((splice,), f"weigh a sample by {keep} per step of age"))
+        fixes.append(Fix((splice,), reason))
 
     for node, samples in _sample_products(case):
         matrices.add(samples)
@@ -91,7 +89,7 @@ def check_fading(case: Case) -> Iterator[Finding]:
     for statement in code.nodes(ast.Assign):
         names = {target.id for target in statement.targets if isinstance(target, ast.Name)} & arrays
         if names & (matrices | vectors):
-            fade(statement.value, code.text(statement.value), "rows" if names & matrices else "")
+            fade(statement.value, code.text(statement.value), bool(names & matrices))
     yield from _finding("fade", 3.0, fixes)
 
 
@@ -120,10 +118,7 @@ def check_line_fading(case: Case) -> Iterator[Finding]:
     fixes = []
     for statement, name in _variables(case):
         if name in rows | entries:
-            keep = _keep_per_step(case)
-            ages = f"{keep} ** np.arange(len({name}))[::-1]"
-            weights = f"({ages})[:, None]" if name in rows else ages
-            reason = f"weigh a sample by {keep} per step of age"
+            weights, reason = _fading(case, name, name in rows)
             fixes.append(_line(case, statement, f"{name} = {name} * {weights}", reason))
     yield from _finding("fade", 3.0, fixes)
 
@@ -182,9 +177,11 @@ def _sample_products(case: Case) -> list[tuple[ast.BinOp, str]]:
     return found
 
 
-def _keep_per_step(case: Case) -> str:
-    """Source text of what is left of a sample's weight from one step to the next."""
-    return short(1 - case.factor(0.01, 0.3))
+def _fading(case: Case, samples: str, rows: bool) -> tuple[str, str]:
+    """Source text of weights that fall with the age of these samples, each a row or a number, and what they do."""
+    keep = short(1 - case.factor(0.01, 0.3))
+    ages = f"{keep} ** np.arange(len({samples}))[::-1]"
+    return f"({ages})[:, None]" if rows else ages, f"weigh a sample by {keep} per step of age"
 
 
 def _finding(kind: str, priority: float, fixes: list[Fix]) -> Iterator[Finding]:
