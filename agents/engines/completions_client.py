@@ -173,11 +173,8 @@ class CompletionsClient(PatientClient):
 
     def _short(self) -> None:
         """Have one token written."""
-        self._once(
-            "/completions",
-            {"model": self.settings.model, "prompt": "def", "max_tokens": 1},
-            _read_continuation,
-        )
+        body = {"model": self.settings.model, "prompt": "def", "max_tokens": 1}
+        self._once("/completions", body, _read_continuation)
 
 
 def _read_continuation(body: bytes, key: str) -> Completion:

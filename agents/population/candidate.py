@@ -132,14 +132,11 @@ class Proposal(Request):
         if self.stop == "diff":
             return patched(self.head, completion)
         text, _ = cut(completion, self.stop)
-        if self.stop == "new line" and text.strip() in self._neighbours():
-            text = ""
+        if self.stop == "new line":
+            above, below = self.head.split("\n")[-2:-1], self.tail.split("\n")[1:2]
+            if text.strip() in [line.strip() for line in (*above, *below)]:
+                text = ""
         return self.head + text.rstrip() + self.tail
-
-    def _neighbours(self) -> set[str]:
-        """The lines above and below a new one."""
-        above, below = self.head.split("\n")[-2:-1], self.tail.split("\n")[1:2]
-        return {line.strip() for line in (*above, *below)}
 
     def candidate(self, id: int, round: int, completion: str) -> CandidateRecord:
         """The candidate that the research agent's completion makes."""

@@ -128,6 +128,6 @@ def _label(code: Source, node: ast.expr) -> str:
     around = code.parents[node]
     while isinstance(around, ast.UnaryOp | ast.Slice):
         around = code.parents[around]
-    return (
-        code.text(around)[:40] if isinstance(around, ast.expr | ast.stmt) else str(getattr(node, "value", ""))
-    )
+    if isinstance(around, ast.expr | ast.stmt):
+        return code.text(around)[:40]
+    return str(getattr(node, "value", ""))

@@ -33,9 +33,8 @@ class EditBound:
     def allows(self, parent: str, child: str) -> bool:
         """Whether ``child`` is a patch of ``parent`` within this bound."""
         limit = self.allowed_lines(parent)
-        return (
-            new_characters(parent, child) <= self.characters and line_distance(parent, child, limit) <= limit
-        )
+        small = new_characters(parent, child) <= self.characters
+        return small and line_distance(parent, child, limit) <= limit
 
 
 def new_characters(parent: str, child: str) -> int:

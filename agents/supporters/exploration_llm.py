@@ -91,14 +91,10 @@ def _opening(request: ExplorationRequest) -> str:
     asked = f"add a new line {first} to" if opening.begins else f"rewrite {where} of"
     begins_a_line = opening.breaks is None or opening.begins
     kept = "" if begins_a_line else request.program[: opening.start].rpartition("\n")[2].strip()
+    stays = f" What stands left of the change, {kept!r}, stays, and so does the number of lines."
     return (
         f"You teach the agent: it was asked to {asked} the program and to change nothing else. Patches that change "
-        "anything else are discarded."
-        + (
-            f" What stands left of the change, {kept!r}, stays, and so does the number of lines."
-            if kept
-            else ""
-        )
+        f"anything else are discarded.{stays if kept else ''}"
     )
 
 

@@ -84,11 +84,8 @@ class RuleExplorationSupporter(ExplorationSupporter):
     def consult(self, request: ExplorationRequest) -> Consultation[ExplorationAdvice]:
         """Advice on one program; neutral if it does not parse."""
         began = time.monotonic()
-        code = (
-            Source.parse(request.program, request.function)
-            if len(request.program) <= LONGEST_PROGRAM
-            else None
-        )
+        readable = len(request.program) <= LONGEST_PROGRAM
+        code = Source.parse(request.program, request.function) if readable else None
         advice = ExplorationAdvice() if code is None else self._advise(code, request)
         skipped = "" if code else "the program does not parse, lacks the entry function or is too long"
         call = rules_call("exploration", request.key, began, advice.summary(), skipped)
