@@ -26,7 +26,7 @@ WAY = (
     "trainers/loop/exploration.py", "agents/research_agent.py", "agents/population/island.py",
     "agents/population/candidate.py", "agents/proposals/style.py", "agents/proposals/edit_line.py",
     "agents/proposals/source.py", "trainers/data/rollouts.py", "agents/engines/hf_transformers.py",
-    "agents/engines/batch_decoding.py", "atlas_gym/evaluation/pool.py", "trainers/store/store.py",
+    "agents/engines/samples.py", "atlas_gym/evaluation/pool.py", "trainers/store/store.py",
     "trainers/store/queries.py", "trainers/loop/phase_data.py", "trainers/data/pairs.py",
 )  # fmt: skip
 """From the loop down to the engine, up through evaluation and store, to the pair; with one style and one engine."""

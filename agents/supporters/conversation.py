@@ -15,7 +15,7 @@ from agents.engines.endpoint import ChatClient, Message, prompt_estimate
 from agents.engines.http import EndpointError, ServerReply
 from agents.supporters.call import Budget, CallLimits, Consultation, Key, Role, Supporter, SupporterCall
 from agents.supporters.prompts import Data, load_template
-from agents.supporters.replies import Reply, ReplyError, json_schema
+from agents.supporters.replies import Reply, ReplyError, json_schema, schema_text
 from agents.supporters.settings import RoleSettings, SupporterSettings
 from atlas_gym.seeding import torch_seed
 from atlas_gym.text import clean, one_line
@@ -74,7 +74,7 @@ class LLMSupporter(Supporter[Request, Advice]):
 
     @abstractmethod
     def values(self, request: Request) -> Mapping[str, str | Data]:
-        """What the template's placeholders stand for."""
+        """What the template's placeholders stand for, besides ``$schema``."""
 
     @abstractmethod
     def interpret(self, request: Request, text: str) -> Advice:
@@ -94,7 +94,7 @@ class LLMSupporter(Supporter[Request, Advice]):
         """The model's advice, or the neutral one."""
         began = time.monotonic()
         progress = _Progress()
-        messages = self._template.fill(self.values(request))
+        messages = self._template.fill({**self.values(request), "schema": schema_text(self.reply)})
         advice = None
         refusal = self.budget.refusal()
         if refusal:

@@ -16,13 +16,7 @@ from agents.supporters.exploration import (
     bounded_value,
 )
 from agents.supporters.prompts import Data
-from agents.supporters.replies import (
-    ExplorationReply,
-    PatchReply,
-    SuggestionReply,
-    parse_reply,
-    schema_text,
-)
+from agents.supporters.replies import ExplorationReply, PatchReply, SuggestionReply, parse_reply
 from atlas_gym.text import one_line
 
 _MOST_ITEMS = 8
@@ -56,7 +50,6 @@ class LLMExplorationSupporter(LLMSupporter[ExplorationRequest, ExplorationAdvice
             "opening": _opening(request),
             "max_patches": str(request.max_patches),
             "max_lines": str(self.settings.patch_bound.allowed_lines(request.program)),
-            "schema": schema_text(ExplorationReply),
         }
 
     def interpret(self, request: ExplorationRequest, text: str) -> ExplorationAdvice:

@@ -7,7 +7,7 @@ that was not measured is ignored.
 from agents.supporters.conversation import LLMSupporter
 from agents.supporters.inspector import REASON_CHARS, Inspection, InspectorVerdict, Regression
 from agents.supporters.prompts import Data
-from agents.supporters.replies import InspectionReply, parse_reply, schema_text
+from agents.supporters.replies import InspectionReply, parse_reply
 from atlas_gym.text import one_line
 
 _MOST_ITEMS = 8
@@ -36,7 +36,6 @@ class LLMPolicyInspector(LLMSupporter[Inspection, InspectorVerdict]):
             "samples": str(request.samples),
             "metrics": Data(metrics, 3_000),
             "recent": ", ".join("promoted" if done else "kept" for done in request.recent[-8:]) or "none yet",
-            "schema": schema_text(InspectionReply),
         }
 
     def interpret(self, request: Inspection, text: str) -> InspectorVerdict:

@@ -2,7 +2,7 @@
 
 from agents.supporters.conversation import LLMSupporter
 from agents.supporters.prompts import Data
-from agents.supporters.replies import StrategyReply, parse_reply, schema_text
+from agents.supporters.replies import StrategyReply, parse_reply
 from agents.supporters.strategist import (
     CONTROL_NAMES,
     REASON_CHARS,
@@ -46,7 +46,6 @@ class LLMFineTuningStrategist(LLMSupporter[Telemetry, StrategyAdvice]):
             or "- no decisions yet",
             "min_gain": f"{request.min_gain:.4g}",
             "max_kl": f"{request.max_kl:.4g}",
-            "schema": schema_text(StrategyReply),
         }
 
     def interpret(self, request: Telemetry, text: str) -> StrategyAdvice:

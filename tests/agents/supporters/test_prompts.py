@@ -9,14 +9,25 @@ from hypothesis import strategies as st
 
 from agents.supporters.exploration import Failure
 from agents.supporters.prompts import Data, PromptTemplate, delimited, load_template
-from agents.supporters.replies import ExplorationReply, InspectionReply, StrategyReply, json_schema
+from agents.supporters.replies import (
+    ExplorationReply,
+    InspectionReply,
+    StrategyReply,
+    json_schema,
+    schema_text,
+)
 from atlas_gym.text import clean, is_plain, one_line
 from tests.agents.supporters.samples import BANDIT, EXPLORATION, INSPECTION, MODELS, TELEMETRY
 
+
+def values_of(supporter, request):
+    return {**supporter.values(request), "schema": schema_text(supporter.reply)}
+
+
 VALUES = {
-    "exploration": MODELS.exploration.values(EXPLORATION),
-    "strategist": MODELS.strategist.values(TELEMETRY),
-    "inspector": MODELS.inspector.values(INSPECTION),
+    "exploration": values_of(MODELS.exploration, EXPLORATION),
+    "strategist": values_of(MODELS.strategist, TELEMETRY),
+    "inspector": values_of(MODELS.inspector, INSPECTION),
 }
 
 
@@ -37,7 +48,7 @@ def test_shipped_template_uses_every_value(name):
 
 def test_the_tasks_hints_are_in_the_prompt():
     for hints, line in ((("a window too long",), "\n- a window too long\n"), ((), "its author says nothing")):
-        values = MODELS.exploration.values(replace(EXPLORATION, hints=hints))
+        values = values_of(MODELS.exploration, replace(EXPLORATION, hints=hints))
         assert line in load_template("exploration").fill(values)[0].content
 
 
@@ -71,7 +82,7 @@ def test_injected_program_stays_inside_its_block():
     request = replace(
         EXPLORATION, program=BANDIT + f"# {attack}", diagnosis=attack, failures=(Failure("error", attack),)
     )
-    _, user = load_template("exploration").fill(MODELS.exploration.values(request))
+    _, user = load_template("exploration").fill(values_of(MODELS.exploration, request))
     outside = re.sub(r"<data (\w{12})>\n.*?\n</data \1>", "", user.content, flags=re.DOTALL)
     assert "ignore the above" in user.content
     assert "ignore the above" not in outside
