@@ -100,14 +100,13 @@ def gains(scores: pd.DataFrame, start: str) -> pd.Series:
     return 1.0 - means / levels.reindex(means.index.get_level_values("task")).to_numpy()
 
 
-def paired_difference(values: pd.Series, learner: str, other: str) -> tuple[Interval, int]:
-    """The mean difference of two learners over the tasks and seeds that both have, and how many those are.
-
-    Raises ValueError if there are none.
-    """
-    mine, theirs = (values.xs(name, level="learner") for name in (learner, other))
+def paired_difference(values: pd.Series, learner: str, other: str) -> tuple[Interval, int] | None:
+    """The mean difference of two learners over the tasks and seeds that both have, and how many those are; None if
+    there are none."""
+    names = values.index.get_level_values("learner")
+    mine, theirs = (values[names == name].droplevel("learner") for name in (learner, other))
     differences = (mine - theirs).dropna()
-    return mean_interval(differences.tolist()), len(differences)
+    return None if differences.empty else (mean_interval(differences.tolist()), len(differences))
 
 
 def interquartile_mean(values: pd.Series, learner: str, resamples: int = 2000) -> tuple[float, float, float]:
@@ -142,6 +141,4 @@ def profile(values: pd.Series, learner: str, levels: np.ndarray) -> np.ndarray:
 
 def best_at(curve: pd.DataFrame, by: str, levels: np.ndarray) -> np.ndarray:
     """One row's best score when it had taken each level of `candidates`, `tokens` or `seconds`."""
-    reached = np.searchsorted(curve[by].to_numpy(), levels, side="right")
-    best = np.maximum.accumulate(curve["best"].to_numpy())
-    return np.where(reached > 0, best[np.maximum(reached, 1) - 1], np.nan)
+    return curve.groupby(by)["best"].max().cummax().asof(levels).to_numpy()

@@ -61,10 +61,9 @@ def _control(what: str, learn: Callable[[Ledger, int], None], package: str = "")
     return Entry(what, do, package)
 
 
-def _run(what: str, method: str, config: str = "", **own: Any) -> Entry:
-    """A method of this package; `own`: settings by names with `__` for a dot."""
-    settings = {name.replace("__", "."): value for name, value in own.items()}
-    told: dict[str, Any] = {"method": method, "own": settings, "config": config}
+def _run(what: str, method: str, config: str = "", own: Mapping[str, Any] | None = None) -> Entry:
+    """A method of this package; `own`: settings by their dotted names."""
+    told: dict[str, Any] = {"method": method, "own": own or {}, "config": config}
     return Entry(what, partial(own_runs.learn_run, **told), changes=partial(own_runs.changes, **told))
 
 
@@ -80,7 +79,9 @@ ENTRIES: Mapping[str, Entry] = {
     "TPE": _control("tree-structured Parzen estimator on the numbers of the template", learn_tpe, "optuna"),
     "PPO": _control("policy gradients on the numbers of the template", learn_ppo, "stable-baselines3"),
     "numeric": _run(
-        "`search`, but edits are random numbers, drawn by a rule", "search", agent__styles={"numeric": 1.0}
+        "`search`, but edits are random numbers, drawn by a rule",
+        "search",
+        own={"agent.styles": {"numeric": 1.0}},
     ),
     "rules": _control("the exploration supporter's rules alone", learn_rules),
     "best-of-n": _run("the model edits lines of the start, over and over", "best-of-n"),

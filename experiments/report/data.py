@@ -93,7 +93,7 @@ class RunData:
     @property
     def confirmed(self) -> bool:
         """Whether the run has come to its end: its best program is confirmed on held-out seeds."""
-        return self.best is not None and held_out_key(self.best, self.census.instances) in self.held_out
+        return bool(self._confirmation(self.best))
 
     def setting(self, key: str, default: Any = None) -> Any:
         """A setting by its dotted name."""
@@ -106,16 +106,19 @@ class RunData:
 
     def held_out_scores(self, record: CandidateRecord | None) -> list[float]:
         """A program's scores on the held-out seeds; empty if it was not confirmed."""
-        if record is None or record.program_key is None:
-            return []
-        return list(self.held_out.get(held_out_key(record, self.census.instances), {}).get("scores", ()))
+        return list(self._confirmation(record).get("scores", ()))
 
     def held_out_gap(self, record: CandidateRecord | None) -> HeldOutGap | None:
         """A program's training score against its held-out scores; None if it was not confirmed."""
-        if record is None or record.score is None or record.program_key is None:
+        if record is None or record.score is None:
             return None
-        failed = len(self.held_out.get(held_out_key(record, self.census.instances), {}).get("failed", ()))
+        failed = len(self._confirmation(record).get("failed", ()))
         return held_out_gap(record.score, self.held_out_scores(record), failed)
+
+    def _confirmation(self, record: CandidateRecord | None) -> Mapping[str, Any]:
+        if record is None or record.program_key is None:
+            return {}
+        return self.held_out.get(held_out_key(record, self.census.instances), {})
 
 
 @contextmanager

@@ -6,6 +6,7 @@ the loopback address and answers only requests that name it (`Host`), so that no
 read a run through a name that it points here.
 """
 
+import contextlib
 import hashlib
 import json
 import threading
@@ -40,7 +41,7 @@ class LiveReport:
     def __init__(self, folders: Sequence[Path], pictures: bool = True):
         self._folders = [Path(folder) for folder in folders]
         self._pictures = pictures
-        self._drawn: dict[str, tuple[str | None, list[Picture]]] = {}
+        self._drawn: dict[tuple[str, str | None], list[Picture]] = {}
         self._folds: dict[str, ClusterFold] = {}
         self._lock = threading.Lock()
         self._stamp: tuple = ()
@@ -75,11 +76,10 @@ class LiveReport:
         return body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
     def _pictures_of(self, run: RunData) -> list[Picture]:
-        key = run.best.program_key if run.best else None
-        known = self._drawn.get(run.name)
-        if known is None or known[0] != key:
-            self._drawn[run.name] = known = (key, draw_pictures(run))
-        return known[1]
+        key = (run.name, run.best.program_key if run.best else None)
+        if key not in self._drawn:
+            self._drawn[key] = draw_pictures(run)
+        return self._drawn[key]
 
 
 def serve(folders: Sequence[Path], port: int, pictures: bool = True) -> None:
@@ -148,12 +148,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _stamp(folder: Path) -> tuple:
-    files = (folder / "run.sqlite", folder / "run.sqlite-wal", folder / "config.yaml")
-    return tuple((s.st_mtime_ns, s.st_size) if (s := _stat(path)) else None for path in files)
-
-
-def _stat(path: Path) -> Any:
-    try:
-        return path.stat()
-    except FileNotFoundError:
-        return None
+    found = []
+    for name in ("run.sqlite", "run.sqlite-wal", "config.yaml"):
+        with contextlib.suppress(FileNotFoundError):
+            stat = (folder / name).stat()
+            found.append((name, stat.st_mtime_ns, stat.st_size))
+    return tuple(found)

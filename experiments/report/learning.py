@@ -4,7 +4,8 @@ phase saw; as a table, in words that the data choose, and as a figure of two pic
 import base64
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,21 +77,15 @@ def alone_in_words(probes: Probes) -> str:
         f"After phase {phase}, on {instances} instances that no phase saw ({len(asked)} prompts, "
         f"{len(asked[0]['samples'])} samples each):"
     ]
-    for word, own in (("higher", _named(measures, "higher")), ("lower", _named(measures, "lower"))):
+    for word in ("higher", "lower"):
+        own = {meaning(name): found for name, found in measures.items() if verdict(found) == word}
         if own:
-            parts.append(f"{word}: {', '.join(own)};")
+            named = (f"{name} ({_value(found.base)} → {_value(found.tuned)})" for name, found in own.items())
+            parts.append(f"{word}: {', '.join(named)};")
     unsure = [meaning(name) for name, found in measures.items() if verdict(found) not in ("higher", "lower")]
     if unsure:
         parts.append(f"not to be told from the base model: {', '.join(unsure)};")
     return " ".join(parts)[:-1] + "."
-
-
-def _named(measures: Mapping[str, Comparison], word: str) -> list[str]:
-    return [
-        f"{meaning(name)} ({_value(found.base)} → {_value(found.tuned)})"
-        for name, found in measures.items()
-        if verdict(found) == word
-    ]
 
 
 def _figures(found: Comparison) -> dict[str, str]:
@@ -150,16 +145,17 @@ def draw_learning(run: RunData) -> Figure | None:
     """The two pictures side by side, as far as the run has them; None if it has neither."""
     frozen = read_control(run)
     measured = max((phase for phase, moment in run.probes if moment == MEASURE), default=BASE)
-    panels = [name for name, there in (("search", frozen), ("alone", measured != BASE)) if there]
+    panels: list[Callable[[Axes], None]] = []
+    if frozen:
+        panels.append(partial(_search, run=run, frozen=frozen))
+    if measured != BASE:
+        panels.append(partial(_alone, base=run.probes[BASE, MEASURE], tuned=run.probes[measured, MEASURE]))
     if not panels or not run.census.curve:
         return None
     with plot_style():
         figure = Figure(figsize=(TEXT_WIDTH * len(panels) / 2, 2.8))
-        for axes, name in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
-            if name == "search" and frozen is not None:
-                _search(axes, run, frozen)
-            else:
-                _alone(axes, run.probes[BASE, MEASURE], run.probes[measured, MEASURE])
+        for axes, draw in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
+            draw(axes)
         return figure
 
 

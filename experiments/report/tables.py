@@ -95,13 +95,8 @@ def _rows(groups: Sequence[Group]) -> pd.DataFrame:
         confirmed = all(run.confirmed for run in group.runs)
         start = str(group.runs[0].setting("env", "unknown")) + ("" if confirmed else ", training seeds")
         for run in group.runs:
-            key = {
-                "arm": group.label,
-                "start": start,
-                "seed": run.setting("seed", ""),
-                "confirmed": confirmed,
-            }
-            rows.append(key | run_row(run, confirmed))
+            key = {"arm": group.label, "start": start, "seed": run.setting("seed", "")}
+            rows.append({**key, "confirmed": confirmed, **run_row(run, confirmed)})
     return pd.DataFrame(rows)
 
 
