@@ -43,25 +43,16 @@ def read_tables(folder: Path) -> dict[str, pd.DataFrame]:
 
 
 def _rows(rows: Sequence[Row]) -> pd.DataFrame:
-    found = []
-    for row in rows:
-        ended = sorted(row["statuses"].items())
-        said = {
-            "refused": sum(count for status, count in ended if status != "ok"),
-            "statuses": ", ".join(f"{status} {count}" for status, count in ended),
-        }
-        found.append({**row, **said})
-    return pd.DataFrame(found)[ROWS]
+    found = pd.DataFrame(rows)
+    ended = [sorted(row["statuses"].items()) for row in rows]
+    found["refused"] = [sum(count for status, count in own if status != "ok") for own in ended]
+    found["statuses"] = [", ".join(f"{status} {count}" for status, count in own) for own in ended]
+    return found[ROWS]
 
 
 def _scores(rows: Sequence[Row]) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {**_key(row), "held_out": task, "value": value}
-            for row in rows
-            for task, value in enumerate(row["held_out"])
-        ]
-    )
+    found = [(row, task, value) for row in rows for task, value in enumerate(row["held_out"])]
+    return pd.DataFrame([{**_key(row), "held_out": task, "value": value} for row, task, value in found])
 
 
 def _curves(rows: Sequence[Row]) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """One count for all learners of the leaderboard: candidates, programs evaluated, tokens, seconds, the best so far.
 
 A candidate is a text that was asked of a model, or a program that a rule or an optimiser proposed, whatever becomes of
-it. Learners of this process hold a `Ledger`; those of another process reach it through the `Referee`; a run of this
+it. Learners of this process hold a `Ledger`; those of another process reach it through the `referee`; a run of this
 package keeps its own books, and its `Outcome` is read off them (`own_runs`).
 """
 

@@ -24,7 +24,7 @@ import yaml
 from agents.engines.llama_server import MODEL, LlamaServer, fetch_gguf
 from experiments.learners.changes import Change, changes_between, nest
 from experiments.learners.ledger import Ledger, Outcome, Trial
-from experiments.learners.referee import Referee
+from experiments.learners.referee import referee
 from trainers.store.plain import merge
 
 START, END = "# EVOLVE-BLOCK-START", "# EVOLVE-BLOCK-END"
@@ -168,8 +168,8 @@ def run_peer(peer: Peer, trial: Trial, ledger: Ledger, model_url: str) -> None:
         RuntimeError: it ended before a single candidate was asked for.
     """
     model, python = served(model_url)["id"], environment(peer, trial.environments)
-    with Referee(ledger, model_url) as referee, (trial.folder / "log.txt").open("w") as log:
-        order = Order(trial, referee.url, model)
+    with referee(ledger, model_url) as url, (trial.folder / "log.txt").open("w") as log:
+        order = Order(trial, url, model)
         prepare(peer, order, trial.folder)
         process = subprocess.Popen(
             [str(python), *peer.command(order)], cwd=trial.folder, stdout=log, stderr=log,
@@ -199,11 +199,7 @@ def _watch(process: subprocess.Popen, ledger: Ledger) -> None:
 def _end(process: subprocess.Popen) -> None:
     """The process and all that it started."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
-        try:
+        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(process.pid, sign)
             process.wait(timeout=5)
-        except ProcessLookupError:
-            break
-        except subprocess.TimeoutExpired:
-            continue
     process.wait()

@@ -49,10 +49,10 @@ class Band:
 
 def group_runs(runs: Sequence[RunData]) -> list[Group]:
     """Runs by configuration, in order of first appearance."""
-    flat = [flatten(run.config) for run in runs]
     members: dict[tuple, list[RunData]] = {}
-    for run, settings in zip(runs, flat, strict=True):
-        identity = tuple((k, repr(v)) for k, v in sorted(settings.items()) if k not in _IRRELEVANT)
+    for run in runs:
+        settings = sorted(flatten(run.config).items())
+        identity = tuple((key, repr(value)) for key, value in settings if key not in _IRRELEVANT)
         members.setdefault(identity, []).append(run)
     labels = _labels([flatten(group[0].config) for group in members.values()])
     return [Group(label, tuple(group)) for label, group in zip(labels, members.values(), strict=True)]

@@ -17,7 +17,6 @@ from typing import Any
 
 from experiments.loggers.metrics import ClusterFold
 from experiments.report.comparison import group_runs
-from experiments.report.coverage import cluster_fold
 from experiments.report.data import RunData, intelligible
 from experiments.report.payload import build_payload
 from experiments.report.pictures import Picture, draw_pictures
@@ -59,8 +58,7 @@ class LiveReport:
             with intelligible("What these runs hold cannot be shown"):
                 drawn = {run.name: self._pictures_of(run) for run in runs} if self._pictures else {}
                 groups = group_runs(runs)
-                folds = {run.name: self._folds.setdefault(run.name, cluster_fold(run)) for run in runs}
-                self._payload = build_payload(groups, all_tables(groups), drawn, folds)
+                self._payload = build_payload(groups, all_tables(groups), drawn, self._folds)
             self._title = page_title(runs)
             self._stamp = stamp
 

@@ -4,7 +4,7 @@ phase saw; as a table, in words that the data choose, and as a figure of two pic
 import base64
 import io
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from experiments.report.data import RunData, read_run
 from experiments.report.figures import mark_phases
 from experiments.report.pictures import Picture
 from experiments.report.style import COLORS, TEXT_WIDTH, plot_style
+from experiments.report.table_formats import Table, table
 from trainers.data.comparison import Comparison
 from trainers.loop.control import FOLDER
 from trainers.loop.measure import BASE, MEASURE, learned
@@ -33,19 +34,19 @@ _MEANINGS = {
 _TUNED, _FROZEN = COLORS[0], COLORS[1]
 
 
-def rows(runs: Iterable[RunData]) -> Iterator[dict[str, str]]:
-    """One row a run, phase and measure."""
-    for run in runs:
-        for phase, measures in learned(run.probes).items():
-            for name, found in measures.items():
-                row = {"Run": run.name, "After phase": str(phase), "Measure": meaning(name)}
-                yield row | _figures(found)
-
-
-NOTE = (
-    "The same questions to the base model and to the policy after the phase, under the same seeds; differences are "
-    "paired by question, intervals are over instances. Gains are in units of score."
-)
+def learning_table(runs: Iterable[RunData]) -> Table:
+    """Base model against tuned policies on instances that no phase saw: one row a run, phase and measure."""
+    rows = (
+        {"Run": run.name, "After phase": str(phase), "Measure": meaning(name), **_figures(found)}
+        for run in runs
+        for phase, measures in learned(run.probes).items()
+        for name, found in measures.items()
+    )
+    note = (
+        "The same questions to the base model and to the policy after the phase, under the same seeds; differences "
+        "are paired by question, intervals are over instances. Gains are in units of score."
+    )
+    return table("learning", "What tuning changed, on instances that no phase saw", rows, note)
 
 
 def meaning(name: str) -> str:

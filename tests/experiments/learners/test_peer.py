@@ -18,7 +18,7 @@ from experiments.learners.ledger import Ledger, Trial
 from experiments.learners.llm4ad import LLM4AD
 from experiments.learners.openevolve import OPENEVOLVE
 from experiments.learners.peer import Order, Peer, environment, learn_peer, prepare, run_peer
-from experiments.learners.referee import Referee
+from experiments.learners.referee import referee
 from experiments.learners.shinka import SHINKA
 
 SMALL = {"horizon": 60, "replicas": 1}
@@ -141,10 +141,10 @@ def test_a_peer_that_asks_for_nothing_is_an_error_that_names_its_log(tmp_path, m
 
 
 def test_the_referee_counts_only_what_the_model_answered():
-    with Ledger(Trial("ATLAS-Bandit-v0", 0, 2, constants=SMALL)) as ledger, Referee(ledger) as referee:
+    with Ledger(Trial("ATLAS-Bandit-v0", 0, 2, constants=SMALL)) as ledger, referee(ledger) as url:
         for path, status in (("/v1/chat/completions", 404), ("/secret", 404)):
             with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(referee.url + path)
+                urllib.request.urlopen(url + path)
             assert refused.value.code == status
         assert (ledger.candidates, ledger.tokens) == (0, 0)
 
