@@ -75,28 +75,23 @@ _PROFILES = """
 
 def _facts(tables: Tables) -> dict[str, object]:
     rows = tables["rows"]
+    budget = rows.budget.drop_duplicates().item()  # every row has the same
     seeds = rows.groupby(["task", "learner"]).seed.nunique()
     counted = f"{seeds.max()} seed{'s' if seeds.max() > 1 else ''}"
     return {
-        "budget": _budget(rows),
+        "budget": budget,
         "seeds": counted if seeds.min() == seeds.max() else f"{seeds.min()} to {counted}",
         "held_out": tables["scores"].held_out.nunique(),
-        "command": _command(tables),
+        "command": _command(tables, budget),
         "search": SEARCH,
         "bold": BOLD_FROM,
     }
 
 
-def _budget(rows: pd.DataFrame) -> str:
-    """As every row has it: candidates, and tokens or seconds where those were limited too."""
-    (budget,) = rows.budget.unique()
-    return str(budget)
-
-
-def _command(tables: Tables) -> str:
+def _command(tables: Tables, budget: str) -> str:
     """What does these rows, and no others where every learner has been on every task with every seed."""
     rows = tables["rows"]
-    limits = [part.split(" ") for part in _budget(rows).split(" or ")]
+    limits = [part.split(" ") for part in budget.split(" or ")]
     words = [f"--{'budget' if unit == 'candidates' else unit} {amount}" for amount, unit in limits]
     words += [f"--seeds {rows.seed.max() + 1}", f"--held-out {tables['scores'].held_out.nunique()}"]
     words += [f"--tasks {shlex.join(rows.task.unique())}", f"--learners {shlex.join(_order(rows.learner))}"]

@@ -54,14 +54,13 @@ def _scores(run: RunData) -> Figure:
     figure = Figure(figsize=(COLUMN_WIDTH, 2.3))
     axes = figure.subplots()
     curve = run.census.curve
+    low, high = curve[0][1] - (curve[-1][1] - curve[0][1]), curve[-1][1]
     dots = [
         (evaluations, record.score)
         for record, evaluations in zip(run.candidates, run.census.numbers, strict=True)
-        if record.score is not None and record.duplicate_of is None
+        if record.score is not None and record.score >= low and record.duplicate_of is None
     ]
-    low, high = curve[0][1] - (curve[-1][1] - curve[0][1]), curve[-1][1]
-    shown = [(x, y) for x, y in dots if y >= low]
-    axes.plot(*zip(*shown, strict=True), ".", color=MUTED, markersize=2, alpha=0.5, rasterized=True)
+    axes.plot(*zip(*dots, strict=True), ".", color=MUTED, markersize=2, alpha=0.5, rasterized=True)
     axes.step(*zip(*curve, strict=True), where="post", color=COLORS[0], label="best so far")
     mark_phases(axes, run)
     if high > low:
