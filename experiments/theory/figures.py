@@ -23,26 +23,14 @@ COLOURS = {
 """By a word in a method's name; the first that is in it counts."""
 
 
-def write_figures(results: Results, folder: Path, command: str) -> list[Path]:
-    """Draw every figure into `folder`; each carries the command that made it."""
-    drawings = {
-        "regret_over_horizon": _regret_over_horizon,
-        "decomposition": _decomposition,
-        "slopes": _slopes,
-        "gate": _gate,
-        "floor_and_beta": _floor_and_beta,
-        "lemmas": _lemmas,
-    }
-    paths = []
-    for name, draw in drawings.items():
+def write_figures(results: Results, folder: Path, command: str) -> None:
+    """Draw every figure into `folder`, named as its function; each carries the command that made it."""
+    for draw in (regret_over_horizon, decomposition, slopes, gate, floor_and_beta, lemmas):
         with plot_style(), plt.rc_context({"legend.handlelength": 3.0}):
             figure = draw(results)
             figure.text(0.995, 0.005, command, ha="right", va="bottom", fontsize=5.5, color="0.5")
-            path = folder / f"{name}.png"
-            figure.savefig(path, bbox_inches="tight", metadata={"Software": None})
+            figure.savefig(folder / f"{draw.__name__}.png", bbox_inches="tight", metadata={"Software": None})
             plt.close(figure)
-        paths.append(path)
-    return paths
 
 
 def colour(name: str) -> str:
@@ -50,7 +38,8 @@ def colour(name: str) -> str:
     return next((hue for word, hue in COLOURS.items() if word in name), "0.4")
 
 
-def _regret_over_horizon(results: Results) -> Figure:
+def regret_over_horizon(results: Results) -> Figure:
+    """Regret over the horizon at β = 1 with its slopes, and its rate at longer horizons."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2))
     for setting, cells in results.group("main"):
         s = slope(cells)
@@ -80,7 +69,8 @@ def _curve(axes: Axes, x: list, values: list[np.ndarray], label: str, hue: str, 
     axes.errorbar(x, means, yerr=halves, label=label, color=hue, fmt=f"o{style}", markersize=4, capsize=2)
 
 
-def _decomposition(results: Results) -> Figure:
+def decomposition(results: Results) -> Figure:
+    """Cumulative regret of every method, and its two parts (Eq. 13)."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.4), width_ratios=(1.1, 1))
     rows = results.group("main")
     horizon = rows[0][1][-1].horizon
@@ -103,7 +93,8 @@ def _decomposition(results: Results) -> Figure:
     return figure
 
 
-def _slopes(results: Results) -> Figure:
+def slopes(results: Results) -> Figure:
+    """The slope of every setting."""
     rows = [row for group in ("main", "control", "ablation", "drift") for row in results.group(group)]
     figure, axes = plt.subplots(figsize=(6.5, 0.2 * len(rows) + 1))
     for height, (setting, cells) in enumerate(rows):
@@ -119,7 +110,8 @@ def _slopes(results: Results) -> Figure:
     return figure
 
 
-def _gate(results: Results) -> Figure:
+def gate(results: Results) -> Figure:
+    """Regret and acceptance over the gate's KL budget and over its tolerance."""
     figure, panels = plt.subplots(1, 2, figsize=(9.5, 3.3))
     labels = {"sweep δ_H": "KL budget δ_H, nats (ε_s = 0)", "sweep ε_s": "score tolerance ε_s (no KL budget)"}
     dpo, evo = (_last_of(results, "main", word) for word in ("DPO, fixed uniform", "EvoDPO, reference every"))
@@ -146,7 +138,8 @@ def _last_of(results: Results, group: str, start: str) -> Cell:
     return next((c for c in cells if c.horizon == results.plan.sweep_horizon), cells[-1])
 
 
-def _floor_and_beta(results: Results) -> Figure:
+def floor_and_beta(results: Results) -> Figure:
+    """Regret over the floor, β and the phases per window."""
     figure, (floors, betas, phases) = plt.subplots(1, 3, figsize=(11, 3.4), sharey=True)
     points = [(max(s.learner.floor, 1e-7), cells[0].regret) for s, cells in results.group("sweep floor")]
     _curve(floors, [x for x, _ in points], [r for _, r in points], "EvoDPO, β = 1", COLOURS["EvoDPO"])
@@ -175,7 +168,8 @@ def _floor_and_beta(results: Results) -> Figure:
     return figure
 
 
-def _lemmas(results: Results) -> Figure:
+def lemmas(results: Results) -> Figure:
+    """How close each inequality comes to equality, and how often it fails once an assumption is broken."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.2))
     names = sorted(results.on_instances)
     tightest = [max(results.on_instances[n].tightest, 1e-7) for n in names]

@@ -96,18 +96,6 @@ class Learner:
         return policies.uniform(utilities.shape)
 
 
-@dataclass(frozen=True)
-class Step:
-    """What a phase's decision did, per seed."""
-
-    reference: Array
-    """Log-probabilities of the next reference, (seeds, contexts, actions)."""
-    weight: Array
-    """How far it went towards the candidate, in [0, 1]."""
-    kl: Array
-    """KL(candidate ‖ reference) in nats, mean over all contexts."""
-
-
 def move_reference(
     learner: Learner,
     phase: int,
@@ -115,11 +103,15 @@ def move_reference(
     estimated: Array,
     score: Array,
     subset: npt.NDArray[np.int64],
-) -> Step:
+) -> tuple[Array, Array, Array]:
     """The reference rule's answer after a phase (counted from 1).
 
     `estimated` and `score` are utilities (seeds, contexts, actions): those the update was made with and
     those the gate grades by; `subset` (seeds, n) are the context indices of G_k.
+
+    Returns:
+        Log-probabilities of the next reference, (seeds, contexts, actions); how far it went towards the candidate, in
+        [0, 1], (seeds,); and KL(candidate ‖ reference) in nats, mean over all contexts, (seeds,).
     """
     candidate = _candidate(learner, log_reference, estimated, score, subset)
     gains = policies.expected(candidate, score) - policies.expected(log_reference, score)
@@ -129,7 +121,7 @@ def move_reference(
     with np.errstate(invalid="ignore"):  # 0 · (−inf) in the branch that mixed_reference then does not take
         mixed = mixed_reference(weight, candidate, log_reference)
     partial = ((weight > 0) & (weight < 1))[:, None, None]
-    return Step(np.where(partial, policies.normalised(mixed), mixed), weight, kls.mean(-1))
+    return np.where(partial, policies.normalised(mixed), mixed), weight, kls.mean(-1)
 
 
 def _candidate(

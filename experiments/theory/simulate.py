@@ -112,9 +112,9 @@ class Simulation:
         """Let the reference rule choose what the next phase is anchored to."""
         now = self.window.stop
         score = estimated if self.learner.self_graded else self.bandit.utilities(now, now + 1)[:, 0]
-        step = move_reference(self.learner, number, self.reference, estimated, score, self._gate_subset())
-        self.reference = step.reference
-        self.weight[:, number - 1], self.kl[:, number - 1] = step.weight, step.kl
+        self.reference, self.weight[:, number - 1], self.kl[:, number - 1] = move_reference(
+            self.learner, number, self.reference, estimated, score, self._gate_subset()
+        )
         self.lowest = np.minimum(self.lowest, self.reference.min((1, 2)))
 
     def _gate_subset(self) -> npt.NDArray[np.int64]:
