@@ -177,17 +177,15 @@ def make_pairs(prompts: int, pairs: int, sites: int = 1) -> list[PreferencePair]
     rng = np.random.default_rng(0)
     style = EditLine(spec.function)
     made: list[PreferencePair] = []
-    while len(made) < prompts * pairs:
-        if len(made) // pairs % sites == 0:
+    for number in range(prompts):
+        if number % sites == 0:
             worse, parent = (variant(spec.starts["named"], int(rng.integers(5, 200))) for _ in range(2))
-        hole = style.sites(parent.program)[len(made) // pairs % len(style.sites(parent.program))]
+        holes = style.sites(parent.program)
+        hole, ids = holes[number % len(holes)], (2 * pairs * number, 2 * pairs * number + 1)
         prompt = style.propose(parent, hole, Showing(worse=worse)).prompt
         good, bad = _completions(parent.program, rng)
         made += [
-            PreferencePair(
-                prompt, good[i], bad[i], "failed", 1.0, 2 * len(made), 2 * len(made) + 1, hole.label
-            )
-            for i in range(pairs)
+            PreferencePair(prompt, good[i], bad[i], "failed", 1.0, *ids, hole.label) for i in range(pairs)
         ]
     return made
 

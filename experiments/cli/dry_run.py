@@ -61,9 +61,8 @@ def count(config: RunConfig) -> Counts:
     if config.control == "frozen" and config.phases:
         candidates += (config.rounds - config.phase_every) * layout.islands * layout.samples
     confirmed = 2 * max(1, len(config.instances)) * config.held_out_seeds
-    asked_once = (
-        len(config.measure.instances) * config.measure.seeds * config.measure.prompts * config.measure.samples
-    )
+    measure = config.measure
+    asked_once = len(measure.instances) * measure.seeds * measure.prompts * measure.samples
     all_measured = phases * measured + ((phases + 1) * asked_once if phases else 0)
     return Counts(
         candidates=candidates,

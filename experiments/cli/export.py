@@ -36,9 +36,7 @@ def export(run: Path, folder: Path) -> dict[str, int]:
         raise FileExistsError(f"{folder} is not empty")
     with RunStore.open_readonly(run) as store:
         parts = {
-            "candidates": [
-                {**vars(record), "metrics": json.dumps(dict(record.metrics))} for record in store.candidates()
-            ],
+            "candidates": [vars(c) | {"metrics": json.dumps(dict(c.metrics))} for c in store.candidates()],
             "pairs": [dict(zip(("phase", "index", *PAIR_FIELDS), row, strict=True)) for row in store.pairs()],
         }
     configs = []

@@ -7,6 +7,7 @@ compares them, and `wandb sync` sends their offline records.
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
         folder = options.folder or Path("runs") / f"sweep-{sweep.name}"
         search = Search(sweep, folder, options.seed)
         try:
-            run_sweep(
-                search, folder, workers=options.workers, poll_s=options.poll,
-                tell=lambda text: console.print(text, highlight=False, markup=False),
-            )  # fmt: skip
+            tell = partial(console.print, highlight=False, markup=False)
+            run_sweep(search, folder, workers=options.workers, poll_s=options.poll, tell=tell)
         except KeyboardInterrupt:
             console.print("Stopped; the same command continues this sweep.")
             return EXIT_INTERRUPTED
@@ -112,12 +111,9 @@ def run_sweep(
 def _job(search: Search, trial: Any, folder: Path) -> Job:
     name = f"{search.sweep.name}-{trial.number:03d}"
     parameters = search.settings(trial)
-    return Job(
-        folder / name,
-        expand(search.sweep, parameters),
-        environment(search.sweep.name, name, folder / name, parameters, folder / f"{name}.parameters.yaml"),
-        folder / f"{name}.log",
-    )
+    file = folder / f"{name}.parameters.yaml"
+    variables = environment(search.sweep.name, name, folder / name, parameters, file)
+    return Job(folder / name, expand(search.sweep, parameters), variables, folder / f"{name}.log")
 
 
 def _told(search: Search, watch: RunWatch, code: int, stopped: bool, log: Path) -> str:

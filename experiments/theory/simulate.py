@@ -17,13 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from atlas_gym.seeding import stream
 from experiments.theory import policies
 from experiments.theory.estimator import diversity, fit_logistic
 from experiments.theory.learner import GATE_CONTEXTS, Learner, move_reference
-from experiments.theory.model import Array, Bandit, preference_probability, sample_actions, utilities
+from experiments.theory.model import Array, Bandit, Indices, preference_probability, sample_actions, utilities
 
 
 class Simulation:
@@ -117,7 +116,7 @@ class Simulation:
         )
         self.lowest = np.minimum(self.lowest, self.reference.min((1, 2)))
 
-    def _gate_subset(self) -> npt.NDArray[np.int64]:
+    def _gate_subset(self) -> Indices:
         """G_k: contexts of rounds drawn afresh from the window, whatever their score."""
         first, end = self.window.start, self.window.stop
         drawn = [rng.integers(first, end, GATE_CONTEXTS) for rng in self._gate_streams]
