@@ -100,9 +100,7 @@ def read_plan(path: Path) -> Plan:
     return plan
 
 
-def do_runs(
-    plan: Plan, folder: Path, workers: int, tell: Callable[[str], None], poll_s: float = 1.0
-) -> list[PlannedRun]:
+def do_runs(plan: Plan, folder: Path, workers: int, tell: Callable[[str], None]) -> list[PlannedRun]:
     """Do or continue every run that has not come to its end; returns those that failed.
 
     Args:
@@ -110,7 +108,6 @@ def do_runs(
         folder: where the runs' folders lie.
         workers: runs at a time.
         tell: called with one line whenever a run begins or ends.
-        poll_s: seconds between two looks at the runs.
     """
     missing = {run.name: run for run in plan.runs() if not (folder / run.name / DONE).exists()}
     waiting, failed = iter(missing.values()), []
@@ -129,7 +126,7 @@ def do_runs(
             failed.append(missing[job.folder.name])
             tell(f"{job.folder.name}: failed with exit code {code}, see {job.log}")
 
-    do_jobs(ask, ended, workers=workers, poll_s=poll_s)
+    do_jobs(ask, ended, workers=workers)
     return failed
 
 
