@@ -60,11 +60,10 @@ class Limits:
     def __post_init__(self) -> None:
         for bound in fields(self):
             value: Any = getattr(self, bound.name)
-            whole = bound.type is int
-            most = _MOST if whole else _MOST_S
-            if not isinstance(value, Integral if whole else Real) or not 0 < value < most:
-                kind = "whole number" if whole else "number"
-                raise ValueError(f"{bound.name} is {value!r}; it must be a {kind} above 0 and below {most}")
+            kind: Any = Integral if bound.type is int else Real
+            most, called = (_MOST, "whole number") if kind is Integral else (_MOST_S, "number")
+            if not isinstance(value, kind) or not 0 < value < most:
+                raise ValueError(f"{bound.name} is {value!r}; it must be a {called} above 0 and below {most}")
 
 
 def limits_from(given: "Limits | Mapping[str, Any] | None", default: Limits) -> Limits:
