@@ -13,12 +13,9 @@ BENCHMARKS = ("evaluation", "calls", "tasks", "burgers", "dpo")
 def main(arguments: list[str] | None = None) -> int:
     """Run benchmarks, each in a process of its own; returns how many failed."""
     parser = argparse.ArgumentParser(prog="python -m experiments.benchmarks", description=__doc__)
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="of " + ", ".join(BENCHMARKS) + "; default: all"
-    )
+    about = "of " + ", ".join(BENCHMARKS) + "; default: all"
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=BENCHMARKS, help=about)
     names = parser.parse_args(arguments).names or BENCHMARKS
-    if unknown := set(names) - set(BENCHMARKS):
-        parser.error(f"no benchmark {unknown.pop()!r}; there are {', '.join(BENCHMARKS)}")
     failed = 0
     for name in names:
         print(f"\n== {name}", flush=True)

@@ -19,7 +19,8 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,21 +34,11 @@ from atlas_gym.tasks.burgers.network import Points, layer_sizes, matrices
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.steps import kernel_available
 from atlas_gym.tasks.burgers.task import STARTS, BurgersTask
-from experiments.benchmarks.side_by_side import in_own_process, install_into, show, spread, take_turns
+from experiments.benchmarks import side_by_side
 
 DEEPXDE = ("deepxde==1.15.0", "scikit-optimize==0.10.2", "pyaml==26.7.0")
-DEEPXDE_RUNS = ("time", "losses")
 TRAJECTORY_STEPS = 200
 Strategy = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, Mapping[str, Any]], torch.Tensor]
-
-
-@dataclass(frozen=True)
-class Setup:
-    """One training, the same for every contender."""
-
-    params: BurgersTask
-    points: Points
-    theta: np.ndarray
 
 
 def plain(residuals, ic_err, bc_err, extras):
@@ -60,90 +51,77 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="rounds in which every contender runs once")
     parser.add_argument("--steps", type=int, default=500, help="Adam steps per training")
     parser.add_argument("--without-deepxde", action="store_true", help="leave DeepXDE out")
-    parser.add_argument("--contender", choices=DEEPXDE_RUNS, help=argparse.SUPPRESS)
+    parser.add_argument("--contender", choices=("time", "losses"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    setup = make_setup(arguments.steps)
+    task = BurgersTask(steps=arguments.steps)
     if arguments.contender:
-        print(json.dumps(train_deepxde(setup, timed=arguments.contender == "time")))
+        print(json.dumps(train_deepxde(task, timed=arguments.contender == "time")))
         return
     with tempfile.TemporaryDirectory() as folder, ConfinedEvaluator() as evaluator:
-        installed = not arguments.without_deepxde and install_into(Path(folder), "DeepXDE", DEEPXDE)
-        deepxde = Path(folder) if installed else None
-        print_trajectories(setup, deepxde)
-        print_times(take_turns(contenders(setup, evaluator, deepxde), arguments.repeats), arguments.steps)
-
-
-def make_setup(steps: int) -> Setup:
-    """The default network and points."""
-    task = BurgersTask(steps=steps)
-    return Setup(task, *task.beginning(0))
+        deepxde: Path | None = Path(folder)
+        if arguments.without_deepxde or not side_by_side.install_into(Path(folder), "DeepXDE", DEEPXDE):
+            deepxde = None
+        print_trajectories(task, deepxde)
+        seconds = side_by_side.take_turns(contenders(task, evaluator, deepxde), arguments.repeats)
+        print_times(seconds, arguments.steps)
 
 
 def contenders(
-    setup: Setup, evaluator: ConfinedEvaluator, deepxde: Path | None
+    task: BurgersTask, evaluator: ConfinedEvaluator, deepxde: Path | None
 ) -> dict[str, Callable[[], float]]:
     """By name, functions that train once and return the CPU seconds of it."""
+    points, theta = task.beginning(0)
+    program, by_torch = task.programs[STARTS["inlined"]].program, replace(task, backend="torch")
 
     def cpu_of(train: Callable[..., object], params: BurgersParams) -> float:
         began = time.process_time()
-        train(params, setup.points, setup.theta, plain)
+        train(params, points, theta, plain)
         return time.process_time() - began
 
     found: dict[str, Callable[[], float]] = {
-        "nested autograd": lambda: cpu_of(train_nested, setup.params),
-        "atlas_gym, confined": lambda: cpu_confined(setup.params, evaluator),
-        "atlas_gym, in process": lambda: cpu_of(train_in_process, setup.params),
-        "atlas_gym, in process, torch backend": lambda: cpu_of(
-            train_in_process, replace(setup.params, backend="torch")
-        ),
+        "nested autograd": partial(cpu_of, train_nested, task),
+        "atlas_gym, confined": lambda: side_by_side.confined_cpu(evaluator, program, task) / task.replicas,
+        "atlas_gym, in process": partial(cpu_of, train_in_process, task),
+        "atlas_gym, in process, torch backend": partial(cpu_of, train_in_process, by_torch),
     }
     if deepxde is not None:
-        found["DeepXDE"] = lambda: run_deepxde(setup, deepxde, "time")["cpu_s"]
+        found["DeepXDE"] = lambda: run_deepxde(task, deepxde, "time")["cpu_s"]
     return found
-
-
-def cpu_confined(task: BurgersTask, evaluator: ConfinedEvaluator) -> float:
-    """CPU seconds per training of a whole evaluation: this process and the worker."""
-    began = time.process_time()
-    evaluation = evaluator.evaluate(task.programs[STARTS["inlined"]].program, task)
-    if not evaluation.ok:
-        raise RuntimeError(f"the benchmark's program failed: {evaluation.detail}")
-    return (time.process_time() - began + evaluation.cpu_s) / task.replicas
 
 
 def print_times(seconds: pd.DataFrame, steps: int) -> None:
     """A table with the speed of every contender relative to ours, confined."""
     print(f"compiled kernel: {'yes' if kernel_available() else 'no'}; steps per training: {steps}")
     ratios = seconds.div(seconds["atlas_gym, confined"], axis=0)
-    show("CPU time per training", pd.DataFrame({
+    side_by_side.show("CPU time per training", pd.DataFrame({
         "ms/step": [f"{1000 * own.median() / steps:.3f}" for _, own in seconds.items()],
-        "times ours, confined": [spread(own) for _, own in ratios.items()],
+        "times ours, confined": [side_by_side.spread(own) for _, own in ratios.items()],
     }, index=seconds.columns))  # fmt: skip
 
 
-def print_trajectories(setup: Setup, deepxde: Path | None) -> None:
+def print_trajectories(task: BurgersTask, deepxde: Path | None) -> None:
     """How far the losses of the first steps are from those of nested autograd."""
-    short = make_setup(min(TRAJECTORY_STEPS, setup.params.steps))
-    train = (short.points, short.theta, plain)
-    expected = np.array(train_nested(short.params, *train))
-    found = {"atlas_gym": train_in_process(short.params, *train)}
-    found["atlas_gym, torch backend"] = train_in_process(replace(short.params, backend="torch"), *train)
+    short = replace(task, steps=min(TRAJECTORY_STEPS, task.steps))
+    train = (*short.beginning(0), plain)
+    expected = np.array(train_nested(short, *train))
+    found = {"atlas_gym": train_in_process(short, *train)}
+    found["atlas_gym, torch backend"] = train_in_process(replace(short, backend="torch"), *train)
     if deepxde is not None:
         found["DeepXDE"] = np.array(run_deepxde(short, deepxde, "losses")["losses"])
     for name, losses in found.items():
         deviation = np.abs(losses / expected - 1.0).max()
-        print(f"{name}: losses of {short.params.steps} steps equal nested autograd's to {deviation:.1e}")
+        print(f"{name}: losses of {short.steps} steps equal nested autograd's to {deviation:.1e}")
 
 
-def run_deepxde(setup: Setup, folder: Path, what: str) -> dict[str, Any]:
-    """Train in DeepXDE, in a process of its own that makes the same set-up again."""
-    steps = ["--steps", str(setup.params.steps)]
+def run_deepxde(task: BurgersTask, folder: Path, what: str) -> dict[str, Any]:
+    """Train in DeepXDE, in a process of its own that makes the same network and points again."""
+    steps = ["--steps", str(task.steps)]
     found = {"PYTHONPATH": str(folder), "DDE_BACKEND": "pytorch"}
-    return in_own_process("experiments.benchmarks.burgers", what, also=steps, environment=found)
+    return side_by_side.in_own_process("experiments.benchmarks.burgers", what, also=steps, environment=found)
 
 
-def train_deepxde(setup: Setup, timed: bool) -> dict[str, Any]:
+def train_deepxde(task: BurgersTask, timed: bool) -> dict[str, Any]:
     """The same training in DeepXDE, where it is installed: CPU seconds, and the loss of every step unless timed.
 
     The same collocation, initial and boundary points, the same initial weights, float64, Adam: only the software
@@ -152,16 +130,16 @@ def train_deepxde(setup: Setup, timed: bool) -> dict[str, Any]:
     import deepxde
 
     deepxde.config.set_default_float("float64")
-    model, steps = deepxde_model(deepxde, setup), setup.params.steps
+    model = deepxde_model(deepxde, task)
     began = time.process_time()
-    history, _ = model.train(iterations=steps, display_every=steps if timed else 1, verbose=0)
+    history, _ = model.train(iterations=task.steps, display_every=task.steps if timed else 1, verbose=0)
     cpu_s = time.process_time() - began
-    return {"cpu_s": cpu_s, "losses": [float(np.sum(terms)) for terms in history.loss_train][:steps]}
+    return {"cpu_s": cpu_s, "losses": [float(np.sum(terms)) for terms in history.loss_train][: task.steps]}
 
 
-def deepxde_model(dde: Any, setup: Setup) -> Any:
-    """The plain 1/1/1 PINN on the set-up's points and weights, by the package `deepxde`."""
-    p, points = setup.params, setup.points
+def deepxde_model(dde: Any, p: BurgersTask) -> Any:
+    """The plain 1/1/1 PINN on the task's points and weights, by the package `deepxde`."""
+    points, theta = p.beginning(0)
     rate = math.log(p.nu1 / p.nu0)
 
     def residual(inputs: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
@@ -180,7 +158,7 @@ def deepxde_model(dde: Any, setup: Setup) -> Any:
     inside = np.stack([points.x, points.t], axis=1)
     data = dde.data.TimePDE(space, residual, conditions, num_domain=0, anchors=inside)
     network = dde.nn.FNN([2] + [p.hidden_width] * p.hidden_layers + [1], "tanh", "Glorot uniform")
-    set_parameters(network.linears, p, setup.theta)
+    set_parameters(network.linears, p, theta)
     model = dde.Model(data, network)
     model.compile("adam", lr=p.learning_rate, verbose=0)
     return model

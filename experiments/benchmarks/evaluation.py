@@ -13,7 +13,6 @@ Also printed: the time from asking for a confined worker to having loaded a prog
 
 import argparse
 import asyncio
-import importlib
 import logging
 import os
 import sys
@@ -77,7 +76,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=7, help="rounds in which every contender runs once")
     parser.add_argument("--without-openevolve", action="store_true", help="leave OpenEvolve out")
     options = parser.parse_args(arguments)
-    _keep_to_one_core()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     program, task = make_task("ATLAS-Bandit-v0").starts["named"], BanditTask()
     with tempfile.TemporaryDirectory() as folder, ConfinedEvaluator() as evaluator:
         contenders: dict[str, Contender] = {
@@ -95,11 +95,6 @@ def main(arguments: list[str] | None = None) -> int:
         print_table("history as a list", cpu_seconds(contenders, options.repeats))
     print_cold_starts()
     return 0
-
-
-def _keep_to_one_core() -> None:
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
 def _confined(evaluator: ConfinedEvaluator, program: str, task: BanditTask) -> tuple[float, float]:
@@ -132,12 +127,12 @@ def openevolve_contender(folder: Path, program: str) -> Contender | None:
         return None
     sys.path.append(str(folder))
     logging.disable(logging.WARNING)
-    evaluator_module = importlib.import_module("openevolve.evaluator")
-    config_module = importlib.import_module("openevolve.config")
+    from openevolve.config import EvaluatorConfig
+    from openevolve.evaluator import Evaluator
+
     file = folder / "evaluation_file.py"
     file.write_text(EVALUATION_FILE)
-    config = config_module.EvaluatorConfig(cascade_evaluation=False)
-    evaluator = evaluator_module.Evaluator(config, str(file))
+    evaluator = Evaluator(EvaluatorConfig(cascade_evaluation=False), str(file))
     return lambda: (asyncio.run(evaluator.evaluate_program(program))["combined_score"], 0.0)
 
 

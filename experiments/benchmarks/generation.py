@@ -22,8 +22,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import torch
 
 from agents.engines.engine import Generator, Sampling
@@ -37,7 +40,7 @@ from agents.proposals.edit_line import EditLine
 from agents.proposals.style import Showing
 from atlas_gym import make_task
 from experiments.benchmarks.dpo import variant
-from experiments.benchmarks.side_by_side import in_own_process
+from experiments.benchmarks.side_by_side import in_own_process, show
 
 CONTENDERS = ("transformers base", "transformers merged", "transformers unmerged")
 VLLM_CONTENDERS = ("vllm base", "vllm merged", "vllm unmerged")
@@ -56,7 +59,6 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="where the policy's weights are (vLLM finds its own)")
     parser.add_argument("--model", default="embedded")
     parser.add_argument("--only", nargs="*", default=[], help="contenders to measure; default: all")
-    parser.add_argument("--json", type=Path, help="keep the figures in this file, with those that it has")
     parser.add_argument("--contender", choices=CONTENDERS + VLLM_CONTENDERS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.contender:
@@ -67,28 +69,18 @@ def main() -> None:
         print(
             f"{arguments.vllm_python} does not exist, so vLLM is left out: make vllm, or name --vllm-python"
         )
-    stored = arguments.json and arguments.json.exists()
-    figures: dict[str, dict[str, float]] = json.loads(arguments.json.read_text()) if stored else {}
-    for _ in range(arguments.rounds):
-        for name in [name for name in contenders if name in (arguments.only or contenders)]:
-            python = str(arguments.vllm_python) if name in VLLM_CONTENDERS else sys.executable
-            keep_best(figures.setdefault(name, {}), spawn(name, python))
-    report({name: figures[name] for name in CONTENDERS + VLLM_CONTENDERS if name in figures})
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1))
+    asked = [name for name in contenders if name in (arguments.only or contenders)]
+    vllm = str(arguments.vllm_python)
+    rounds = [pd.DataFrame({name: spawn(name, vllm) for name in asked}).T for _ in range(arguments.rounds)]
+    report(reduce(np.minimum, rounds))
 
 
-def spawn(contender: str, python: str) -> dict[str, float]:
+def spawn(contender: str, vllm_python: str) -> dict[str, float]:
     """Run one contender in a fresh process with this process's arguments."""
+    python = vllm_python if contender in VLLM_CONTENDERS else sys.executable
     figures: dict[str, float] = in_own_process("experiments.benchmarks.generation", contender, python)
     print(contender, {name: round(value, 2) for name, value in figures.items()}, flush=True)
     return figures
-
-
-def keep_best(best: dict[str, float], figures: dict[str, float]) -> None:
-    """Seconds: the smallest of each."""
-    for name, value in figures.items():
-        best[name] = min(value, best.get(name, value))
 
 
 def contend(arguments: argparse.Namespace) -> dict[str, float]:
@@ -127,20 +119,15 @@ def measure(generator: Generator) -> dict[str, float]:
     """Seconds per drawn token of `decode` by batch, seconds per sample of `lines`, plainly and without copies."""
     figures = {}
     for batch in BATCHES:
-        seconds, tokens, _ = timed(
-            generator, [[long(line, batch) for line in make_lines(go)[:1]] for go in (batch, 0)]
-        )
+        # The same prompts, continued past the line.
+        lines = [replace(make_lines(go)[0], n=batch, avoid=None, stop="function") for go in (batch, 0)]
+        seconds, tokens, _ = timed(generator, [[line] for line in lines])
         figures[f"decode {batch}"] = seconds / tokens
     for name, goes in (("plain", (100, 101)), ("non-copy", (200, 201))):
         requests = [make_lines(go, copies=name == "plain") for go in goes]
         seconds, tokens, samples = timed(generator, requests)
         figures |= {f"lines {name}": seconds / samples, f"lines {name}, per token": seconds / tokens}
     return figures
-
-
-def long(line: Proposal, n: int) -> Proposal:
-    """The same prompt, continued past the line."""
-    return replace(line, n=n, avoid=None, stop="function")
 
 
 def timed(generator: Generator, goes: Sequence[Sequence[Proposal]]) -> tuple[float, int, int]:
@@ -171,18 +158,17 @@ def make_lines(go: int, copies: bool = False) -> list[Proposal]:
     return requests
 
 
-def report(figures: dict[str, dict[str, float]]) -> None:
-    """Print both tables as Markdown."""
-    print("\n| tokens/s | batch 1 | batch 8 | batch 32 | adapter in place, s |\n|---|---|---|---|---|")
-    for name, found in figures.items():
-        speeds = " | ".join(f"{1 / found[f'decode {batch}']:.0f}" for batch in BATCHES)
-        print(f"| {name} | {speeds} | {found['swap']:.1f} |")
-    print(
-        "\n| line edits, 4 × 8 | plain, ms per sample | non-copy, ms per sample | cost of non-copy |\n|---|---|---|---|"
-    )
-    for name, found in figures.items():
-        plain, without = (1000 * found[f"lines {way}"] for way in ("plain", "non-copy"))
-        print(f"| {name} | {plain:.0f} | {without:.0f} | {without / plain - 1:+.0%} |")
+def report(seconds: pd.DataFrame) -> None:
+    """Print both tables; a row a contender."""
+    speeds = {f"batch {batch}": (1 / seconds[f"decode {batch}"]).map("{:.0f}".format) for batch in BATCHES}
+    swap = {"adapter in place, s": seconds["swap"].map("{:.1f}".format)}
+    show("tokens a second", pd.DataFrame(speeds | swap))
+    plain, without = (1000 * seconds[f"lines {way}"] for way in ("plain", "non-copy"))
+    show("line edits, 4 × 8", pd.DataFrame({
+        "plain, ms per sample": plain.map("{:.0f}".format),
+        "non-copy, ms per sample": without.map("{:.0f}".format),
+        "cost of non-copy": (without / plain - 1).map("{:+.0%}".format),
+    }))  # fmt: skip
 
 
 if __name__ == "__main__":

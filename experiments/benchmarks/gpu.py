@@ -6,8 +6,8 @@
 Times are wall clock on a GPU, after its work is done, and CPU seconds with `--device cpu`, where other programs
 may be running. The model's dtype is bfloat16, adapters are float32, and Burgers is float64 everywhere.
 
-- generation: line edits of the bandit's starting program (`experiments.benchmarks.dpo`), adapter merged, at
-several batch sizes;
+- generation: seconds of `experiments.benchmarks.generation` per token at several batch sizes, and per line edit,
+adapter merged (by the clock wherever there is a GPU);
 - phase: DPO on 16 prompts x `--pairs` pairs, packed, with and without autocast on a GPU, and peak memory;
 - gate: Eq. 3 of two candidates on four of the prompts, and as many fresh samples as Ŝ of one policy takes;
 - Burgers: one Adam step of stacked networks (`atlas_gym.tasks.burgers.stacked`), loss and gradient of the plain loss
@@ -28,11 +28,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.engines.engine import Completion
-from agents.engines.hf_transformers import TransformersGenerator
 from agents.models.loading import resolve_model
 from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.population.candidate import Proposal
 from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.burgers.in_process import LocalLosses
@@ -42,12 +39,14 @@ from atlas_gym.tasks.burgers.task import BurgersTask
 from atlas_gym.tasks.burgers.training import Training, train
 from experiments.benchmarks.burgers import plain
 from experiments.benchmarks.dpo import GATE_PROMPTS, make_pairs
+from experiments.benchmarks.generation import measure, serving
+from experiments.benchmarks.side_by_side import confined_cpu
+from experiments.learners.ledger import patient
 from trainers.evodpo.kl import candidate_kls
 from trainers.evodpo.phase import gate_subset
 from trainers.evodpo.settings import TrainingSettings
 from trainers.evodpo.training import train as train_policy
 
-BATCHES = (1, 8, 32)
 BURGERS_STEPS = 20
 
 Figures = Iterator[tuple[str, Any]]
@@ -121,7 +120,7 @@ def seconds_of(device: str, work: Callable[[], object]) -> float:
 
 
 def model_figures(options: argparse.Namespace) -> Figures:
-    """Generation, a phase, and the gate, on one policy."""
+    """A phase, the gate, and generation, on one policy."""
     policy = Policy.load(resolve_model(options.model), device=options.device)
     pairs = make_pairs(options.prompts, options.pairs)
     for bf16 in (False, True) if options.device == "cuda" else (False,):
@@ -131,10 +130,9 @@ def model_figures(options: argparse.Namespace) -> Figures:
     items = gate_subset([(pair.prompt, pair.chosen) for pair in pairs], GATE_PROMPTS, rng)
     asked = partial(candidate_kls, policy, ["candidate-1", POLICY], REFERENCE, items)
     yield f"Eq. 3 of 2 candidates on {len(items)} completions, s", round(seconds_of(options.device, asked), 2)
-    with policy.merged(POLICY) as model:
-        generator = TransformersGenerator(model, policy.tokenizer)
-        for batch in BATCHES:
-            yield f"generation, batch {batch}", _generation(options, generator, pairs, batch)
+    with serving("transformers", "merged", options.model, policy) as (generator, _):
+        for name, each in measure(generator).items():
+            yield f"generation, {name}, s", round(each, 5)
 
 
 def _phase(
@@ -157,21 +155,6 @@ def _phase(
     return figures
 
 
-def _generation(
-    options: argparse.Namespace, generator: TransformersGenerator, pairs: Any, batch: int
-) -> dict[str, Any]:
-    """`batch` samples of each of two prompts, one prompt at a time."""
-    prompts = list(dict.fromkeys(pair.prompt for pair in pairs))[:2]
-    requests = [Proposal(prompt, batch, seed=index) for index, prompt in enumerate(prompts)]
-    generator.generate([Proposal(prompts[0], 1)])  # what is compiled or allocated at first use
-    rows: list[list[Completion]] = []
-    seconds = seconds_of(
-        options.device, lambda: rows.extend(generator.generate([request])[0] for request in requests)
-    )
-    tokens = sum(completion.tokens for row in rows for completion in row)
-    return {"tokens": tokens, "s": round(seconds, 3), "tokens per s": round(tokens / seconds, 1)}
-
-
 def burgers_figures(options: argparse.Namespace) -> Figures:
     """Milliseconds of a training step per network: stacked on the device, and the kernel on one core."""
     params = BurgersParams(steps=BURGERS_STEPS, replicas=1)
@@ -188,7 +171,7 @@ def burgers_figures(options: argparse.Namespace) -> Figures:
             yield f"Burgers, {count} networks stacked, ms a step of each", each
         alone = Training(params, *tasks[0].beginning(0))
         spent = seconds_of("cpu", lambda: train(params, [alone], LocalLosses([plain], params)))
-        loss = seconds_of("cpu", lambda: _losses_alone(params, alone, BURGERS_STEPS))
+        loss = seconds_of("cpu", lambda: _losses_alone(params, alone))
     finally:
         torch.set_default_dtype(torch.float32)
     kernel, own = round(1000 * spent / BURGERS_STEPS, 3), round(1000 * loss / BURGERS_STEPS, 3)
@@ -196,11 +179,11 @@ def burgers_figures(options: argparse.Namespace) -> Figures:
     yield "of it the loss and its gradient, on the CPU in any case, ms", own
 
 
-def _losses_alone(params: BurgersParams, training: Training, steps: int) -> None:
+def _losses_alone(params: BurgersParams, training: Training) -> None:
     losses = LocalLosses([plain], params)
     losses.begin([training.points])
     vectors = training.vectors()
-    for epoch in range(steps):
+    for epoch in range(params.steps):
         losses.ask(0, epoch, vectors)
 
 
@@ -208,18 +191,10 @@ def evaluation_figures(options: argparse.Namespace) -> Figures:
     """CPU seconds of a whole evaluation of each environment's starting program; the least of three."""
     with ConfinedEvaluator() as evaluator:
         for env in ("ATLAS-Bandit-v0", "ATLAS-Burgers-v0"):
-            least = min(_evaluation_cpu(evaluator, env) for _ in range(3))
+            task = make_task(env, seed=0)
+            unhurried = replace(task, limits=patient(task.limits))
+            least = min(confined_cpu(evaluator, task.starts["named"], unhurried) for _ in range(3))
             yield f"evaluation, {env}, CPU s", round(least, 2)
-
-
-def _evaluation_cpu(evaluator: ConfinedEvaluator, env: str) -> float:
-    began = time.process_time()
-    task = make_task(env, seed=0)
-    limits = replace(task.limits, wall_s=600.0)  # a busy machine is not the program's fault
-    evaluation = evaluator.evaluate(make_task(env).starts["named"], replace(task, limits=limits))
-    if not evaluation.ok:
-        raise RuntimeError(f"{env}: {evaluation.status}: {evaluation.detail}")
-    return time.process_time() - began + evaluation.cpu_s
 
 
 SECTIONS: dict[str, Callable[[argparse.Namespace], Figures]] = {

@@ -13,7 +13,7 @@ import contextlib
 import sysconfig
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +22,7 @@ import pandas as pd
 import atlas_gym
 from agents.engines.llama_server import LlamaServer, fetch_gguf
 from experiments.benchmarks.side_by_side import show
-from experiments.learners.ledger import Ledger, Trial
+from experiments.learners.ledger import Ledger, Point, Trial
 from experiments.learners.openevolve import OPENEVOLVE
 from experiments.learners.own_runs import learn_run
 from experiments.learners.peer import CONTEXT, SLOTS, Peer, environment, run_peer, served
@@ -79,33 +79,20 @@ class _Answers(Ledger):
             super().written(tokens, prompt_tokens)
 
 
-@dataclass(frozen=True)
-class _Rate:
-    """How far a learner came."""
-
-    candidates: int
-    """Answers of the model."""
-    tokens: int
-    """Tokens in them."""
-    seconds: float
-    """Wall-clock time."""
-
-
-def of_peer(peer: Peer, trial: Trial, url: str) -> _Rate:
-    """A peer's rate; its environment is made beforehand."""
+def of_peer(peer: Peer, trial: Trial, url: str) -> Point:
+    """How far a peer came, its candidates being the model's answers; its environment is made beforehand."""
     environment(peer, trial.environments)
     ledger = _Answers(trial, workers=2)
     with ledger:
         run_peer(peer, trial, ledger, url)
-    return _Rate(ledger.answers, ledger.tokens, trial.seconds or ledger.seconds)
+    return replace(ledger.point(), candidates=ledger.answers, seconds=trial.seconds or ledger.seconds)
 
 
-def of_search(trial: Trial, url: str) -> _Rate:
+def of_search(trial: Trial, url: str) -> Point:
     """The same of our search, whose start-up is not counted."""
     server = {"base_url": url, "model": served(url)["id"], "concurrency": SLOTS}
     own = {"backend.name": "openai", **{f"backend.openai.{name}": value for name, value in server.items()}}
-    last = learn_run(trial, "search", own).curve[-1]
-    return _Rate(last.candidates, last.tokens, last.seconds)
+    return learn_run(trial, "search", own).curve[-1]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -121,20 +108,20 @@ def main(arguments: list[str] | None = None) -> None:
         url = options.model_url or stack.enter_context(LlamaServer(fetch_gguf(), SLOTS, CONTEXT)).base_url
         server = served(url)["owned_by"]
         found = {name: _run(of, options, url) for name, of in _contenders().items()}
-    frame = pd.DataFrame({name: vars(rate) for name, rate in found.items()}).T
+    frame = pd.DataFrame(list(found.values()), index=list(found)).drop(columns="best")
     frame.insert(0, "candidates a second", (frame.candidates / frame.seconds).round(3))
     show(f"one server for all: {server}", frame)
 
 
-def _contenders() -> dict[str, Callable[[Trial, str], _Rate]]:
-    found: dict[str, Callable[[Trial, str], _Rate]] = {"our search, confined": of_search}
+def _contenders() -> dict[str, Callable[[Trial, str], Point]]:
+    found: dict[str, Callable[[Trial, str], Point]] = {"our search, confined": of_search}
     for peer, own in ((OPENEVOLVE, _OPENEVOLVE_OWN), (SHINKA, _SHINKA_OWN)):
         found[f"{peer.name}, its own evaluator"] = partial(of_peer, replace(peer, evaluation=_BARE + own))
         found[f"{peer.name}, our confined one"] = partial(of_peer, peer)
     return found
 
 
-def _run(of: Callable[[Trial, str], _Rate], options: argparse.Namespace, url: str) -> _Rate:
+def _run(of: Callable[[Trial, str], Point], options: argparse.Namespace, url: str) -> Point:
     with tempfile.TemporaryDirectory() as folder:
         limits = (_UNLIMITED, None, options.seconds)
         return of(

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
+
+from atlas_gym.evaluation import ConfinedEvaluator, Task
 
 
 def take_turns(contenders: Mapping[str, Callable[[], float]], repeats: int) -> pd.DataFrame:
@@ -20,6 +23,15 @@ def take_turns(contenders: Mapping[str, Callable[[], float]], repeats: int) -> p
     """
     rounds = [{name: run() for name, run in contenders.items()} for _ in range(repeats + 1)]
     return pd.DataFrame(rounds[1:])
+
+
+def confined_cpu(evaluator: ConfinedEvaluator, program: str, task: Task) -> float:
+    """CPU seconds of a whole evaluation, of this process and the worker; RuntimeError if the program fails."""
+    began = time.process_time()
+    evaluation = evaluator.evaluate(program, task)
+    if not evaluation.ok:
+        raise RuntimeError(f"the benchmark's program failed: {evaluation.status}: {evaluation.detail}")
+    return time.process_time() - began + evaluation.cpu_s
 
 
 def spread(values: pd.Series, form: str = ".2f") -> str:

@@ -61,9 +61,8 @@ def count(config: RunConfig) -> Counts:
     if config.control == "frozen" and config.phases:
         candidates += (config.rounds - config.phase_every) * layout.islands * layout.samples
     confirmed = 2 * max(1, len(config.instances)) * config.held_out_seeds
-    asked_once = (
-        len(config.measure.instances) * config.measure.seeds * config.measure.prompts * config.measure.samples
-    )
+    measure = config.measure
+    asked_once = len(measure.instances) * measure.seeds * measure.prompts * measure.samples
     all_measured = phases * measured + ((phases + 1) * asked_once if phases else 0)
     return Counts(
         candidates=candidates,
@@ -112,7 +111,13 @@ def show_dry_run(config: RunConfig) -> int:
         print(f"Error: {error}", file=sys.stderr)
         return 1
     console.print(_table(f"{config.name}: what would be done", _layout(config, work)))
-    console.print(_table("What that asks for, at most", _asked(work)))
+    asked = [
+        ("candidates", f"{work.candidates:,}, and {work.patches:,} patches"),
+        ("samples to measure phases", f"{work.measured:,}"),
+        ("evaluations", f"{work.evaluations:,}"),
+        ("pairs or groups, optimiser steps", f"{work.pairs:,}, {work.steps:,}"),
+    ]
+    console.print(_table("What that asks for, at most", asked))
     total = work.evaluations * cpu
     rows = [
         ("the starting program", f"{wall:.2f} s, {cpu:.2f} s of CPU (timed here, now)"),
@@ -143,15 +148,6 @@ def _layout(config: RunConfig, work: Counts) -> list[tuple[str, str]]:
         model = f", {settings.endpoint.model}" if settings.form == "llm" and settings.endpoint else ""
         rows.append((f"supporter: {role}", f"{settings.form}{model}, at most {calls} consultations"))
     return [*rows, ("evaluator", f"{where[config.evaluator]}, {config.workers} at a time")]
-
-
-def _asked(work: Counts) -> list[tuple[str, str]]:
-    return [
-        ("candidates", f"{work.candidates:,}, and {work.patches:,} patches"),
-        ("samples to measure phases", f"{work.measured:,}"),
-        ("evaluations", f"{work.evaluations:,}"),
-        ("pairs or groups, optimiser steps", f"{work.pairs:,}, {work.steps:,}"),
-    ]
 
 
 def _time(seconds: float) -> str:

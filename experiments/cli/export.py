@@ -8,9 +8,7 @@ trainers want them, and where they come from) and `"candidates"`. The run may be
 
 import argparse
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from atlas_gym.optional import require
 from trainers.store.rows import PAIR_FIELDS
@@ -38,26 +36,19 @@ def export(run: Path, folder: Path) -> dict[str, int]:
         raise FileExistsError(f"{folder} is not empty")
     with RunStore.open_readonly(run) as store:
         parts = {
-            "candidates": [
-                {**vars(record), "metrics": json.dumps(dict(record.metrics))} for record in store.candidates()
-            ],
+            "candidates": [vars(c) | {"metrics": json.dumps(dict(c.metrics))} for c in store.candidates()],
             "pairs": [dict(zip(("phase", "index", *PAIR_FIELDS), row, strict=True)) for row in store.pairs()],
         }
+    configs = []
     for name, rows in parts.items():
-        _write(folder / name, rows)
-    configs = [
-        f"- config_name: {name}\n  data_files: {name}/train.parquet" for name, rows in parts.items() if rows
-    ]
+        if rows:
+            (folder / name).mkdir(parents=True)
+            require("datasets", "learn").Dataset.from_list(rows).to_parquet(folder / name / "train.parquet")
+            configs.append(f"- config_name: {name}\n  data_files: {name}/train.parquet")
     counts = {name: len(rows) for name, rows in parts.items()}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "README.md").write_text(_CARD.format(configs="\n".join(configs), **counts), encoding="utf-8")
     return counts
-
-
-def _write(folder: Path, rows: Sequence[dict[str, Any]]) -> None:
-    if rows:
-        folder.mkdir(parents=True)
-        require("datasets", "learn").Dataset.from_list(list(rows)).to_parquet(folder / "train.parquet")
 
 
 def main(arguments: list[str] | None = None) -> None:

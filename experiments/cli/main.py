@@ -54,18 +54,8 @@ COMMANDS = {
     "doctor": Command(_BASE, "say which confinement layers this machine gives", ("doctor",)),
     "serve": Command(_BASE, "serve an environment to other processes", ("serve",)),
 }
-_EXTRAS = {
-    "jsonargparse": "learn",
-    "torch": "learn",
-    "transformers": "learn",
-    "peft": "learn",
-    "trl": "learn",
-    "rich": "learn",
-    "yaml": "learn",
-    "pandas": "learn",
-    "matplotlib": "render",
-    "optuna": "optimisers",
-}
+_LEARN = ("jsonargparse", "torch", "transformers", "peft", "trl", "rich", "yaml", "pandas")
+_EXTRAS = {**dict.fromkeys(_LEARN, "learn"), "matplotlib": "render", "optuna": "optimisers"}
 """Package that may be missing → the extra that brings it."""
 
 

@@ -20,21 +20,16 @@ from experiments.cli.settings_reference import Section, Setting, sections
 from trainers.loop.config import RunConfig
 from trainers.store.plain import SettingsError, flatten, nearest
 
+_SWITCH = {"action": "store_true"}
 FLAGS: dict[str, dict[str, Any]] = {
     "config": {
         "help": "a configuration file (YAML), or the name of one that comes with the package: default"
     },
     "folder": {"help": "the run's folder; default: runs/ENV-METHOD-START-sSEED"},
-    "resume": {"help": "continue the run in --folder", "action": "store_true"},
-    "resume-if-exists": {"help": "continue it if there is one, else begin", "action": "store_true"},
-    "dry-run": {
-        "help": "print what would be done and what it would cost, and do nothing",
-        "action": "store_true",
-    },
-    "print-settings": {
-        "help": "print the resulting configuration as YAML, and do nothing",
-        "action": "store_true",
-    },
+    "resume": {"help": "continue the run in --folder"} | _SWITCH,
+    "resume-if-exists": {"help": "continue it if there is one, else begin"} | _SWITCH,
+    "dry-run": {"help": "print what would be done and what it would cost, and do nothing"} | _SWITCH,
+    "print-settings": {"help": "print the resulting configuration as YAML, and do nothing"} | _SWITCH,
 }
 """What the command line says about a run besides its settings."""
 _METAVARS = {"whole number": "INTEGER", "number": "NUMBER", "true or false": "BOOL", "text": "TEXT"}

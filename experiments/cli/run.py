@@ -29,7 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if flags.print_settings:
             print(as_yaml(config), end="")
             return 0
-        _check_task(config)
+        from trainers.loop.schedule import TaskSchedule
+
+        TaskSchedule(config)  # refuses what the environment does not know, before anything is written
         if not flags.dry_run:
             _require_own_folder(flags, config, folder)
     except SettingsError as error:
@@ -63,13 +65,6 @@ def _resolve(flags: Namespace, settings: Mapping[str, Any]) -> tuple[RunConfig, 
     given = find("configs", flags.config) if flags.config else stored
     config = load_config(given, settings)  # what is not said anew is as the stored run has it
     return config, folder or Path("runs") / config.name
-
-
-def _check_task(config: RunConfig) -> None:
-    """Refuse what the environment does not know, before anything is written."""
-    from trainers.loop.schedule import TaskSchedule
-
-    TaskSchedule(config)
 
 
 def _require_own_folder(flags: Namespace, config: RunConfig, folder: Path) -> None:

@@ -118,7 +118,7 @@ def _kind(hint: Any) -> str:
         return ", ".join(f"`{choice}`" for choice in arguments)
     if origin is tuple:
         return f"list of {_kind(arguments[0])}"
-    if origin is not None and issubclass(origin if isinstance(origin, type) else object, Mapping):
+    if isinstance(origin, type) and issubclass(origin, Mapping):
         return "mapping"
     if arguments:  # a union
         return " or ".join(_kind(argument) for argument in arguments)
@@ -161,28 +161,16 @@ def _accepts(defaults: Any, name: str, number: float) -> bool:
 
 def as_markdown(section: Section, heading: str) -> str:
     """A section as a heading, what it is about, and a table."""
-    lines = [heading, "", section.about, ""]
-    if section.settings:
-        # The site's style sheet shows each row of such a table as a card where the screen is narrow.
-        lines += [
-            '<div class="settings" markdown>',
-            "",
-            "| setting | type | default | range | meaning |",
-            "|---|---|---|---|---|",
-        ]
-        lines += [_row(setting) for setting in section.settings]
-        lines += ["", "</div>", ""]
-    return "\n".join(lines)
+    rows = [_row(setting) for setting in section.settings]
+    head = ["| setting | type | default | range | meaning |", "|---|---|---|---|---|"]
+    # The site's style sheet shows each row of such a table as a card where the screen is narrow.
+    table = ['<div class="settings" markdown>', "", *head, *rows, "", "</div>", ""] if rows else []
+    return "\n".join([heading, "", section.about, "", *table])
 
 
 def _row(setting: Setting) -> str:
-    cells = (
-        f"`{setting.key}`",
-        setting.kind,
-        f"`{setting.default}`" if setting.default else "needed",
-        setting.range,
-        setting.meaning,
-    )
+    default = f"`{setting.default}`" if setting.default else "needed"
+    cells = (f"`{setting.key}`", setting.kind, default, setting.range, setting.meaning)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

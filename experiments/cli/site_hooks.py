@@ -11,6 +11,8 @@ from mkdocs.structure.pages import Page
 
 from experiments.cli.settings_reference import page
 
+_DOCTEST = re.compile(r"^>>> .*(\n.*\S.*)*", re.MULTILINE)
+"""From `>>>` at the margin to the next empty line."""
 _MARKED_FENCE = re.compile(r"^(```\w+) (?:file=(\S+)|[\w-]+)$", re.MULTILINE)
 _BEFORE_FENCES = 30
 """Priority of a preprocessor; Markdown's own for fenced blocks has 25."""
@@ -43,15 +45,4 @@ class DoctestExtension(Extension):
 
 class _Doctests(Preprocessor):
     def run(self, lines: Sequence[str]) -> list[str]:
-        """A doctest goes from `>>>` at the margin to the next empty line."""
-        result: list[str] = []
-        inside = False
-        for line in [*lines, ""]:
-            if not inside and line.startswith(">>> "):
-                inside = True
-                result.append("```pycon")
-            elif inside and not line.strip():
-                inside = False
-                result.append("```")
-            result.append(line)
-        return result
+        return _DOCTEST.sub(r"```pycon\n\g<0>\n```", "\n".join(lines)).split("\n")

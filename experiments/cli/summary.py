@@ -38,12 +38,9 @@ def write_files(store: RunStore, summary: Mapping[str, Any]) -> list[Path]:
     """Write the best program and the figure into the run folder; returns their paths."""
     program = store.folder / "best_program.py"
     program.write_text(summary["best"]["program"], encoding="utf-8")
-    figure = store.folder / "best_score.png"
-    draw_progress(
-        read_run(store.folder), figure, f"{summary['env']}, {summary['method']}, seed {summary['seed']}"
-    )
-    learned = save_learning(read_run(store.folder), store.folder / "learning.png")
-    return [program, figure, *learned]
+    run, figure = read_run(store.folder), store.folder / "best_score.png"
+    draw_progress(run, figure, f"{summary['env']}, {summary['method']}, seed {summary['seed']}")
+    return [program, figure, *save_learning(run, store.folder / "learning.png")]
 
 
 def _score_table(summary: Mapping[str, Any]) -> Table:

@@ -43,25 +43,16 @@ def read_tables(folder: Path) -> dict[str, pd.DataFrame]:
 
 
 def _rows(rows: Sequence[Row]) -> pd.DataFrame:
-    found = []
-    for row in rows:
-        ended = sorted(row["statuses"].items())
-        said = {
-            "refused": sum(count for status, count in ended if status != "ok"),
-            "statuses": ", ".join(f"{status} {count}" for status, count in ended),
-        }
-        found.append({**row, **said})
-    return pd.DataFrame(found)[ROWS]
+    found = pd.DataFrame(rows)
+    ended = [sorted(row["statuses"].items()) for row in rows]
+    found["refused"] = [sum(count for status, count in own if status != "ok") for own in ended]
+    found["statuses"] = [", ".join(f"{status} {count}" for status, count in own) for own in ended]
+    return found[ROWS]
 
 
 def _scores(rows: Sequence[Row]) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {**_key(row), "held_out": task, "value": value}
-            for row in rows
-            for task, value in enumerate(row["held_out"])
-        ]
-    )
+    found = [(row, task, value) for row in rows for task, value in enumerate(row["held_out"])]
+    return pd.DataFrame([{**_key(row), "held_out": task, "value": value} for row, task, value in found])
 
 
 def _curves(rows: Sequence[Row]) -> pd.DataFrame:
@@ -100,14 +91,13 @@ def gains(scores: pd.DataFrame, start: str) -> pd.Series:
     return 1.0 - means / levels.reindex(means.index.get_level_values("task")).to_numpy()
 
 
-def paired_difference(values: pd.Series, learner: str, other: str) -> tuple[Interval, int]:
-    """The mean difference of two learners over the tasks and seeds that both have, and how many those are.
-
-    Raises ValueError if there are none.
-    """
-    mine, theirs = (values.xs(name, level="learner") for name in (learner, other))
+def paired_difference(values: pd.Series, learner: str, other: str) -> tuple[Interval, int] | None:
+    """The mean difference of two learners over the tasks and seeds that both have, and how many those are; None if
+    there are none."""
+    names = values.index.get_level_values("learner")
+    mine, theirs = (values[names == name].droplevel("learner") for name in (learner, other))
     differences = (mine - theirs).dropna()
-    return mean_interval(differences.tolist()), len(differences)
+    return None if differences.empty else (mean_interval(differences.tolist()), len(differences))
 
 
 def interquartile_mean(values: pd.Series, learner: str, resamples: int = 2000) -> tuple[float, float, float]:
@@ -142,6 +132,4 @@ def profile(values: pd.Series, learner: str, levels: np.ndarray) -> np.ndarray:
 
 def best_at(curve: pd.DataFrame, by: str, levels: np.ndarray) -> np.ndarray:
     """One row's best score when it had taken each level of `candidates`, `tokens` or `seconds`."""
-    reached = np.searchsorted(curve[by].to_numpy(), levels, side="right")
-    best = np.maximum.accumulate(curve["best"].to_numpy())
-    return np.where(reached > 0, best[np.maximum(reached, 1) - 1], np.nan)
+    return curve.groupby(by)["best"].max().cummax().asof(levels).to_numpy()

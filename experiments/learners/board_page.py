@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+from atlas_gym.intervals import Interval
 from experiments.learners.board import best_at, gains, interquartile_mean, paired_difference, profile
 from experiments.learners.entries import ENTRIES, SEARCH, START
 from experiments.learners.peer import LLAMA_CPP, SERVER
@@ -74,28 +75,23 @@ _PROFILES = """
 
 def _facts(tables: Tables) -> dict[str, object]:
     rows = tables["rows"]
+    budget = rows.budget.drop_duplicates().item()  # every row has the same
     seeds = rows.groupby(["task", "learner"]).seed.nunique()
     counted = f"{seeds.max()} seed{'s' if seeds.max() > 1 else ''}"
     return {
-        "budget": _budget(rows),
+        "budget": budget,
         "seeds": counted if seeds.min() == seeds.max() else f"{seeds.min()} to {counted}",
         "held_out": tables["scores"].held_out.nunique(),
-        "command": _command(tables),
+        "command": _command(tables, budget),
         "search": SEARCH,
         "bold": BOLD_FROM,
     }
 
 
-def _budget(rows: pd.DataFrame) -> str:
-    """As every row has it: candidates, and tokens or seconds where those were limited too."""
-    (budget,) = rows.budget.unique()
-    return str(budget)
-
-
-def _command(tables: Tables) -> str:
+def _command(tables: Tables, budget: str) -> str:
     """What does these rows, and no others where every learner has been on every task with every seed."""
     rows = tables["rows"]
-    limits = [part.split(" ") for part in _budget(rows).split(" or ")]
+    limits = [part.split(" ") for part in budget.split(" or ")]
     words = [f"--{'budget' if unit == 'candidates' else unit} {amount}" for amount, unit in limits]
     words += [f"--seeds {rows.seed.max() + 1}", f"--held-out {tables['scores'].held_out.nunique()}"]
     words += [f"--tasks {shlex.join(rows.task.unique())}", f"--learners {shlex.join(_order(rows.learner))}"]
@@ -137,19 +133,19 @@ def _verdicts(tables: Tables, compared: Sequence[str]) -> str:
     values = gains(tables["scores"], START)
     if SEARCH not in values.index.get_level_values("learner"):
         return ""
-    better: list[str] = []
-    worse: list[str] = []
-    open_: list[str] = []
+    said: dict[str, list[str]] = {"Better than": [], "Worse than": [], "Not told apart from": []}
     for name in compared:
-        if name == SEARCH or not _is_paired(values, name):
-            continue
-        found, _ = paired_difference(values, name, SEARCH)
-        known = found.low > 0 or found.high < 0
-        (open_ if not known else better if found.mean > 0 else worse).append(name)
-    said = [("Better than", better), ("Worse than", worse), ("Not told apart from", open_)]
-    return "\n".join(
-        f"- {what} `{SEARCH}` over all tasks: {', '.join(names) or 'none'}." for what, names in said
-    ) + "\n"  # fmt: skip
+        if name != SEARCH and (paired := paired_difference(values, name, SEARCH)):
+            said[_judged(paired[0])].append(name)
+    return "".join(
+        f"- {what} `{SEARCH}` over all tasks: {', '.join(names) or 'none'}.\n" for what, names in said.items()
+    )
+
+
+def _judged(difference: Interval) -> str:
+    if difference.low > 0:
+        return "Better than"
+    return "Worse than" if difference.high < 0 else "Not told apart from"
 
 
 def _board(tables: Tables, task: str) -> str:
@@ -173,17 +169,11 @@ _SUMS = {
 }  # fmt: skip
 
 
-def _is_paired(values: pd.Series, name: str) -> bool:
-    """Whether a learner and `search` have a task and a seed in common."""
-    learners = values.index.get_level_values("learner")
-    mine, theirs = (values[learners == who].droplevel("learner").index for who in (name, SEARCH))
-    return not mine.intersection(theirs).empty
-
-
 def _difference(values: pd.Series, name: str) -> str:
-    if name == SEARCH or not _is_paired(values, name):
+    paired = paired_difference(values, name, SEARCH)
+    if name == SEARCH or paired is None:
         return ""
-    found, count = paired_difference(values, name, SEARCH)
+    found, count = paired
     if count < 2:
         return f"{100 * found.mean:+.1f} %"
     said = f"{100 * found.mean:+.1f} % ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
@@ -254,9 +244,8 @@ def draw_curves(tables: Tables, path: Path) -> None:
     kinds = [kind for kind in ("candidates", "tokens", "seconds") if curves[kind].max() > 0]
     tasks = list(curves.task.unique())
     with plot_style():
-        figure, axes = plt.subplots(
-            len(tasks), len(kinds), figsize=(TEXT_WIDTH, 2.2 * len(tasks)), squeeze=False
-        )
+        figure = Figure(figsize=(TEXT_WIDTH, 2.2 * len(tasks)))
+        axes = figure.subplots(len(tasks), len(kinds), squeeze=False)
         for (i, j), ax in np.ndenumerate(axes):
             for name in _order(curves.learner):
                 _draw_curve(ax, curves[(curves.task == tasks[i]) & (curves.learner == name)], kinds[j], name)
@@ -264,7 +253,6 @@ def draw_curves(tables: Tables, path: Path) -> None:
         handles = {line.get_label(): line for ax in axes.flat for line in ax.get_lines()}
         figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=5)
         figure.savefig(path, metadata={"Software": None})
-        plt.close(figure)
 
 
 def _draw_curve(ax: Axes, curves: pd.DataFrame, by: str, name: str) -> None:
@@ -287,10 +275,10 @@ def draw_profiles(tables: Tables, compared: Sequence[str], path: Path) -> None:
     values = gains(tables["scores"], START)
     levels = np.linspace(min(0.0, values.quantile(0.1)), values.max(), _POINTS)
     with plot_style():
-        figure, ax = plt.subplots(figsize=(TEXT_WIDTH, 2.6))
+        figure = Figure(figsize=(TEXT_WIDTH, 2.6))
+        ax = figure.subplots()
         for name in compared:
             ax.step(100 * levels, profile(values, name, levels), where="post", label=name, **_look(name))
         ax.set(xlabel="gain, %", ylabel="share of runs above it")
         figure.legend(loc="outside right center")
         figure.savefig(path, metadata={"Software": None})
-        plt.close(figure)

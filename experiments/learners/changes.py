@@ -1,6 +1,7 @@
 """How a learner's configuration differs from its project's own, computed from the two configurations."""
 
-from collections.abc import Collection, Mapping
+import inspect
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,21 @@ def changes_between(
         name: Change(mine.get(name), usual.get(name), why.get(name, otherwise))
         for name in {**usual, **mine}
         if mine.get(name) != usual.get(name) and name not in given
+    }
+
+
+def changes_from_defaults(
+    function: Callable[..., Any], here: Mapping[str, tuple[Any, str]]
+) -> dict[str, Change]:
+    """Every argument that is not the function's own default.
+
+    Args:
+        function: of somebody's library.
+        here: argument → what it is here, and why.
+    """
+    usual = {name: inspect.signature(function).parameters[name].default for name in here}
+    return {
+        name: Change(value, usual[name], why) for name, (value, why) in here.items() if value != usual[name]
     }
 
 

@@ -7,18 +7,18 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from atlas_gym._version import __version__
-from experiments.learners import own_runs
+from experiments.learners import grpo, own_runs, ppo_template
 from experiments.learners import peer as peers
 from experiments.learners.changes import Change
 from experiments.learners.controls import learn_expert, learn_rules, learn_start
-from experiments.learners.grpo import learn_grpo
 from experiments.learners.ledger import Ledger, Outcome, Trial
 from experiments.learners.llm4ad import LLM4AD
 from experiments.learners.openevolve import OPENEVOLVE
-from experiments.learners.optimisers import learn_cma, learn_random, learn_tpe
+from experiments.learners.optimisers import cma_changes, learn_cma, learn_random, learn_tpe
 from experiments.learners.peer import Peer, learn_peer
-from experiments.learners.ppo_template import learn_ppo
 from experiments.learners.shinka import SHINKA
+
+Changes = Callable[[Trial], Mapping[str, Change]]
 
 START, SEARCH = "start", "search"
 """What improvements are counted from, and what learners are compared with."""
@@ -34,7 +34,7 @@ class Entry:
     """Does a row."""
     package: str = ""
     """The package whose code it is; empty: this one."""
-    changes: Callable[[Trial], Mapping[str, Change]] = lambda trial: {}
+    changes: Changes = lambda trial: {}
     """Settings that differ from its project's own."""
     peer: Peer | None = None
     """The project with an environment of its own, if it is one."""
@@ -50,7 +50,9 @@ class Entry:
             return f"{self.package}, which is missing"
 
 
-def _control(what: str, learn: Callable[[Ledger, int], None], package: str = "") -> Entry:
+def _control(
+    what: str, learn: Callable[[Ledger, int], None], package: str = "", changes: Changes = lambda trial: {}
+) -> Entry:
     """A learner in this process."""
 
     def do(trial: Trial) -> Outcome:
@@ -58,13 +60,12 @@ def _control(what: str, learn: Callable[[Ledger, int], None], package: str = "")
             learn(ledger, trial.seed)
         return ledger.outcome()
 
-    return Entry(what, do, package)
+    return Entry(what, do, package, changes)
 
 
-def _run(what: str, method: str, config: str = "", **own: Any) -> Entry:
-    """A method of this package; `own`: settings by names with `__` for a dot."""
-    settings = {name.replace("__", "."): value for name, value in own.items()}
-    told: dict[str, Any] = {"method": method, "own": settings, "config": config}
+def _run(what: str, method: str, config: str = "", own: Mapping[str, Any] | None = None) -> Entry:
+    """A method of this package; `own`: settings by their dotted names."""
+    told: dict[str, Any] = {"method": method, "own": own or {}, "config": config}
     return Entry(what, partial(own_runs.learn_run, **told), changes=partial(own_runs.changes, **told))
 
 
@@ -76,16 +77,25 @@ ENTRIES: Mapping[str, Entry] = {
     START: _control("the starting program as it is", learn_start),
     "hand-written": _control("the best of the hand-written programs on the training task", learn_expert),
     "random search": _control("uniform points for the numbers of the template", learn_random),
-    "CMA-ES": _control("evolution strategy on the numbers of the template", learn_cma, "cma"),
+    "CMA-ES": _control("evolution strategy on the numbers of the template", learn_cma, "cma", cma_changes),
     "TPE": _control("tree-structured Parzen estimator on the numbers of the template", learn_tpe, "optuna"),
-    "PPO": _control("policy gradients on the numbers of the template", learn_ppo, "stable-baselines3"),
+    "PPO": _control(
+        "policy gradients on the numbers of the template",
+        ppo_template.learn_ppo,
+        "stable-baselines3",
+        ppo_template.changes,
+    ),
     "numeric": _run(
-        "`search`, but edits are random numbers, drawn by a rule", "search", agent__styles={"numeric": 1.0}
+        "`search`, but edits are random numbers, drawn by a rule",
+        "search",
+        own={"agent.styles": {"numeric": 1.0}},
     ),
     "rules": _control("the exploration supporter's rules alone", learn_rules),
     "best-of-n": _run("the model edits lines of the start, over and over", "best-of-n"),
     SEARCH: _run("the model edits lines of the best programs; no tuning", "search"),
-    "GRPO": _control("the model is tuned while it rewrites the end of the start", learn_grpo, "trl"),
+    "GRPO": _control(
+        "the model is tuned while it rewrites the end of the start", grpo.learn_grpo, "trl", grpo.changes
+    ),
     "EvoTune, matched": _run("`search`, and DPO with a fixed reference; all else as ATLAS", "evotune"),
     "EvoTune, published": _run("whole functions, and DPO as published", "evotune", "evotune"),
     "EvoDPO": _run("`search`, and DPO with a reference that moves every phase", "evodpo"),

@@ -11,16 +11,28 @@ and a trust region, it is `atlas run --method grpo`.
 import argparse
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agents.models.loading import resolve_model
 from atlas_gym.optional import require
+from experiments.learners.changes import Change, changes_from_defaults
 from experiments.learners.ledger import BudgetSpent, Ledger, Trial
 from trainers.data.groups import graded
 
 _HOLES = [re.compile(rf"(?s)(.*\n {{4}}{begin})[^\n]*(\n.*)") for begin in (r"\w+ =", "return")]
 """Where a program is rewritten: at the last line that matches the first of these that matches at all."""
+
+
+SETTINGS: Mapping[str, tuple[Any, str]] = {
+    "max_completion_length": (24, "the rest of a line"),
+    "temperature": (0.8, "assumed, not measured: so small a model rambles at 1"),
+    "use_cpu": (True, "there may be no GPU"),
+    "bf16": (False, "emulated, slowly, on most CPUs"),
+    "model_init_kwargs": ({"dtype": "float32"}, "the same"),
+    "gradient_checkpointing": (False, "the model is small"),
+}
+"""Where settings differ from TRL's own, and why."""
 
 
 def halves(program: str) -> tuple[str, str]:
@@ -66,9 +78,12 @@ def learn_grpo(ledger: Ledger, seed: int, group: int = 8) -> None:
     train(ledger, "embedded", ledger.trial.budget // group, group, seed=seed)
 
 
-def train(
-    ledger: Ledger, model: str, steps: int, group: int = 8, tokens: int = 24, seed: int = 0
-) -> list[dict[str, Any]]:
+def changes(trial: Trial) -> dict[str, Change]:
+    """How the settings differ from TRL's."""
+    return changes_from_defaults(require("trl", "learn").GRPOConfig, SETTINGS)
+
+
+def train(ledger: Ledger, model: str, steps: int, group: int = 8, seed: int = 0) -> list[dict[str, Any]]:
     """Train for some steps and return the trainer's log, an entry per step.
 
     Args:
@@ -76,7 +91,6 @@ def train(
         model: a folder, a name, or `embedded`.
         steps: optimiser steps, a prompt each.
         group: completions per prompt.
-        tokens: longest completion.
         seed: of the sampling.
     """
     trl = require("trl", "learn")
@@ -89,15 +103,10 @@ def train(
             seed=seed,
             per_device_train_batch_size=group,
             num_generations=group,
-            max_completion_length=tokens,
-            temperature=0.8,
             logging_steps=1,
             save_strategy="no",
             report_to=[],
-            use_cpu=True,
-            bf16=False,
-            gradient_checkpointing=False,
-            model_init_kwargs={"dtype": "float32"},  # bfloat16 is emulated, slowly, on most CPUs
+            **{name: value for name, (value, _) in SETTINGS.items()},
         )
         trainer = trl.GRPOTrainer(
             model=str(resolve_model(model)),

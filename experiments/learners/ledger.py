@@ -1,7 +1,7 @@
 """One count for all learners of the leaderboard: candidates, programs evaluated, tokens, seconds, the best so far.
 
 A candidate is a text that was asked of a model, or a program that a rule or an optimiser proposed, whatever becomes of
-it. Learners of this process hold a `Ledger`; those of another process reach it through the `Referee`; a run of this
+it. Learners of this process hold a `Ledger`; those of another process reach it through the `referee`; a run of this
 package keeps its own books, and its `Outcome` is read off them (`own_runs`).
 """
 
@@ -228,13 +228,11 @@ def patient(limits: Limits) -> Limits:
     return replace(limits, wall_s=10 * limits.wall_s)
 
 
-def confirm(
-    env_id: str, program: str, seeds: int, workers: int = 2, constants: Mapping[str, Any] | None = None
-) -> list[float]:
+def confirm(env_id: str, program: str, seeds: int, constants: Mapping[str, Any] | None = None) -> list[float]:
     """Scores of a program on the first held-out tasks; a failure counts as the worst score."""
     family = make_task(env_id, **(constants or {}))
     family = replace(family, limits=patient(family.limits))
     tasks = [family.at(seed, "held_out") for seed in range(seeds)]
-    with EvaluatorPool(workers) as pool:
+    with EvaluatorPool(workers=2) as pool:
         evaluations = pool.evaluate_all([program] * seeds, tasks)
     return [family.worst_score if e.score is None else e.score for e in evaluations]

@@ -1,6 +1,5 @@
 """LLM4AD's EoH as a learner: a population of thoughts with their code, four operators, the signature to start from."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,20 +67,16 @@ EoH(client, evaluation, profiler, **settings["method"]).run()
 
 def _given(order: Order) -> dict[str, Any]:
     return {
-        "method.max_sample_nums": order.budget,
+        "method.max_sample_nums": order.trial.budget,
         "model.base_url": f"{order.url}/v1",
         "model.name": order.model,
-        "task.description": order.task.describe(),
-        "task.seed": order.seed,
+        "task.description": order.trial.task().describe(),
+        "task.seed": order.trial.seed,
     }
-
-
-def _command(order: Order) -> Sequence[str]:
-    return ["evaluate.py"]
 
 
 LLM4AD = Peer(
     "LLM4AD", "1.11", Path(__file__).with_name("llm4ad.txt"),
-    SETTINGS, _given, _DEFAULTS, _EVALUATION, _command,
+    SETTINGS, _given, _DEFAULTS, _EVALUATION, lambda order: ["evaluate.py"],
 )  # fmt: skip
 """https://pypi.org/project/llm4ad"""

@@ -35,10 +35,10 @@ def evaluate(path):
 
 def _given(order: Order) -> dict[str, Any]:
     return {
-        "max_iterations": order.budget,
-        "random_seed": order.seed,
+        "max_iterations": order.trial.budget,
+        "random_seed": order.trial.seed,
         "llm.models": [{"name": order.model, "api_base": f"{order.url}/v1", "api_key": "none"}],
-        "prompt.system_message": order.task.describe(),
+        "prompt.system_message": order.trial.task().describe(),
     }
 
 

@@ -9,7 +9,10 @@ from collections.abc import Callable
 import numpy as np
 
 from atlas_gym.optional import require
-from experiments.learners.ledger import Ledger
+from experiments.learners.changes import Change
+from experiments.learners.ledger import Ledger, Trial
+
+_BOX, _STEP = [-1.0, 1.0], 0.5
 
 
 def learn_random(ledger: Ledger, seed: int) -> None:
@@ -20,13 +23,21 @@ def learn_random(ledger: Ledger, seed: int) -> None:
 
 
 def learn_cma(ledger: Ledger, seed: int) -> None:
-    """CMA-ES (`cma`) from the middle of the box with step size 0.5."""
+    """CMA-ES (`cma`) from the middle of the box."""
     cma, template = require("cma", "optimisers"), ledger.task.template()
-    options = {"bounds": [-1.0, 1.0], "seed": seed + 1, "verbose": -9}  # seed 0 means the clock
-    strategy = cma.CMAEvolutionStrategy(np.zeros(template.size), 0.5, options)
+    options = {"bounds": _BOX, "seed": seed + 1, "verbose": -9}  # seed 0 means the clock
+    strategy = cma.CMAEvolutionStrategy(np.zeros(template.size), _STEP, options)
     while True:
         points = strategy.ask()
         strategy.tell(points, [-ledger.propose(template.program(point)) for point in points])
+
+
+def cma_changes(trial: Trial) -> dict[str, Change]:
+    """How the settings of CMA-ES differ from the library's."""
+    return {
+        "bounds": Change(_BOX, [None, None], "the template's numbers, scaled"),
+        "sigma0": Change(_STEP, None, "the library asks for one: a quarter of the box, as it advises"),
+    }
 
 
 def learn_tpe(ledger: Ledger, seed: int) -> None:

@@ -155,14 +155,11 @@ def read_outcome(folder: Path) -> Outcome:
 def _curve(start: float, units: list[dict[str, Any]], phases: list[dict[str, Any]]) -> tuple[Point, ...]:
     """A point a unit; a phase's time counts from the round after it. Start-up is not in the seconds."""
     points = [Point(0, 0, 0.0, start)]
+    tuned = {phase["round"] + 1: sum(phase.get("seconds", {}).values()) for phase in phases}
     for unit in units:
         last = points[-1]
-        tuned = sum(
-            sum(phase.get("seconds", {}).values())
-            for phase in phases
-            if phase["round"] == unit["round"] - 1 and unit["group"] == 0
-        )
-        seconds = last.seconds + tuned + unit["generation_s"] + unit["evaluation_wait_s"]
+        explored = unit["generation_s"] + unit["evaluation_wait_s"]
+        seconds = last.seconds + explored + tuned.pop(unit["round"], 0.0)
         best = last.best if unit["best"] is None else max(last.best, unit["best"])
         points.append(
             Point(last.candidates + unit["samples"], last.tokens + unit["tokens"], round(seconds, 2), best)

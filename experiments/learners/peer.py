@@ -22,10 +22,9 @@ from typing import Any
 import yaml
 
 from agents.engines.llama_server import MODEL, LlamaServer, fetch_gguf
-from atlas_gym import ProgramTask
 from experiments.learners.changes import Change, changes_between, nest
 from experiments.learners.ledger import Ledger, Outcome, Trial
-from experiments.learners.referee import Referee
+from experiments.learners.referee import referee
 from trainers.store.plain import merge
 
 START, END = "# EVOLVE-BLOCK-START", "# EVOLVE-BLOCK-END"
@@ -64,18 +63,12 @@ class Peer:
 class Order:
     """What a peer is asked to do."""
 
-    task: ProgramTask
-    """What programs are for."""
-    start: str
-    """The program to start from."""
+    trial: Trial
+    """The task and its start, the candidates, the seed."""
     url: str
     """The referee's address."""
     model: str
     """What the model's server calls the model."""
-    budget: int
-    """Candidates."""
-    seed: int
-    """Seed of the search."""
 
 
 def configuration(peer: Peer, order: Order) -> dict[str, Any]:
@@ -85,7 +78,7 @@ def configuration(peer: Peer, order: Order) -> dict[str, Any]:
 
 def prepare(peer: Peer, order: Order, folder: Path) -> None:
     """Write a peer's configuration, starting program and evaluation file into a folder."""
-    start = f"{START}\n{order.start.rstrip()}\n{END}\n"
+    start = f"{START}\n{order.trial.start.rstrip()}\n{END}\n"
     evaluation = peer.evaluation.format(url=order.url)
     config = yaml.safe_dump(configuration(peer, order))
     for name, text in {"config.yaml": config, "initial.py": start, "evaluate.py": evaluation}.items():
@@ -99,7 +92,7 @@ def changes(peer: Peer, trial: Trial) -> dict[str, Change]:
         RuntimeError: the peer cannot be installed.
     """
     usual = json.loads(_do([str(environment(peer, trial.environments)), "-c", peer.defaults]))
-    order = Order(trial.task(), trial.start, "", MODEL, trial.budget, trial.seed)
+    order = Order(trial, "", MODEL)
     why = {name: reason for name, (_, reason) in peer.settings.items()}
     here = merge(usual, configuration(peer, order))
     found = changes_between(here, usual, why, given=peer.given(order))
@@ -175,8 +168,8 @@ def run_peer(peer: Peer, trial: Trial, ledger: Ledger, model_url: str) -> None:
         RuntimeError: it ended before a single candidate was asked for.
     """
     model, python = served(model_url)["id"], environment(peer, trial.environments)
-    with Referee(ledger, model_url) as referee, (trial.folder / "log.txt").open("w") as log:
-        order = Order(ledger.task, ledger.start, referee.url, model, trial.budget, trial.seed)
+    with referee(ledger, model_url) as url, (trial.folder / "log.txt").open("w") as log:
+        order = Order(trial, url, model)
         prepare(peer, order, trial.folder)
         process = subprocess.Popen(
             [str(python), *peer.command(order)], cwd=trial.folder, stdout=log, stderr=log,
@@ -206,11 +199,7 @@ def _watch(process: subprocess.Popen, ledger: Ledger) -> None:
 def _end(process: subprocess.Popen) -> None:
     """The process and all that it started."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
-        try:
+        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(process.pid, sign)
             process.wait(timeout=5)
-        except ProcessLookupError:
-            break
-        except subprocess.TimeoutExpired:
-            continue
     process.wait()

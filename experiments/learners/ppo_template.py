@@ -20,7 +20,8 @@ from atlas_gym.envs.program_env import ProgramEnv
 from atlas_gym.optional import require
 from atlas_gym.tasks.constants import constants_from
 from atlas_gym.wrappers import TemplateAction
-from experiments.learners.ledger import BudgetSpent, Ledger, confirm, patient
+from experiments.learners.changes import Change, changes_from_defaults
+from experiments.learners.ledger import BudgetSpent, Ledger, Trial, confirm, patient
 
 _START = {"log_std_init": -0.5}
 ALGORITHMS: dict[str, dict[str, Any]] = {
@@ -33,15 +34,28 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
 
 def train(env: gym.Env, budget: int, seed: int, algorithm: str = "PPO") -> Any:
     """Train on the environment for so many evaluations (PPO and A2C take whole batches); returns the model."""
-    settings = dict(ALGORITHMS[algorithm])
-    if algorithm == "PPO":  # eight updates are the least that shows learning
-        settings["n_steps"] = min(settings["n_steps"], max(8, budget // 8))
-        settings["batch_size"] = min(settings["batch_size"], settings["n_steps"])
+    settings = settings_of(algorithm, budget)
     batch = settings.get("n_steps", 1)
     if budget < batch:
         raise ValueError(f"{algorithm} learns from batches of {batch}: a budget of {budget} is less than one")
     kind = getattr(require("stable_baselines3", "sb3"), algorithm)
     return kind("MlpPolicy", env, seed=seed, device="cpu", **settings).learn(budget // batch * batch)
+
+
+def settings_of(algorithm: str, budget: int) -> dict[str, Any]:
+    """What an algorithm is given for a budget of evaluations."""
+    settings = dict(ALGORITHMS[algorithm])
+    if algorithm == "PPO":  # eight updates are the least that shows learning
+        settings["n_steps"] = min(settings["n_steps"], max(8, budget // 8))
+        settings["batch_size"] = min(settings["batch_size"], settings["n_steps"])
+    return settings
+
+
+def changes(trial: Trial) -> dict[str, Change]:
+    """How PPO's settings differ from the library's."""
+    why = "the library's own are for millions of cheap steps, and these are few"
+    here = {name: (value, why) for name, value in settings_of("PPO", trial.budget).items()}
+    return changes_from_defaults(require("stable_baselines3", "sb3").PPO, here)
 
 
 class Counted(gym.Wrapper):

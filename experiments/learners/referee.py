@@ -12,6 +12,7 @@ import json
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from experiments.learners.ledger import Ledger
@@ -20,27 +21,21 @@ _ANSWER_S = 1200.0
 """A model that has not answered after this long has failed."""
 
 
-class Referee:
-    """A ledger behind HTTP on this machine; a context manager.
+@contextlib.contextmanager
+def referee(ledger: Ledger, model_url: str | None = None) -> Iterator[str]:
+    """A ledger behind HTTP on this machine while the block lasts, at this address.
 
     Args:
         ledger: what counts.
         model_url: address of the model's server up to and including the version, as `base_url`; None for no model.
     """
-
-    def __init__(self, ledger: Ledger, model_url: str | None = None) -> None:
-        self.ledger = ledger
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(ledger, model_url))
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    def __enter__(self) -> "Referee":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(ledger, model_url))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def _handler(ledger: Ledger, model_url: str | None) -> type[BaseHTTPRequestHandler]:

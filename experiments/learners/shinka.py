@@ -54,16 +54,16 @@ for name, value in (("metrics", {{"combined_score": found["score"]}}), ("correct
 def _given(order: Order) -> dict[str, Any]:
     return {
         "evo.llm_models": [f"local/{order.model}@{order.url}/v1"],
-        "evo.task_sys_msg": order.task.describe(),
+        "evo.task_sys_msg": order.trial.task().describe(),
         "db": {},
     }
 
 
 def _command(order: Order) -> Sequence[str]:
-    told = f"import os, random; os.cpu_count = lambda: {4 * SLOTS}; random.seed({order.seed}); "
+    told = f"import os, random; os.cpu_count = lambda: {4 * SLOTS}; random.seed({order.trial.seed}); "
     program = f"{told}import runpy; runpy.run_module('shinka.cli.run', run_name='__main__')"
     files = ["--task-dir", ".", "--config-fname", "config.yaml", "--results_dir", "results"]
-    return ["-c", program, *files, "--num_generations", str(order.budget + 1)]
+    return ["-c", program, *files, "--num_generations", str(order.trial.budget + 1)]
 
 
 SHINKA = Peer(

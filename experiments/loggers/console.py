@@ -5,7 +5,9 @@ left alone for the night reads well in the morning.
 """
 
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from rich.console import Console
@@ -39,7 +41,7 @@ class LiveView(Observer):
     def __init__(self, rounds: int, phases: int, groups: int, console: Console | None = None):
         self.console = console or Console()
         self._rounds, self._phases, self._groups = rounds, phases, groups
-        self._units: dict[int, list[Mapping[str, Any]]] = {}
+        self._units: list[Mapping[str, Any]] = []
         self._phases_done = 0
         self._consulted = self._skipped = 0
         self._clock = _Clock()
@@ -72,10 +74,10 @@ class LiveView(Observer):
 
     def unit(self, summary: Mapping[str, Any], best: float) -> None:
         """See `Observer`."""
-        units = self._units.setdefault(summary["round"], [])
-        units.append(summary)
-        if len(units) < self._groups:
+        self._units.append(summary)
+        if len(self._units) < self._groups:
             return
+        units, self._units = self._units, []
         total = {key: sum(u[key] for u in units) for key in (*SHARES, "samples", "improving")}
         spoiled = sum(u.get("spoiled", 0) for u in units)
         shares = "  ".join(f"{key} {total[key] / max(1, total['samples']):4.0%}" for key in SHARES)
@@ -147,7 +149,7 @@ class _Clock:
 
     def __init__(self) -> None:
         self._last = time.monotonic()
-        self._round_s: list[float] = []
+        self._round_s: deque[float] = deque(maxlen=5)
         self._phase_s: list[float] = []
 
     def round_done(self, generation_s: float) -> None:
@@ -163,6 +165,4 @@ class _Clock:
     def left(self, rounds: int, phases: int) -> float | None:
         if not self._round_s:
             return None
-        recent = self._round_s[-5:]
-        phase_s = sum(self._phase_s) / len(self._phase_s) if self._phase_s else 90.0
-        return rounds * sum(recent) / len(recent) + max(0, phases) * phase_s
+        return rounds * fmean(self._round_s) + max(0, phases) * fmean(self._phase_s or [90.0])

@@ -214,9 +214,7 @@ class RoundHistory:
         while own := units.get(self._next):
             if self._next > 0 and len(own) < self._groups:
                 break
-            records = list(store.candidates("WHERE c.round = ?", (self._next,)))
-            for _ in self._progress.evaluations(records):
-                pass
+            list(self._progress.evaluations(store.candidates("WHERE c.round = ?", (self._next,))))
             if self._next > 0:
                 self.rows.append(self._progress.round(own))
             self._next += 1

@@ -81,8 +81,7 @@ class WandbObserver(Observer):
             return
         units, self._units = self._units, []
         number = summary["round"]
-        records = list(self._store.candidates("WHERE c.round = ?", (number,)))
-        rows = list(self._progress.evaluations(records))
+        rows = list(self._progress.evaluations(self._store.candidates("WHERE c.round = ?", (number,))))
         self._log("round", number, [*rows, self._progress.round(units)])
 
     def probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
@@ -269,8 +268,8 @@ def choose(wandb: Any, mode: Mode) -> tuple[Literal["online", "offline", "off"],
     `wandb` is the package, which reads its environment and its settings files itself.
     """
     told = wandb.setup().settings.mode  # from the environment or a settings file; "online" if from neither
-    if told in _SILENT:
-        return _SILENT[told], f"W&B was told {told}"
+    if told in ("offline", "dryrun", "disabled"):  # its modes in which nothing is sent
+        return "off" if told == "disabled" else "offline", f"W&B was told {told}"
     if os.environ.get("WANDB_MODE"):
         return "online", f"WANDB_MODE is {told}"
     if mode != "auto":
@@ -278,10 +277,6 @@ def choose(wandb: Any, mode: Mode) -> tuple[Literal["online", "offline", "off"],
     if wandb.login(prompt=False, verify=False):
         return "online", "logged in to W&B"
     return "offline", "not logged in: `wandb login`"
-
-
-_SILENT: dict[str, Literal["offline", "off"]] = {"offline": "offline", "dryrun": "offline", "disabled": "off"}
-"""W&B's modes in which nothing is sent, and what they mean here."""
 
 
 def _answers(address: str) -> bool:

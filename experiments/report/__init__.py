@@ -1,7 +1,7 @@
 """The report of one or several runs: one HTML file that opens from disk and asks nobody for anything.
 
     read       one moment of each run's store (`data`)
-    derive     curves with bands (`comparison`), tables in the paper's shape (`rows`, `tables`), pictures (`pictures`)
+    derive     curves with bands (`comparison`), tables in the paper's shape (`tables`), pictures (`pictures`)
     write      the page (`payload`, `write`), the tables as CSV, Markdown and LaTeX (`table_formats`), figures
     serve      the same page of a run in progress, on localhost (`follow`)
 

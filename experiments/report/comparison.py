@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from atlas_gym.intervals import half_width
 from experiments.report.data import RunData
@@ -48,10 +49,10 @@ class Band:
 
 def group_runs(runs: Sequence[RunData]) -> list[Group]:
     """Runs by configuration, in order of first appearance."""
-    flat = [flatten(run.config) for run in runs]
     members: dict[tuple, list[RunData]] = {}
-    for run, settings in zip(runs, flat, strict=True):
-        identity = tuple((k, repr(v)) for k, v in sorted(settings.items()) if k not in _IRRELEVANT)
+    for run in runs:
+        settings = sorted(flatten(run.config).items())
+        identity = tuple((key, repr(value)) for key, value in settings if key not in _IRRELEVANT)
         members.setdefault(identity, []).append(run)
     labels = _labels([flatten(group[0].config) for group in members.values()])
     return [Group(label, tuple(group)) for label, group in zip(labels, members.values(), strict=True)]
@@ -64,7 +65,7 @@ def band(group: Group) -> Band | None:
         return None
     end = min(curve[-1][0] for curve in curves)
     grid = np.unique(np.linspace(1, end, min(_GRID, end)).astype(int))
-    values = np.array([_step(curve, grid) for curve in curves])
+    values = np.array([pd.Series(dict(curve)).asof(grid).bfill() for curve in curves])
     mean, n = values.mean(axis=0), len(curves)
     if n == 1:
         low = high = np.array([])
@@ -76,11 +77,6 @@ def band(group: Group) -> Band | None:
         low, high, meaning = mean - half, mean + half, f"95 % confidence interval of the mean of {n} runs"
     edges = low.tolist(), high.tolist()
     return Band(group.label, n, grid.tolist(), mean.tolist(), *edges, meaning)
-
-
-def _step(curve: Sequence[tuple[int, float]], grid: np.ndarray) -> np.ndarray:
-    at, scores = np.array([x for x, _ in curve]), np.array([y for _, y in curve])
-    return scores[np.maximum(np.searchsorted(at, grid, side="right") - 1, 0)]
 
 
 def _labels(configs: list[dict[str, Any]]) -> list[str]:

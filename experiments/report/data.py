@@ -18,6 +18,8 @@ from trainers.store.plain import read_mapping
 from trainers.store.queries import held_out_key
 from trainers.store.store import RunStore, StoreError
 
+BEST_SHOWN = 5
+"""Best programs that tables have of a run."""
 CALLS_SHOWN = 1000
 """Consultations up to which a report has all."""
 
@@ -50,30 +52,20 @@ class RunData:
     """Confirmation of the initial and the best program by program key, where there is one yet."""
     ends: tuple[tuple[CandidateRecord, CandidateRecord], ...]
     """Starting and best program of each instance of the task."""
+    top: tuple[CandidateRecord, ...]
+    """The best programs, see `RunStore.best_candidates`."""
 
     @cached_property
     def initial(self) -> CandidateRecord | None:
         """The program that the best one's island started from, as its last task scores it."""
-        return self._starts.get(self.best.island if self.best else 0)
+        island = self.best.island if self.best else 0
+        own = (c for c in self.candidates if c.island == island and c.round >= self.census.began)
+        return next(own, None)
 
-    @cached_property
+    @property
     def best(self) -> CandidateRecord | None:
-        """The highest score on the training seeds, the earliest of equals; with several instances the program that lies
-        furthest above its island's start."""
-        comparable = (c for c in self.candidates if c.passed and c.round >= self.census.began)
-        return max(comparable, key=lambda c: (self.rise(c), c.score, -c.id), default=None)
-
-    @cached_property
-    def _starts(self) -> dict[int, CandidateRecord]:
-        starts: dict[int, CandidateRecord] = {}
-        for candidate in self.candidates:
-            if candidate.round >= self.census.began:
-                starts.setdefault(candidate.island, candidate)
-        return starts
-
-    def rise(self, record: CandidateRecord) -> float:
-        """How far a program lies above its island's start on the training seeds."""
-        return (record.score or 0.0) - (self._starts[record.island].score or 0.0)
+        """The first of the best programs, if there is one."""
+        return self.top[0] if self.top else None
 
     @property
     def tuned_phases(self) -> list[Mapping[str, Any]]:
@@ -93,7 +85,7 @@ class RunData:
     @property
     def confirmed(self) -> bool:
         """Whether the run has come to its end: its best program is confirmed on held-out seeds."""
-        return self.best is not None and held_out_key(self.best, self.census.instances) in self.held_out
+        return bool(self._confirmation(self.best))
 
     def setting(self, key: str, default: Any = None) -> Any:
         """A setting by its dotted name."""
@@ -106,16 +98,19 @@ class RunData:
 
     def held_out_scores(self, record: CandidateRecord | None) -> list[float]:
         """A program's scores on the held-out seeds; empty if it was not confirmed."""
-        if record is None or record.program_key is None:
-            return []
-        return list(self.held_out.get(held_out_key(record, self.census.instances), {}).get("scores", ()))
+        return list(self._confirmation(record).get("scores", ()))
 
     def held_out_gap(self, record: CandidateRecord | None) -> HeldOutGap | None:
         """A program's training score against its held-out scores; None if it was not confirmed."""
-        if record is None or record.score is None or record.program_key is None:
+        if record is None or record.score is None:
             return None
-        failed = len(self.held_out.get(held_out_key(record, self.census.instances), {}).get("failed", ()))
+        failed = len(self._confirmation(record).get("failed", ()))
         return held_out_gap(record.score, self.held_out_scores(record), failed)
+
+    def _confirmation(self, record: CandidateRecord | None) -> Mapping[str, Any]:
+        if record is None or record.program_key is None:
+            return {}
+        return self.held_out.get(held_out_key(record, self.census.instances), {})
 
 
 @contextmanager
@@ -161,6 +156,7 @@ def read_run(folder: Path) -> RunData:
             supporter_calls=_calls(store),
             held_out={key: found for key in keys if (found := store.held_out(key)) is not None},
             ends=tuple(store.ends()),
+            top=tuple(replace(record, prompt="") for record in store.best_candidates(BEST_SHOWN)),
         )
 
 

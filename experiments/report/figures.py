@@ -16,16 +16,16 @@ def write_figures(groups: Sequence[Group], folder: Path) -> list[Path]:
     """Write every figure these runs have something for; returns the paths."""
     runs = [run for group in groups for run in group.runs if run.best is not None]
     bands = [curve for group in groups if (curve := band(group)) is not None]
-    gated = [run for run in runs if any(_measured(run))]
     paths: list[Path] = []
     with plot_style():
         if len(runs) > 1 and bands:
             paths += save(_comparison(bands), folder / "comparison")
         for run in runs:
-            paths += save(_scores(run), folder / f"scores-{_file_name(run)}")
-            paths += save(_coverage(run), folder / f"coverage-{_file_name(run)}")
-        for run in gated:
-            paths += save(_gate(run), folder / f"gate-{_file_name(run)}")
+            name = run.name.replace("/", "-")
+            paths += save(_scores(run), folder / f"scores-{name}")
+            paths += save(_coverage(run), folder / f"coverage-{name}")
+            if _measured(run):
+                paths += save(_gate(run), folder / f"gate-{name}")
     return paths
 
 
@@ -54,14 +54,13 @@ def _scores(run: RunData) -> Figure:
     figure = Figure(figsize=(COLUMN_WIDTH, 2.3))
     axes = figure.subplots()
     curve = run.census.curve
+    low, high = curve[0][1] - (curve[-1][1] - curve[0][1]), curve[-1][1]
     dots = [
         (evaluations, record.score)
         for record, evaluations in zip(run.candidates, run.census.numbers, strict=True)
-        if record.score is not None and record.duplicate_of is None
+        if record.score is not None and record.score >= low and record.duplicate_of is None
     ]
-    low, high = curve[0][1] - (curve[-1][1] - curve[0][1]), curve[-1][1]
-    shown = [(x, y) for x, y in dots if y >= low]
-    axes.plot(*zip(*shown, strict=True), ".", color=MUTED, markersize=2, alpha=0.5, rasterized=True)
+    axes.plot(*zip(*dots, strict=True), ".", color=MUTED, markersize=2, alpha=0.5, rasterized=True)
     axes.step(*zip(*curve, strict=True), where="post", color=COLORS[0], label="best so far")
     mark_phases(axes, run)
     if high > low:
@@ -119,7 +118,3 @@ def _coverage(run: RunData) -> Figure:
 
 def _measured(run: RunData) -> list:
     return [phase for phase in run.tuned_phases if phase["gain"] is not None and phase["kl"] is not None]
-
-
-def _file_name(run: RunData) -> str:
-    return run.name.replace("/", "-")

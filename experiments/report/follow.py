@@ -6,6 +6,7 @@ the loopback address and answers only requests that name it (`Host`), so that no
 read a run through a name that it points here.
 """
 
+import contextlib
 import hashlib
 import json
 import threading
@@ -16,7 +17,6 @@ from typing import Any
 
 from experiments.loggers.metrics import ClusterFold
 from experiments.report.comparison import group_runs
-from experiments.report.coverage import cluster_fold
 from experiments.report.data import RunData, intelligible
 from experiments.report.payload import build_payload
 from experiments.report.pictures import Picture, draw_pictures
@@ -40,7 +40,7 @@ class LiveReport:
     def __init__(self, folders: Sequence[Path], pictures: bool = True):
         self._folders = [Path(folder) for folder in folders]
         self._pictures = pictures
-        self._drawn: dict[str, tuple[str | None, list[Picture]]] = {}
+        self._drawn: dict[tuple[str, str | None], list[Picture]] = {}
         self._folds: dict[str, ClusterFold] = {}
         self._lock = threading.Lock()
         self._stamp: tuple = ()
@@ -58,8 +58,7 @@ class LiveReport:
             with intelligible("What these runs hold cannot be shown"):
                 drawn = {run.name: self._pictures_of(run) for run in runs} if self._pictures else {}
                 groups = group_runs(runs)
-                folds = {run.name: self._folds.setdefault(run.name, cluster_fold(run)) for run in runs}
-                self._payload = build_payload(groups, all_tables(groups), drawn, folds)
+                self._payload = build_payload(groups, all_tables(groups), drawn, self._folds)
             self._title = page_title(runs)
             self._stamp = stamp
 
@@ -75,11 +74,10 @@ class LiveReport:
         return body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
     def _pictures_of(self, run: RunData) -> list[Picture]:
-        key = run.best.program_key if run.best else None
-        known = self._drawn.get(run.name)
-        if known is None or known[0] != key:
-            self._drawn[run.name] = known = (key, draw_pictures(run))
-        return known[1]
+        key = (run.name, run.best.program_key if run.best else None)
+        if key not in self._drawn:
+            self._drawn[key] = draw_pictures(run)
+        return self._drawn[key]
 
 
 def serve(folders: Sequence[Path], port: int, pictures: bool = True) -> None:
@@ -148,12 +146,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _stamp(folder: Path) -> tuple:
-    files = (folder / "run.sqlite", folder / "run.sqlite-wal", folder / "config.yaml")
-    return tuple((s.st_mtime_ns, s.st_size) if (s := _stat(path)) else None for path in files)
-
-
-def _stat(path: Path) -> Any:
-    try:
-        return path.stat()
-    except FileNotFoundError:
-        return None
+    found = []
+    for name in ("run.sqlite", "run.sqlite-wal", "config.yaml"):
+        with contextlib.suppress(FileNotFoundError):
+            stat = (folder / name).stat()
+            found.append((name, stat.st_mtime_ns, stat.st_size))
+    return tuple(found)

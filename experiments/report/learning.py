@@ -4,7 +4,8 @@ phase saw; as a table, in words that the data choose, and as a figure of two pic
 import base64
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from experiments.report.data import RunData, read_run
 from experiments.report.figures import mark_phases
 from experiments.report.pictures import Picture
 from experiments.report.style import COLORS, TEXT_WIDTH, plot_style
+from experiments.report.table_formats import Table, table
 from trainers.data.comparison import Comparison
 from trainers.loop.control import FOLDER
 from trainers.loop.measure import BASE, MEASURE, learned
@@ -32,19 +34,19 @@ _MEANINGS = {
 _TUNED, _FROZEN = COLORS[0], COLORS[1]
 
 
-def rows(runs: Iterable[RunData]) -> Iterator[dict[str, str]]:
-    """One row a run, phase and measure."""
-    for run in runs:
-        for phase, measures in learned(run.probes).items():
-            for name, found in measures.items():
-                row = {"Run": run.name, "After phase": str(phase), "Measure": meaning(name)}
-                yield row | _figures(found)
-
-
-NOTE = (
-    "The same questions to the base model and to the policy after the phase, under the same seeds; differences are "
-    "paired by question, intervals are over instances. Gains are in units of score."
-)
+def learning_table(runs: Iterable[RunData]) -> Table:
+    """Base model against tuned policies on instances that no phase saw: one row a run, phase and measure."""
+    rows = (
+        {"Run": run.name, "After phase": str(phase), "Measure": meaning(name), **_figures(found)}
+        for run in runs
+        for phase, measures in learned(run.probes).items()
+        for name, found in measures.items()
+    )
+    note = (
+        "The same questions to the base model and to the policy after the phase, under the same seeds; differences "
+        "are paired by question, intervals are over instances. Gains are in units of score."
+    )
+    return table("learning", "What tuning changed, on instances that no phase saw", rows, note)
 
 
 def meaning(name: str) -> str:
@@ -76,21 +78,15 @@ def alone_in_words(probes: Probes) -> str:
         f"After phase {phase}, on {instances} instances that no phase saw ({len(asked)} prompts, "
         f"{len(asked[0]['samples'])} samples each):"
     ]
-    for word, own in (("higher", _named(measures, "higher")), ("lower", _named(measures, "lower"))):
+    for word in ("higher", "lower"):
+        own = {meaning(name): found for name, found in measures.items() if verdict(found) == word}
         if own:
-            parts.append(f"{word}: {', '.join(own)};")
+            named = (f"{name} ({_value(found.base)} → {_value(found.tuned)})" for name, found in own.items())
+            parts.append(f"{word}: {', '.join(named)};")
     unsure = [meaning(name) for name, found in measures.items() if verdict(found) not in ("higher", "lower")]
     if unsure:
         parts.append(f"not to be told from the base model: {', '.join(unsure)};")
     return " ".join(parts)[:-1] + "."
-
-
-def _named(measures: Mapping[str, Comparison], word: str) -> list[str]:
-    return [
-        f"{meaning(name)} ({_value(found.base)} → {_value(found.tuned)})"
-        for name, found in measures.items()
-        if verdict(found) == word
-    ]
 
 
 def _figures(found: Comparison) -> dict[str, str]:
@@ -150,16 +146,17 @@ def draw_learning(run: RunData) -> Figure | None:
     """The two pictures side by side, as far as the run has them; None if it has neither."""
     frozen = read_control(run)
     measured = max((phase for phase, moment in run.probes if moment == MEASURE), default=BASE)
-    panels = [name for name, there in (("search", frozen), ("alone", measured != BASE)) if there]
+    panels: list[Callable[[Axes], None]] = []
+    if frozen:
+        panels.append(partial(_search, run=run, frozen=frozen))
+    if measured != BASE:
+        panels.append(partial(_alone, base=run.probes[BASE, MEASURE], tuned=run.probes[measured, MEASURE]))
     if not panels or not run.census.curve:
         return None
     with plot_style():
         figure = Figure(figsize=(TEXT_WIDTH * len(panels) / 2, 2.8))
-        for axes, name in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
-            if name == "search" and frozen is not None:
-                _search(axes, run, frozen)
-            else:
-                _alone(axes, run.probes[BASE, MEASURE], run.probes[measured, MEASURE])
+        for axes, draw in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
+            draw(axes)
         return figure
 
 

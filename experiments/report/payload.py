@@ -16,7 +16,7 @@ from typing import Any
 from agents.population.candidate import CandidateRecord
 from experiments.loggers.metrics import ClusterFold
 from experiments.report.comparison import Group, band
-from experiments.report.coverage import coverage, every
+from experiments.report.coverage import cluster_fold, coverage, every
 from experiments.report.data import RunData
 from experiments.report.learning import learning_pictures
 from experiments.report.pictures import Picture
@@ -62,7 +62,7 @@ def build_payload(
     groups: Sequence[Group],
     tables: Sequence[Table],
     pictures: Mapping[str, Sequence[Picture]],
-    folds: Mapping[str, ClusterFold],
+    folds: dict[str, ClusterFold],
 ) -> Json:
     """Everything the page shows.
 
@@ -70,10 +70,11 @@ def build_payload(
         groups: the runs, grouped.
         tables: the tables below the charts.
         pictures: the environment's pictures by run name.
-        folds: clusters known from an earlier look at the same runs, by run name; may be empty.
+        folds: clusters known from an earlier look at the same runs, by run name; kept there for the next one.
     """
     everyone = [run for group in groups for run in group.runs]
-    runs = [_run(run, pictures.get(run.name, ()), folds.get(run.name)) for run in everyone]
+    known = [folds.setdefault(run.name, cluster_fold(run)) for run in everyone]
+    runs = [_run(run, pictures.get(run.name, ()), fold) for run, fold in zip(everyone, known, strict=True)]
     return finite({
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "runs": runs,
@@ -93,7 +94,7 @@ def finite(value: Any) -> Any:
     return value
 
 
-def _run(run: RunData, pictures: Sequence[Picture], fold: ClusterFold | None) -> Json:
+def _run(run: RunData, pictures: Sequence[Picture], fold: ClusterFold) -> Json:
     texts = TextTable()
     candidates = _candidates(run, texts)
     return {

@@ -7,12 +7,13 @@ that what each changed can be seen. The draw is the same each time a report is m
 candidates, texts left out, gives the selection and everything that is counted.
 """
 
-import heapq
 import math
 import random
-from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
 
 SHOWN = 6000
 """Candidates up to which a page shows all."""
@@ -58,74 +59,60 @@ def select(
         drawn: how many are drawn at random of more.
         instances: how many instances of the task the islands have, in turn.
     """
-    look = _Look(began, instances)
-    for row in outcomes:
-        look.add(*row)
-    ids = None if len(look.ids) <= shown else look.choose(drawn)
-    return look.census(ids), ids
+    found = _table(outcomes)
+    numbers = found.fresh.cumsum()
+    scored = found[found.score.notna() & (found["round"] >= began)]
+    curve: list[tuple[int, float]] = []
+    bests: dict[int, float] = {}
+    better: list[int] = []
+    for id_, island, score, number in zip(
+        scored.id, scored.island, scored.score, numbers[scored.index], strict=True
+    ):
+        if score > bests.get(island % instances, -math.inf):
+            bests[island % instances] = score
+            better.append(id_)
+            if len(bests) == instances:
+                curve.append((number, sum(bests.values()) / instances))
+    evaluated = int(found.fresh.sum())
+    if curve and curve[-1][0] < evaluated:
+        curve.append((evaluated, curve[-1][1]))
+    ids = None if len(found) <= shown else _choose(found, scored, better, began, drawn)
+    numbers = numbers if ids is None else numbers[found.id.isin(ids)]
+    return Census(
+        candidates=len(found), evaluated=evaluated, rounds=int(found["round"].iloc[-1]) if len(found) else 0,
+        curve=tuple(curve), began=began, instances=instances, bests=bests, numbers=tuple(numbers),
+    ), ids  # fmt: skip
 
 
-class _Look:
-    def __init__(self, began: int, instances: int) -> None:
-        self._began, self._instances = began, instances
-        self._starts: dict[int, float] = {}
-        self._bests: dict[int, float] = {}
-        self.ids, self.numbers, self.parents = array("q"), array("q"), array("q")
-        self._fresh = array("q")
-        self._evaluated = self._round = 0
-        self._curve: list[tuple[int, float]] = []
-        self._must: set[int] = set()
-        self._top: list[tuple[float, int]] = []
+_OUTCOME = np.dtype(
+    [("id", int), ("round", int), ("island", int), ("parent", int), ("score", float), ("fresh", bool)]
+)
 
-    def add(
-        self, id_: int, round_: int, island: int, parent: int | None, score: float | None, duplicate_of: int | None
-    ) -> None:  # fmt: skip
-        """One candidate."""
-        fresh = duplicate_of is None
-        self._evaluated += fresh
-        self._round = round_
-        self.ids.append(id_)
-        self.numbers.append(self._evaluated)
-        self.parents.append(-1 if parent is None else parent)
-        if fresh:
-            self._fresh.append(len(self.ids) - 1)
-        if round_ in (0, self._began) and len(self._must) < _STARTS:
-            self._must.add(id_)
-        if score is None or round_ < self._began:
-            return
-        instance, start = island % self._instances, self._starts.setdefault(island, score)
-        if score > self._bests.get(instance, -math.inf):
-            self._bests[instance] = score
-            self._must.add(id_)
-            if len(self._bests) == self._instances:
-                self._curve.append((self._evaluated, sum(self._bests.values()) / self._instances))
-        if fresh:
-            keep = heapq.heappush if len(self._top) < _BEST else heapq.heappushpop
-            keep(self._top, (score - start, -id_))
 
-    def choose(self, drawn: int) -> list[int]:
-        """The ids of the selection, ascending."""
-        place = {id_: i for i, id_ in enumerate(self.ids)}
-        chosen = self._must | {-number for _, number in self._top}
-        at = -max(self._top)[1] if self._top else -1
-        for _ in range(_ANCESTORS):
-            if at < 0:
-                break
-            chosen.add(at)
-            at = self.parents[place[at]] if at in place else -1
-        draw = random.Random(0).sample(self._fresh, min(drawn, len(self._fresh)))
-        chosen |= {self.ids[i] for i in draw}
-        chosen |= {parent for i in draw if (parent := self.parents[i]) in place}
-        return sorted(chosen)
+def _table(outcomes: Iterable[tuple]) -> pd.DataFrame:
+    """The outcomes in little memory; without a parent -1, without a score NaN; fresh: repeating no earlier one."""
+    rows = (
+        (*place, -1 if parent is None else parent, math.nan if score is None else score, twin is None)
+        for *place, parent, score, twin in outcomes
+    )
+    return pd.DataFrame(np.fromiter(rows, _OUTCOME))
 
-    def census(self, ids: list[int] | None) -> Census:
-        """The figures, for these shown candidates."""
-        curve = self._curve
-        if curve and curve[-1][0] < self._evaluated:
-            curve = [*curve, (self._evaluated, curve[-1][1])]
-        shown = None if ids is None else set(ids)
-        numbers = (n for id_, n in zip(self.ids, self.numbers, strict=True) if shown is None or id_ in shown)
-        return Census(
-            candidates=len(self.ids), evaluated=self._evaluated, rounds=self._round,
-            curve=tuple(curve), began=self._began, instances=self._instances, bests=self._bests, numbers=tuple(numbers),
-        )  # fmt: skip
+
+def _choose(
+    found: pd.DataFrame, scored: pd.DataFrame, better: list[int], began: int, drawn: int
+) -> list[int]:
+    """The ids of the selection, ascending."""
+    starts = found.id[found["round"].isin((0, began))][:_STARTS]
+    rise = scored.score - scored.groupby("island").score.transform("first")
+    top = scored.id[rise[scored.fresh].nlargest(_BEST).index]
+    chosen = {*starts, *better, *top}
+    parents = dict(zip(found.id, found.parent, strict=True))
+    at = next(iter(top), -1)
+    for _ in range(_ANCESTORS):
+        if at not in parents:
+            break
+        chosen.add(at)
+        at = parents[at]
+    fresh = np.flatnonzero(found.fresh).tolist()
+    lot = found.iloc[random.Random(0).sample(fresh, min(drawn, len(fresh)))]
+    return sorted(chosen | {*lot.id} | ({*lot.parent} & parents.keys()))

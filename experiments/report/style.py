@@ -3,8 +3,7 @@
 Use as `with plot_style():` around both drawing and saving.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,9 @@ _STYLE: dict[Any, Any] = {
 }  # fmt: skip
 
 
-@contextmanager
-def plot_style() -> Iterator[None]:
+def plot_style() -> AbstractContextManager[None]:
     """matplotlib's settings for the block's figures."""
-    with matplotlib.rc_context(_STYLE):
-        yield
+    return matplotlib.rc_context(_STYLE)
 
 
 def save(figure: Figure, path: Path) -> list[Path]:

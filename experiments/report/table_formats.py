@@ -89,19 +89,15 @@ def as_markdown(table: Table) -> str:
 
 def as_latex(table: Table) -> str:
     """A booktabs table environment."""
-    rows = [" & ".join(_latex(cell) for cell in row) + r" \\" for row in table.rows]
-    note = [rf"\par\smallskip\footnotesize {_latex(table.note)}"] if table.note else []
+    rows = [" & ".join(cell.translate(_LATEX) for cell in row) + r" \\" for row in table.rows]
+    note = [rf"\par\smallskip\footnotesize {table.note.translate(_LATEX)}"] if table.note else []
     return "\n".join([
-        r"\begin{table}[t]", r"\centering", rf"\caption{{{_latex(table.title)}}}",
+        r"\begin{table}[t]", r"\centering", rf"\caption{{{table.title.translate(_LATEX)}}}",
         rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule",
-        " & ".join(_latex(head) for head in table.columns) + r" \\", r"\midrule", *rows, r"\bottomrule",
+        " & ".join(head.translate(_LATEX) for head in table.columns) + r" \\", r"\midrule", *rows, r"\bottomrule",
         r"\end{tabular}", *note, r"\end{table}", "",
     ])  # fmt: skip
 
 
 def _markdown(cell: str) -> str:
     return cell.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
-
-
-def _latex(cell: str) -> str:
-    return cell.translate(_LATEX)

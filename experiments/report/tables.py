@@ -14,9 +14,9 @@ import pandas as pd
 
 from atlas_gym.intervals import standard_error
 from experiments.loggers.metrics import improvement
-from experiments.report import learning
 from experiments.report.comparison import Group
 from experiments.report.data import RunData
+from experiments.report.learning import learning_table
 from experiments.report.table_formats import Table, table, without_empty
 from trainers.data.measures import distinct_programs
 
@@ -82,7 +82,7 @@ def all_tables(groups: Sequence[Group]) -> list[Table]:
         interventions(runs, "Environment"),
         interventions_by_run(runs[runs.phases > 0], "Environment"),
         phases(groups),
-        learned(groups),
+        learning_table(_runs(groups)),
         best_programs(groups),
     ]
     return [table for table in tables if table.rows]
@@ -95,13 +95,8 @@ def _rows(groups: Sequence[Group]) -> pd.DataFrame:
         confirmed = all(run.confirmed for run in group.runs)
         start = str(group.runs[0].setting("env", "unknown")) + ("" if confirmed else ", training seeds")
         for run in group.runs:
-            key = {
-                "arm": group.label,
-                "start": start,
-                "seed": run.setting("seed", ""),
-                "confirmed": confirmed,
-            }
-            rows.append(key | run_row(run, confirmed))
+            key = {"arm": group.label, "start": start, "seed": run.setting("seed", "")}
+            rows.append({**key, "confirmed": confirmed, **run_row(run, confirmed)})
     return pd.DataFrame(rows)
 
 
@@ -214,23 +209,16 @@ def phase_rows(run: RunData) -> Iterator[dict[str, str]]:
         }  # fmt: skip
 
 
-def learned(groups: Sequence[Group]) -> Table:
-    """Base model against tuned policies on instances that no phase saw."""
-    title = "What tuning changed, on instances that no phase saw"
-    return table("learning", title, learning.rows(_runs(groups)), learning.NOTE)
-
-
-def best_programs(groups: Sequence[Group], limit: int = 5) -> Table:
+def best_programs(groups: Sequence[Group]) -> Table:
     """The best different programs of every run; with several instances those furthest above their start."""
-    rows = []
-    for run in _runs(groups):
-        fresh = [c for c in run.candidates if c.passed and c.duplicate_of is None]
-        for record in sorted(fresh, key=lambda c: (-run.rise(c), c.id))[:limit]:
-            rows.append({
-                "Run": run.name, "Candidate": str(record.id), "Round": str(record.round),
-                "Island": str(record.island), "Origin": record.origin, "Training seeds": f"{record.score:.4f}",
-                "Held-out seeds": mean_error(run.held_out_scores(record)),
-            })  # fmt: skip
+    rows = (
+        {
+            "Run": run.name, "Candidate": str(record.id), "Round": str(record.round), "Island": str(record.island),
+            "Origin": record.origin, "Training seeds": f"{record.score:.4f}",
+            "Held-out seeds": mean_error(run.held_out_scores(record)),
+        }
+        for run in _runs(groups) for record in run.top
+    )  # fmt: skip
     note = "± is the standard error over the held-out seeds."
     return table("best_programs", "Best programs", rows, note)
 

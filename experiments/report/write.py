@@ -19,6 +19,7 @@ from typing import Any
 
 from experiments.report.comparison import group_runs
 from experiments.report.data import RunData, intelligible, read_run
+from experiments.report.figures import write_figures
 from experiments.report.payload import build_payload
 from experiments.report.pictures import draw_pictures
 from experiments.report.table_formats import write_tables
@@ -52,9 +53,6 @@ def write_report(
     aside.replace(output)
     paths = [output, *write_tables(tables, output.parent / "tables")]
     if figures:
-        # matplotlib's pyplot takes a second to import; most reports need none of it.
-        from experiments.report.figures import write_figures
-
         paths += write_figures(groups, output.parent / "figures")
     return paths
 

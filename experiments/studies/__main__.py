@@ -7,6 +7,7 @@ are none it makes the tables and the page of the data in `docs/study/NAME/`.
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 from experiments.shipped import find
@@ -24,9 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"Error: {error}", file=sys.stderr)
         return 2
     folder = options.runs or Path("runs") / f"study-{plan.name}"
-    failed = (
-        [] if options.tables else do_runs(plan, folder, options.workers, lambda line: print(line, flush=True))
-    )
+    failed = [] if options.tables else do_runs(plan, folder, options.workers, partial(print, flush=True))
     for path in write_study(plan, folder, options.output or Path("docs/study") / plan.name):
         print(path)
     return 1 if failed else 0

@@ -16,7 +16,6 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see experiments.run
 
 import pandas as pd
 import torch
-from rich.console import Console
 
 from agents.models.adapters import AdapterError
 from agents.models.loading import resolve_model
@@ -105,13 +104,10 @@ def main(arguments: list[str] | None = None) -> None:
         data = pd.DataFrame([row for run in options.runs for row in of_run(run, task)])
     except (SettingsError, AdapterError) as error:
         raise SystemExit(f"Error: {error}") from error
-    console = Console(width=120)
     for (_, line), gain in zip(LINES, worth, strict=True):
-        console.print(f"{gain:+.1%} {line.strip()}", markup=False, highlight=False)
+        print(f"{gain:+.1%} {line.strip()}")
     wide = data.pivot(index=["run", "phase", "adapter"], columns="line", values="nats")
-    console.print(
-        wide[[line.strip() for _, line in LINES]].round(1).to_string(), markup=False, highlight=False
-    )
+    print(wide[[line.strip() for _, line in LINES]].round(1).to_string())
     if options.output:
         write_csv(data, options.output)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from experiments.studies.scheduler import Job, Outcome, do_jobs
+from experiments.studies.scheduler import Job, do_jobs
 from trainers.loop.config import RunConfig, load_config
 from trainers.store.plain import SettingsError, build, merge, read_mapping
 
@@ -100,9 +100,7 @@ def read_plan(path: Path) -> Plan:
     return plan
 
 
-def do_runs(
-    plan: Plan, folder: Path, workers: int, tell: Callable[[str], None], poll_s: float = 1.0
-) -> list[PlannedRun]:
+def do_runs(plan: Plan, folder: Path, workers: int, tell: Callable[[str], None]) -> list[PlannedRun]:
     """Do or continue every run that has not come to its end; returns those that failed.
 
     Args:
@@ -110,7 +108,6 @@ def do_runs(
         folder: where the runs' folders lie.
         workers: runs at a time.
         tell: called with one line whenever a run begins or ends.
-        poll_s: seconds between two looks at the runs.
     """
     missing = {run.name: run for run in plan.runs() if not (folder / run.name / DONE).exists()}
     waiting, failed = iter(missing.values()), []
@@ -121,15 +118,15 @@ def do_runs(
             tell(f"{run.name}: begins")
         return None if run is None else _job(run, folder / run.name)
 
-    def ended(job: Job, outcome: Outcome) -> None:
-        if outcome.code == 0:
+    def ended(job: Job, code: int, stopped: bool) -> None:
+        if code == 0:
             (job.folder / DONE).touch()
-            tell(f"{job.name}: done")
+            tell(f"{job.folder.name}: done")
         else:
-            failed.append(missing[job.name])
-            tell(f"{job.name}: failed with exit code {outcome.code}, see {job.log}")
+            failed.append(missing[job.folder.name])
+            tell(f"{job.folder.name}: failed with exit code {code}, see {job.log}")
 
-    do_jobs(ask, ended, workers=workers, poll_s=poll_s)
+    do_jobs(ask, ended, workers=workers)
     return failed
 
 
@@ -140,4 +137,4 @@ def _job(run: PlannedRun, folder: Path) -> Job:
     command = [sys.executable, "-m", "experiments.run", "--config", str(settings), "--folder", str(folder)]
     # One torch thread each: several runs share the cores.
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return Job(run.name, folder, [*command, "--resume-if-exists"], environment, folder / "log.txt")
+    return Job(folder, [*command, "--resume-if-exists"], environment, folder / "log.txt")

@@ -23,10 +23,8 @@ GRACE_S = 60.0
 class Job:
     """One run to do."""
 
-    name: str
-    """What it is called where something is said of it."""
     folder: Path
-    """The run's folder; waited for until no other process holds it."""
+    """The run's folder, whose name is the run's; waited for until no other process holds it."""
     command: Sequence[str]
     """What to execute."""
     environment: Mapping[str, str]
@@ -35,21 +33,9 @@ class Job:
     """Where its output goes; appended to."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How a run's process ended."""
-
-    code: int
-    """Its exit code."""
-    stopped: bool
-    """Whether it had been asked to stop."""
-    last_words: str
-    """The last line of its output."""
-
-
 def do_jobs(
     ask: Callable[[], Job | None],
-    ended: Callable[[Job, Outcome], None],
+    ended: Callable[[Job, int, bool], None],
     *,
     workers: int,
     is_hopeless: Callable[[Job], bool] = lambda job: False,
@@ -59,7 +45,7 @@ def do_jobs(
 
     Args:
         ask: the next job, None if there is none at the moment; asked again when a run has ended.
-        ended: called when a run has ended.
+        ended: called when a run has ended, with its exit code and whether it had been asked to stop.
         workers: runs at a time.
         is_hopeless: called for every run under way again and again; True asks it to stop.
         poll_s: seconds between two looks at the runs.
@@ -82,7 +68,7 @@ def do_jobs(
                     process.ask_to_stop()
                 if code is not None:
                     active.remove(process)
-                    ended(process.job, process.outcome(code))
+                    ended(process.job, code, process.asked is not None)
     finally:
         for process in active:
             process.ask_to_stop()
@@ -95,7 +81,7 @@ class _Process:
 
     def __init__(self, job: Job):
         self.job = job
-        self._asked: float | None = None
+        self.asked: float | None = None
         _wait_until_free(job.folder)
         with job.log.open("ab") as output:
             self._process = subprocess.Popen(
@@ -105,27 +91,22 @@ class _Process:
 
     def poll(self) -> int | None:
         """The exit code, None while it goes on. One that was asked to stop and has not is killed."""
-        if self._asked is not None and time.monotonic() - self._asked > GRACE_S:
+        if self.asked is not None and time.monotonic() - self.asked > GRACE_S:
             self._process.kill()
         return self._process.poll()
 
     def ask_to_stop(self) -> None:
         """As Ctrl-C would: a run stores what it has, closes its records and ends."""
-        if self._asked is None and self._process.poll() is None:
-            self._asked = time.monotonic()
+        if self.asked is None and self._process.poll() is None:
+            self.asked = time.monotonic()
             self._process.send_signal(signal.SIGINT)
 
     def wait(self) -> None:
         """Until one that was asked to stop has; it is killed when its time is over."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=GRACE_S)
-            return
         self._process.kill()
         self._process.wait()
-
-    def outcome(self, code: int) -> Outcome:
-        lines = self.job.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return Outcome(code, self._asked is not None, lines[-1][:300] if lines else "")
 
 
 def _hear_who_asks_to_stop() -> None:

@@ -100,8 +100,7 @@ class Search:
 
     def best(self) -> Any:
         """The best run that came to its end, the earliest of equals; None if there is none."""
-        sign = 1.0 if self.sweep.metric.goal == "maximize" else -1.0
-        return max(self.trials("COMPLETE"), key=lambda t: (sign * t.value, -t.number), default=None)
+        return self.study.best_trial if self.trials("COMPLETE") else None
 
     def _sampler(self, seed: int) -> Any:
         samplers = self._optuna.samplers

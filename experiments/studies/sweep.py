@@ -7,6 +7,7 @@ compares them, and `wandb sync` sends their offline records.
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from rich.table import Table
 
 from experiments.report.table_formats import write_csv
 from experiments.shipped import find
-from experiments.studies.scheduler import Job, Outcome, do_jobs
+from experiments.studies.scheduler import Job, do_jobs
 from experiments.studies.search import RunWatch, Search
 from experiments.studies.sweep_file import environment, expand, load_sweep
 from trainers.store.plain import SettingsError
@@ -41,10 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
         folder = options.folder or Path("runs") / f"sweep-{sweep.name}"
         search = Search(sweep, folder, options.seed)
         try:
-            run_sweep(
-                search, folder, workers=options.workers, poll_s=options.poll,
-                tell=lambda text: console.print(text, highlight=False, markup=False),
-            )  # fmt: skip
+            tell = partial(console.print, highlight=False, markup=False)
+            run_sweep(search, folder, workers=options.workers, poll_s=options.poll, tell=tell)
         except KeyboardInterrupt:
             console.print("Stopped; the same command continues this sweep.")
             return EXIT_INTERRUPTED
@@ -94,42 +93,41 @@ def run_sweep(
         if trial is None:
             return None
         job = _job(search, trial, folder)
-        watches[job.name] = RunWatch(trial, job.folder, search.sweep)
+        watches[job.folder.name] = RunWatch(trial, job.folder, search.sweep)
         settings = search.settings(trial)
-        tell(f"{job.name} starts: " + ", ".join(f"{key}={value}" for key, value in settings.items()))
+        tell(f"{job.folder.name} starts: " + ", ".join(f"{key}={value}" for key, value in settings.items()))
         return job
 
-    def ended(job: Job, outcome: Outcome) -> None:
-        tell(f"{job.name} {_told(search, watches.pop(job.name), outcome)}")
+    def ended(job: Job, code: int, stopped: bool) -> None:
+        told = _told(search, watches.pop(job.folder.name), code, stopped, job.log)
+        tell(f"{job.folder.name} {told}")
 
-    do_jobs(
-        ask, ended, workers=workers, poll_s=poll_s, is_hopeless=lambda job: watches[job.name].is_hopeless()
-    )
+    def is_hopeless(job: Job) -> bool:
+        return watches[job.folder.name].is_hopeless()
+
+    do_jobs(ask, ended, workers=workers, poll_s=poll_s, is_hopeless=is_hopeless)
 
 
 def _job(search: Search, trial: Any, folder: Path) -> Job:
     name = f"{search.sweep.name}-{trial.number:03d}"
     parameters = search.settings(trial)
-    return Job(
-        name,
-        folder / name,
-        expand(search.sweep, parameters),
-        environment(search.sweep.name, name, folder / name, parameters, folder / f"{name}.parameters.yaml"),
-        folder / f"{name}.log",
-    )
+    file = folder / f"{name}.parameters.yaml"
+    variables = environment(search.sweep.name, name, folder / name, parameters, file)
+    return Job(folder / name, expand(search.sweep, parameters), variables, folder / f"{name}.log")
 
 
-def _told(search: Search, watch: RunWatch, outcome: Outcome) -> str:
+def _told(search: Search, watch: RunWatch, code: int, stopped: bool, log: Path) -> str:
     """Tell the search what a run came to; returns it in words."""
     trial, value, metric = watch.trial, watch.value(), search.sweep.metric.name
-    if outcome.code == 0 and value is not None:
+    if code == 0 and value is not None:
         search.study.tell(trial, value)
         return f"finished, {metric} = {value:.5g}"
-    if outcome.stopped and outcome.code != 0:
+    if stopped and code != 0:
         trial.set_user_attr("note", f"cut short after {watch.rounds} iterations")
         search.study.tell(trial, state=search.state("PRUNED"))
         return f"stopped; cut short after {watch.rounds} iterations"
-    note = f"exit code {outcome.code}: {outcome.last_words}" if outcome.code else f"it ended without {metric}"
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or [""]
+    note = f"exit code {code}: {lines[-1][:300]}" if code else f"it ended without {metric}"
     trial.set_user_attr("note", note)
     search.study.tell(trial, state=search.state("FAIL"))
     return f"failed; {note}"

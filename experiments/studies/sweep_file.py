@@ -188,16 +188,6 @@ def expand(sweep: Sweep, parameters: Mapping[str, Any]) -> list[str]:
     Raises:
         SettingsError: it has a macro that is not known here.
     """
-    words: list[str] = []
-    for chunk in sweep.command:
-        # As W&B: what is not set stands for its own name.
-        chunk = _ENVIRONMENT.sub(lambda match: os.environ.get(match[1], match[1]), chunk)
-        macro = re.fullmatch(r"\$\{(\w+)\}", chunk)
-        words += _macro(macro[1], sweep, parameters) if macro else [chunk]
-    return words
-
-
-def _macro(name: str, sweep: Sweep, parameters: Mapping[str, Any]) -> list[str]:
     pairs = [f"{key}={value}" for key, value in parameters.items()]
     known = {
         "env": ["/usr/bin/env"],
@@ -207,11 +197,17 @@ def _macro(name: str, sweep: Sweep, parameters: Mapping[str, Any]) -> list[str]:
         "args_no_hyphens": pairs,
         "args_json": [json.dumps(dict(parameters))],
     }
-    if name not in known:
-        raise SettingsError(
-            f"the macro ${{{name}}} is not known here; known: {', '.join(known)}, envvar:NAME"
-        )
-    return known[name]
+    words: list[str] = []
+    for chunk in sweep.command:
+        # As W&B: what is not set stands for its own name.
+        chunk = _ENVIRONMENT.sub(lambda match: os.environ.get(match[1], match[1]), chunk)
+        macro = re.fullmatch(r"\$\{(\w+)\}", chunk)
+        if macro and macro[1] not in known:
+            raise SettingsError(
+                f"the macro {chunk} is not known here; known: {', '.join(known)}, envvar:NAME"
+            )
+        words += known[macro[1]] if macro else [chunk]
+    return words
 
 
 def environment(

@@ -122,11 +122,8 @@ def _interval(values: pd.Series, form: str = ".3f") -> str:
     if not len(values := values.dropna()):
         return "–"
     found = mean_interval(values)
-    return (
-        f"{found.mean:{form}} [{found.low:{form}}, {found.high:{form}}]"
-        if len(values) > 1
-        else f"{found.mean:{form}}"
-    )
+    mean = f"{found.mean:{form}}"
+    return f"{mean} [{found.low:{form}}, {found.high:{form}}]" if len(values) > 1 else mean
 
 
 _FIRST = ("before", "base")

@@ -37,10 +37,10 @@ def main(arguments: list[str] | None = None) -> int:
     plan = full_plan() if options.full else quick_plan()
     results = run_plan(plan, max(1, options.jobs))
     command = f"python -m experiments.theory --{plan.name}"
-    paths = write_tables(results, options.out, command)
-    paths += write_figures(results, options.out, command)
+    write_tables(results, options.out, command)
+    write_figures(results, options.out, command)
     print(headline(results))
-    print(f"\n{len(paths)} files in {options.out}")
+    print(f"\nTables and figures are in {options.out}.")
     return 0
 
 

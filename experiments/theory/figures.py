@@ -23,26 +23,14 @@ COLOURS = {
 """By a word in a method's name; the first that is in it counts."""
 
 
-def write_figures(results: Results, folder: Path, command: str) -> list[Path]:
-    """Draw every figure into `folder`; each carries the command that made it."""
-    drawings = {
-        "regret_over_horizon": _regret_over_horizon,
-        "decomposition": _decomposition,
-        "slopes": _slopes,
-        "gate": _gate,
-        "floor_and_beta": _floor_and_beta,
-        "lemmas": _lemmas,
-    }
-    paths = []
-    for name, draw in drawings.items():
+def write_figures(results: Results, folder: Path, command: str) -> None:
+    """Draw every figure into `folder`, named as its function; each carries the command that made it."""
+    for draw in (regret_over_horizon, decomposition, slopes, gate, floor_and_beta, lemmas):
         with plot_style(), plt.rc_context({"legend.handlelength": 3.0}):
             figure = draw(results)
             figure.text(0.995, 0.005, command, ha="right", va="bottom", fontsize=5.5, color="0.5")
-            path = folder / f"{name}.png"
-            figure.savefig(path, bbox_inches="tight", metadata={"Software": None})
+            figure.savefig(folder / f"{draw.__name__}.png", bbox_inches="tight", metadata={"Software": None})
             plt.close(figure)
-        paths.append(path)
-    return paths
 
 
 def colour(name: str) -> str:
@@ -50,17 +38,18 @@ def colour(name: str) -> str:
     return next((hue for word, hue in COLOURS.items() if word in name), "0.4")
 
 
-def _regret_over_horizon(results: Results) -> Figure:
+def regret_over_horizon(results: Results) -> Figure:
+    """Regret over the horizon at β = 1 with its slopes, and its rate at longer horizons."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2))
     for setting, cells in results.group("main"):
         s = slope(cells)
         label = f"{setting.name}: {s.mean:.2f} [{s.low:.2f}, {s.high:.2f}]"
-        _curve(left, [c.horizon for c in cells], [c.regret for c in cells], label, colour(setting.name))
+        _curve(left, [(c.horizon, c.regret) for c in cells], label, colour(setting.name))
     left.set(ylabel="R_T", title="rotation by 4π, β = 1, floor 0.05, and slopes")
     for setting, cells in results.group("long"):
         style = "--" if "500/T" in setting.name else "-"
-        rates = [c.regret / c.horizon for c in cells]
-        _curve(right, [c.horizon for c in cells], rates, setting.name, colour(setting.name), style)
+        rates = [(c.horizon, c.regret / c.horizon) for c in cells]
+        _curve(right, rates, setting.name, colour(setting.name), style)
     right.set(ylabel="R_T / T", title="longer horizons")
     for axes, group in ((left, "main"), (right, "long")):
         horizons = [cell.horizon for cell in results.group(group)[0][1]]
@@ -73,14 +62,15 @@ def _regret_over_horizon(results: Results) -> Figure:
     return figure
 
 
-def _curve(axes: Axes, x: list, values: list[np.ndarray], label: str, hue: str, style: str = "-") -> None:
-    """A line through the means with bars for the 95 % intervals."""
-    found = [mean_interval(v) for v in values]
-    means, halves = [f.mean for f in found], [f.half_width for f in found]
+def _curve(axes: Axes, points: list[tuple], label: str, hue: str, style: str = "-") -> None:
+    """A line through the means with bars for the 95 % intervals; of each point x and its values."""
+    found = [mean_interval(values) for _, values in points]
+    x, means, halves = [x for x, _ in points], [f.mean for f in found], [f.half_width for f in found]
     axes.errorbar(x, means, yerr=halves, label=label, color=hue, fmt=f"o{style}", markersize=4, capsize=2)
 
 
-def _decomposition(results: Results) -> Figure:
+def decomposition(results: Results) -> Figure:
+    """Cumulative regret of every method, and its two parts (Eq. 13)."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.4), width_ratios=(1.1, 1))
     rows = results.group("main")
     horizon = rows[0][1][-1].horizon
@@ -103,7 +93,8 @@ def _decomposition(results: Results) -> Figure:
     return figure
 
 
-def _slopes(results: Results) -> Figure:
+def slopes(results: Results) -> Figure:
+    """The slope of every setting."""
     rows = [row for group in ("main", "control", "ablation", "drift") for row in results.group(group)]
     figure, axes = plt.subplots(figsize=(6.5, 0.2 * len(rows) + 1))
     for height, (setting, cells) in enumerate(rows):
@@ -119,19 +110,20 @@ def _slopes(results: Results) -> Figure:
     return figure
 
 
-def _gate(results: Results) -> Figure:
+def gate(results: Results) -> Figure:
+    """Regret and acceptance over the gate's KL budget and over its tolerance."""
     figure, panels = plt.subplots(1, 2, figsize=(9.5, 3.3))
     labels = {"sweep δ_H": "KL budget δ_H, nats (ε_s = 0)", "sweep ε_s": "score tolerance ε_s (no KL budget)"}
     dpo, evo = (_last_of(results, "main", word) for word in ("DPO, fixed uniform", "EvoDPO, reference every"))
     for axes, (group, label) in zip(panels, labels.items(), strict=True):
         points = [(setting.value, cells[0]) for setting, cells in results.group(group)]
-        x = [value for value, _ in points]
-        _curve(axes, x, [cell.regret for _, cell in points], "gated", COLOURS["gate"])
+        _curve(axes, [(value, cell.regret) for value, cell in points], "gated", COLOURS["gate"])
         for cell, name in ((dpo, "DPO"), (evo, "EvoDPO")):
             if cell.horizon == points[0][1].horizon:
                 axes.axhline(cell.regret.mean(), color=COLOURS[name], linestyle="--", label=name)
         twin = axes.twinx()
-        twin.plot(x, [cell.acceptance.mean() for _, cell in points], color="0.5", marker="s", linestyle=":")
+        accepted = [(value, cell.acceptance.mean()) for value, cell in points]
+        twin.plot(*zip(*accepted, strict=True), color="0.5", marker="s", linestyle=":")
         twin.set(ylim=(-0.03, 1.05), ylabel="acceptance rate (grey)")
         twin.grid(visible=False)
         axes.set(xlabel=label, ylabel=f"R_T at T = {points[0][1].horizon}")
@@ -146,10 +138,11 @@ def _last_of(results: Results, group: str, start: str) -> Cell:
     return next((c for c in cells if c.horizon == results.plan.sweep_horizon), cells[-1])
 
 
-def _floor_and_beta(results: Results) -> Figure:
+def floor_and_beta(results: Results) -> Figure:
+    """Regret over the floor, β and the phases per window."""
     figure, (floors, betas, phases) = plt.subplots(1, 3, figsize=(11, 3.4), sharey=True)
     points = [(max(s.learner.floor, 1e-7), cells[0].regret) for s, cells in results.group("sweep floor")]
-    _curve(floors, [x for x, _ in points], [r for _, r in points], "EvoDPO, β = 1", COLOURS["EvoDPO"])
+    _curve(floors, points, "EvoDPO, β = 1", COLOURS["EvoDPO"])
     dpo = _last_of(results, "main", "DPO, fixed uniform")
     floors.axhline(dpo.regret.mean(), color=COLOURS["DPO"], linestyle="--", label="DPO, β = 1")
     floors.set(xlabel="floor (leftmost: none)", ylabel=f"R_T at T = {results.plan.sweep_horizon}")
@@ -159,12 +152,10 @@ def _floor_and_beta(results: Results) -> Figure:
         ]
         for fixed, style in ((2, "-"), (16, "--")):
             line = [(beta, regret) for beta, n, regret in grid if n == fixed]
-            label = f"{method}, {fixed} phases per window"
-            _curve(betas, [x for x, _ in line], [r for _, r in line], label, COLOURS[method], style)
+            _curve(betas, line, f"{method}, {fixed} phases per window", COLOURS[method], style)
         for weight, style in ((1.0, "-"), (0.3, "--")):
             line = [(n, regret) for beta, n, regret in grid if beta == weight]
-            label = f"{method}, β = {weight:g}"
-            _curve(phases, [x for x, _ in line], [r for _, r in line], label, COLOURS[method], style)
+            _curve(phases, line, f"{method}, β = {weight:g}", COLOURS[method], style)
     betas.set(xlabel="β (floor 0.05)")
     phases.set(xlabel="phases per estimator window")
     for axes in (floors, betas, phases):
@@ -175,7 +166,8 @@ def _floor_and_beta(results: Results) -> Figure:
     return figure
 
 
-def _lemmas(results: Results) -> Figure:
+def lemmas(results: Results) -> Figure:
+    """How close each inequality comes to equality, and how often it fails once an assumption is broken."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.2))
     names = sorted(results.on_instances)
     tightest = [max(results.on_instances[n].tightest, 1e-7) for n in names]

@@ -13,10 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from experiments.theory import policies
-from experiments.theory.model import Array
+from experiments.theory.model import Array, Indices
 from trainers.evodpo.gate import choose_candidate, passes_gate
 from trainers.evodpo.references import ReferenceRule, mixed_reference
 from trainers.evodpo.settings import GateSettings
@@ -96,30 +95,17 @@ class Learner:
         return policies.uniform(utilities.shape)
 
 
-@dataclass(frozen=True)
-class Step:
-    """What a phase's decision did, per seed."""
-
-    reference: Array
-    """Log-probabilities of the next reference, (seeds, contexts, actions)."""
-    weight: Array
-    """How far it went towards the candidate, in [0, 1]."""
-    kl: Array
-    """KL(candidate ‖ reference) in nats, mean over all contexts."""
-
-
 def move_reference(
-    learner: Learner,
-    phase: int,
-    log_reference: Array,
-    estimated: Array,
-    score: Array,
-    subset: npt.NDArray[np.int64],
-) -> Step:
+    learner: Learner, phase: int, log_reference: Array, estimated: Array, score: Array, subset: Indices
+) -> tuple[Array, Array, Array]:
     """The reference rule's answer after a phase (counted from 1).
 
     `estimated` and `score` are utilities (seeds, contexts, actions): those the update was made with and
     those the gate grades by; `subset` (seeds, n) are the context indices of G_k.
+
+    Returns:
+        Log-probabilities of the next reference, (seeds, contexts, actions); how far it went towards the candidate, in
+        [0, 1], (seeds,); and KL(candidate ‖ reference) in nats, mean over all contexts, (seeds,).
     """
     candidate = _candidate(learner, log_reference, estimated, score, subset)
     gains = policies.expected(candidate, score) - policies.expected(log_reference, score)
@@ -129,19 +115,17 @@ def move_reference(
     with np.errstate(invalid="ignore"):  # 0 · (−inf) in the branch that mixed_reference then does not take
         mixed = mixed_reference(weight, candidate, log_reference)
     partial = ((weight > 0) & (weight < 1))[:, None, None]
-    return Step(np.where(partial, policies.normalised(mixed), mixed), weight, kls.mean(-1))
+    return np.where(partial, policies.normalised(mixed), mixed), weight, kls.mean(-1)
 
 
 def _candidate(
-    learner: Learner, log_reference: Array, estimated: Array, score: Array, subset: npt.NDArray[np.int64]
+    learner: Learner, log_reference: Array, estimated: Array, score: Array, subset: Indices
 ) -> Array:
     """π_kl of Eq. 4: the phase's policy, or the best of its checkpoints."""
-    tables = [
-        policies.with_floor(
-            policies.tilted(log_reference, estimated * (n / learner.checkpoints), learner.beta), learner.floor
-        )
-        for n in range(learner.checkpoints, 0, -1)  # the phase-final policy first: it wins a tie
-    ]
+    # The phase-final policy first: it wins a tie.
+    shares = [n / learner.checkpoints for n in range(learner.checkpoints, 0, -1)]
+    tilted = [policies.tilted(log_reference, estimated * share, learner.beta) for share in shares]
+    tables = [policies.with_floor(table, learner.floor) for table in tilted]
     if len(tables) == 1:
         return tables[0]
     scores = np.stack([_on(subset, policies.expected(table, score)) for table in tables], axis=-1)
@@ -150,6 +134,6 @@ def _candidate(
     return np.stack(tables, axis=1)[np.arange(len(log_reference)), chosen]
 
 
-def _on(subset: npt.NDArray[np.int64], values: Array) -> Array:
+def _on(subset: Indices, values: Array) -> Array:
     """Mean over the gate subset: values (seeds, contexts) to (seeds,)."""
     return np.take_along_axis(values, subset, axis=1).mean(-1)

@@ -179,9 +179,8 @@ def _other_reference(seeds: range) -> Sides:
     true = bandit.utilities(0, 1)[:, 0]
     estimate = 0.9 * bandit.parameters[:, 0]
     fresh = policies.with_floor(policies.tilted(policies.uniform(true.shape), true, 1.0), 0.05)
-    ours = policies.tilted(
-        policies.uniform(true.shape), utilities(bandit.features, estimate[:, None])[:, 0], 1.0
-    )
+    estimated = utilities(bandit.features, estimate[:, None])[:, 0]
+    ours = policies.tilted(policies.uniform(true.shape), estimated, 1.0)
     error = np.linalg.norm(estimate - bandit.parameters[:, 0], axis=-1)
     return inequalities.divergence(policies.kl(policies.tilted(fresh, true, 1.0), ours), error, 1.0)
 

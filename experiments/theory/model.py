@@ -28,6 +28,7 @@ from scipy.special import expit
 from atlas_gym.seeding import stream
 
 Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
 DriftKind = Literal["none", "walk", "rotation", "jumps"]
 DRIFT_KINDS: tuple[DriftKind, ...] = get_args(DriftKind)
 
@@ -90,7 +91,7 @@ class Bandit:
     """φ(x, a), shape (seeds, contexts, actions, dimension), unit norm."""
     parameters: Array
     """θ_t, shape (seeds, horizon, dimension)."""
-    contexts: npt.NDArray[np.int64]
+    contexts: Indices
     """Index of x_t, shape (seeds, horizon)."""
     action_draws: Array
     """Uniform draws that choose the two actions, shape (seeds, horizon, 2)."""
@@ -112,9 +113,8 @@ def utilities(features: Array, parameters: Array) -> Array:
 def make_bandits(settings: BanditSettings, seeds: Sequence[int]) -> Bandit:
     """The bandits of these seeds."""
     parts = [_draw(settings, seed) for seed in seeds]
-    features, starts, directions, contexts, actions, labels = (
-        np.stack(part) for part in zip(*parts, strict=True)
-    )
+    stacked = [np.stack(part) for part in zip(*parts, strict=True)]
+    features, starts, directions, contexts, actions, labels = stacked
     paths = parameter_paths(settings.drift, starts, directions)
     return Bandit(settings, tuple(seeds), features, paths, contexts, actions, labels)
 
@@ -124,7 +124,7 @@ def preference_probability(parameters: Array, differences: Array) -> Array:
     return expit((parameters * differences).sum(-1))
 
 
-def sample_actions(probabilities: Array, draws: Array) -> npt.NDArray[np.int64]:
+def sample_actions(probabilities: Array, draws: Array) -> Indices:
     """Actions by inverse transform: probabilities (…, actions) and draws (…, n) give indices (…, n)."""
     cumulative = np.cumsum(probabilities, axis=-1)
     above = draws[..., :, None] > cumulative[..., None, :]

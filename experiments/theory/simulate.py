@@ -17,13 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from atlas_gym.seeding import stream
 from experiments.theory import policies
 from experiments.theory.estimator import diversity, fit_logistic
 from experiments.theory.learner import GATE_CONTEXTS, Learner, move_reference
-from experiments.theory.model import Array, Bandit, preference_probability, sample_actions, utilities
+from experiments.theory.model import Array, Bandit, Indices, preference_probability, sample_actions, utilities
 
 
 class Simulation:
@@ -112,12 +111,12 @@ class Simulation:
         """Let the reference rule choose what the next phase is anchored to."""
         now = self.window.stop
         score = estimated if self.learner.self_graded else self.bandit.utilities(now, now + 1)[:, 0]
-        step = move_reference(self.learner, number, self.reference, estimated, score, self._gate_subset())
-        self.reference = step.reference
-        self.weight[:, number - 1], self.kl[:, number - 1] = step.weight, step.kl
+        self.reference, self.weight[:, number - 1], self.kl[:, number - 1] = move_reference(
+            self.learner, number, self.reference, estimated, score, self._gate_subset()
+        )
         self.lowest = np.minimum(self.lowest, self.reference.min((1, 2)))
 
-    def _gate_subset(self) -> npt.NDArray[np.int64]:
+    def _gate_subset(self) -> Indices:
         """G_k: contexts of rounds drawn afresh from the window, whatever their score."""
         first, end = self.window.start, self.window.stop
         drawn = [rng.integers(first, end, GATE_CONTEXTS) for rng in self._gate_streams]

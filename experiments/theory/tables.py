@@ -21,8 +21,8 @@ TABLE_GROUPS = {
 Row = dict[str, Any]
 
 
-def write_tables(results: Results, folder: Path, command: str) -> list[Path]:
-    """Write every table into `folder`; returns the paths."""
+def write_tables(results: Results, folder: Path, command: str) -> None:
+    """Write every table into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     found = results.cells.items()
     tables = {
@@ -33,13 +33,10 @@ def write_tables(results: Results, folder: Path, command: str) -> list[Path]:
         "margins": results.margins,
         "floor_prices": results.floor_prices,
     }
-    paths = []
     for name, rows in tables.items():
-        paths.append(folder / f"{name}.csv")
-        pd.DataFrame(rows).to_csv(paths[-1], index=False, float_format="%.6g", lineterminator="\n")
-    report = folder / "tables.md"
-    report.write_text(_report(results, command), encoding="utf-8")
-    return [*paths, report]
+        frame = pd.DataFrame(rows)
+        frame.to_csv(folder / f"{name}.csv", index=False, float_format="%.6g", lineterminator="\n")
+    (folder / "tables.md").write_text(_report(results, command), encoding="utf-8")
 
 
 def headline(results: Results) -> str:
@@ -109,13 +106,9 @@ def _line(setting: Setting, cells: Sequence[Cell]) -> Row:
 
 
 def _lasting(setting: Setting, cells: Sequence[Cell]) -> Row:
-    last = cells[-1]
+    last, rate = cells[-1], cells[-1].regret.mean() / cells[-1].horizon
     slopes = {f"{a.horizon} → {b.horizon}": _interval(slope((a, b))) for a, b in pairwise(cells)}
-    return {
-        "setting": setting.name,
-        **slopes,
-        f"R/T at {last.horizon}": f"{last.regret.mean() / last.horizon:.3f}",
-    }
+    return {"setting": setting.name, **slopes, f"R/T at {last.horizon}": f"{rate:.3f}"}
 
 
 def _tuned(results: Results, method: str) -> Row:

@@ -10,7 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from atlas_gym import make_task
+from experiments.learners.changes import Change
 from experiments.learners.controls import learn_expert, learn_rules, learn_start
+from experiments.learners.entries import ENTRIES
 from experiments.learners.ledger import BudgetSpent, Ledger, Trial
 from experiments.learners.optimisers import learn_cma, learn_random, learn_tpe
 from experiments.learners.ppo_template import learn_ppo
@@ -100,3 +102,21 @@ def test_what_ppo_evaluates_is_scored_on_the_ledgers_task():
         learn_ppo(ledger, 1)
         program, score = ledger.best
         assert ledger.score(program).score == score
+
+
+def test_rows_of_other_peoples_libraries_say_what_differs_from_their_defaults():
+    changes = {name: ENTRIES[name].changes(replace(TRIAL, budget=200)) for name in ("CMA-ES", "TPE", "PPO")}
+    assert changes["CMA-ES"]["bounds"].value == [-1.0, 1.0]
+    assert not changes["TPE"]
+    few = "the library's own are for millions of cheap steps, and these are few"
+    assert changes["PPO"]["n_steps"] == Change(25, 2048, few)
+    assert changes["PPO"]["learning_rate"] == Change(3e-3, 3e-4, few)
+
+
+def test_what_is_the_default_is_no_change():
+    trl = pytest.importorskip("trl", reason="needs the extra `learn`")
+    changes = ENTRIES["GRPO"].changes(TRIAL)
+    usual = trl.GRPOConfig.__dataclass_fields__
+    assert changes["max_completion_length"].value == 24
+    assert all(change.value != usual[name].default for name, change in changes.items())
+    assert "learning_rate" not in changes

@@ -44,7 +44,7 @@ def test_every_completion_is_a_candidate_and_tokens_are_counted():
 @pytest.mark.timeout(900)
 def test_two_steps_spend_two_groups():
     with Ledger(TRIAL) as ledger:
-        log = train(ledger, "embedded", steps=2, group=4, tokens=16)
+        log = train(ledger, "embedded", steps=2, group=4)
         assert ledger.candidates == 8
         assert ledger.tokens > 8
     assert len(log) == 2

@@ -18,7 +18,7 @@ from experiments.learners.ledger import Ledger, Trial
 from experiments.learners.llm4ad import LLM4AD
 from experiments.learners.openevolve import OPENEVOLVE
 from experiments.learners.peer import Order, Peer, environment, learn_peer, prepare, run_peer
-from experiments.learners.referee import Referee
+from experiments.learners.referee import referee
 from experiments.learners.shinka import SHINKA
 
 SMALL = {"horizon": 60, "replicas": 1}
@@ -81,7 +81,7 @@ def stand_in(tmp_path: Path, end: str) -> Peer:
     lock = tmp_path / "stand_in.txt"
     lock.write_text("")
     return Peer(
-        "Stand-in", "1", lock, settings, lambda order: {"budget": order.budget}, defaults, "", command
+        "Stand-in", "1", lock, settings, lambda order: {"budget": order.trial.budget}, defaults, "", command
     )
 
 
@@ -141,10 +141,10 @@ def test_a_peer_that_asks_for_nothing_is_an_error_that_names_its_log(tmp_path, m
 
 
 def test_the_referee_counts_only_what_the_model_answered():
-    with Ledger(Trial("ATLAS-Bandit-v0", 0, 2, constants=SMALL)) as ledger, Referee(ledger) as referee:
+    with Ledger(Trial("ATLAS-Bandit-v0", 0, 2, constants=SMALL)) as ledger, referee(ledger) as url:
         for path, status in (("/v1/chat/completions", 404), ("/secret", 404)):
             with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(referee.url + path)
+                urllib.request.urlopen(url + path)
             assert refused.value.code == status
         assert (ledger.candidates, ledger.tokens) == (0, 0)
 
@@ -162,11 +162,10 @@ def test_an_environment_is_made_once_and_again_when_its_lock_changes(tmp_path):
 
 @pytest.mark.parametrize("peer", [OPENEVOLVE, SHINKA, LLM4AD], ids=lambda peer: peer.name)
 def test_what_a_peer_is_given(peer, tmp_path):
-    task = Trial("ATLAS-Bandit-v0", 0, 3).task()
-    order = Order(task, task.starts["named"], "http://127.0.0.1:1", "a-model", 3, 5)
-    prepare(peer, order, tmp_path)
+    trial = Trial("ATLAS-Bandit-v0", 5, 3)
+    prepare(peer, Order(trial, "http://127.0.0.1:1", "a-model"), tmp_path)
     texts = {path.name: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
-    assert texts["initial.py"].split("\n", 1)[1].startswith(task.starts["named"].rstrip())
+    assert texts["initial.py"].split("\n", 1)[1].startswith(trial.start.rstrip())
     compile(texts["evaluate.py"], "evaluate.py", "exec")
     assert "http://127.0.0.1:1/evaluate" in texts["evaluate.py"]
     assert "http://127.0.0.1:1/v1" in texts["config.yaml"]

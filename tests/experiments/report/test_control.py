@@ -16,7 +16,7 @@ def run(*scores):
     flat = [score for pair in scores for score in pair]
     rows = [(i, i // 2, i % 2, None, score, None) for i, score in enumerate(flat)]
     census, _ = select(rows, instances=2)
-    return RunData("run", {}, Path(), census, {}, (RECORD,), (), (), {}, (), {}, ())
+    return RunData("run", {}, Path(), census, {}, (RECORD,), (), (), {}, (), {}, (), ())
 
 
 FROZEN = run((-1.0, -2.0), (-0.9, -1.9), (-0.8, -1.8))
