@@ -54,9 +54,8 @@ def encode_completion(tokenizer: Any, prompt: str, text: str) -> list[int]:
     begins the next one. The break alone is another token, which it hardly ever writes there. What is trained to be
     likelier or less likely has to be what is written, so a line's last token is the one with the indentation.
     """
-    if not text.endswith("\n") or text.startswith(
-        "\n"
-    ):  # cut off; or the rest of a function, with nothing behind it
+    # Cut off; or the rest of a function, with nothing indented behind it.
+    if not text.endswith("\n") or text.startswith("\n"):
         return encode_continuation(tokenizer, text)
     line = (prompt + text.rstrip()).rpartition("\n")[2]
     # Tokens of code begin with a space, so the last one of the indentation belongs to the next line's first token.
