@@ -34,9 +34,16 @@ def record(
 
     Returns:
         The `minari.MinariDataset`.
+
+    Raises:
+        ValueError: If the id is none, or that of a dataset there is, which is known before anything is evaluated; or
+            if an episode has no programs.
     """
     minari = require("minari", "minari")
     buffers = require("minari.data_collector", "minari")
+    require("minari.dataset.minari_dataset", "minari").parse_dataset_id(dataset_id)
+    if require("minari.storage", "minari").get_dataset_path(dataset_id).exists():
+        raise ValueError(f"there is a dataset {dataset_id} already; name another version of it")
     env = gym.make(find_task(env_id).env_id, **constants)  # Minari stores the id
     try:
         # Minari's own DataCollector needs jax, which nothing here does.
@@ -50,6 +57,8 @@ def record(
 
 def _play(env: gym.Env[str, str], seed: int, programs: Sequence[str]) -> dict[str, Any]:
     """One episode as the fields of Minari's buffer; the last one ends it, if only by truncation."""
+    if not programs:
+        raise ValueError(f"the episode of seed {seed} has no programs")
     prompt, _ = env.reset(seed=seed)
     prompts, rewards, ended = [prompt], [], []
     for program in programs:

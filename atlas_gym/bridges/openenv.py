@@ -44,6 +44,10 @@ class ServerSettings:
     """Greatest size of a request or message; four times the longest program."""
 
 
+class NoEpisode(RuntimeError):
+    """A program came without an episode to play it in."""
+
+
 class ProgramAction(server.Action):
     """A program to evaluate."""
 
@@ -84,7 +88,7 @@ class ServedEnvironment(server.Environment):
     def step(self, action: Any, timeout_s: float | None = None, **options: Any) -> Any:
         """Evaluate a program; the time limit is the environment's, whatever the client would like."""
         if self._episode is None or self._episode.over:
-            raise RuntimeError("the episode is over or has not begun: reset first")
+            raise NoEpisode("the episode is over or has not begun: reset first")
         evaluation = self._pool.submit(action.program, self._episode.task).result()
         self._state.step_count += 1
         return _observation(self._episode, self._episode.record(action.program, evaluation))
@@ -116,6 +120,7 @@ def build_app(settings: ServerSettings, pool: EvaluatorPool) -> App:
     app.add_exception_handler(
         require("fastapi.exceptions", "serve").RequestValidationError, _say_what_is_wrong
     )
+    app.add_exception_handler(NoEpisode, _say_where_episodes_are)
     # Beside the sessions, requests without one.
     return Guard(app, settings.token, settings.max_bytes, max_requests=settings.sessions + 16)
 
@@ -124,6 +129,12 @@ async def _say_what_is_wrong(request: Any, error: Any) -> Any:
     """HTTP 422 in words. FastAPI's own answer repeats the value, which is not JSON where it is infinite."""
     said = "; ".join(f"{'.'.join(map(str, e['loc']))[:100]}: {e['msg']}" for e in error.errors()[:10])
     return require("starlette.responses", "serve").PlainTextResponse(said, status_code=422)
+
+
+async def _say_where_episodes_are(request: Any, error: Any) -> Any:
+    """HTTP 409: each request of its own has an environment of its own, so its program has no episode."""
+    said = "a single request has no episode: open a session, a socket at /ws, and reset it"
+    return require("starlette.responses", "serve").PlainTextResponse(said, status_code=409)
 
 
 def serve(settings: ServerSettings, host: str, port: int) -> None:

@@ -7,12 +7,14 @@ give, is there room above the start, and what could be edited in it?
 import argparse
 import ast
 import pickle
+import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, Literal
 
-from atlas_gym.evaluation import ConfinedEvaluator, Evaluation, Evaluator
+from atlas_gym.evaluation import ConfinedEvaluator, Evaluation, Evaluator, EvaluatorError
 from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.constants import constants_from
 from atlas_gym.tasks.program_task import ProgramTask
@@ -67,6 +69,17 @@ def findings(task: ProgramTask, evaluator: Evaluator, seeds: int = 4) -> Iterato
         seeds: How many training tasks programs are tried on (≥ 1).
     """
     yield _words(task)
+    try:
+        yield from _tried(task, evaluator, seeds)
+    except EvaluatorError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever the author's own methods raise is a finding
+        yield Finding("methods", "wrong", _raised(task, error))
+    yield _edit_sites(task)
+
+
+def _tried(task: ProgramTask, evaluator: Evaluator, seeds: int) -> Iterator[Finding]:
+    """What is found by running the author's methods, and programs."""
     yield from _seeds(task)
     results = {}
     for name, expert in task.programs.items():
@@ -78,7 +91,14 @@ def findings(task: ProgramTask, evaluator: Evaluator, seeds: int = 4) -> Iterato
         yield from _nonsense(task, _score(start), evaluator)
         yield _speed(task, start)
         yield _head_room(task, {name: _score(e) for name, e in results.items() if all(x.ok for x in e)})
-    yield _edit_sites(task)
+
+
+def _raised(task: ProgramTask, error: Exception) -> str:
+    """The error, and the last line of the task's own file that led to it."""
+    file = getattr(sys.modules.get(type(task).__module__), "__file__", None)
+    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    where = f" in line {lines[-1].lineno}, {lines[-1].line}" if lines else ""
+    return f"{type(error).__name__}{where}: {error}"
 
 
 def _words(task: ProgramTask) -> Finding:

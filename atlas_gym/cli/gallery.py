@@ -42,7 +42,7 @@ def score_sections(
         Title and table of a section, as soon as it is known.
     """
     tasks = {
-        _title(env_id, preset): make_task(env_id, preset=preset)
+        _title(find_task(env_id).env_id, preset): make_task(env_id, preset=preset)
         for env_id in env_ids
         for preset in presets or find_task(env_id).presets
     }
@@ -60,6 +60,7 @@ def write_gallery(path: Path, sections: Iterable[tuple[str, str]]) -> None:
 
     Raises:
         OSError: the page cannot be written, which is known before the first section is asked for.
+        ValueError: the file is there and is no such page.
     """
     page = _read_sections(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,16 +75,20 @@ def _title(env_id: str, preset: str) -> str:
 
 
 def _page(sections: Mapping[str, str]) -> str:
-    """The page, its sections in the order of registration, whatever the order in which they were made."""
+    """The page, its sections in the order of registration, then those of tasks that only their files register."""
     known = [_title(env_id, preset) for env_id in registered_ids() for preset in find_task(env_id).presets]
-    return "\n".join([_HEADER, *(f"{title}\n\n{sections[title]}" for title in known if title in sections)])
+    titles = [title for title in known if title in sections]
+    titles += [title for title in sections if title not in known]
+    return "\n".join([_HEADER, *(f"{title}\n\n{sections[title]}" for title in titles)])
 
 
 def _read_sections(path: Path) -> dict[str, str]:
     """The sections of an earlier page by title."""
     if not path.exists():
         return {}
-    parts = path.read_text(encoding="utf-8").split("\n## ")[1:]
+    head, *parts = path.read_text(encoding="utf-8").split("\n## ")
+    if head and not head.startswith(_HEADER.partition("\n")[0]):
+        raise ValueError(f"{path} is there and is no gallery; name another file")
     titles_and_bodies = [f"## {part}".split("\n\n", 1) for part in parts]
     return {title: body.rstrip("\n") + "\n" for title, body in titles_and_bodies}
 

@@ -28,7 +28,8 @@ _EXPECTED_ERRORS = (
     OSError,
     EvaluatorError,
     DependencyNotInstalled,
-    ModuleNotFoundError,
+    ImportError,
+    NotImplementedError,
 )
 """What a wrong argument or a missing part of the machine raises: worth a line, not a traceback."""
 
@@ -115,7 +116,7 @@ def _program(path: Path, task: ProgramTask) -> str:
     experts = task.programs
     if path.is_file():
         try:
-            with path.open(encoding="utf-8") as file:
+            with path.open(encoding="utf-8-sig") as file:  # editors of Windows begin a text with a mark
                 return file.read(_READ_CHARS)
         except UnicodeDecodeError as error:
             raise ValueError(f"{path} is no program: it is not UTF-8 text ({error.reason})") from None

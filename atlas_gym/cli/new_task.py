@@ -1,7 +1,9 @@
 """`python -m atlas_gym new-task NAME`: a working task in a file, and its test beside it."""
 
 import argparse
+import keyword
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -87,7 +89,7 @@ def write_task(name: str, folder: Path) -> tuple[Path, Path]:
     """Write a task's file and its test.
 
     Raises:
-        ValueError: If the name is none for a module.
+        ValueError: If the name is none for a module, or that of one there is.
         FileExistsError: If one of the files is there.
     """
     module = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
@@ -102,6 +104,8 @@ def write_task(name: str, folder: Path) -> tuple[Path, Path]:
     for path in (file, test):
         if path.exists():
             raise FileExistsError(f"{path} is there already")
+    if keyword.iskeyword(module) or find_spec(module) is not None:  # the file would hide what others import
+        raise ValueError(f"Python has a {module} already; give the task another name")
     file.write_text(_TASK.substitute(names), encoding="utf-8")
     test.write_text(_TEST.substitute(names), encoding="utf-8")
     return file, test

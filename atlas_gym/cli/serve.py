@@ -40,6 +40,8 @@ def _serve(options: argparse.Namespace) -> int:
     from atlas_gym.bridges.openenv import ServerSettings, serve
     from atlas_gym.tasks.constants import constants_from
 
+    if not 0 <= options.port < 2**16:
+        raise ValueError(f"--port is {options.port}; it must be from 0 to 65535")
     secret, new = token(options.token_file)
     settings = ServerSettings(
         options.env_id,

@@ -8,6 +8,7 @@ import operator
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, SupportsIndex
 
 from atlas_gym.evaluation.result import Evaluation, Limits, Status
@@ -28,8 +29,8 @@ class EpisodeSettings:
     """The task of every episode; by default each episode poses another."""
 
     def __post_init__(self) -> None:
-        if self.turns < 1:
-            raise ValueError(f"turns is {self.turns}; an episode has at least one")
+        if not isinstance(self.turns, Integral) or self.turns < 1:
+            raise ValueError(f"turns is {self.turns!r}; it must be a whole number of at least 1")
 
 
 def known_options(options: Mapping[str, Any] | None, known: tuple[str, ...]) -> Mapping[str, Any]:

@@ -76,8 +76,8 @@ class ProgramEnv(gym.Env[str, str]):
         self.render_mode = render_mode
         self._evaluator: SharedEvaluator | None = None
         self._needs_reset = True
-        # Building an episode checks split and start now rather than at the first reset.
-        self._episode = Episode(self.task, self.settings, task_seed=0)
+        # Building an episode checks split, start and seed now rather than at the first reset.
+        self._episode = Episode(self.task, self.settings, task_seed or 0)
         self.action_space = program_space(self.task)
         self.observation_space = prompt_space(self.action_space)
 
@@ -89,7 +89,7 @@ class ProgramEnv(gym.Env[str, str]):
     def reset(
         self, *, seed: SupportsIndex | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """Pose a new task.
+        """Pose a new task. One that is refused leaves the episode as it was.
 
         Args:
             seed: Poses exactly `atlas_gym.make_task(..., seed=seed)`; without it, the next task of the
@@ -104,10 +104,10 @@ class ProgramEnv(gym.Env[str, str]):
         seed = plain_seed(seed)
         super().reset(seed=seed)
         task_seed = task_seed_for(self.settings, seed, self.np_random)
-        self._episode = Episode(self.task, self.settings, task_seed)
+        episode = Episode(self.task, self.settings, task_seed)
         if known.get("incumbent") is not None:
-            self._episode.install(known["incumbent"], self._evaluate(known["incumbent"]))
-        self._needs_reset = False
+            episode.install(known["incumbent"], self._evaluate(known["incumbent"], episode.task))
+        self._episode, self._needs_reset = episode, False
         return self._episode.observation(), self._episode.info()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -118,7 +118,7 @@ class ProgramEnv(gym.Env[str, str]):
         """
         if self._needs_reset:
             raise gym.error.ResetNeeded("the episode is over: call reset() before the next step()")
-        reward = self._episode.record(action, self._evaluate(action))
+        reward = self._episode.record(action, self._evaluate(action, self._episode.task))
         self._needs_reset = self._episode.over
         return self._episode.observation(), reward, self._episode.over, False, self._episode.info()
 
@@ -137,10 +137,10 @@ class ProgramEnv(gym.Env[str, str]):
             self._evaluator.close()
             self._evaluator = None
 
-    def _evaluate(self, program: str) -> Evaluation:
+    def _evaluate(self, program: str, task: ProgramTask) -> Evaluation:
         if self._evaluator is None:
             self._evaluator = SharedEvaluator(self.confinement)
-        return self._evaluator.evaluate(program, self._episode.task)
+        return self._evaluator.evaluate(program, task)
 
     def __getstate__(self) -> dict[str, Any]:
         # Processes cannot be copied or pickled; the copy takes a lease of its own at its first step.

@@ -7,7 +7,7 @@ NEXT_STEP would throw away every second program of a one-step episode.
 """
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, SupportsIndex
 
 import gymnasium as gym
@@ -19,6 +19,7 @@ from gymnasium.vector.utils import batch_space
 from atlas_gym.envs.cascade import Cascade, evaluate_in_stages
 from atlas_gym.envs.episode import Episode, EpisodeSettings, known_options, plain_seed
 from atlas_gym.envs.program_env import program_space, prompt_space, task_seed_for
+from atlas_gym.evaluation.evaluator import check_confinement
 from atlas_gym.evaluation.pool import EvaluatorPool, core_count
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.tasks.registry import find_task
@@ -57,6 +58,11 @@ class ProgramVectorEnv(VectorEnv):
     ):
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["ansi", "rgb_array"]}
         self.task = find_task(task).from_keywords(**constants)
+        if num_envs < 1:
+            raise ValueError(f"num_envs is {num_envs}; a batch has at least one program")
+        if cascade is not None and not isinstance(cascade, Cascade):
+            raise TypeError(f"cascade is {cascade!r}; pass atlas_gym.envs.cascade.Cascade(keep=0.5)")
+        check_confinement(confinement)
         self.num_envs = num_envs
         self.workers = workers or min(num_envs, core_count())
         self.cascade = cascade
@@ -65,7 +71,7 @@ class ProgramVectorEnv(VectorEnv):
         self.render_mode = render_mode
         self._pool: EvaluatorPool | None = None
         self._generators: list[np.random.Generator] = []
-        self._episodes = [Episode(self.task, self.settings, task_seed=0) for _ in range(num_envs)]
+        self._episodes = [Episode(self.task, self.settings, task_seed or 0) for _ in range(num_envs)]
         self._ended = list(self._episodes)
         self.single_action_space = program_space(self.task)
         self.single_observation_space = prompt_space(self.single_action_space)
@@ -83,7 +89,7 @@ class ProgramVectorEnv(VectorEnv):
         seed: SupportsIndex | Sequence[SupportsIndex | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Texts, dict[str, Any]]:
-        """Pose new tasks.
+        """Pose new tasks. If one is refused, all episodes stay as they were.
 
         Args:
             seed: One seed per program, or the first of consecutive ones; without it the streams go on.
@@ -96,14 +102,14 @@ class ProgramVectorEnv(VectorEnv):
         """
         known, seeds = known_options(options, ("incumbent", "reset_mask")), self._seeds(seed)
         chosen = self._chosen(known.get("reset_mask"))
-        if not self._generators:
-            self._generators = [seeding.np_random()[0] for _ in range(self.num_envs)]
-        for index in chosen:
-            if (single := seeds[index]) is not None:
-                self._generators[index] = seeding.np_random(single)[0]
-            self._begin(index, single)
-            self._ended[index] = self._episodes[index]
-        self._install(chosen, known.get("incumbent"))
+        generators = self._generators or [seeding.np_random()[0] for _ in range(self.num_envs)]
+        seeded = {index: seeding.np_random(seed)[0] for index in chosen if (seed := seeds[index]) is not None}
+        generators = [seeded.get(index, own) for index, own in enumerate(generators)]
+        begun = {index: self._begun(seeds[index], generators[index]) for index in chosen}
+        self._install(begun, known.get("incumbent"))
+        self._generators = generators
+        for index, episode in begun.items():
+            self._episodes[index] = self._ended[index] = episode
         infos: dict[str, Any] = {}
         for index in chosen:
             infos = self._add_info(infos, self._episodes[index].info(), index)
@@ -119,6 +125,8 @@ class ProgramVectorEnv(VectorEnv):
         """
         if not self._generators:
             raise gym.error.ResetNeeded("call reset() before the first step()")
+        if isinstance(actions, str):
+            raise TypeError("the actions are one text; pass a tuple with a program for each episode")
         if len(actions) != self.num_envs:
             raise ValueError(f"{len(actions)} programs for num_envs={self.num_envs}")
         evaluations, full = self._evaluate(actions)
@@ -131,7 +139,7 @@ class ProgramVectorEnv(VectorEnv):
             if episode.over:
                 final = {"final_obs": episode.observation(), "final_info": info}
                 infos = self._add_info(infos, final, index)
-                self._begin(index, None)
+                self._episodes[index] = self._begun(None, self._generators[index])
                 info = {**self._episodes[index].info(), "full": full[index]}
             infos = self._add_info(infos, info, index)
         ended = np.array([episode.over for episode in self._ended])
@@ -172,22 +180,21 @@ class ProgramVectorEnv(VectorEnv):
             raise ValueError("reset without reset_mask first: the other episodes have not begun")
         return [int(index) for index in np.flatnonzero(mask)]
 
-    def _install(self, chosen: Sequence[int], incumbents: str | Sequence[str | None] | None) -> None:
+    def _install(self, begun: Mapping[int, Episode], incumbents: str | Sequence[str | None] | None) -> None:
         """Evaluate the incumbents that the caller brought, and give them to their episodes."""
         given = [incumbents] * self.num_envs if isinstance(incumbents, str | None) else list(incumbents)
         if len(given) != self.num_envs:
             raise ValueError(f"{len(given)} incumbents for num_envs={self.num_envs}")
-        brought = {index: program for index in chosen if (program := given[index]) is not None}
+        brought = {index: program for index in begun if (program := given[index]) is not None}
         if not brought:
             return
-        tasks = [self._episodes[index].task for index in brought]
+        tasks = [begun[index].task for index in brought]
         evaluations = self._running_pool().evaluate_all(list(brought.values()), tasks)
         for (index, program), evaluation in zip(brought.items(), evaluations, strict=True):
-            self._episodes[index].install(program, evaluation)
+            begun[index].install(program, evaluation)
 
-    def _begin(self, index: int, seed: int | None) -> None:
-        task_seed = task_seed_for(self.settings, seed, self._generators[index])
-        self._episodes[index] = Episode(self.task, self.settings, task_seed)
+    def _begun(self, seed: int | None, rng: np.random.Generator) -> Episode:
+        return Episode(self.task, self.settings, task_seed_for(self.settings, seed, rng))
 
     def _observations(self) -> Texts:
         return tuple(episode.observation() for episode in self._episodes)

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -209,6 +209,8 @@ def check_confinement(confinement: str | Sequence[str]) -> None:
             raise ValueError(
                 f"confinement is 'default', 'unconfined' or names of layers, got {confinement!r}"
             )
+    elif not isinstance(confinement, Iterable):
+        raise ValueError(f"confinement is 'default', 'unconfined' or names of layers, got {confinement!r}")
     elif unknown := set(confinement) - set(ALL_LAYERS):
         raise ValueError(f"unknown layers {sorted(unknown)}; there are {', '.join(ALL_LAYERS)}")
 

@@ -8,6 +8,7 @@ that status is `ok`, and what the run cost.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,11 @@ class Status(StrEnum):
     """A cascade's short task put it behind others, so it was not evaluated in full and has no score."""
 
 
+_MOST_S = 250_000
+"""Three days; the kernel waits for less than a month, and an evaluation may take eight times as long as its limit."""
+_MOST = 2**31
+
+
 @dataclass(frozen=True)
 class Limits:
     """What one evaluation may use. The clock starts when the program is handed to its worker."""
@@ -52,9 +58,12 @@ class Limits:
     prompt needs (docs/memorising.md)."""
 
     def __post_init__(self) -> None:
-        for name in ("wall_s", "cpu_s", "memory_mb", "source_chars", "error_chars"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
+        for bound in fields(self):
+            value: Any = getattr(self, bound.name)
+            kind: Any = Integral if bound.type is int else Real
+            most, called = (_MOST, "whole number") if kind is Integral else (_MOST_S, "number")
+            if not isinstance(value, kind) or not 0 < value < most:
+                raise ValueError(f"{bound.name} is {value!r}; it must be a {called} above 0 and below {most}")
 
 
 def limits_from(given: "Limits | Mapping[str, Any] | None", default: Limits) -> Limits:

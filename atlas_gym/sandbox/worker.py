@@ -118,7 +118,9 @@ class Program:
             line = f"line {error.lineno}: " if error.lineno else ""
             raise failure.InvalidProgram(line + error.msg) from None
         except (ValueError, RecursionError, MemoryError) as error:
-            raise failure.InvalidProgram(f"it cannot be compiled: {error}") from None
+            raise failure.InvalidProgram(
+                f"it cannot be compiled: {str(error) or 'nested too deeply'}"
+            ) from None
 
 
 def prebound_names() -> dict[str, Any]:

@@ -120,8 +120,13 @@ class Answer:
     def _converted(self, value: np.ndarray, wanted: np.dtype) -> np.ndarray:
         if _RANK[value.dtype.kind] > _RANK.get(wanted.kind, -1):
             self.refuse(f"an array of {value.dtype}", f"an array of {wanted}")
-        converted = value.astype(wanted, copy=False)
-        if wanted.kind in "iu" and not np.array_equal(converted, value):
+        with np.errstate(over="ignore"):
+            converted = value.astype(wanted, copy=False)
+        if wanted.kind in "iu":
+            fits = np.array_equal(converted, value)
+        else:
+            fits = np.array_equal(np.isfinite(converted), np.isfinite(value))
+        if not fits:
             self.refuse("numbers too large", f"numbers that {wanted} holds")
         return converted
 

@@ -2,7 +2,7 @@
 
 import ast
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from numbers import Integral, Real
 from typing import Any
@@ -11,6 +11,11 @@ from atlas_gym.evaluation.result import limits_from
 
 _OF_A_TASK = ("seed", "split", "share")
 """Fields of every task that say which one of a family it is, and are no constants of the family."""
+_OF_ENVIRONMENTS = {
+    *("task", "preset", "turns", "task_seed", "confinement", "render_mode", "num_envs", "workers", "cascade"),
+    *("max_episode_steps", "disable_env_checker", "vectorization_mode", "vector_kwargs", "wrappers"),
+}
+"""Keywords that `gym.make` and the environments take themselves: a constant of such a name could never be given."""
 _KINDS: tuple[tuple[type, Any, str], ...] = (
     (bool, bool, "True or False"),
     (int, Integral, "a whole number (int)"),
@@ -30,25 +35,41 @@ def annotate_overrides(cls: type) -> None:
     cls.__annotations__ = own
 
 
+def check_names(cls: Any) -> None:
+    """Raise ValueError for a constant that has the name of an environment's own keyword."""
+    if taken := _OF_ENVIRONMENTS & {f.name for f in fields(cls)}:
+        raise ValueError(
+            f"environments have a keyword {', '.join(sorted(taken))} of their own; call the constant otherwise"
+        )
+
+
 def values_of(cls: Any, preset: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The constants of a preset with those laid over them that were given.
 
     Raises:
         TypeError: If there is no such constant.
-        ValueError: If one is of another type than its default.
+        ValueError: If one is of another type than its default, or of one that can be changed.
     """
     known = {f.name: f for f in fields(cls) if f.name not in _OF_A_TASK}
-    if unknown := given.keys() - known.keys():
+    values = {**preset, **given}
+    if unknown := values.keys() - known.keys():
         there_are = sorted(known, key=lambda name: name == "limits")  # which every task has
         raise TypeError(f"no constant {', '.join(sorted(unknown))}; there are {', '.join(there_are)}")
-    values = {**preset, **given}
+    if "limits" in values:
+        values["limits"] = limits_from(values["limits"], cls.limits)
     for name, value in values.items():
         _check(known[name], value)
-        # Tasks are told apart by their constants, so these must not change.
-        values[name] = tuple(value) if isinstance(value, list) else value
-    if "limits" in given:
-        values["limits"] = limits_from(given["limits"], cls.limits)
+        values[name] = _unchanging(value)
+        if not isinstance(values[name], Hashable):
+            raise ValueError(
+                f"{name} is a {type(value).__name__}; it must be a number, a text or a list of these"
+            )
     return values
+
+
+def _unchanging(value: Any) -> Any:
+    """Lists as tuples: tasks are told apart by their constants, so these must not change."""
+    return tuple(map(_unchanging, value)) if isinstance(value, list | tuple) else value
 
 
 def constants_from(settings: Sequence[str]) -> dict[str, Any]:

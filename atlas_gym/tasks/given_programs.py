@@ -4,7 +4,7 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -28,9 +28,17 @@ def starts_of(given: GivenStart, function: str) -> dict[str, Expert]:
 
 
 def experts_of(given: GivenExperts, function: str) -> dict[str, Expert]:
-    """The expert programs by name; a function's name is its own."""
-    experts = given if isinstance(given, Mapping) else {program.__name__: program for program in given}
+    """The expert programs by name; a function's name is its own. Raises ValueError for anything else."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ValueError(f"experts is {given!r}; give a tuple of functions, or a mapping with texts by name")
+    experts = given if isinstance(given, Mapping) else {_name(program): program for program in given}
     return {name: as_expert(program, name, function) for name, program in experts.items()}
+
+
+def _name(program: Any) -> str:
+    if not hasattr(program, "__name__"):
+        raise ValueError(f"{program!r} has no name; give experts that are no functions as a mapping by name")
+    return program.__name__
 
 
 def as_expert(program: GivenProgram, name: str, function: str = "") -> Expert:
@@ -79,6 +87,8 @@ def entry_of(program: str, function: str = "") -> tuple[str, str]:
 
 def _source(program: Callable[..., Any], function: str) -> str:
     """A function's source under the entry function's name, numpy imported before it."""
+    if not hasattr(program, "__name__"):
+        raise ValueError(f"{program!r} is no program; give a function or a text")
     try:
         source = textwrap.dedent(inspect.getsource(program))
     except (OSError, TypeError):

@@ -19,9 +19,11 @@ and the splits `train` and `held_out` share none.
 
 import copy
 import inspect
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from numbers import Real
 from typing import Any, ClassVar, Self, dataclass_transform
 
 import cloudpickle
@@ -31,7 +33,7 @@ from atlas_gym.evaluation.channel import Channel
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
 from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.calls import Calls, Program
-from atlas_gym.tasks.constants import annotate_overrides, values_of
+from atlas_gym.tasks.constants import annotate_overrides, check_names, values_of
 from atlas_gym.tasks.drawing import blocks, figure, to_image
 from atlas_gym.tasks.experts import Expert
 from atlas_gym.tasks.given_programs import GivenExperts, GivenStart, entry_of, experts_of, starts_of
@@ -125,6 +127,7 @@ class ProgramTask:
         super().__init_subclass__(**kwargs)
         annotate_overrides(cls)
         dataclass(frozen=True, kw_only=True)(cls)
+        check_names(cls)
         cls.env_id = id or f"{cls.__module__}:{cls.__qualname__}"
         if cls.start is not None:
             _read_programs(cls, cls.start)
@@ -212,7 +215,7 @@ class ProgramTask:
         """The same task with the instances of another seed. Raises ValueError for what is no seed or no split."""
         if split not in SPLITS:
             raise ValueError(f"split is {split!r}; it must be one of {', '.join(SPLITS)}")
-        if seed != int(seed) or seed < 0:
+        if not isinstance(seed, Real) or seed != seed // 1 or seed < 0:  # NaN and infinity differ from theirs
             raise ValueError(f"seed is {seed!r}; it must be a non-negative integer")
         return replace(self, seed=int(seed), split=split)
 
@@ -228,7 +231,10 @@ class ProgramTask:
         """Play the trusted side of one evaluation and score the program."""
         instances = copy.deepcopy(_drawn(self))  # one program's evaluation must not change the next one's
         calls = Calls(channel, self.function, self.program_seed)
-        return summary(self.score_all(calls, instances), self.floor, self.metrics)
+        results = list(self.score_all(calls, instances))
+        if len(results) != len(instances):
+            raise ValueError(f"score_all returned {len(results)} results for {len(instances)} instances")
+        return summary(results, self.floor, self.metrics)
 
     def observations(self) -> tuple[str, ...]:
         """What `observe` says of this seed's task."""
@@ -274,14 +280,21 @@ def _read_programs(cls: type[ProgramTask], given: GivenStart) -> None:
     cls.programs = experts if cls.initial in experts else {**own, **experts}
     if unknown := cls.traits - TRAITS.keys():
         raise ValueError(f"no trait {', '.join(sorted(unknown))}; there are {', '.join(TRAITS)}")
-    if not cls.floor < 0:
-        raise ValueError(f"floor is {cls.floor}; it must be below 0, the perfect score")
+    if not isinstance(cls.floor, Real) or not -math.inf < cls.floor < 0:
+        raise ValueError(f"floor is {cls.floor!r}; it must be below 0, the perfect score, and finite")
+    if not isinstance(cls.presets, Mapping) or not cls.presets:
+        raise ValueError(f"presets is {cls.presets!r}; give a mapping, its first entry the default")
 
 
 @lru_cache(maxsize=32)
 def _drawn(task: ProgramTask) -> Sequence[Any]:
     """The instances of a task's seed, drawn once per process."""
-    drawn = list(task.instances(task._stream("instances")))
+    given = task.instances(task._stream("instances"))
+    if not isinstance(given, Iterable):
+        raise TypeError(
+            f"{type(task).__name__}.instances returned {given!r}; return a list, or yield its items"
+        )
+    drawn = list(given)
     if not drawn:
         raise ValueError(f"{type(task).__name__}.instances gives none")
     return drawn[: max(1, round(len(drawn) * task.share))]

@@ -66,15 +66,27 @@ def register(kind: "type[ProgramTask]", task_id: str = "") -> None:
     A class that is defined again (a notebook's cell run twice, a module reloaded) takes its predecessor's place.
 
     Raises:
-        ValueError: If another task has the id.
+        ValueError: If another task, or another environment of Gymnasium's, has the id.
     """
     holder = _by_id.get(task_id)
     if holder is not None and _origin(holder) != _origin(kind):
-        raise ValueError(f"the id {task_id} is taken by {holder.__module__}:{holder.__qualname__}")
+        raise ValueError(f"the id {task_id} is taken by {_place(holder)}")
+    if holder is None and task_id:
+        _check_free(task_id, kind)
+        make_known(task_id)
     _classes.add(kind)
     if task_id:
         _by_id[task_id] = kind
-        make_known(task_id)
+
+
+def _check_free(task_id: str, kind: "type[ProgramTask]") -> None:
+    """ValueError if the id is that of a task which is not imported yet, or of an environment that is none of ours."""
+    owner: Any = BUILT_IN.get(task_id, _place(kind))
+    spec = gymnasium.registry.get(task_id)
+    if spec is not None and spec.entry_point != _ENVIRONMENT:
+        owner = spec.entry_point
+    if owner != _place(kind):
+        raise ValueError(f"the id {task_id} is taken by {owner}")
 
 
 def make_known(task_id: str) -> None:
@@ -110,7 +122,7 @@ def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
 
     Raises:
         ValueError: If there is no such task.
-        ImportError: If the module that it names cannot be imported.
+        ImportError: If the module or file that it names cannot be imported.
     """
     if reference in _by_id:
         return _by_id[reference]
@@ -128,6 +140,8 @@ def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
     if module is None and (not importing or not colon):
         hint = "name one as module:Class" if importing else "import the module that defines it first"
         raise ValueError(f"no task {reference!r}; there are {', '.join(registered_ids())}; or {hint}")
+    if module is None and not place.endswith(".py") and (not place or place[0] == "." or "/" in place):
+        raise ValueError(f"{place!r} is no module and no Python file; name one as ./file.py:Class")
     if module is None:
         module = load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     return _task_of(module, name)
@@ -138,7 +152,10 @@ def _task_of(module: ModuleType, name: str) -> "type[ProgramTask]":
     tasks = tasks_in(module)
     if not name and len(tasks) == 1:
         return next(iter(tasks.values()))
-    found = _by_id.get(name) or getattr(module, name or " ", None)
+    if not name:
+        has = f"the tasks {', '.join(tasks)}" if tasks else "no task, which is a ProgramTask with a start"
+        raise ValueError(f"{module.__file__} has {has}; name one as file.py:Class")
+    found = _by_id.get(name) or getattr(module, name, None)
     if found is None:
         raise ValueError(f"{module.__name__} has no task {name!r}; it has {', '.join(tasks) or 'none'}")
     return _checked(found, f"{module.__name__}:{name}")
@@ -155,7 +172,7 @@ def tasks_in(module: ModuleType) -> dict[str, "type[ProgramTask]"]:
 def load_file(path: Path) -> ModuleType:
     """Import a Python file that is no module, once; modules beside it can be imported by it.
 
-    Raises FileNotFoundError if there is none, ImportError if it is no Python file.
+    Raises FileNotFoundError if there is none, ImportError if it is no Python file or does not parse.
     """
     path = path.resolve()
     if (loaded := _imported(str(path))) is not None:
@@ -172,6 +189,10 @@ def load_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
+    except SyntaxError as error:
+        del sys.modules[name]
+        where = f"{error.filename or path}, line {error.lineno}" if error.lineno else f"{path}"
+        raise ImportError(f"{where}: {error.msg}") from None
     except BaseException:  # half a module is not found the next time, not even after Ctrl-C in a notebook
         del sys.modules[name]
         raise
@@ -196,6 +217,10 @@ def _checked(found: Any, reference: str) -> "type[ProgramTask]":
     if isinstance(found, type) and found in _classes:
         return found
     raise ValueError(f"{reference} is no task: a task is a subclass of atlas_gym.ProgramTask with a start")
+
+
+def _place(kind: type) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def _origin(kind: type) -> tuple[Any, str]:

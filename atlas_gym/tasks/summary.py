@@ -1,6 +1,7 @@
 """The results on all instances of a task as one."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +19,11 @@ def summary(results: Sequence[float | Judgement], floor: float, metrics: Sequenc
 
     Raises:
         CandidateError: If a score is not finite.
+        TypeError: If a result is no number and no judgement.
         ValueError: If a result lacks one of the metrics.
     """
-    judged = [r if isinstance(r, Judgement) else Judgement(float(r)) for r in results]
-    scores = np.array([judgement.score for judgement in judged])
+    judged = [r if isinstance(r, Judgement) else Judgement(r) for r in results]
+    scores = np.array([_number(judgement.score) for judgement in judged])
     if not np.isfinite(scores).all():
         raise CandidateError("its score is not a finite number")
     scores = np.maximum(scores, floor) + 0.0  # no minus zero
@@ -32,6 +34,16 @@ def summary(results: Sequence[float | Judgement], floor: float, metrics: Sequenc
             raise ValueError(f"score gives no {name}, which is among the task's metrics")
         means[name] = float(np.mean([judgement.metrics[name] for judgement in judged]))
     return Judgement(score, means, _diagnosis(scores, worst), {"scores": scores, **worst.traces})
+
+
+def _number(score: Any) -> float:
+    try:
+        return float(score)
+    except (TypeError, ValueError):
+        kind = type(score).__name__
+        raise TypeError(
+            f"score is of type {kind}; return a number, of an answer its .number(), or an atlas_gym.Judgement"
+        ) from None
 
 
 def _diagnosis(scores: np.ndarray, worst: Judgement) -> str:

@@ -1,5 +1,6 @@
 """Numbers as actions: the open parameters of a template, or a whole number for one of a list of programs."""
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -123,8 +124,17 @@ class TemplateAction(NumericProgram, gym.utils.RecordConstructorArgs):
         """The action itself, clipped, or the point of the grid."""
         if self.levels is None:
             return np.clip(np.asarray(action, np.float64), -1.0, 1.0)
-        point = np.unravel_index(int(action), (self.levels,) * self.template.size)
+        index = _index(action, self.levels**self.template.size)
+        point = np.unravel_index(index, (self.levels,) * self.template.size)
         return np.linspace(-1.0, 1.0, self.levels)[np.array(point)]
+
+
+def _index(action: Any, count: int) -> int:
+    """A Discrete action as a number; ValueError for one outside the space, which would count from the end."""
+    index = operator.index(action)
+    if not 0 <= index < count:
+        raise ValueError(f"the action is {index}; it must be from 0 to {count - 1}")
+    return index
 
 
 def _resolve(env: gym.Env[str, str], template: Template | str | None) -> Template:
@@ -162,7 +172,7 @@ class ProgramChoice(NumericProgram, gym.utils.RecordConstructorArgs):
 
     def program(self, action: Any) -> str:
         """The chosen expert's text."""
-        return self._programs[int(action)]
+        return self._programs[_index(action, len(self.names))]
 
     def coordinates(self, action: Any) -> np.ndarray:
         """The place in the list, from -1 for the first to 1 for the last."""

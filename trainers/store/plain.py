@@ -41,7 +41,7 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
         SettingsError: an unknown key, a value of the wrong kind, or one the dataclass itself refuses.
     """
     if not isinstance(values, Mapping):
-        raise SettingsError(f"{where or 'the configuration'} must be a mapping, not {values!r}")
+        raise SettingsError(f"{where.rstrip('.') or 'the configuration'} must be a mapping, not {values!r}")
     hints = typing.get_type_hints(cls)
     known = {field.name for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
     for key in values:
@@ -142,7 +142,10 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if origin is tuple:
         _check(isinstance(value, list | tuple), value, where, "a list")
         return tuple(_convert(args[0], item, f"{where}[{i}]") for i, item in enumerate(value))
-    if origin is not None or hint is Any:  # mappings and the like: passed on as they are
+    if origin is Mapping:
+        _check(isinstance(value, Mapping), value, where, "a mapping")
+        return {key: _convert(args[1], item, f"{where}.{key}") for key, item in value.items()}
+    if origin is not None or hint is Any:  # passed on as they are
         return value
     if hint is float:
         # YAML reads 1e-4 as text; people write it all the same.

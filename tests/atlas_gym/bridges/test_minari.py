@@ -33,3 +33,18 @@ def test_prompts_programs_and_scores_come_back(tmp_path, monkeypatch):
             prompt = following
     env.close()
     assert load("atlas/test-v0") == expected
+
+
+@pytest.mark.parametrize(
+    ("dataset_id", "message"),
+    [("atlas/there-v0", "there is a dataset atlas/there-v0 already"), ("a b", "Malformed")],
+)
+def test_a_name_that_cannot_be_used_costs_no_evaluation(dataset_id, message, tmp_path, monkeypatch):
+    pytest.importorskip("minari", reason="needs the extra `minari`")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    (tmp_path / "atlas" / "there-v0").mkdir(parents=True)
+    from atlas_gym.bridges.minari import record
+
+    monkeypatch.delattr("atlas_gym.envs.program_env.ProgramEnv.step")
+    with pytest.raises(ValueError, match=message):
+        record("ATLAS-Bandit-v0", dataset_id, EPISODES, algorithm="experts", turns=3, **SMALL)

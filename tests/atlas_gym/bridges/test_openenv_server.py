@@ -104,6 +104,14 @@ def test_a_seed_that_is_none_is_refused_in_words(url, seed):
     assert "seed" in refused.value.read().decode()
 
 
+def test_a_program_without_a_session_is_refused_in_words(url):
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    request = urllib.request.Request(url + "/step", data=b'{"action": {"program": "x"}}', headers=headers)
+    with pytest.raises(urllib.error.HTTPError, match="409") as refused:
+        urllib.request.urlopen(request, timeout=60)
+    assert "open a session" in refused.value.read().decode()
+
+
 def test_twenty_sessions_at_once_keep_their_own_episodes(url):
     together = threading.Barrier(20)
 

@@ -81,6 +81,27 @@ def test_a_start_that_fails_is_wrong_and_ends_the_comparison(evaluator):
     assert "nonsense" not in found
 
 
+def test_what_the_authors_methods_raise_is_wrong_and_its_line_is_named(evaluator):
+    class Forgetful(Sound):
+        """x: a number."""
+
+        def score(self, program, instance):
+            return -abs(program(float(instance)) - instance / 2)
+
+    class Unfinished(Sound):
+        """x: a number."""
+
+        score = atlas_gym.ProgramTask.score
+
+    verdict, text = verdicts(Forgetful(), evaluator)["methods"][0]
+    assert verdict == "wrong"
+    assert text.startswith("TypeError in line ")
+    assert ", return -abs(program(float(instance)) - instance / 2): unsupported operand" in text
+    assert verdicts(Unfinished(), evaluator)["methods"] == [
+        ("wrong", "NotImplementedError: Unfinished does not define score")
+    ]
+
+
 def test_a_score_that_changes_is_wrong(evaluator):
     class Moody(Sound):
         """x: a number."""

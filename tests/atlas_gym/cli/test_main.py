@@ -1,6 +1,8 @@
 import pytest
 
 from atlas_gym.cli import doctor
+from atlas_gym.cli import gallery as gallery_page
+from atlas_gym.cli.gallery import write_gallery
 from atlas_gym.cli.main import main
 from atlas_gym.tasks.bandit.experts import experts
 from atlas_gym.tasks.bandit.params import PRESETS
@@ -75,6 +77,12 @@ def test_mistakes_are_one_line_and_exit_code_2(arguments, message, capsys):
     assert "Traceback" not in error
 
 
+def test_a_mark_at_the_beginning_of_a_file_is_not_read(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("def policy(context, history, t):\n    return 0\n", encoding="utf-8-sig")
+    assert evaluate(path, "--seeds", 1, *SMALL) == 0
+
+
 def test_a_file_that_is_no_text_is_named(tmp_path, capsys):
     (tmp_path / "program.py").write_bytes(b"\x00\xff")
     assert evaluate(str(tmp_path / "program.py")) == 2
@@ -137,6 +145,43 @@ def test_a_page_that_cannot_be_written_is_known_before_anything_is_scored(tmp_pa
     said = capsys.readouterr().err
     assert str(page.parent) in said
     assert "nonsense" not in said  # which is found out when scoring begins
+
+
+TASK = """
+import atlas_gym
+
+
+class InGallery(atlas_gym.ProgramTask, id="InGallery-v0"):
+    'x: a number. Return half of it.'
+
+    start = "def half(x):\\n    return x\\n"
+
+    def instances(self, rng):
+        return [0.5]
+
+    def score(self, program, x):
+        return -abs(program(x).number() - x / 2)
+"""
+
+
+def test_the_gallery_has_tasks_of_files_too_and_keeps_them(tmp_path, monkeypatch):
+    (tmp_path / "in_gallery.py").write_text(TASK)
+    page = tmp_path / "page.md"
+    options = ["--seeds", "1", "--workers", "1", "--output", str(page)]
+    assert main(["gallery", str(tmp_path / "in_gallery.py"), *options]) == 0
+    assert "## InGallery-v0, preset `default`" in page.read_text()
+    assert "| `start` |" in page.read_text()
+    monkeypatch.setattr(gallery_page, "registered_ids", list)  # as in a process that has not met it
+    write_gallery(page, [])
+    assert "| `start` |" in page.read_text()
+
+
+def test_a_page_that_is_no_gallery_is_not_written_over(tmp_path, capsys):
+    page = tmp_path / "notes.md"
+    page.write_text("# Mine\n\n## One part\n")
+    assert main(["gallery", "ATLAS-Bandit-v0", "--presets", "default", "--output", str(page)]) == 2
+    assert "notes.md is there and is no gallery; name another file" in capsys.readouterr().err
+    assert page.read_text() == "# Mine\n\n## One part\n"
 
 
 def test_the_gallery_keeps_the_sections_that_were_not_asked_for(tmp_path, monkeypatch):

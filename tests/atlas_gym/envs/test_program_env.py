@@ -184,12 +184,28 @@ def test_unconfined_has_to_be_named():
         ({"split": "test"}, "split is 'test'"),
         ({"start": "empty"}, "start is 'empty'; there are named, inlined, scratch"),
         ({"turns": 0}, "turns is 0"),
+        ({"turns": 1.5}, "turns is 1.5; it must be a whole number"),
+        ({"turns": "2"}, "turns is '2'"),
+        ({"task_seed": -1}, "seed is -1"),
+        ({"task_seed": "a"}, "seed is 'a'"),
+        ({"confinement": None}, "'default', 'unconfined' or names of layers, got None"),
         ({"preset": "papr"}, "no preset 'papr'"),
     ],
 )
 def test_mistaken_keywords_are_refused_at_once(keywords, message):
     with pytest.raises(ValueError, match=message):
         make(**keywords)
+
+
+def test_a_reset_that_is_refused_leaves_the_episode_as_it_was():
+    env = make(turns=3)
+    env.reset(seed=5)
+    env.step(GOOD)
+    with pytest.raises(ValueError, match="the incumbent program failed"):
+        env.reset(seed=6, options={"incumbent": "nonsense"})
+    info = env.step(GOOD)[4]
+    assert (info["task_seed"], info["turn"]) == (5, 2)
+    env.close()
 
 
 def test_closing_twice_is_fine_and_a_later_step_starts_again(env):

@@ -121,10 +121,42 @@ def test_short_tasks_are_cheap_and_drift_as_fast():
 
 
 def test_misuse_is_refused(batch):
+    batch.reset(seed=0)
     with pytest.raises(ValueError, match="3 programs for num_envs=4"):
         batch.step((GOOD,) * 3)
     with pytest.raises(gym.error.ResetNeeded):
         make(1).step((GOOD,))
+    with pytest.raises(TypeError, match="pass a tuple with a program for each episode"):
+        batch.step("four")
+    with pytest.raises(ValueError, match="num_envs is 0; a batch has at least one"):
+        make(0)
+    with pytest.raises(TypeError, match=r"cascade is 0\.5; pass atlas_gym\.envs\.cascade\.Cascade"):
+        make(2, cascade=0.5)
+    with pytest.raises(ValueError, match="got 'none'"):
+        make(2, confinement="none")
+
+
+@pytest.mark.parametrize(
+    ("seed", "options", "error"),
+    [
+        ([50, 51, 52, -1], None, gym.error.Error),
+        ([50, 51, 52, 53], {"incumbent": [None, None, None, BROKEN]}, ValueError),
+    ],
+)
+def test_a_reset_that_is_refused_leaves_all_episodes_as_they_were(batch, seed, options, error):
+    batch.reset(seed=40)
+    with pytest.raises(error):
+        batch.reset(seed=seed, options=options)
+    infos = batch.step(("",) * 4)[4]
+    assert infos["final_info"]["task_seed"].tolist() == [40, 41, 42, 43]
+
+
+def test_after_a_first_reset_that_is_refused_nothing_has_begun():
+    env = make(1)
+    with pytest.raises(gym.error.Error):
+        env.reset(seed=-1)
+    with pytest.raises(gym.error.ResetNeeded):
+        env.step((GOOD,))
 
 
 def test_drawings_are_one_per_program():

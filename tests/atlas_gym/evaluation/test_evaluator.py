@@ -1,5 +1,6 @@
 """Evaluators in one process: what they report and how they fail."""
 
+import math
 import sys
 import textwrap
 from dataclasses import replace
@@ -224,9 +225,16 @@ def test_what_is_not_text_is_invalid(evaluator, program):
 
 
 @pytest.mark.parametrize("field", ["wall_s", "cpu_s", "memory_mb", "source_chars", "error_chars"])
-def test_limits_must_be_positive(field):
-    with pytest.raises(ValueError, match=field):
-        Limits(**{field: 0})
+def test_limits_must_be_positive_and_finite(field):
+    for value in (0, -1, math.nan, math.inf, 1e10, "1", None):
+        with pytest.raises(ValueError, match=rf"{field} is {value!r}; it must be a (whole )?number above 0"):
+            Limits(**{field: value})
+
+
+@pytest.mark.parametrize("field", ["memory_mb", "source_chars", "error_chars"])
+def test_limits_that_are_counts_are_whole(field):
+    with pytest.raises(ValueError, match="whole number"):
+        Limits(**{field: 100.5})
 
 
 def test_evaluators_by_keyword():

@@ -56,6 +56,11 @@ def test_arrays_and_lists_of_numbers_are_arrays(value, arguments, expected):
         (np.zeros(3), (3, int), "rank returned an array of float64; return an array of int64"),
         (np.arange(3), (3, bool), "rank returned an array of int64; return an array of bool"),
         (np.array([300]), (1, np.uint8), "rank returned numbers too large; return numbers that uint8 holds"),
+        (
+            np.array([1e300]),
+            (1, np.float32),
+            "rank returned numbers too large; return numbers that float32 holds",
+        ),
         (np.array([-1]), (1, np.uint64), "rank returned numbers too large; return numbers that uint64 holds"),
     ],
 )

@@ -1,6 +1,7 @@
 """One class makes a task: what it says of itself, what it hides, how it scores."""
 
 import linecache
+import math
 import pickle
 import time
 
@@ -88,7 +89,9 @@ def test_instances_depend_on_the_secret(monkeypatch):
     assert drawn(Threefold())[0][0] != one[0][0]
 
 
-@pytest.mark.parametrize(("seed", "split"), [(-1, "train"), (0.5, "train"), (0, "test")])
+@pytest.mark.parametrize(
+    ("seed", "split"), [(-1, "train"), (0.5, "train"), ("one", "train"), (math.nan, "train"), (0, "test")]
+)
 def test_what_is_no_seed_or_split_is_refused(seed, split):
     with pytest.raises(ValueError, match="must be"):
         Threefold().at(seed, split)
@@ -227,6 +230,33 @@ def test_an_authors_mistake_is_the_authors_and_no_status(evaluator):
     assert evaluator.evaluate(START, Threefold()).ok
 
 
+@pytest.mark.parametrize(
+    ("method", "returned", "message"),
+    [
+        ("score", None, "score is of type NoneType; return a number"),
+        ("score", atlas_gym.Judgement(None), "score is of type NoneType"),
+        ("score", "good", "score is of type str"),
+        ("score_all", [], "score_all returned 0 results for 3 instances"),
+        ("instances", None, "instances returned None; return a list"),
+    ],
+)
+def test_what_an_authors_method_may_not_return_is_said(method, returned, message, evaluator):
+    task = type("Wrong", (Remember,), {"__module__": __name__, method: lambda self, *given: returned})
+    with pytest.raises((TypeError, ValueError), match=message):
+        evaluator.evaluate(SUM, task())
+
+
+def test_an_answer_is_no_score(evaluator):
+    class Forgetful(Remember):
+        def score(self, program, instance):
+            return program(1, [])
+
+    with pytest.raises(
+        TypeError, match=r"score is of type Answer; return a number, of an answer its \.number\(\)"
+    ):
+        evaluator.evaluate(SUM, Forgetful())
+
+
 def test_a_score_that_is_no_number_is_none(evaluator):
     class NaN(Threefold):
         def score(self, program, instance):
@@ -268,6 +298,19 @@ def definition(**attributes):
         ({"start": {}}, "start is empty"),
         ({"start": {"first": triple}}, "call the usual one `named`"),
         ({"start": triple, "floor": 0.0}, "floor is 0.0; it must be below 0"),
+        (
+            {"start": triple, "floor": -math.inf},
+            "floor is -inf; it must be below 0, the perfect score, and finite",
+        ),
+        ({"start": triple, "floor": "low"}, "floor is 'low'; it must be below 0"),
+        ({"start": triple, "presets": {}}, "presets is {}; give a mapping"),
+        ({"start": 5}, "5 is no program; give a function or a text"),
+        ({"start": triple, "experts": triple}, "give a tuple of functions, or a mapping with texts by name"),
+        ({"start": triple, "experts": ("def triple(x):\n    return x\n",)}, "has no name; give experts that"),
+        (
+            {"start": triple, "turns": 3, "__annotations__": {"turns": int}},
+            "have a keyword turns of their own",
+        ),
         ({"start": eval("lambda x: x")}, "give the program as a text"),
     ],
 )
@@ -307,6 +350,9 @@ def test_constants_of_another_type_are_refused():
         with pytest.raises(ValueError, match=f"it must be {called}"):
             Threefold.from_keywords(**wrong)
     assert Threefold.from_keywords(noise=1).noise == 1
+    misspelt = type("Misspelt", (Threefold,), {"__module__": __name__, "presets": {"default": {"cuont": 1}}})
+    with pytest.raises(TypeError, match="no constant cuont; there are"):
+        misspelt.from_keywords()
 
 
 class Sized(Threefold):
@@ -319,6 +365,9 @@ def test_tasks_are_values():
     task = Threefold(count=3).at(7)
     assert pickle.loads(pickle.dumps(task)) == task
     assert Sized.from_keywords(sizes=[3, 4]) == Sized(sizes=(3, 4))
+    assert hash(Sized.from_keywords(sizes=[[3], [4]])) == hash(Sized(sizes=((3,), (4,))))
+    with pytest.raises(ValueError, match="sizes is a dict; it must be a number, a text or a list"):
+        Sized.from_keywords(sizes={"a": 1})
     with pytest.raises(AttributeError):
         task.count = 4
 

@@ -173,6 +173,8 @@ def test_data_may_name_what_is_imported_already():
         ("atlas_gym:ProgramTask", ValueError, "with a start"),
         ("no_such_module:Task", ModuleNotFoundError, "no_such_module"),
         ("./no_such_file.py:Task", FileNotFoundError, "no_such_file"),
+        ("./no_such_file:Task", ValueError, r"name one as \./file\.py:Class"),
+        (":Task", ValueError, r"name one as \./file\.py:Class"),
     ],
 )
 def test_what_is_not_there_is_said(reference, error, message):
@@ -204,6 +206,31 @@ def test_an_id_belongs_to_one_task():
     assert find_task("Taken-v0") is First
     assert "Taken-v0" in registered_ids()
     assert json.loads(gym.spec("Taken-v0").to_json())["kwargs"] == {"task": "Taken-v0"}
+
+
+@pytest.mark.parametrize(
+    ("taken", "by"),
+    [("ATLAS-TSP-v0", "atlas_gym.tasks.tsp:TravellingSalesman"), ("CartPole-v1", "CartPoleEnv")],
+)
+def test_an_id_of_what_is_not_imported_is_taken_too(taken, by):
+    with pytest.raises(ValueError, match=f"the id {taken} is taken by .*{by}"):
+        type("Thief", (Threefold,), {"__module__": __name__, "__doc__": "Thief."}, id=taken)
+    assert find_task("ATLAS-TSP-v0").__module__ == "atlas_gym.tasks.tsp"
+
+
+def test_a_file_says_what_is_wrong_with_it(tmp_path):
+    broken, several, none = (tmp_path / f"{name}.py" for name in ("broken", "several", "none"))
+    broken.write_text("x = 1\nx = (\n")
+    several.write_text(ONE.replace("from beside import right", "") + DEFINITION.replace("Half", "Other"))
+    none.write_text("x = 1\n")
+    with pytest.raises(ImportError, match=r"broken\.py, line 2: '\(' was never closed"):
+        find_task(str(broken))
+    with pytest.raises(
+        ValueError, match=r"several\.py has the tasks Half, Other; name one as file\.py:Class"
+    ):
+        find_task(str(several))
+    with pytest.raises(ValueError, match=r"none\.py has no task"):
+        find_task(str(none))
 
 
 def test_a_task_defined_in_a_function_reaches_a_pool():

@@ -137,6 +137,15 @@ def test_wrong_arguments_are_named():
         TemplateAction(gym.make("CartPole-v1"), find_task("ATLAS-Bandit-v0").template())
 
 
+@pytest.mark.parametrize("action", [-1, 2])
+def test_actions_outside_the_space_choose_nothing(action):
+    env = ProgramChoice(gym.make("ATLAS-Bandit-v0"), ["kalman", "uniform"])
+    with pytest.raises(ValueError, match=f"the action is {action}; it must be from 0 to 1"):
+        env.program(action)
+    with pytest.raises(TypeError):
+        env.program(0.5)
+
+
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
 def test_copies_go_on_where_the_original_was(clone):
     env = make("ATLAS-Bandit-v0", TemplateAction, turns=3)

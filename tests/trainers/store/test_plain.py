@@ -1,6 +1,7 @@
 """Strict nested settings: what is written is what is meant, or an error that names the key."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import pytest
@@ -26,6 +27,7 @@ class Outer:
     mode: Literal["a", "b"] = "a"
     inner: Inner = Inner()
     sizes: tuple[int, ...] = (1, 2)
+    weights: Mapping[str, float] = field(default_factory=dict)
     limit: int | None = None
     flag: bool = False
 
@@ -56,7 +58,9 @@ def test_round_trip_of_any_values(rate, steps, sizes, limit):
         ({"inner": {"rate": "fast"}}, "inner.rate must be a number"),
         ({"mode": "c"}, "mode must be one of a, b"),
         ({"sizes": 3}, "sizes must be a list"),
-        ({"inner": 3}, "must be a mapping"),
+        ({"inner": 3}, "^inner must be a mapping"),
+        ({"weights": 3}, "^weights must be a mapping"),
+        ({"weights": {"a": "heavy"}}, "weights.a must be a number"),
         ({"inner": {"rate": -1}}, "rate must be positive"),
         ({"limit": "no"}, "limit must be a whole number"),
     ],
