@@ -77,12 +77,17 @@ def _secret_from_file(path: Path) -> bytes:
     try:
         if not path.exists():
             _create_secret(path)
-        return path.read_bytes()
+        secret = path.read_bytes()
     except OSError as error:
         raise RuntimeError(
             f"cannot keep the secret of the hidden streams in {path} ({error.strerror}); "
             f"set {SECRET_VARIABLE} to a text of your own"
         ) from error
+    if not secret.strip():  # a full disk, a crash: streams under it could be guessed
+        raise RuntimeError(
+            f"the secret of the hidden streams in {path} is empty; delete the file for a new one"
+        )
+    return secret
 
 
 def _create_secret(path: Path) -> None:

@@ -1,5 +1,6 @@
 """A Llama of 20 thousand random weights with a byte tokenizer: everything real but the size."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -14,14 +15,20 @@ from agents.models.settings import LoraSettings
 torch.set_num_threads(1)
 
 
-def byte_tokenizer() -> PreTrainedTokenizerFast:
-    """One token per byte, and an end of sequence."""
+def byte_tokenizer(merges: Sequence[tuple[str, str]] = ()) -> PreTrainedTokenizerFast:
+    """One token per byte and per merge, and an end of sequence."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {token: index for index, token in enumerate(["<eos>", *alphabet])}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokens = ["<eos>", *alphabet, *("".join(pair) for pair in merges)]
+    vocabulary = {token: index for index, token in enumerate(tokens)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=list(merges)))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<eos>", pad_token="<eos>")
+
+
+def code_tokenizer() -> PreTrainedTokenizerFast:
+    """One that joins a line break with the indentation behind it, as those for code do."""
+    return byte_tokenizer([("Ċ" + "Ġ" * spaces, "Ġ") for spaces in range(8)])
 
 
 def save_tiny_model(folder: Path, dtype: torch.dtype = torch.float32, width: int = 32) -> Path:

@@ -45,3 +45,29 @@ def encode_prompt(tokenizer: Any, prompt: str) -> list[int]:
 def encode_continuation(tokenizer: Any, text: str) -> list[int]:
     """Token ids of a text that continues a prompt."""
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def encode_completion(tokenizer: Any, prompt: str, text: str) -> list[int]:
+    """Token ids of a prompt's completion, as a model writes them.
+
+    Many tokenizers join a line break with the indentation behind it, so that a model ends a line with the token that
+    begins the next one. The break alone is another token, which it hardly ever writes there. What is trained to be
+    likelier or less likely has to be what is written, so a line's last token is the one with the indentation.
+    """
+    # Cut off; or the rest of a function, with nothing indented behind it.
+    if not text.endswith("\n") or text.startswith("\n"):
+        return encode_continuation(tokenizer, text)
+    line = (prompt + text.rstrip()).rpartition("\n")[2]
+    # Tokens of code begin with a space, so the last one of the indentation belongs to the next line's first token.
+    tokens = encode_continuation(tokenizer, text + _next_indentation(line)[:-1])
+    while "\n" not in tokenizer.decode(tokens[-1:]):
+        tokens.pop()
+    return tokens
+
+
+def _next_indentation(line: str) -> str:
+    """How far the line behind this one is indented, as a rule."""
+    own = line[: len(line) - len(line.lstrip())]
+    if line.endswith(":"):
+        return own + "    "
+    return own.removesuffix("    ") if line.split()[:1] == ["return"] else own

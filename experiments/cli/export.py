@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     try:
         counts = export(options.run, options.folder)
-    except (StoreError, FileExistsError) as error:
+    except (StoreError, OSError) as error:
         raise SystemExit(str(error)) from error
     print(", ".join(f"{count} {name}" for name, count in counts.items()))
 

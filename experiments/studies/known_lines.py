@@ -20,7 +20,7 @@ import torch
 from agents.models.adapters import AdapterError
 from agents.models.loading import resolve_model
 from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.tokens import encode_continuation, encode_prompt
+from agents.models.tokens import encode_completion, encode_prompt
 from agents.population.candidate import Proposal
 from agents.proposals import EditLine, Showing
 from atlas_gym import ProgramTask, make_task
@@ -64,7 +64,7 @@ def nats(policy: Policy, adapter: str, asked: Sequence[Proposal]) -> list[float]
     """Log-probability of each line with its line break, under an adapter."""
     read = policy.tokenizer
     tree = pack_tree([
-        (encode_prompt(read, p.prompt), encode_continuation(read, f"{line}\n"))
+        (encode_prompt(read, p.prompt), encode_completion(read, p.prompt, f"{line}\n"))
         for p, (_, line) in zip(asked, LINES, strict=True)
     ])  # fmt: skip
     with policy.using(adapter) as model, torch.inference_mode():

@@ -93,6 +93,13 @@ def test_public_streams_are_the_same_everywhere(monkeypatch):
     assert draws("x", 1)[0] == pytest.approx(PUBLIC_FIRST_DRAW, abs=0)
 
 
+def test_an_empty_secret_is_an_error(fresh_state):
+    secret_path().parent.mkdir(parents=True)
+    secret_path().write_text("\n")
+    with pytest.raises(RuntimeError, match="is empty; delete the file for a new one"):
+        hidden_stream("x")
+
+
 def test_a_secret_path_that_is_a_file_is_an_error(fresh_state):
     fresh_state.write_text("in the way")
     with pytest.raises(RuntimeError, match=SECRET_VARIABLE):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 
 from agents.models.policy import Policy
-from agents.models.tokens import encode_continuation, encode_prompt
+from agents.models.tokens import encode_completion, encode_prompt
 from trainers.evodpo import processes
 from trainers.evodpo.packing import Branch, Forest, Tree, pack_tree, plant, to_device, tree_logits
 
@@ -53,7 +53,7 @@ def candidate_kls(
     if not items:
         raise ValueError("the divergence is an average over completions, and none were given")
     branches = [
-        (encode_prompt(policy.tokenizer, prompt), encode_continuation(policy.tokenizer, completion))
+        (encode_prompt(policy.tokenizer, prompt), encode_completion(policy.tokenizer, prompt, completion))
         for prompt, completion in items
     ]
     forest = plant(branches) if packed else _apart(branches)

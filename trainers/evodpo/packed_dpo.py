@@ -32,7 +32,7 @@ from trl import DPOConfig, DPOTrainer
 from trl.trainer.dpo_trainer import DataCollatorForPreference
 from trl.trainer.utils import use_adapter
 
-from agents.models.tokens import encode_continuation, encode_prompt
+from agents.models.tokens import encode_completion, encode_prompt
 from trainers.evodpo import processes
 from trainers.evodpo.packing import Tree, pair_branches, plant, to_device, token_log_probs, tree_logits
 
@@ -45,12 +45,11 @@ _PER_TOKEN = ("log_probs", "entropy", "mean_logits", "is_top1")
 
 def pair_dataset(tokenizer: Any, rows: Sequence[tuple[str, str, str]]) -> Dataset:
     """Tokenised data set out of (prompt, chosen, rejected) texts, in their order."""
-    prompts, chosen, rejected = zip(*rows, strict=True)
     return Dataset.from_dict(
         {
-            "prompt_ids": [encode_prompt(tokenizer, text) for text in prompts],
-            "chosen_ids": [encode_continuation(tokenizer, text) for text in chosen],
-            "rejected_ids": [encode_continuation(tokenizer, text) for text in rejected],
+            "prompt_ids": [encode_prompt(tokenizer, prompt) for prompt, _, _ in rows],
+            "chosen_ids": [encode_completion(tokenizer, prompt, chosen) for prompt, chosen, _ in rows],
+            "rejected_ids": [encode_completion(tokenizer, prompt, rejected) for prompt, _, rejected in rows],
         }
     )
 

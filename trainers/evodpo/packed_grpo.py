@@ -26,7 +26,7 @@ from peft import PeftModel
 from transformers import Trainer
 
 from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.tokens import encode_continuation, encode_prompt
+from agents.models.tokens import encode_completion, encode_prompt
 from trainers.data.groups import CompletionGroup
 from trainers.evodpo.packed_dpo import per_token, require_own_mask
 from trainers.evodpo.packing import Branch, plant, to_device, token_log_probs, tree_logits
@@ -52,7 +52,10 @@ def token_groups(
     """The groups as tokens; `bf16`: multiply in bfloat16, as in the training."""
     branches = [
         [
-            (encode_prompt(policy.tokenizer, group.prompt), encode_continuation(policy.tokenizer, text))
+            (
+                encode_prompt(policy.tokenizer, group.prompt),
+                encode_completion(policy.tokenizer, group.prompt, text),
+            )
             for text in group.completions
         ]
         for group in groups

@@ -9,8 +9,8 @@ a sequence of its own, and logits are computed only where a completion token is 
 
 This module is about tokens and indices only; who uses the log-probabilities is `packed_dpo` and `kl`. Both
 tokenise as generation does (`agents.models.tokens`): the prompt alone, by the tokenizer's own rule, for the model
-continued it like that; the completion alone and without an end-of-sequence token, since it is one line or one
-function of a program and the text goes on behind it.
+continued it like that; the completion alone, up to the token that ends its last line and without an end-of-sequence
+token, since it is one line or one function of a program and the text goes on behind it.
 """
 
 from __future__ import annotations

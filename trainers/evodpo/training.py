@@ -19,7 +19,7 @@ from transformers import PrinterCallback, TrainerCallback
 
 from agents.models.policy import POLICY, Policy
 from agents.models.token_trie import families
-from agents.models.tokens import encode_continuation, encode_prompt
+from agents.models.tokens import encode_completion, encode_prompt
 from trainers.data.groups import Example, Examples
 from trainers.evodpo import processes
 from trainers.evodpo.objectives import trainer_of
@@ -124,7 +124,9 @@ def _families(policy: Policy, examples: Examples) -> list[int]:
 
 
 def _length(policy: Policy, example: Example) -> int:
-    longest = max(len(encode_continuation(policy.tokenizer, text)) for text in example.completions)
+    longest = max(
+        len(encode_completion(policy.tokenizer, example.prompt, text)) for text in example.completions
+    )
     return len(encode_prompt(policy.tokenizer, example.prompt)) + longest
 
 

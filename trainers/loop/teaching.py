@@ -77,7 +77,7 @@ class Teacher:
     def _write(self, phase: int, asked: Sequence[Asked], last: int) -> None:
         calls: list[SupporterCall] = []
         pending: list[Pending] = []
-        next_id = -2 - self.store.lesson_count()
+        next_id = self.store.last_lesson() - 1
         for number, one in enumerate(asked):
             opening = opening_of(one.proposal, one.parent.program)
             if opening is None:

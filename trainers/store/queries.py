@@ -53,9 +53,10 @@ class StoreQueries:
             return []
         return list(self._records("lessons", "WHERE c.phase <= ?", (last,)))[::-1]
 
-    def lesson_count(self) -> int:
-        """Lessons of all phases so far."""
-        return self.count("lessons") if self.taught() else 0
+    def last_lesson(self) -> int:
+        """Id of the latest lesson; -1 if there is none."""
+        query = "SELECT coalesce(min(id), -1) FROM lessons"
+        return self._db.execute(query).fetchone()[0] if self.taught() else -1
 
     def taught(self) -> int:
         """The last phase before which a supporter taught; 0 if there is none."""

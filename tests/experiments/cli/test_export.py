@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.cli.export import export
+from experiments.cli.export import export, main
 from tests.trainers.samples import PROPOSAL, RECORD
 from trainers.data.pairs import PreferencePair
 from trainers.store.store import RunStore, StoreError
@@ -57,3 +57,5 @@ def test_nothing_is_overwritten_and_a_missing_run_is_named(run, tmp_path):
         export(run, tmp_path / "out")
     with pytest.raises(StoreError, match="no run"):
         export(tmp_path / "nowhere", tmp_path / "new")
+    with pytest.raises(SystemExit, match="mine"):  # a word, no traceback
+        main([str(run), str(tmp_path / "out" / "mine")])

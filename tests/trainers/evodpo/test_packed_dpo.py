@@ -10,7 +10,7 @@ from trl import DPOConfig, DPOTrainer
 
 from agents.models.policy import POLICY, REFERENCE
 from agents.models.tokens import encode_prompt
-from tests.tiny_model import byte_tokenizer, tuned_policy
+from tests.tiny_model import byte_tokenizer, code_tokenizer, tuned_policy
 from trainers.evodpo.packed_dpo import (
     PackedDPOTrainer,
     PreparedDPOTrainer,
@@ -97,6 +97,13 @@ def test_prompts_begin_in_training_as_they_do_in_generation():
     assert row["prompt_ids"][0] == row["prompt_ids"][1] == encode_prompt(tokenizer, "ab")
     assert row["prompt_ids"][0].count(tokenizer.bos_token_id) == 1
     assert tokenizer.bos_token_id not in row["chosen_ids"][0] + row["rejected_ids"][0]
+
+
+def test_a_line_ends_in_training_with_the_token_that_ends_it_in_generation():
+    tokenizer = code_tokenizer()
+    (row,) = pair_dataset(tokenizer, [("def f(x):\n    y =", " x + 1\n", " x\n")]).to_list()
+    end = tokenizer.convert_tokens_to_ids("ĊĠĠĠ")
+    assert row["chosen_ids"][-1] == row["rejected_ids"][-1] == end
 
 
 def text_dataset():

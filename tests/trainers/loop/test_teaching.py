@@ -8,7 +8,7 @@ import pytest
 from agents.proposals import EditLine, Showing
 from agents.supporters.call import Consultation, SupporterCall
 from agents.supporters.exploration import ExplorationAdvice, Failure, Patch
-from atlas_gym.evaluation import Evaluation, Status
+from atlas_gym.evaluation import Evaluation, InfrastructureError, Status
 from atlas_gym.program_text import program_key
 from atlas_gym.tasks.program_task import ProgramTask
 from tests.trainers.samples import RECORD
@@ -134,7 +134,7 @@ def test_what_is_stored_is_not_taught_again(store):
     teacher(store, again).teach(2, 3, 3, set())
     assert store.lessons(1) == before
     assert [lesson.id for lesson in store.lessons(2)[len(before) :]] == [-6, -7]
-    assert store.lesson_count() == 6
+    assert store.last_lesson() == -7
 
 
 def test_every_site_comes_before_any_comes_twice(store):
@@ -160,7 +160,7 @@ def test_lessons_stand_beside_the_agents_answers_where_pairs_are_formed(store):
 def test_a_store_without_lessons_has_no_place_for_them(store):
     tables = "SELECT count(*) FROM sqlite_master WHERE name = 'lessons'"
     assert store._db.execute(tables).fetchone() == (0,)
-    assert (store.taught(), store.lessons(5), store.lesson_count()) == (0, [], 0)
+    assert (store.taught(), store.lessons(5), store.last_lesson()) == (0, [], -1)
     with pytest.raises(KeyError):
         store.candidate(-2)
 
@@ -177,3 +177,18 @@ def test_a_lesson_keeps_the_prompt_of_its_own_site(store):
     assert {lesson.prompt for lesson in lessons} == {proposal.prompt for proposal in proposals}
     for lesson in lessons:
         assert store.proposal(4, 0, lesson.prompt).hole == lesson.hole
+
+
+def test_a_lesson_that_the_machine_failed_to_score_leaves_the_next_phases_theirs(store):
+    class Failing(Evaluator):
+        def submit(self, program, task):
+            if self.programs:
+                return super().submit(program, task)
+            self.programs.append(program)
+            future: Future = Future()
+            future.set_exception(InfrastructureError("out of memory"))
+            return future
+
+    teacher(store, Supporter(), evaluator=Failing()).teach(1, 2, 2, set())
+    teacher(store, Supporter()).teach(2, 3, 3, set())
+    assert [lesson.id for lesson in store.lessons(2)] == [-3, -4, -5]
