@@ -108,7 +108,7 @@ def test_the_divergence_is_torchs_own(model, digits):
 
 def test_grpo_takes_a_step(model):
     with Ledger(Trial("ATLAS-Bandit-v0", 0, 2, constants=SMALL)) as ledger:
-        (entry,) = grpo.train(ledger, model, steps=1, group=2, tokens=4)
+        (entry,) = grpo.train(ledger, model, steps=1, group=2)
         assert ledger.candidates == 2
     assert FAILED <= entry["reward"] <= 1.0
 
