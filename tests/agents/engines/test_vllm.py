@@ -137,7 +137,6 @@ def test_completions_end_where_they_should_and_repeat(engines):
                 assert "#" not in completion.text
             if request.avoid is not None and completion.finished:
                 assert completion.text.rstrip("\n") != request.avoid.rstrip("\n")
-    assert [c.text for c in rows[5]] == ["1\n", "2\n"]
     assert len({c.text for c in rows[0]}) > 3
 
 
