@@ -1,6 +1,5 @@
 """One class makes a task: what it says of itself, what it hides, how it scores."""
 
-import linecache
 import math
 import pickle
 import time
@@ -11,7 +10,7 @@ import pytest
 
 import atlas_gym
 from atlas_gym.evaluation import ConfinedEvaluator, Status
-from tests.atlas_gym.tasks.examples import SUM, Remember, Threefold, triple
+from tests.atlas_gym.tasks.examples import SUM, Remember, Threefold
 from tests.atlas_gym.tasks.in_process import judge_in_process
 
 PREAMBLE = "import numpy as np\n\n\n"
@@ -214,57 +213,6 @@ def test_instances_are_drawn_before_the_programs_clock_starts(evaluator):
     assert evaluator.evaluate("def f(x):\n    return 0.0\n", Slow()).ok
 
 
-def test_an_authors_mistake_is_the_authors_and_no_status(evaluator):
-    class Wrong(Threefold):
-        def score(self, program, instance):
-            return 1 / 0
-
-    class Empty(Threefold):
-        def instances(self, rng):
-            return []
-
-    with pytest.raises(ZeroDivisionError):
-        evaluator.evaluate(START, Wrong())
-    with pytest.raises(ValueError, match="instances gives none"):
-        evaluator.evaluate(START, Empty())
-    assert evaluator.evaluate(START, Threefold()).ok
-
-
-@pytest.mark.parametrize(
-    ("method", "returned", "message"),
-    [
-        ("score", None, "score is of type NoneType; return a number"),
-        ("score", atlas_gym.Judgement(None), "score is of type NoneType"),
-        ("score", "good", "score is of type str"),
-        ("score_all", [], "score_all returned 0 results for 3 instances"),
-        ("instances", None, "instances returned None; return a list"),
-    ],
-)
-def test_what_an_authors_method_may_not_return_is_said(method, returned, message, evaluator):
-    task = type("Wrong", (Remember,), {"__module__": __name__, method: lambda self, *given: returned})
-    with pytest.raises((TypeError, ValueError), match=message):
-        evaluator.evaluate(SUM, task())
-
-
-def test_an_answer_is_no_score(evaluator):
-    class Forgetful(Remember):
-        def score(self, program, instance):
-            return program(1, [])
-
-    with pytest.raises(
-        TypeError, match=r"score is of type Answer; return a number, of an answer its \.number\(\)"
-    ):
-        evaluator.evaluate(SUM, Forgetful())
-
-
-def test_a_score_that_is_no_number_is_none(evaluator):
-    class NaN(Threefold):
-        def score(self, program, instance):
-            return float("nan")
-
-    assert evaluator.evaluate(START, NaN()).status is Status.ERROR
-
-
 def test_observations_come_from_a_stream_of_their_own():
     class Seen(Threefold):
         def observe(self, rng):
@@ -283,62 +231,6 @@ def test_drawings(evaluator):
     assert "error" in task.text(failed)
     for drawn_one in (None, evaluation, failed):
         assert task.image(drawn_one).shape == (480, 640, 3)
-
-
-def definition(**attributes):
-    return type("Bad", (atlas_gym.ProgramTask,), {"__doc__": "Bad.", "__module__": __name__, **attributes})
-
-
-@pytest.mark.parametrize(
-    ("attributes", "message"),
-    [
-        ({"start": "def f(:\n"}, "does not parse: line 1"),
-        ({"start": "x = 1\n"}, "does not define a function"),
-        ({"start": "def f(x):\n    return x\n", "function": "g"}, "does not define g"),
-        ({"start": {}}, "start is empty"),
-        ({"start": {"first": triple}}, "call the usual one `named`"),
-        ({"start": triple, "floor": 0.0}, "floor is 0.0; it must be below 0"),
-        (
-            {"start": triple, "floor": -math.inf},
-            "floor is -inf; it must be below 0, the perfect score, and finite",
-        ),
-        ({"start": triple, "floor": "low"}, "floor is 'low'; it must be below 0"),
-        ({"start": triple, "presets": {}}, "presets is {}; give a mapping"),
-        ({"start": 5}, "5 is no program; give a function or a text"),
-        ({"start": triple, "experts": triple}, "give a tuple of functions, or a mapping with texts by name"),
-        ({"start": triple, "experts": ("def triple(x):\n    return x\n",)}, "has no name; give experts that"),
-        (
-            {"start": triple, "turns": 3, "__annotations__": {"turns": int}},
-            "have a keyword turns of their own",
-        ),
-        ({"start": eval("lambda x: x")}, "give the program as a text"),
-    ],
-)
-def test_a_wrong_definition_is_refused_where_it_stands(attributes, message):
-    with pytest.raises(ValueError, match=message):
-        definition(**attributes)
-
-
-def test_lines_that_are_not_the_functions_are_not_taken_for_it(monkeypatch):
-    """Python 3.13 remembers what `python -c` was given under the name that all executed strings have."""
-    monkeypatch.setitem(linecache.cache, "<string>", (6, None, ["x = 1\n"], "<string>"))
-    namespace = {}
-    exec("def f(x):\n    return x\n", namespace)
-    with pytest.raises(ValueError, match="the source of f cannot be read here; give the program as a text"):
-        definition(start=namespace["f"])
-
-
-def test_starts_may_be_several():
-    task = definition(start={"named": triple, "scratch": "def triple(x):\n    return 0.0\n"})
-    assert list(task.starts) == ["named", "scratch"]
-    assert list(task.programs) == ["start", "scratch"]
-
-
-def test_a_base_without_a_start_is_no_task():
-    base = definition()
-    assert not base.programs
-    derived = type("Derived", (base,), {"__doc__": "Derived.", "__module__": __name__, "start": triple})
-    assert list(derived.programs) == ["start"]
 
 
 def test_constants_of_another_type_are_refused():
