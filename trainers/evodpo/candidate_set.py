@@ -6,6 +6,7 @@ process (`tune_here`) or in several others (`trainers.evodpo.launch`).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,8 @@ class TuneJob:
     """Number of the phase, for its random streams."""
     seed: int
     """Seed of the run."""
+    max_kl: float = math.inf
+    """K̂L beyond which there is nothing to gain."""
 
 
 @dataclass
@@ -75,6 +78,7 @@ def tune_here(policy: Policy, job: TuneJob, on_step: Callable[[StepRecord], None
         seed=torch_seed(job.seed, "phase", job.phase, "trainer") % 2**32,
         on_step=on_step,
         divergence=lambda: token_kl(policy, POLICY, REFERENCE, job.gate_items).mean,
+        max_kl=job.max_kl,
     )
     trained = time.perf_counter()
     kls = candidate_kls(policy, [*training.checkpoints, POLICY], REFERENCE, job.gate_items)

@@ -13,8 +13,8 @@ errors has to be exceeded, by more than rounding.
 
 Both are plain arithmetic on arrays, so the regret study applies the very same code to many seeds at once;
 nothing here knows about language models. A gate can silently freeze: with a budget below the divergence of
-one phase nothing is ever promoted and EvoDPO becomes DPO with a fixed reference. `gate_warnings` is there
-to say so.
+one phase nothing is ever promoted, and no phase gets further than the one before. `gate_warnings` is there to say
+so.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ def gate_warnings(decisions: Sequence[GateDecision], patience: int = 3) -> list[
     if latest is not None and latest.frozen:
         warnings.append(
             f"GATE FROZEN: even the closest candidate has moved {latest.lowest_kl:.3g} nats per token, over "
-            f"the budget max_kl = {latest.max_kl:.3g}. Nothing can be promoted and this is DPO with a fixed "
-            "reference: raise max_kl, or lower the learning rate, the epochs or the number of pairs."
+            f"the budget max_kl = {latest.max_kl:.3g}. Nothing can be promoted, and the policy is back where the "
+            "phase began: raise max_kl or phase.checks, or lower the learning rate."
         )
     if len(decisions) >= patience and not any(decision.promote for decision in decisions[-patience:]):
         refused = next((n for n, d in enumerate(reversed(decisions)) if d.promote), len(decisions))

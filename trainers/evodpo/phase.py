@@ -10,7 +10,7 @@ both adapters as they were, so one that was killed is simply run again.
 
 After a promotion the promoted candidate is both the reference and the policy that goes on: the next phase
 starts where policy and reference agree. After a refusal the policy goes on as trained, or returns to where
-the phase began (`rollback`).
+the phase began (`rollback`, and whenever it ended beyond the budget).
 """
 
 from __future__ import annotations
@@ -134,7 +134,13 @@ class Phase:
         )
         checkpoints = self._settings.checkpoints if self._gated else 0
         job = TuneJob(
-            tuple(examples), self._settings, checkpoints, tuple(self._subset), self._number, self._seed
+            tuple(examples),
+            self._settings,
+            checkpoints,
+            tuple(self._subset),
+            self._number,
+            self._seed,
+            self._gate.max_kl,
         )
         self._tuned = tune_all(self._policy, job, alternatives if self._gated else (), tune)
 
@@ -189,7 +195,8 @@ class Phase:
         if promote and name != POLICY:
             policy.copy(name, POLICY)
         policy.mix(POLICY, REFERENCE, self._weight)
-        self._rolled_back = settings.rollback and decision is not None and not promote
+        beyond = self._tuned.kls[POLICY].mean > self._gate.max_kl
+        self._rolled_back = decision is not None and not promote and (settings.rollback or beyond)
         if self._rolled_back:
             policy.copy(_START, POLICY)
 

@@ -83,11 +83,14 @@ def train(
     seed: int,
     on_step: Callable[[StepRecord], None] | None = None,
     divergence: Callable[[], float] | None = None,
+    max_kl: float = math.inf,
 ) -> Training:
-    """Tune the adapter `POLICY` against `REFERENCE` until its K̂L reaches the target or the epochs end.
+    """Tune the adapter `POLICY` against `REFERENCE` until its K̂L has grown by the target, or is `max_kl`, or the epochs
+    end.
 
-    At `settings.checks` evenly spaced steps `divergence` measures K̂L (None: not measured, all epochs are trained).
-    The last `checkpoints` of the policies at these steps, before the final one, become adapters `candidate-1`, ….
+    At `settings.checks` evenly spaced steps of each epoch `divergence` measures K̂L (None: not measured, all epochs are
+    trained). The last `checkpoints` of the policies at these steps, before the final one, become adapters
+    `candidate-1`, ….
 
     Raises:
         ValueError: no pair (or group) is short enough, or there is none.
@@ -99,7 +102,8 @@ def train(
     order = [i for _ in range(settings.epochs) for i in batch_order(kinds, settings.batch_size, rng)]
     result = Training(pairs=len(kept), dropped=len(examples) - len(kept))
     steps = math.ceil(len(order) / settings.batch_size)
-    watch = _Watch(policy, result, settings, steps, checkpoints, on_step, divergence)
+    goal = min(divergence() + settings.target_kl, max_kl) if settings.target_kl and divergence else math.inf
+    watch = _Watch(policy, result, settings, steps, checkpoints, on_step, divergence, goal)
     with tempfile.TemporaryDirectory() as folder, borrowed(policy.model) as model, warnings.catch_warnings():
         counter = model.register_forward_pre_hook(result.count, with_kwargs=True)
         # TRL 1.16 asks transformers for a property by its old name.
@@ -131,7 +135,7 @@ def _length(policy: Policy, example: Example) -> int:
 
 
 class _Watch(TrainerCallback):
-    """Looks at the policy at evenly spaced steps: measures K̂L, keeps a copy, ends the training at the target."""
+    """Looks at the policy at evenly spaced steps: measures K̂L, keeps a copy, ends the training at the goal."""
 
     def __init__(
         self,
@@ -142,10 +146,12 @@ class _Watch(TrainerCallback):
         checkpoints: int,
         on_step: Callable[[StepRecord], None] | None,
         divergence: Callable[[], float] | None,
+        goal: float,
     ) -> None:
         self._policy, self._result, self._on_step = policy, result, on_step
-        self._target, self._divergence = settings.target_kl, divergence
-        self._marks = {round(steps * k / settings.checks) for k in range(1, settings.checks + 1)}
+        self._divergence, self._goal = divergence, goal
+        looks = settings.checks * settings.epochs
+        self._marks = {round(steps * k / looks) for k in range(1, looks + 1)}
         self._last, self._checkpoints = steps, checkpoints
         self._kept: list[tuple[str, int]] = []
 
@@ -153,9 +159,9 @@ class _Watch(TrainerCallback):
         step = state.global_step
         if step not in self._marks or step == self._last:
             return
-        if self._target and self._divergence is not None:
+        if self._goal < math.inf:
             self._result.kls.append((step, self._measured()))
-            if self._result.kls[-1][1] >= self._target:
+            if self._result.kls[-1][1] >= self._goal:
                 control.should_training_stop = True
                 return  # what there is now is the final policy
         self._keep(step)

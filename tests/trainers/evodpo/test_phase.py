@@ -259,24 +259,6 @@ def test_pairs_that_are_too_long_are_left_out_and_counted(policy):
         run(policy, settings=dataclasses.replace(SETTINGS, max_tokens=3))
 
 
-def test_training_ends_at_the_target_and_keeps_the_last_checkpoints(policy):
-    settings = dataclasses.replace(SETTINGS, epochs=4, checks=5, rollback=True)
-    free = run(policy, WORSE, settings)
-    assert free.kls == ()
-    target = (free.candidates[0].kl + free.candidates[-1].kl) / 3
-    result = run(
-        policy, WORSE, dataclasses.replace(settings, target_kl=target), gate=GateSettings(max_kl=100.0)
-    )
-    steps, kls = zip(*result.kls, strict=True)
-    assert steps == tuple(range(4, 4 * len(steps) + 1, 4))
-    assert kls[-1] >= target > max(kls[:-1])
-    assert len(result.steps) == steps[-1] < len(free.steps)
-    assert [c.step for c in result.candidates] == list(steps[-3:])
-    # What was measured on the way is Eq. 3 of the candidates.
-    assert [c.kl for c in result.candidates] == pytest.approx(kls[-3:], abs=1e-6)
-    assert [s.loss for s in result.steps] == [s.loss for s in free.steps[: len(result.steps)]]
-
-
 def test_candidates_over_the_budget_are_not_proposed(policy):
     score = scores(**{POLICY: 0.9, "candidate-1": 0.5})
     closed = GateSettings(min_gain=9.0, max_kl=100.0)
