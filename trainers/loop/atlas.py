@@ -37,7 +37,7 @@ from trainers.loop.measure import Panel
 from trainers.loop.observer import Observer
 from trainers.loop.phase_data import PhaseData
 from trainers.loop.probe import Probes
-from trainers.loop.resources import device_of, greet_supporters, make_pool, silent_servers
+from trainers.loop.resources import greet_supporters, make_policy, make_pool, silent_servers
 from trainers.loop.schedule import TaskSchedule, starting_program
 from trainers.loop.settings import Instance
 from trainers.loop.teaching import Teacher
@@ -53,6 +53,7 @@ class AtlasRun:
         observers: told of everything that happens.
 
     Raises:
+        AdapterError: the adapter to begin with is missing, damaged or another model's.
         ModelMissing: the model is not on this machine; the message names the command that fetches it.
         SettingsError: the settings do not fit the environment or the machine.
         BackendError: a model behind an API cannot be used.
@@ -68,11 +69,7 @@ class AtlasRun:
         self.spec = make_task(config.env, **config.env_args)
         self._resources = ExitStack()
         self.pool = self._resources.enter_context(make_pool(config))
-        self.policy = (
-            Policy.load(folder, lora=config.lora, device=device_of(config), seed=config.seed)
-            if folder
-            else None
-        )
+        self.policy = make_policy(config, folder, store.folder) if folder else None
         tokenizer = self.policy.tokenizer if self.policy else tokenizer_of(config.backend, config.model)
         self.agent = ResearchAgent(
             self.spec, config.agent, seed=config.seed, chat=chat_of(tokenizer), messages=config.messages,

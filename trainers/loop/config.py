@@ -54,6 +54,9 @@ class RunConfig:
     """Seed of every random stream of the run."""
     model: str = "embedded"
     """The research agent's model: `embedded`, a Hugging Face id or a local folder."""
+    adapter: str = ""
+    """What another run has taught this model: a folder such as `runs/default/adapters/phase-002/default`. Policy and
+    reference begin as this adapter says, tuned on or not, and the run keeps a copy. Empty: they begin as the model."""
     rounds: int = 24
     """Exploration rounds."""
     phase_every: int = 8
@@ -135,6 +138,10 @@ class RunConfig:
         if len(set(islands)) < len(islands) or not set(islands) <= set(range(self.exploration.islands)):
             raise ValueError(
                 f"island_models must name islands from 0 to {self.exploration.islands - 1}, each once"
+            )
+        if self.adapter and not (self.needs_policy and self.backend.follows_policy):
+            raise ValueError(
+                "an adapter needs the model's weights: leave adapter empty, or write with backend.name: transformers"
             )
         if self.phases and not self.backend.follows_policy:
             raise ValueError(

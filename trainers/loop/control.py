@@ -5,10 +5,12 @@ and explores on from there with the untuned model, under the same seeds, for as 
 its own in the run's folder and is resumed like any run.
 """
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 from trainers.loop.config import RunConfig
+from trainers.loop.resources import BEGIN
 from trainers.store.store import RunStore
 
 FOLDER = "frozen"
@@ -25,5 +27,7 @@ def open_control(run: RunStore, folder: Path) -> RunStore:
     store = RunStore(folder)
     if store.unit_summary(0, 0) is None:
         tuned = [phase["round"] for phase in run.phases() if not phase.get("skipped")]
+        if (run.folder / BEGIN).exists():
+            shutil.copytree(run.folder / BEGIN, folder / BEGIN, dirs_exist_ok=True)
         store.begin_like(run, min(tuned, default=run.last_round()))
     return store

@@ -4,6 +4,7 @@ Nobody is to hear after hours of a server that was never there.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import torch
 
@@ -11,11 +12,15 @@ from agents.engines.completions_client import CompletionsClient
 from agents.engines.endpoint import ChatClient, Message
 from agents.engines.engine import BackendError
 from agents.engines.http import BUSY, EndpointError
+from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.supporters.call import ROLES
 from agents.supporters.settings import SupporterSettings
 from atlas_gym.evaluation import EvaluatorPool, Pool
 from trainers.loop.config import RunConfig
 from trainers.store.plain import SettingsError
+
+BEGIN = Path("adapters", "begin")
+"""Where, in a run's folder, the adapter is kept that it began with."""
 
 
 def make_pool(config: RunConfig) -> Pool:
@@ -49,6 +54,22 @@ def device_of(config: RunConfig) -> str:
             f"device: torch {torch.__version__} finds no GPU here; auto or cpu runs on the CPU"
         )
     return "cpu"
+
+
+def make_policy(config: RunConfig, model: Path, run: Path) -> Policy:
+    """The model in the folder `model`, policy and reference as the run in the folder `run` begins.
+
+    Raises:
+        AdapterError: the adapter to begin with is missing, damaged or another model's.
+    """
+    policy = Policy.load(model, lora=config.lora, device=device_of(config), seed=config.seed)
+    own = run / BEGIN
+    if config.adapter:
+        policy.restore(POLICY, own if own.exists() else config.adapter)
+        policy.copy(POLICY, REFERENCE)
+        if not own.exists():  # where it came from may be gone when the run is resumed
+            policy.save(POLICY, own)
+    return policy
 
 
 def greet_supporters(settings: SupporterSettings) -> None:

@@ -1,16 +1,19 @@
-"""Servers that are not there are told of when a run begins."""
+"""Servers that are not there are told of when a run begins; an adapter to begin with is kept by the run."""
 
+import shutil
 import socket
 
 import pytest
 
 from agents.engines.engine import BackendError
 from agents.engines.settings import BackendSettings, Endpoint, OpenAISettings
+from agents.models.adapters import AdapterError
+from agents.models.policy import POLICY, REFERENCE
 from agents.supporters.settings import RoleSettings, SupporterSettings
 from tests.agents.completions_server import write
 from tests.agents.supporters import server as s
 from trainers.loop.config import RunConfig
-from trainers.loop.resources import greet_supporters, silent_servers
+from trainers.loop.resources import BEGIN, greet_supporters, make_policy, silent_servers
 
 
 @pytest.fixture
@@ -59,3 +62,34 @@ def test_a_server_that_is_waited_for_is_named(nowhere):
     with s.serve(write("x\n")) as server:
         assert list(silent_servers(config(server.base_url))) == []
     assert list(silent_servers(RunConfig())) == []
+
+
+def begun(model, run, **settings):
+    return make_policy(RunConfig(device="cpu", model=str(model), **settings), model, run)
+
+
+def test_a_run_begins_with_the_adapter_of_another_and_keeps_it(folder, tmp_path):
+    taught = begun(folder, tmp_path / "other")
+    assert taught.digest(POLICY) == taught.digest(REFERENCE)
+    assert not (tmp_path / "other" / BEGIN).exists()
+    for tensor in taught.tensors(POLICY).values():
+        tensor.data += 0.01
+    taught.save(POLICY, tmp_path / "taught")
+    for _ in range(2):  # begun and, where it came from is gone, resumed
+        policy = begun(folder, tmp_path / "run", adapter=str(tmp_path / "taught"))
+        assert policy.digest(POLICY) == policy.digest(REFERENCE) == taught.digest(POLICY)
+        shutil.rmtree(tmp_path / "taught", ignore_errors=True)
+
+
+def test_an_adapter_that_is_not_there_is_told_of(folder, tmp_path):
+    with pytest.raises(AdapterError, match="there is no adapter at"):
+        begun(folder, tmp_path, adapter=str(tmp_path / "nowhere"))
+
+
+def test_an_adapter_needs_the_models_weights():
+    with pytest.raises(ValueError, match=r"leave adapter empty, or write with backend\.name: transformers"):
+        RunConfig(
+            adapter="somewhere",
+            method="search",
+            backend=BackendSettings("openai", openai=OpenAISettings(model="m")),
+        )
