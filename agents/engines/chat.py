@@ -1,24 +1,24 @@
 """Text from models behind an API that speaks OpenAI's chat protocol (`/v1/chat/completions`).
 
 A request's prompt is one message of the user, and each sample a request of its own. The reply is the completion as it
-is: `agents.engines.answers` makes a program of it. The client is the supporters' (`agents.engines.endpoint`); patience
-with a failing server is that of the completions engine. Every request is paid for, so it is entered in the run's
-ledger, and a spent budget ends the process; the run can be resumed with a larger one.
+is: `agents.engines.answers` makes a program of it. The client is the supporters' (`agents.engines.endpoint`). Every
+request is paid for, so it is entered in the run's ledger, and a spent budget ends the process; the run can be resumed
+with a larger one.
 
 The client is not the `openai` package: that bounds each read, not the whole exchange, unpacks what it is sent and
 logs headers, and would stand beside the one client that the supporters need anyway.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agents.engines.completions import ServerGenerator
-from agents.engines.completions_client import GivenUp, PatientClient
 from agents.engines.endpoint import ChatClient, Message, prompt_estimate
 from agents.engines.engine import Completion, Request, Sampling, cut
 from agents.engines.http import BUSY, EndpointError, ServerReply
 from agents.engines.samples import sample_seed
+from agents.engines.server import GivenUp, ServerGenerator
 from agents.engines.settings import ChatSettings
 from agents.engines.spending import Ledger
 
@@ -42,17 +42,13 @@ _HINTS = {
 }
 
 
-class ChatServer(PatientClient):
-    """One endpoint, what it refuses, and what it has cost."""
+class ChatGenerator(ServerGenerator):
+    """A :class:`agents.engines.engine.Generator` behind a chat endpoint: what it refuses, and what it has cost."""
 
-    def __init__(self, settings: ChatSettings, ledger: Ledger) -> None:
-        super().__init__(settings)
-        self.ledger = ledger
-        self._chat = ChatClient(settings.endpoint)
-
-    def reply(self, prompt: str, stop: str, seed: int, temperature: float) -> ServerReply:
-        """Answer a message. Raises :class:`BackendError` or :class:`GivenUp`."""
-        return self.patiently(lambda: self._once(prompt, stop, seed, temperature))
+    def __init__(self, settings: ChatSettings, sampling: Sampling, ledger: Path) -> None:
+        super().__init__(settings, sampling)
+        self._ledger = Ledger(ledger, settings)
+        self._chat = ChatClient(settings)
 
     def greet(self) -> None:
         """One short exchange. :class:`BackendError` in words if this is no endpoint that will ever answer."""
@@ -64,10 +60,21 @@ class ChatServer(PatientClient):
 
     def _short(self) -> None:
         """Have a short message answered."""
-        self._once("Reply with the word yes.", "", 0, 1.0)
+        self._reply("Reply with the word yes.", "", 0, 1.0)
 
-    def _once(self, prompt: str, stop: str, seed: int, temperature: float) -> ServerReply:
-        self.ledger.require_budget()
+    def _sample(self, request: Request, sample: int) -> Completion | None:
+        """One reply; None if the server does not write it."""
+        seed = sample_seed(request, sample)
+        temperature = (request.sampling or self.sampling).temperature
+        try:
+            reply = self.patiently(partial(self._reply, request.prompt, request.stop, seed, temperature))
+        except GivenUp:
+            return None
+        text, ended = cut(reply.text, request.stop)
+        return Completion(text, reply.completion_tokens, ended or reply.finished)
+
+    def _reply(self, prompt: str, stop: str, seed: int, temperature: float) -> ServerReply:
+        self._ledger.require_budget()
         self.key()
         schema = _SCHEMAS.get(stop) if self._chat.constrains else None
         messages = (Message("user", prompt + (_HINTS[stop] if schema else "")),)
@@ -78,31 +85,7 @@ class ChatServer(PatientClient):
             )  # fmt: skip
         except EndpointError as error:
             if error.reached and error.status is None:  # it may have written before the exchange failed
-                self.ledger.enter(prompt_estimate(messages), 0)
+                self._ledger.enter(prompt_estimate(messages), 0)
             raise
-        self.ledger.enter(reply.prompt_tokens, reply.completion_tokens)
+        self._ledger.enter(reply.prompt_tokens, reply.completion_tokens)
         return reply
-
-
-class ChatGenerator(ServerGenerator):
-    """A :class:`agents.engines.engine.Generator` behind a chat endpoint."""
-
-    client: ChatServer
-
-    def _sample(self, request: Request, sample: int) -> Completion | None:
-        """One reply; None if the server does not write it."""
-        seed = sample_seed(request, sample)
-        temperature = (request.sampling or self.sampling).temperature
-        try:
-            reply = self.client.reply(request.prompt, request.stop, seed, temperature)
-        except GivenUp:
-            return None
-        text, ended = cut(reply.text, request.stop)
-        return Completion(text, reply.completion_tokens, ended or reply.finished)
-
-
-def open_chat(settings: ChatSettings, sampling: Sampling, ledger: Path) -> ChatGenerator:
-    """The generator behind an endpoint that has been greeted. :class:`BackendError` if it will never answer."""
-    server = ChatServer(settings, Ledger(ledger, settings))
-    server.greet()
-    return ChatGenerator(server, sampling)

@@ -1,7 +1,6 @@
 """Text from any server that speaks OpenAI's completions protocol (`/v1/completions`).
 
-Each sample is a request of its own, with its own seed, so a sample that failed is asked again alone and the others
-stay. Prompts are raw text, chat templates applied already.
+Prompts are raw text, chat templates applied already; each sample has its own seed.
 
 *Non-copy decoding.* A server offers no such thing. Instead a sample that repeats its parent is dropped and drawn
 again with another seed, up to `redraws` times. That is sampling conditioned on "not a copy", too, only at the price
@@ -15,30 +14,20 @@ What was stored stays: a resumed run reads it and asks only for the rest.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.engines.completions_client import AdapterGone, CompletionsClient, GivenUp, PatientClient
-from agents.engines.engine import (
-    LINES,
-    BackendError,
-    Completion,
-    Generator,
-    OnCompletion,
-    Request,
-    Sampling,
-    cut,
-    repeats,
-)
+from agents.engines.engine import LINES, BackendError, Completion, Generator, Request, Sampling, cut, repeats
+from agents.engines.http import EndpointError, ServerReply, post, read_reply
 from agents.engines.samples import sample_seed
+from agents.engines.server import GivenUp, ServerGenerator
 from agents.engines.settings import OpenAISettings
-from agents.engines.threads import in_threads
 
 if TYPE_CHECKING:
     from agents.models.policy import Policy
@@ -50,37 +39,8 @@ _RELOADS = 5
 _FUNCTION_STOPS = ["\ndef ", "\n```", "\nclass ", "\nprint("]
 
 
-class ServerGenerator(Generator):
-    """Samples from a server, each on a thread of its own. Whoever derives from it writes `_sample`."""
-
-    client: PatientClient
-
-    def __init__(self, client: PatientClient, sampling: Sampling) -> None:
-        self.client = client
-        self.sampling = sampling
-
-    def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
-        """Generate and hand over each completion as it ends, always in the caller's thread."""
-        asked = [(index, sample) for index, request in enumerate(requests) for sample in range(request.n)]
-        refused = 0
-        self.client.begin()
-        try:
-            work = [partial(self._sample, requests[index], sample) for index, sample in asked]
-            for position, completion in in_threads(work, self.client.settings.concurrency):
-                refused += completion is None
-                on_completion(*asked[position], completion or Completion("", 0, False))
-        finally:
-            self.client.abandon()
-        if asked and len(asked) == refused:
-            raise BackendError(
-                f"the server at {self.client.settings.base_url} refused all of {refused} requests: check the length of "
-                "its context and the fields it accepts (extra; for completions also extensions)"
-            )
-
-    @abstractmethod
-    def _sample(self, request: Request, sample: int) -> Completion | None:
-        """One sample; None if the server does not write it. Called on a thread."""
-        ...
+class AdapterGone(Exception):
+    """The server does not know the adapter that was loaded into it: it has been restarted."""
 
 
 class OpenAIBackend(ServerGenerator):
@@ -91,13 +51,14 @@ class OpenAIBackend(ServerGenerator):
     the adapter: the first request that finds it missing loads it again.
     """
 
-    client: CompletionsClient
+    settings: OpenAISettings
 
     def __init__(
         self, settings: OpenAISettings, sampling: Sampling, folder: Path, policy: Policy | None
     ) -> None:
-        super().__init__(CompletionsClient(settings), sampling)
-        self.settings = settings
+        super().__init__(settings, sampling)
+        self.model = settings.model
+        """Name that is asked for: the model's, or that of an adapter loaded into the server."""
         self._policy = policy if settings.lora_loading != "none" else None
         self._folder = folder
         self._lock = threading.Lock()
@@ -114,27 +75,27 @@ class OpenAIBackend(ServerGenerator):
     def close(self) -> None:
         """Make the server forget the adapter."""
         if self._loaded is not None:
-            self.client.unload_adapter(self._loaded[0])
+            self._unload_adapter(self._loaded[0])
             self._loaded = None
 
     def _load(self, policy: Policy, adapter: str) -> None:
         wanted = None if policy.is_base(adapter) else policy.written(adapter, self._folder)
         if wanted == self._loaded:
             return
-        self.client.begin()
+        self.begin()
         old, self._loaded = self._loaded, wanted
         if wanted is not None:
-            self.client.load_adapter(wanted[0], str(wanted[1]))
+            self._load_adapter(wanted[0], str(wanted[1]))
             self._loaded_at = time.monotonic()
-        self.client.model = self.settings.model if wanted is None else wanted[0]
+        self.model = self.settings.model if wanted is None else wanted[0]
         if old is not None:
-            self.client.unload_adapter(old[0])
+            self._unload_adapter(old[0])
 
     def _reload(self, since: float) -> None:
         """Put an adapter that the server has lost back into it, unless that was done after this time."""
         with self._lock:
             if self._loaded is not None and self._loaded_at < since:
-                self.client.load_adapter(self._loaded[0], str(self._loaded[1]))
+                self._load_adapter(self._loaded[0], str(self._loaded[1]))
                 self._loaded_at = time.monotonic()
 
     def _sample(self, request: Request, sample: int) -> Completion | None:
@@ -146,7 +107,7 @@ class OpenAIBackend(ServerGenerator):
                 written = self._complete(request.prompt, fields)
             except GivenUp:
                 return None
-            tokens += written.tokens
+            tokens += written.completion_tokens
             text, ended = cut(written.text, request.stop)
             if not ended and written.finished:  # servers leave the stop text out
                 text, ended = text + "\n", True
@@ -155,17 +116,58 @@ class OpenAIBackend(ServerGenerator):
                 break
         return completion
 
-    def _complete(self, prompt: str, fields: dict[str, Any]) -> Completion:
+    def _complete(self, prompt: str, fields: Mapping[str, Any]) -> ServerReply:
         for _ in range(_RELOADS):
             began = time.monotonic()
+            asked = {"model": self.model, "prompt": prompt, "n": 1, "stream": False}
             try:
-                return self.client.complete(prompt, **fields)
+                return self.patiently(partial(self._write, {**asked, **fields, **self.settings.extra}))
             except AdapterGone:
                 self._reload(began)
         raise BackendError(
-            f"the server at {self.settings.base_url} keeps losing the adapter {self.client.model}: start it with "
+            f"the server at {self.settings.base_url} keeps losing the adapter {self.model}: start it with "
             "--enable-lora and a --max-cpu-loras of at least 2, then resume the run"
         )
+
+    def _write(self, body: Mapping[str, Any]) -> ServerReply:
+        reply = self._post("/completions", body)
+        return read_reply(reply, self.key(), lambda choice: choice["text"], prompt=0, most=len(reply))
+
+    def _short(self) -> None:
+        """Have one token written."""
+        self._write({"model": self.settings.model, "prompt": "def", "max_tokens": 1})
+
+    def _post(self, path: str, body: Mapping[str, Any]) -> bytes:
+        limits = self.settings
+        url = limits.base_url.rstrip("/") + path
+        status, reply = post(
+            url, self.key(), body, deadline_s=limits.deadline_s, max_bytes=limits.reply_bytes
+        )
+        if status == 404 and body.get("model", limits.model) != limits.model:
+            raise AdapterGone(body["model"])
+        if status != 200:
+            raise EndpointError(f"the server answered with HTTP status {status}", status=status)
+        return reply
+
+    def _load_adapter(self, name: str, folder: str) -> None:
+        """Load an adapter into a vLLM server; one of that name that it already has is kept."""
+        load = partial(self._post, "/load_lora_adapter", {"lora_name": name, "lora_path": folder})
+        try:
+            self.patiently(load)
+        except GivenUp:  # a name that is loaded already is refused, like one that cannot be loaded
+            self._unload_adapter(name)
+            try:
+                self.patiently(load)
+            except GivenUp:
+                raise BackendError(
+                    f"the server at {self.settings.base_url} does not load the adapter in {folder}: it must see this "
+                    "folder and run with --enable-lora and a --max-lora-rank that is large enough"
+                ) from None
+
+    def _unload_adapter(self, name: str) -> None:
+        """Make a vLLM server forget an adapter, if it has it and is there; asked once."""
+        with contextlib.suppress(EndpointError, BackendError):  # it is gone already, which is what was wanted
+            self._post("/unload_lora_adapter", {"lora_name": name})
 
     def _fields(self, request: Request, seed: int) -> dict[str, Any]:
         """The sampling of a request in the protocol's words."""

@@ -20,7 +20,7 @@ from agents.engines.http import (
     post,
     read_reply,
 )
-from agents.engines.settings import Endpoint
+from agents.engines.settings import ChatSettings, Endpoint
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Message:
 class ChatClient:
     """The line to one endpoint. It remembers which optional fields the endpoint refuses; several threads may use it."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint | ChatSettings) -> None:
         self.endpoint = endpoint
         self._refused: frozenset[str] = frozenset()
 
@@ -51,25 +51,20 @@ class ChatClient:
         *,
         seed: int,
         schema: Mapping[str, Any] | None,
+        temperature: float,
         deadline_s: float,
         max_bytes: int,
-        temperature: float | None = None,
     ) -> ServerReply:
         """Ask once, and at once again without a field that the server refuses.
 
-        Returns or raises :class:`EndpointError` within ``deadline_s`` seconds (and half a second). ``temperature``:
-        instead of the endpoint's own.
+        Returns or raises :class:`EndpointError` within ``deadline_s`` seconds (and half a second).
         """
         endpoint, until = self.endpoint, time.monotonic() + deadline_s
         key = api_key(endpoint.api_key_env)
         url = endpoint.base_url.rstrip("/") + "/chat/completions"
         said = [{"role": message.role, "content": message.content} for message in messages]
         fixed = {"model": endpoint.model, "messages": said, "stream": False, **endpoint.extra}
-        optional = {
-            "temperature": endpoint.temperature if temperature is None else temperature,
-            "seed": seed,
-            **self._format(schema),
-        }
+        optional = {"temperature": temperature, "seed": seed, **self._format(schema)}
         refused = self._refused
         while True:
             # The older of the two names of the token limit, unless it is refused.

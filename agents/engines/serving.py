@@ -109,9 +109,13 @@ class RoutedGenerator(Generator):
 class RoutedBackend:
     """The run's own backend, and further ones for some islands."""
 
-    def __init__(self, policy: Backend, models: Sequence[tuple[IslandModel, Backend]]) -> None:
+    def __init__(
+        self, policy: Backend, models: Sequence[tuple[IslandModel, Backend]], opened: ExitStack
+    ) -> None:
+        """`opened`: closes all of them."""
         self._policy = policy
         self._models = models
+        self._opened = opened
 
     @contextmanager
     def serving(self, adapter: str) -> Iterator[Generator]:
@@ -127,9 +131,7 @@ class RoutedBackend:
 
     def close(self) -> None:
         """Close all."""
-        for _, backend in self._models:
-            backend.close()
-        self._policy.close()
+        self._opened.close()
 
 
 def open_backend(
@@ -166,8 +168,7 @@ def open_backend(
             engine = _open(own.backend, sampling, own.model, folder, None, ledger)
             opened.callback(engine.close)
             models.append((own, engine))
-        opened.pop_all()
-    return RoutedBackend(backend, models)
+        return RoutedBackend(backend, models, opened.pop_all())
 
 
 def tokenizer_of(settings: BackendSettings, model: str) -> Any:
@@ -185,9 +186,11 @@ def _open(
     ledger: Path | None,
 ) -> Backend:
     if settings.name == "chat":
-        from agents.engines.chat import open_chat
+        from agents.engines.chat import ChatGenerator
 
-        return FixedBackend(open_chat(settings.chat, sampling, ledger or folder / "spending.jsonl"))
+        server = ChatGenerator(settings.chat, sampling, ledger or folder / "spending.jsonl")
+        server.greet()
+        return server
     if settings.name == "openai":
         from agents.engines.completions import OpenAIBackend
 

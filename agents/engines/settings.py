@@ -152,14 +152,6 @@ class ChatSettings(ServerSettings):
         if self.budget_money and not (self.prompt_price or self.completion_price):
             raise ValueError("budget_money needs prices: set prompt_price and completion_price")
 
-    @property
-    def endpoint(self) -> Endpoint:
-        """The same for the client."""
-        return Endpoint(
-            self.base_url, self.model, self.api_key_env,
-            max_tokens=self.max_tokens, response_format=self.response_format, extra=self.extra,
-        )  # fmt: skip
-
 
 @dataclass(frozen=True)
 class VLLMSettings:

@@ -67,6 +67,7 @@ class LLMSupporter(Supporter[Request, Advice]):
         if own.endpoint is None:  # RoleSettings refuses this already
             raise ValueError(f"the role {self.role} has no endpoint")
         self.settings = settings
+        self.endpoint = own.endpoint
         self.client = ChatClient(own.endpoint)
         self.budget = Budget(own.limits)
         self._template = load_template(own.prompt or self.role)
@@ -133,8 +134,8 @@ class LLMSupporter(Supporter[Request, Advice]):
         seed = torch_seed(self._seed, "supporter", self.role, *key) % 2**31  # servers take 31 bits
         try:
             reply = self.client.ask(
-                messages, seed=seed, schema=json_schema(self.reply), deadline_s=left,
-                max_bytes=self.budget.limits.reply_bytes,
+                messages, seed=seed, schema=json_schema(self.reply), temperature=self.endpoint.temperature,
+                deadline_s=left, max_bytes=self.budget.limits.reply_bytes,
             )  # fmt: skip
         except EndpointError as error:
             progress.prompt_tokens += prompt_estimate(messages) if error.reached else 0
@@ -148,7 +149,7 @@ class LLMSupporter(Supporter[Request, Advice]):
     ) -> SupporterCall:
         sent = progress.attempts > 0
         return SupporterCall(
-            self.role, "llm", self.client.endpoint.model, key, "ok" if answered else "skipped",
+            self.role, "llm", self.endpoint.model, key, "ok" if answered else "skipped",
             reason="; ".join(progress.problems), prompt_hash=_prompt_hash(messages) if sent else "",
             prompt_chars=sum(len(message.content) for message in messages) if sent else 0,
             reply=progress.reply if answered else clean(progress.reply, _REFUSED_REPLY_CHARS),

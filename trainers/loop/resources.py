@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from agents.engines.completions_client import CompletionsClient
+from agents.engines.completions import OpenAIBackend
 from agents.engines.endpoint import ChatClient, Message
 from agents.engines.engine import BackendError
 from agents.engines.http import BUSY, EndpointError
@@ -85,7 +85,8 @@ def greet_supporters(settings: SupporterSettings) -> None:
         try:
             ChatClient(own.endpoint).ask(
                 (Message("user", "Reply with the word yes."),), seed=0, schema=None,
-                deadline_s=own.limits.deadline_s, max_bytes=own.limits.reply_bytes,
+                temperature=own.endpoint.temperature, deadline_s=own.limits.deadline_s,
+                max_bytes=own.limits.reply_bytes,
             )  # fmt: skip
         except EndpointError as error:
             if not error.reached or (error.status or BUSY) < BUSY:
@@ -99,5 +100,5 @@ def silent_servers(config: RunConfig) -> Iterator[str]:
     """In words, each server with `/v1/completions` that does not answer now; a run waits for it."""
     for backend in (config.backend, *(own.backend for own in config.island_models)):
         server = backend.openai
-        if backend.name == "openai" and not CompletionsClient(server).alive():
+        if backend.name == "openai" and not OpenAIBackend(server, config.sampling, Path(), None).alive():
             yield f"{server.model} at {server.base_url} does not answer; it is waited for, up to {server.wait_s:.0f} s"
