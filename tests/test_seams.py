@@ -56,7 +56,9 @@ class Doubling:
     """Proposes a program with a larger number."""
 
     def consult(self, request):
-        patch = Patch(f"def number():\n    best = {2 * int(request.score)}\n    return best\n", "double")
+        patch = Patch(
+            f"def number():\n    best = {2 * int(request.parent.score)}\n    return best\n", "double"
+        )
         call = SupporterCall("exploration", "rules", "", request.key, "ok")
         return Consultation(ExplorationAdvice(patches=(patch,)), call)
 

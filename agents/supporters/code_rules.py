@@ -229,7 +229,7 @@ def _in_their_roles(case: Case) -> list[Constant]:
     """The tunable constants. Where nothing is fitted none is a ridge: what scales an identity matrix masks its
     diagonal and is as good at any size, and by its name alone it is a number like others."""
     found = constants(case.code)
-    if "regression" in case.request.traits:
+    if "regression" in case.request.task.traits:
         return found
     return [
         replace(constant, role="other") if constant.role == "regularisation" else constant

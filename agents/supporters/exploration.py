@@ -10,13 +10,15 @@ answers to that prompt.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, replace
 
+from agents.population.candidate import CandidateRecord
 from agents.proposals.completing import Opening
 from agents.supporters.call import Key, Supporter
 from agents.supporters.edits import EditBound
 from atlas_gym.program_text import program_key, syntax_error
+from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.text import is_plain, one_line
 
 CRITIQUE_CHARS = 800
@@ -25,46 +27,25 @@ CRITIQUE_CHARS = 800
 REASON_CHARS = 200
 """Longest reason of a patch, characters."""
 
+FAILURES_TOLD = 3
+"""Failures that the supporter is told, at most."""
+
 SUGGESTION_FACTOR = 10.0
 """A suggested value lies within this factor of the current one, either way."""
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A recent candidate that failed, told to the supporter."""
-
-    status: str
-    """Status of the evaluation: invalid, error, timeout, memory, violation or crashed."""
-    detail: str
-    """What went wrong, as the evaluator reported it."""
-    changed: str = ""
-    """The line or lines that the candidate had changed; may be empty."""
-
-
-@dataclass(frozen=True)
 class ExplorationRequest:
-    """What the exploration supporter is told. Everything in it may be text that a candidate wrote."""
+    """What the exploration supporter is told. All of the programs' records may be text that a candidate wrote."""
 
     key: Key
     """Name of the consultation, for example ``("round", 3, "island", 1)``."""
-    function: str
-    """Entry function that a program must define."""
-    program: str
-    """The agent's program that is to be criticised and patched."""
-    score: float | None
-    """Its score, higher is better; None if it failed."""
-    description: str = ""
-    """Task statement."""
-    traits: Set[str] = frozenset()
-    """What the task declares of its programs, some of `atlas_gym.tasks.program_task.TRAITS`."""
-    hints: tuple[str, ...] = ()
-    """What usually limits a program of the task, in its author's words."""
-    diagnosis: str = ""
-    """What the environment says about where the score was lost."""
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    """Measurements of the program, for example one value per loss term."""
-    failures: tuple[Failure, ...] = ()
-    """Recent failures of the same island, newest last."""
+    task: ProgramTask
+    """What programs are for: in words, with the traits and hints that its author declares."""
+    parent: CandidateRecord
+    """The agent's program that is to be criticised and patched, and what came of it."""
+    failures: Sequence[CandidateRecord] = ()
+    """Recent failures of the same island or prompt, newest last."""
     tried: Set[str] = frozenset()
     """Program keys that need not be proposed again; may be many, so only asked whether it has one."""
     max_patches: int = 3
@@ -112,7 +93,7 @@ def admit_patches(
 ) -> tuple[Patch, ...]:
     """Those that are new, runnable and bounded edits of the agent's program, in order, at most as many
     as asked for."""
-    seen = {program_key(request.program)}
+    seen = {program_key(request.parent.program)}
     admitted: list[Patch] = []
     for unchecked in proposed:
         if len(admitted) >= request.max_patches:
@@ -138,13 +119,12 @@ def bounded_value(current: float, proposed: float) -> float | None:
 
 
 def _admit(request: ExplorationRequest, patch: Patch, bound: EditBound) -> Patch | None:
-    if request.opening is not None and not request.opening.holds(request.program, patch.program):
+    parent = request.parent.program
+    if request.opening is not None and not request.opening.holds(parent, patch.program):
         return None
-    if not is_plain(patch.program) or not bound.allows(request.program, patch.program):
-        return None
-    if syntax_error(patch.program, request.function) is not None:
+    if not is_plain(patch.program) or not bound.allows(parent, patch.program):
         return None
     key = program_key(patch.program)
-    if key is None:
+    if key is None or syntax_error(patch.program, request.task.function) is not None:
         return None
     return replace(patch, program_key=key, reason=one_line(patch.reason, REASON_CHARS))

@@ -22,8 +22,6 @@ from atlas_gym.text import one_line
 _MOST_ITEMS = 8
 """Suggestions and patches of one reply that are looked at."""
 
-_FAILURES_SHOWN = 5
-
 
 class LLMExplorationSupporter(LLMSupporter[ExplorationRequest, ExplorationAdvice]):
     """A model that reads a program and replies with critique, suggestions and patches."""
@@ -33,23 +31,24 @@ class LLMExplorationSupporter(LLMSupporter[ExplorationRequest, ExplorationAdvice
 
     def values(self, request: ExplorationRequest) -> dict[str, str | Data]:
         """What the template's placeholders stand for."""
+        task, parent = request.task, request.parent
         failures = "\n".join(
-            f"- {failure.status}: {one_line(failure.detail, 300)} {one_line(failure.changed, 200)}".rstrip()
-            for failure in request.failures[-_FAILURES_SHOWN:]
+            f"- {failed.status}: {one_line(failed.detail, 300)} {one_line(failed.completion.strip(), 200)}".rstrip()
+            for failed in request.failures
         )
-        metrics = "\n".join(f"- {name}: {value:.6g}" for name, value in list(request.metrics.items())[:20])
+        metrics = "\n".join(f"- {name}: {value:.6g}" for name, value in list(parent.metrics.items())[:20])
         return {
-            "function": request.function,
-            "description": Data(request.description, 3_000),
-            "hints": "".join(f"- {hint}\n" for hint in request.hints) or "(its author says nothing of it)\n",
-            "program": Data(request.program, 12_000),
-            "score": "none: it failed" if request.score is None else f"{request.score:.6g}",
-            "diagnosis": Data(request.diagnosis, 1_000),
+            "function": task.function,
+            "description": Data(task.description, 3_000),
+            "hints": "".join(f"- {hint}\n" for hint in task.hints) or "(its author says nothing of it)\n",
+            "program": Data(parent.program, 12_000),
+            "score": "none: it failed" if parent.score is None else f"{parent.score:.6g}",
+            "diagnosis": Data(parent.diagnosis, 1_000),
             "metrics": Data(metrics, 1_500),
             "failures": Data(failures, 2_500),
             "opening": _opening(request),
             "max_patches": str(request.max_patches),
-            "max_lines": str(self.settings.patch_bound.allowed_lines(request.program)),
+            "max_lines": str(self.settings.patch_bound.allowed_lines(parent.program)),
         }
 
     def interpret(self, request: ExplorationRequest, text: str) -> ExplorationAdvice:
@@ -59,8 +58,8 @@ class LLMExplorationSupporter(LLMSupporter[ExplorationRequest, ExplorationAdvice
         left out.
         """
         reply = parse_reply(text, ExplorationReply)
-        code = Source.parse(request.program, request.function)
-        patches = list(_edited(request.program, reply.patches[:_MOST_ITEMS]))
+        code = Source.parse(request.parent.program, request.task.function)
+        patches = list(_edited(request.parent.program, reply.patches[:_MOST_ITEMS]))
         if code is not None:
             patches += _with_values(code, list(_suggestions(code, reply.suggestions[:_MOST_ITEMS])))
         return ExplorationAdvice(
@@ -73,17 +72,17 @@ class LLMExplorationSupporter(LLMSupporter[ExplorationRequest, ExplorationAdvice
 
 
 def _opening(request: ExplorationRequest) -> str:
-    opening = request.opening
+    opening, program = request.opening, request.parent.program
     if opening is None:
         return "Any line of the program may be changed."
-    first = request.program.count("\n", 0, opening.start) + 1
+    first = program.count("\n", 0, opening.start) + 1
     # Where it begins at a line's end, it begins with the next line.
-    first += request.program.startswith("\n", opening.start)
-    last = max(first, request.program.count("\n", 0, opening.end) + 1)
+    first += program.startswith("\n", opening.start)
+    last = max(first, program.count("\n", 0, opening.end) + 1)
     where = f"line {first}" if first == last else f"lines {first} to {last}"
     asked = f"add a new line {first} to" if opening.begins else f"rewrite {where} of"
     begins_a_line = opening.breaks is None or opening.begins
-    kept = "" if begins_a_line else request.program[: opening.start].rpartition("\n")[2].strip()
+    kept = "" if begins_a_line else program[: opening.start].rpartition("\n")[2].strip()
     stays = f" What stands left of the change, {kept!r}, stays, and so does the number of lines."
     return (
         f"You teach the agent: it was asked to {asked} the program and to change nothing else. Patches that change "

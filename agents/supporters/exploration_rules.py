@@ -84,8 +84,9 @@ class RuleExplorationSupporter(ExplorationSupporter):
     def consult(self, request: ExplorationRequest) -> Consultation[ExplorationAdvice]:
         """Advice on one program; neutral if it does not parse."""
         began = time.monotonic()
-        readable = len(request.program) <= LONGEST_PROGRAM
-        code = Source.parse(request.program, request.function) if readable else None
+        program = request.parent.program
+        readable = len(program) <= LONGEST_PROGRAM
+        code = Source.parse(program, request.task.function) if readable else None
         advice = ExplorationAdvice() if code is None else self._advise(code, request)
         skipped = "" if code else "the program does not parse, lacks the entry function or is too long"
         call = rules_call("exploration", request.key, began, advice.summary(), skipped)
@@ -102,7 +103,7 @@ class RuleExplorationSupporter(ExplorationSupporter):
 
 
 def _findings(case: Case, rules: Rules) -> list[Finding]:
-    traits = {"", *case.request.traits}
+    traits = {"", *case.request.task.traits}
     asked = chain.from_iterable(checks for trait, checks in rules.items() if trait in traits)
     return list(chain.from_iterable(check(case) for check in asked))
 

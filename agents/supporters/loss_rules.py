@@ -155,6 +155,7 @@ def _family(names: set[str]) -> str:
 def _largest_family(case: Case) -> str:
     """Family of the largest loss term that the environment reports (``residual_term`` and the like); empty if
     it reports fewer than two."""
-    sizes = {_family({name}): value for name, value in case.request.metrics.items() if name.endswith("_term")}
+    metrics = case.request.parent.metrics
+    sizes = {_family({name}): value for name, value in metrics.items() if name.endswith("_term")}
     sizes.pop("", None)
     return max(sizes, key=lambda family: sizes[family]) if len(sizes) > 1 else ""

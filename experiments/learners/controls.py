@@ -6,6 +6,7 @@ from agents.supporters.exploration import ExplorationRequest
 from agents.supporters.exploration_rules import RuleExplorationSupporter
 from atlas_gym.program_text import program_key
 from experiments.learners.ledger import Ledger
+from trainers.loop.schedule import parent_of
 
 _PARENTS = 4
 """The rules vary one of so many best programs."""
@@ -34,9 +35,8 @@ def learn_rules(ledger: Ledger, seed: int) -> None:
     while silent < 10 * _PARENTS:
         parent = rng.choice(sorted(scores, key=scores.__getitem__)[-_PARENTS:])
         request = ExplorationRequest(
-            key=("candidate", ledger.candidates, "silent", silent), function=task.function, program=parent,
-            score=scores[parent], traits=task.traits, tried={str(program_key(program)) for program in scores},
-            max_patches=_PATCHES,
+            ("candidate", ledger.candidates, "silent", silent), task, parent_of(parent, scores[parent]),
+            tried={str(program_key(program)) for program in scores}, max_patches=_PATCHES,
         )  # fmt: skip
         patches = supporter.consult(request).advice.patches
         silent = 0 if patches else silent + 1

@@ -26,13 +26,17 @@ from agents.population.candidate import CandidateRecord, Origin, Proposal
 from agents.proposals.completing import completion_of, opening_of
 from agents.research_agent import ResearchAgent
 from agents.supporters.call import Consultation, SupporterCall
-from agents.supporters.exploration import ExplorationAdvice, ExplorationSupporter
+from agents.supporters.exploration import (
+    FAILURES_TOLD,
+    ExplorationAdvice,
+    ExplorationRequest,
+    ExplorationSupporter,
+)
 from atlas_gym.evaluation import InfrastructureError, Task
 from atlas_gym.program_text import program_key
 from trainers.data.measures import counts
 from trainers.data.rollouts import Pending, ProgramCache, outcome, write
 from trainers.loop.settings import ExplorationSettings
-from trainers.loop.teaching import exploration_request
 from trainers.store.protocol import Store
 
 
@@ -201,11 +205,11 @@ class Explorer:
         self, round_: int, proposal: Proposal, supporter: ExplorationSupporter
     ) -> Consultation[ExplorationAdvice]:
         parent = self.store.candidate(proposal.parent_id)
-        request = exploration_request(
-            self.agent.spec, ("round", round_, "island", proposal.island), parent,
-            list(self.agent.islands[proposal.island].failed), max_patches=self.settings.patches,
+        failed = list(self.agent.islands[proposal.island].failed)
+        request = ExplorationRequest(
+            ("round", round_, "island", proposal.island), self.agent.spec, parent, failed[-FAILURES_TOLD:],
+            tried=self.cache.keys(proposal.island), max_patches=self.settings.patches,
             opening=opening_of(proposal, parent.program) if self.teaching else None,
-            tried=self.cache.keys(proposal.island),
         )  # fmt: skip
         return supporter.consult(request)
 

@@ -12,16 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from agents.population.candidate import CandidateRecord, Proposal
-from agents.proposals.completing import Opening, completion_of, opening_of
-from agents.supporters.call import Key, SupporterCall
-from agents.supporters.exploration import ExplorationRequest, ExplorationSupporter, Failure
+from agents.proposals.completing import completion_of, opening_of
+from agents.supporters.call import SupporterCall
+from agents.supporters.exploration import FAILURES_TOLD, ExplorationRequest, ExplorationSupporter
 from atlas_gym.seeding import stream
 from atlas_gym.tasks.program_task import ProgramTask
 from trainers.data.rollouts import Pending, ProgramCache, again, judged
 from trainers.store.store import RunStore
-
-_FAILURES = 3
-"""Failures of a prompt, or of an island, that the supporter is told."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +79,8 @@ class Teacher:
             opening = opening_of(one.proposal, one.parent.program)
             if opening is None:
                 continue
-            request = exploration_request(
-                self.spec, ("phase", phase, "prompt", number), one.parent, self._failures(one),
+            request = ExplorationRequest(
+                ("phase", phase, "prompt", number), self.spec, one.parent, self._failures(one),
                 max_patches=self.lessons, opening=opening,
             )  # fmt: skip
             consultation = self.supporter.consult(request)
@@ -98,36 +95,10 @@ class Teacher:
 
     def _failures(self, asked: Asked) -> list[CandidateRecord]:
         answers = self.store.unit_candidates(asked.round, (asked.proposal.island,))
-        return [answer for answer in answers if answer.prompt == asked.proposal.prompt and not answer.passed]
-
-
-def exploration_request(
-    spec: ProgramTask,
-    key: Key,
-    parent: CandidateRecord,
-    failures: Sequence[CandidateRecord],
-    *,
-    max_patches: int,
-    opening: Opening | None = None,
-    tried: Set[str] = frozenset(),
-) -> ExplorationRequest:
-    """What the exploration supporter is told of a program: everything that is known of it.
-
-    Args:
-        spec: the task.
-        key: name of the consultation.
-        parent: the program.
-        failures: candidates that failed, newest last.
-        max_patches: patches wanted at most.
-        opening: the only place that patches may change, None for any.
-        tried: program keys that need not be proposed again.
-    """
-    return ExplorationRequest(
-        key=key, function=spec.function, program=parent.program, score=parent.score, description=spec.description,
-        traits=spec.traits, hints=spec.hints, diagnosis=parent.diagnosis, metrics=parent.metrics,
-        failures=tuple(Failure(f.status, f.detail, f.completion.strip()) for f in failures[-_FAILURES:]),
-        tried=tried, max_patches=max_patches, opening=opening,
-    )  # fmt: skip
+        failed = [
+            answer for answer in answers if answer.prompt == asked.proposal.prompt and not answer.passed
+        ]
+        return failed[-FAILURES_TOLD:]
 
 
 def _spread(asked: Sequence[Asked], rng: np.random.Generator) -> list[Asked]:

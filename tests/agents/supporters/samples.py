@@ -1,13 +1,15 @@
 """One request of each kind, what a neutral answer to it is, and replies of an exploration model."""
 
 import json
+from types import SimpleNamespace
 
 from agents.engines.settings import Endpoint
 from agents.supporters.build import build_supporters
-from agents.supporters.exploration import ExplorationAdvice, ExplorationRequest, Failure
+from agents.supporters.exploration import ExplorationAdvice, ExplorationRequest
 from agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange
 from agents.supporters.settings import RoleSettings, SupporterSettings
 from agents.supporters.strategist import ControlBounds, GateOutcome, Telemetry, TuningControls, bounded_advice
+from tests.agents.records import record
 
 BANDIT = """import numpy as np
 
@@ -49,16 +51,23 @@ def pinn_loss_strategy(residuals, ic_err, bc_err, extras):
     return loss_pde + w_ic * loss_ic + loss_bc
 """
 
+
+def posed(function="policy", traits=frozenset({"drift", "memory", "regression", "choice"}), hints=()):
+    """What a supporter reads of a task."""
+    description = "A drifting linear contextual bandit."
+    return SimpleNamespace(function=function, traits=traits, hints=hints, description=description)
+
+
+def failed(status, detail, completion=""):
+    """A candidate that failed."""
+    return record(score=None, status=status, detail=detail, completion=completion)
+
+
 EXPLORATION = ExplorationRequest(
     key=("round", 3, "island", 1),
-    function="policy",
-    program=BANDIT,
-    score=-0.16,
-    description="A drifting linear contextual bandit.",
-    traits=frozenset({"drift", "memory", "regression", "choice"}),
-    diagnosis="Regret grows late.",
-    metrics={"best_arm_share": 0.5},
-    failures=(Failure("error", "name 'thta' is not defined", "theta = thta"),),
+    task=posed(),
+    parent=record(BANDIT, -0.16, diagnosis="Regret grows late.", metrics={"best_arm_share": 0.5}),
+    failures=(failed("error", "name 'thta' is not defined", "theta = thta"),),
 )
 
 TELEMETRY = Telemetry(

@@ -210,7 +210,11 @@ def test_injected_reply_is_bounded_in_every_role(supporter):
         "regressions": [{"metric": "made_up", "note": "x"}] * 500,
         "suggestions": [{"name": "window", "value": 1e300, "reason": "x" * 5_000}] * 20,
         "patches": [
-            {"edits": [{"find": EXPLORATION.program, "replace": "import os\ndef policy(c, h, t): ...\n"}]}
+            {
+                "edits": [
+                    {"find": EXPLORATION.parent.program, "replace": "import os\ndef policy(c, h, t): ...\n"}
+                ]
+            }
         ],
     }
     limits = CallLimits(attempts=1, reply_chars=200_000, reply_bytes=1_000_000)

@@ -11,6 +11,7 @@ from agents.supporters.exploration import SUGGESTION_FACTOR, bounded_value
 from agents.supporters.replies import ReplyError
 from atlas_gym import make_task
 from atlas_gym.program_text import program_key, syntax_error
+from tests.agents.records import record
 from tests.agents.supporters.samples import BANDIT, EXPLORATION, MODELS, patch, reply
 
 
@@ -88,7 +89,7 @@ def test_tried_programs_are_left_out():
 
 def test_program_that_does_not_parse_can_still_be_edited():
     broken = BANDIT.replace("window = 50", "window = (50")
-    request = replace(EXPLORATION, program=broken, score=None)
+    request = replace(EXPLORATION, parent=record(broken, None))
     advice = MODELS.exploration.interpret(request, reply(patches=[patch(("(50", "50"))]))
     assert [p.program for p in advice.patches] == [BANDIT]
 

@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.population.candidate import CandidateRecord
 from agents.supporters.edits import EditBound, line_distance, new_characters
-from agents.supporters.exploration import SUGGESTION_FACTOR, ExplorationAdvice, ExplorationRequest, Failure
+from agents.supporters.exploration import SUGGESTION_FACTOR, ExplorationAdvice, ExplorationRequest
 from agents.supporters.exploration_rules import ANYWHERE, LONGEST_PROGRAM, RuleExplorationSupporter
 from atlas_gym import make_task
 from atlas_gym.program_text import program_key, syntax_error
 from atlas_gym.tasks.program_task import TRAITS
 from atlas_gym.tasks.registry import find_task
-from tests.agents.supporters.samples import BANDIT, BANDIT_LOOP, BURGERS, EXPLORATION
+from tests.agents.records import record
+from tests.agents.supporters.samples import BANDIT, BANDIT_LOOP, BURGERS, EXPLORATION, failed, posed
 
 TASKS = {
     "policy": "ATLAS-Bandit-v0",
@@ -24,9 +26,12 @@ TASKS = {
 }
 
 
-def ask(program: str, *, function: str = "policy", seed: int = 0, **fields) -> ExplorationAdvice:
-    fields = {"traits": find_task(TASKS[function]).traits, **fields}
-    request = ExplorationRequest(("round", 1, "island", 0), function, program, -0.2, **fields)
+def ask(
+    program: str, *, function: str = "policy", seed: int = 0, traits=None, metrics=None, **fields
+) -> ExplorationAdvice:
+    task = posed(function, find_task(TASKS[function]).traits if traits is None else traits)
+    parent = record(program, -0.2, metrics=metrics or {})
+    request = ExplorationRequest(("round", 1, "island", 0), task, parent, **fields)
     return RuleExplorationSupporter(seed).consult(request).advice
 
 
@@ -61,7 +66,7 @@ def test_a_smaller_bound_admits_less():
     wide = RuleExplorationSupporter(0, EditBound(lines=6)).consult(request).advice.patches
     narrow = RuleExplorationSupporter(0, EditBound(lines=1)).consult(request).advice.patches
     assert 0 < len(narrow) < len(wide)
-    assert all(line_distance(request.program, patch.program, 1) == 1 for patch in narrow)
+    assert all(line_distance(BANDIT, patch.program, 1) == 1 for patch in narrow)
 
 
 def test_same_seed_same_advice_and_no_global_randomness():
@@ -140,18 +145,18 @@ def test_loss_rules():
 
 
 def test_failures_are_counted_and_raise_the_rules_that_answer_them():
-    def kinds(*failures: Failure) -> list[str]:
+    def kinds(*failures: CandidateRecord) -> list[str]:
         patches = (p for seed in range(20) for p in ask(BANDIT, seed=seed, failures=failures).patches)
         return [kind for patch in patches for kind in patch.kind.split("+")]
 
-    singular = Failure("error", "LinAlgError: Singular matrix")
+    singular = failed("error", "LinAlgError: Singular matrix")
     assert "root" not in kinds()
-    assert "root" in kinds(Failure("error", "invalid value encountered: nan"))
+    assert "root" in kinds(failed("error", "invalid value encountered: nan"))
     more = kinds(singular).count("regularisation")
     assert more > kinds().count("regularisation")
     assert (
         "Recent failures: 2 error, 1 timeout."
-        in ask(BANDIT, failures=(singular, singular, Failure("timeout", ""))).critique
+        in ask(BANDIT, failures=(singular, singular, failed("timeout", ""))).critique
     )
 
 
@@ -159,7 +164,7 @@ def test_failures_are_counted_and_raise_the_rules_that_answer_them():
     "program", ["", "def policy(", "x = 1", "\x00", "(" * 5000, "#" * (LONGEST_PROGRAM + 1)]
 )
 def test_unusable_program_is_skipped(program):
-    answer = RuleExplorationSupporter(0).consult(replace(EXPLORATION, program=program))
+    answer = RuleExplorationSupporter(0).consult(replace(EXPLORATION, parent=record(program)))
     assert answer.advice == ExplorationAdvice()
     assert answer.call.status == "skipped"
     assert answer.call.reason

@@ -1,16 +1,17 @@
 """The rules that a supporter teaches with: they answer one of the agent's prompts, and stay within it."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from agents.proposals import Complete, EditLine, Rewrite, Showing, TwoLines
-from agents.proposals.completing import completion_of, opening_of
+from agents.proposals.completing import Opening, completion_of, opening_of
 from agents.supporters.exploration import ExplorationRequest
 from agents.supporters.exploration_rules import RuleExplorationSupporter
 from atlas_gym import make_task
 from tests.agents.proposals.programs import candidate
-from tests.agents.supporters.samples import BANDIT, EXPLORATION, MODELS, patch, reply
+from tests.agents.supporters.samples import BANDIT, EXPLORATION, MODELS, patch, posed, reply
 
 TASKS = {name: make_task(name) for name in ("ATLAS-Bandit-v0", "ATLAS-Burgers-v0", "ATLAS-TSP-v0")}
 STARTS = [(name, start) for name, task in TASKS.items() for start in task.starts]
@@ -20,8 +21,8 @@ def answers(task, program, style, hole, *, seed=0, n=6, traits=None):
     """(kind, completion) of every patch at a site."""
     proposal = style.propose(candidate(program), hole, Showing())
     request = ExplorationRequest(
-        ("phase", 1, "prompt", 0), task.function, program, -0.2, max_patches=n,
-        traits=task.traits if traits is None else traits, opening=opening_of(proposal, program),
+        ("phase", 1, "prompt", 0), posed(task.function, task.traits if traits is None else traits),
+        candidate(program), max_patches=n, opening=opening_of(proposal, program),
     )  # fmt: skip
     patches = RuleExplorationSupporter(seed).consult(request).advice.patches
     found = []
@@ -108,7 +109,7 @@ def teaching_request():
     style = EditLine("policy")
     (hole,) = [hole for hole in style.sites(BANDIT) if hole.label == "window ="]
     proposal = style.propose(candidate(BANDIT), hole, Showing())
-    return ExplorationRequest(**{**vars(EXPLORATION), "opening": opening_of(proposal, BANDIT)}), proposal
+    return replace(EXPLORATION, opening=opening_of(proposal, BANDIT)), proposal
 
 
 def test_a_models_patches_keep_to_the_site_or_are_left_out():
@@ -127,11 +128,6 @@ def test_a_model_is_told_where_it_may_write():
     told = MODELS.exploration.values(request)["opening"]
     assert f"rewrite line {line} of" in told
     assert "'window ='" in told
-    several = ExplorationRequest(
-        **{
-            **vars(EXPLORATION),
-            "opening": type(request.opening)(BANDIT.index("\n    lam"), len(BANDIT) - 1, None),
-        }
-    )
+    several = replace(request, opening=Opening(BANDIT.index("\n    lam"), len(BANDIT) - 1, None))
     last = BANDIT.count("\n")
     assert f"rewrite lines {line + 1} to {last} of" in MODELS.exploration.values(several)["opening"]

@@ -1,5 +1,7 @@
 """The rules that answer where one of the agent's prompts asks for a new line."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from agents.supporters.exploration import ExplorationRequest
 from agents.supporters.exploration_rules import RuleExplorationSupporter
 from atlas_gym import make_task
 from tests.agents.proposals.programs import candidate
-from tests.agents.supporters.samples import BANDIT, EXPLORATION, MODELS, patch, reply
+from tests.agents.supporters.samples import BANDIT, EXPLORATION, MODELS, patch, posed, reply
 
 TASK = make_task("ATLAS-Bandit-v0")
 INLINED = TASK.starts["inlined"]
@@ -30,11 +32,9 @@ def answers(label, program=INLINED, traits=TASK.traits, seeds=3):
     for seed in range(seeds):
         request = ExplorationRequest(
             ("phase", 1, "prompt", 0),
-            TASK.function,
-            program,
-            -0.2,
+            posed(TASK.function, traits),
+            candidate(program),
             max_patches=4,
-            traits=traits,
             opening=opening,
         )
         for made in RuleExplorationSupporter(seed).consult(request).advice.patches:
@@ -80,7 +80,7 @@ def test_a_model_is_told_to_add_a_line_and_may_do_nothing_else():
     style = InsertLine("policy")
     (site,) = [site for site in style.sites(BANDIT) if site.label == "after window ="]
     proposal = style.propose(candidate(BANDIT), site, Showing())
-    request = ExplorationRequest(**{**vars(EXPLORATION), "opening": opening_of(proposal, BANDIT)})
+    request = replace(EXPLORATION, opening=opening_of(proposal, BANDIT))
     assert f"add a new line {site.line + 2} to" in MODELS.exploration.values(request)["opening"]
     text = reply(
         patches=[

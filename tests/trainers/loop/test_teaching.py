@@ -7,7 +7,7 @@ import pytest
 
 from agents.proposals import EditLine, Showing
 from agents.supporters.call import Consultation, SupporterCall
-from agents.supporters.exploration import ExplorationAdvice, Failure, Patch
+from agents.supporters.exploration import ExplorationAdvice, Patch
 from atlas_gym.evaluation import Evaluation, InfrastructureError, Status
 from atlas_gym.program_text import program_key
 from atlas_gym.tasks.program_task import ProgramTask
@@ -53,9 +53,10 @@ class Supporter:
 
     def consult(self, request):
         self.requests.append(request)
-        before, after = request.program[: request.opening.start], request.program[request.opening.end :]
+        program, opening = request.parent.program, request.opening
+        before, after = program[: opening.start], program[opening.end :]
         texts = [before + f" {text}" + after for text in ("7", "None")]
-        programs = [*texts, request.program.replace("def f(x)", "def f(y)").replace("* x", "* y")]
+        programs = [*texts, program.replace("def f(x)", "def f(y)").replace("* x", "* y")]
         patches = tuple(
             Patch(text, f"kind {i}", program_key=program_key(text) or "") for i, text in enumerate(programs)
         )
@@ -113,11 +114,10 @@ def test_the_supporter_is_told_what_it_was_promised(store):
     supporter = Supporter()
     teacher(store, supporter).teach(1, 3, 3, set())
     (request,) = supporter.requests
-    assert (request.program, request.score, request.diagnosis) == (PROGRAM, 4.0, "It ends at 4.")
-    assert (request.metrics, request.hints, request.traits) == ({"size": 4.0}, Toy.hints, Toy.traits)
-    assert request.failures == (Failure("error", "TypeError", "None"),)
+    assert (request.parent, request.task) == (store.candidate(0), Toy())
+    (failure,) = request.failures
+    assert (failure.status, failure.detail, failure.completion) == ("error", "TypeError", " None\n")
     assert request.max_patches == 2
-    assert request.description == Toy().description
 
 
 def test_prompts_set_apart_are_not_taught(store):
