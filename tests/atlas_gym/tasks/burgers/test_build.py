@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from atlas_gym.tasks.burgers import build, steps
-from atlas_gym.tasks.burgers.build import BuildError, cache_folder, find_or_build, library_name
+from atlas_gym.tasks.burgers.build import BuildError, find_or_build, library_name
 from atlas_gym.tasks.burgers.network import draw_points
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.steps import CompiledStep, kernel_available, stacks
@@ -19,11 +19,11 @@ needs_compiler = pytest.mark.skipif(not kernel_available(), reason="no C++ compi
 def empty_cache(tmp_path, monkeypatch):
     """A user whose cache is empty and a package without a kernel; what this process has loaded is
     forgotten."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("ATLAS_GYM_CACHE", str(tmp_path / "cache"))
     forget = (steps.load_kernel, steps.kernel_available)
     for function in forget:
         function.cache_clear()
-    yield cache_folder()
+    yield tmp_path / "cache"
     for function in forget:
         function.cache_clear()
 
@@ -83,6 +83,6 @@ def test_no_compiler_is_an_error_for_compiled_and_torch_for_auto(empty_cache, mo
 
 def test_a_cache_that_cannot_be_written_is_an_error(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("ATLAS_GYM_CACHE", str(tmp_path / "file"))
     with pytest.raises(BuildError, match="cannot write"):
         find_or_build(16)
