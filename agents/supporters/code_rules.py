@@ -40,14 +40,8 @@ class Case:
                 return factor
 
 
-@dataclass(frozen=True)
-class Fix:
-    """One way to act on a finding."""
-
-    splices: tuple[Splice, ...]
-    """The edits."""
-    reason: str
-    """What they are to achieve."""
+Fix = tuple[Splice, ...]
+"""One way to act on a finding: edits that are made together."""
 
 
 @dataclass(frozen=True)
@@ -95,11 +89,7 @@ def check_constants(case: Case) -> Iterator[Finding]:
         value = _other_value(case, constant)
         if value is None:
             continue
-        text = short(value)
-        fix = Fix(
-            tuple(case.code.replace(member.node, text) for member in group),
-            f"{constant.name}: {constant.value} to {text}",
-        )
+        fix = tuple(case.code.replace(member.node, short(value)) for member in group)
         message = _MESSAGES[constant.role].format(name=constant.name, value=constant.value)
         priority = _PRIORITIES[constant.role] / (1 if constant.named else 2)
         yield Finding(constant.role, message, priority, (fix,))
@@ -113,14 +103,14 @@ def check_forgetting(case: Case) -> Iterator[Finding]:
         if not sums or not code.names(loop.iter) & past(case):
             continue
         keep = short(1 - case.factor(0.01, 0.1))
-        splices = tuple(
+        fix = tuple(
             code.replace(s, f"{code.text(s.target)} = {keep} * {code.text(s.target)} + {code.text(s.value)}")
             for s in sums
         )
         message = (
             "Old and new samples are added up with equal weight; where the world drifts, old ones mislead."
         )
-        yield Finding("forgetting", message, 3.0, (Fix(splices, f"let sums fade by {keep} per sample"),))
+        yield Finding("forgetting", message, 3.0, (fix,))
 
 
 def check_products(case: Case) -> Iterator[Finding]:
@@ -134,14 +124,12 @@ def check_products(case: Case) -> Iterator[Finding]:
     products = [node for node in transposed if code.names(node.value) & (sampled(case) | past(case))]
     if products and not code.names(code.function) & {"arange", "decay", "discount", "weights"}:
         keep = short(1 - case.factor(0.01, 0.1))
-        splices = tuple(
+        fix = tuple(
             code.wrap(node, "(", f" * {keep} ** np.arange(len({code.text(node.value)}))[::-1])")
             for node in products
         )
         message = "Samples count alike up to the window's edge; where the world drifts, old ones mislead."
-        yield Finding(
-            "forgetting", message, 3.0, (Fix(splices, f"weigh a sample by {keep} per step of age"),)
-        )
+        yield Finding("forgetting", message, 3.0, (fix,))
 
 
 def check_history(case: Case) -> Iterator[Finding]:
@@ -149,12 +137,10 @@ def check_history(case: Case) -> Iterator[Finding]:
     for loop in case.code.nodes(ast.For):
         if isinstance(loop.iter, ast.Name) and loop.iter.id in past(case):
             window = int(case.factor(8, 120))
-            fix = Fix(
-                (case.code.wrap(loop.iter, "", f"[-{window}:]"),), f"use the last {window} samples only"
-            )
+            splice = case.code.wrap(loop.iter, "", f"[-{window}:]")
             slow = 2.0 if case.failed_with("timeout", "time limit") else 1.0
             message = f"Every step walks through all of {loop.iter.id}: slow, and blind to change."
-            yield Finding("history", message, 2.0 * slow, (fix,))
+            yield Finding("history", message, 2.0 * slow, ((splice,),))
 
 
 def check_singular(case: Case) -> Iterator[Finding]:
@@ -171,7 +157,7 @@ def check_singular(case: Case) -> Iterator[Finding]:
         splice = code.replace(call.args[0], f"{matrix} + {ridge} * np.eye(len({matrix}))")
         message = f"{code.text(call.func)} of a matrix that nothing keeps regular."
         priority = 4.0 if singular else 2.5
-        yield Finding("regularisation", message, priority, (Fix((splice,), f"add a ridge of {ridge}"),))
+        yield Finding("regularisation", message, priority, ((splice,),))
 
 
 def check_ridge(case: Case) -> Iterator[Finding]:
@@ -182,8 +168,9 @@ def check_ridge(case: Case) -> Iterator[Finding]:
         if case.code.text(call.func) != "np.eye" or scaled:
             continue
         ridge = short(case.factor(0.05, 5))
-        fix = Fix((case.code.wrap(call, f"{ridge} * ", ""),), f"scale the ridge by {ridge}")
-        yield Finding("regularisation", "The ridge is an identity matrix that was never scaled.", 1.5, (fix,))
+        splice = case.code.wrap(call, f"{ridge} * ", "")
+        message = "The ridge is an identity matrix that was never scaled."
+        yield Finding("regularisation", message, 1.5, ((splice,),))
 
 
 def check_roots(case: Case) -> Iterator[Finding]:
@@ -194,16 +181,16 @@ def check_roots(case: Case) -> Iterator[Finding]:
         inside = call.args[0]
         if isinstance(inside, ast.Constant) or case.code.names(inside) & {"maximum", "abs", "clip"}:
             continue
-        fix = Fix((case.code.wrap(inside, "np.maximum(", ", 0.0)"),), "keep the root real")
-        yield _guard(case, "root", f"{case.code.text(call)[:60]} is NaN below zero.", fix)
+        splice = case.code.wrap(inside, "np.maximum(", ", 0.0)")
+        yield _guard(case, "root", f"{case.code.text(call)[:60]} is NaN below zero.", splice)
 
 
 def check_quotients(case: Case) -> Iterator[Finding]:
     """Divisors that no constant keeps away from zero. Patched only once something did go wrong."""
     for node in case.code.nodes(ast.BinOp):
         if isinstance(node.op, ast.Div) and isinstance(node.right, ast.Name | ast.Attribute | ast.Call):
-            fix = Fix((case.code.wrap(node.right, "(", " + 1e-6)"),), "keep the quotient finite")
-            yield _guard(case, "quotient", f"{case.code.text(node)[:60]} can divide by zero.", fix)
+            splice = case.code.wrap(node.right, "(", " + 1e-6)")
+            yield _guard(case, "quotient", f"{case.code.text(node)[:60]} can divide by zero.", splice)
 
 
 def check_memory(case: Case) -> Iterator[Finding]:
@@ -260,9 +247,9 @@ def _other_value(case: Case, constant: Constant) -> float | None:
     return bounded_value(value, proposed)
 
 
-def _guard(case: Case, kind: str, message: str, fix: Fix) -> Finding:
+def _guard(case: Case, kind: str, message: str, splice: Splice) -> Finding:
     if case.failed_with("nan", "finite", "zero", "invalid value", "overflow", "domain"):
-        return Finding(kind, message, 3.0, (fix,))
+        return Finding(kind, message, 3.0, ((splice,),))
     return Finding(kind, message, 0.3)
 
 

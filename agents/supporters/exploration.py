@@ -19,13 +19,10 @@ from agents.supporters.call import Key, Supporter
 from agents.supporters.edits import EditBound
 from atlas_gym.program_text import program_key, syntax_error
 from atlas_gym.tasks.program_task import ProgramTask
-from atlas_gym.text import is_plain, one_line
+from atlas_gym.text import is_plain
 
 CRITIQUE_CHARS = 800
 """Longest critique, characters."""
-
-REASON_CHARS = 200
-"""Longest reason of a patch, characters."""
 
 FAILURES_TOLD = 3
 """Failures that the supporter is told, at most."""
@@ -63,8 +60,6 @@ class Patch:
     """Complete program text."""
     kind: str
     """What was changed: the rule's name, or ``edit`` or ``suggestion`` for a language model."""
-    reason: str = ""
-    """Why."""
     program_key: str = ""
     """Hash of its normalised syntax tree; empty before it is admitted."""
 
@@ -127,4 +122,4 @@ def _admit(request: ExplorationRequest, patch: Patch, bound: EditBound) -> Patch
     key = program_key(patch.program)
     if key is None or syntax_error(patch.program, request.task.function) is not None:
         return None
-    return replace(patch, program_key=key, reason=one_line(patch.reason, REASON_CHARS))
+    return replace(patch, program_key=key)

@@ -8,7 +8,6 @@ from agents.supporters.code_rules import short
 from agents.supporters.conversation import LLMSupporter
 from agents.supporters.exploration import (
     CRITIQUE_CHARS,
-    REASON_CHARS,
     ExplorationAdvice,
     ExplorationRequest,
     Patch,
@@ -90,8 +89,8 @@ def _opening(request: ExplorationRequest) -> str:
     )
 
 
-Suggested = tuple[Constant, float, str]
-"""A constant of the program, its bounded new value, and why."""
+Suggested = tuple[Constant, float]
+"""A constant of the program, and its bounded new value."""
 
 
 def _edited(program: str, patches: list[PatchReply]) -> Iterator[Patch]:
@@ -101,7 +100,7 @@ def _edited(program: str, patches: list[PatchReply]) -> Iterator[Patch]:
             found_once = edited is not None and bool(edit.find.strip()) and edited.count(edit.find) == 1
             edited = edited.replace(edit.find, edit.replace) if edited is not None and found_once else None
         if edited is not None:
-            yield Patch(edited, "edit", patch.reason)
+            yield Patch(edited, "edit")
 
 
 def _suggestions(code: Source, replies: list[SuggestionReply]) -> Iterator[Suggested]:
@@ -110,16 +109,14 @@ def _suggestions(code: Source, replies: list[SuggestionReply]) -> Iterator[Sugge
         constant = named.get(reply.name)
         value = bounded_value(constant.value, reply.value) if constant else None
         if constant is not None and value is not None:
-            yield constant, value, one_line(reply.reason, REASON_CHARS)
+            yield constant, value
 
 
 def _with_values(code: Source, accepted: list[Suggested]) -> Iterator[Patch]:
-    """The program with each suggested value, and with all of them."""
-    splices = [code.replace(constant.node, short(value)) for constant, value, _ in accepted]
-    together = code.apply(tuple(splices)) if len(splices) > 1 else None
-    if together is not None:
-        yield Patch(together, "suggestion", "; ".join(reason for *_, reason in accepted))
-    for splice, (*_, reason) in zip(splices, accepted, strict=True):
-        program = code.apply((splice,))
+    """The program with all of the suggested values, if there are several, and with each."""
+    splices = [code.replace(constant.node, short(value)) for constant, value in accepted]
+    together = [tuple(splices)] if len(splices) > 1 else []
+    for edits in (*together, *((splice,) for splice in splices)):
+        program = code.apply(edits)
         if program is not None:
-            yield Patch(program, "suggestion", reason)
+            yield Patch(program, "suggestion")

@@ -129,7 +129,7 @@ def _within(case: Case, fix: Fix) -> bool:
     opening, program = case.request.opening, case.code.program
     assert opening is not None
     start, end = len(program[: opening.start].encode()), len(program[: opening.end].encode())
-    return all(start <= splice.start and splice.end <= end for splice in fix.splices)
+    return all(start <= splice.start and splice.end <= end for splice in fix)
 
 
 def _draw_order(case: Case, options: list[tuple[Finding, Fix]]) -> list[tuple[Finding, Fix]]:
@@ -142,13 +142,12 @@ def _patches(case: Case, order: list[tuple[Finding, Fix]]) -> Iterator[Patch]:
     for index, (finding, fix) in enumerate(order):
         if index + 1 < len(order) and case.rng.random() < _COMBINED:
             other_finding, other = order[index + 1]
-            program = case.code.apply((*fix.splices, *other.splices))
+            program = case.code.apply((*fix, *other))
             if program is not None:
-                kind = f"{finding.kind}+{other_finding.kind}"
-                yield Patch(program, kind, f"{fix.reason}; {other.reason}")
-        program = case.code.apply(fix.splices)
+                yield Patch(program, f"{finding.kind}+{other_finding.kind}")
+        program = case.code.apply(fix)
         if program is not None:
-            yield Patch(program, finding.kind, fix.reason)
+            yield Patch(program, finding.kind)
 
 
 def _critique(request: ExplorationRequest, findings: list[Finding]) -> str:

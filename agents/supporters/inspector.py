@@ -83,8 +83,6 @@ class Regression:
     """Name of the measurement."""
     factor: float
     """By how much it is worse, as a ratio of at least 1."""
-    note: str = ""
-    """What the inspector says about it."""
 
 
 @dataclass(frozen=True)

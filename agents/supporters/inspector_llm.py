@@ -1,7 +1,7 @@
 """The policy inspector as a language model behind an OpenAI-compatible endpoint.
 
-The measurements decide what counts as a regression; the model may name one, add a note and object. A name
-that was not measured is ignored.
+The measurements decide what counts as a regression; the model may name one, and object. A name that was not measured
+is ignored.
 """
 
 from agents.supporters.conversation import LLMSupporter
@@ -43,7 +43,7 @@ class LLMPolicyInspector(LLMSupporter[Inspection, InspectorVerdict]):
         reply = parse_reply(text, InspectionReply)
         measured = {metric.name: metric for metric in request.metrics}
         regressions = tuple(
-            Regression(named.metric, measured[named.metric].regression(), one_line(named.note, REASON_CHARS))
+            Regression(named.metric, measured[named.metric].regression())
             for named in reply.regressions[:_MOST_ITEMS]
             if named.metric in measured
         )

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agents.supporters.code_rules import Case, Finding, Fix, short
+from agents.supporters.code_rules import Case, Finding, short
 
 _FAMILIES = {
     "boundary": re.compile(r"(^|_)(bc|boundary)"),
@@ -45,8 +45,7 @@ def check_terms(case: Case) -> Iterator[Finding]:
         message = f"The {term.family} term counts as much per unit as the others, whatever its scale."
         if term.family == largest:
             message = f"The {term.family} term stayed the largest."
-        fix = Fix((splice,), f"weigh the {term.family} term by {weight}")
-        yield Finding("balance", message, 4.0 if term.family == largest else 2.0, (fix,))
+        yield Finding("balance", message, 4.0 if term.family == largest else 2.0, ((splice,),))
 
 
 def check_unused(case: Case) -> Iterator[Finding]:
@@ -55,9 +54,8 @@ def check_unused(case: Case) -> Iterator[Finding]:
     used = case.code.names(case.code.function)
     for name in case.code.arguments:
         if terms and _family({name}) and name not in used:
-            last = terms[-1].node
-            fix = Fix((case.code.wrap(last, "", f" + torch.mean({name} ** 2)"),), f"put {name} into the loss")
-            yield Finding("dropped", f"{name} is not in the loss.", 4.0, (fix,))
+            splice = case.code.wrap(terms[-1].node, "", f" + torch.mean({name} ** 2)")
+            yield Finding("dropped", f"{name} is not in the loss.", 4.0, ((splice,),))
 
 
 def check_squares(case: Case) -> Iterator[Finding]:
@@ -72,20 +70,13 @@ def check_squares(case: Case) -> Iterator[Finding]:
             continue
         inner = code.text(node.left)
         fixes = [
-            Fix(
-                (code.replace(node, f"(torch.sqrt(1 + ({inner}) ** 2) - 1)"),),
-                "grow linearly far out (Huber)",
-            ),
-            Fix(
-                (code.replace(node.left, f"({inner} / ({inner}.detach().std() + 1e-3))"),),
-                "divide by its scale",
-            ),
+            (code.replace(node, f"(torch.sqrt(1 + ({inner}) ** 2) - 1)"),),  # linear far out (Huber)
+            (code.replace(node.left, f"({inner} / ({inner}.detach().std() + 1e-3))"),),
         ]
         if "extras" in code.arguments and "u_x" not in code.text(code.function):
-            steep = short(case.factor(0.1, 2))
+            steep = short(case.factor(0.1, 2))  # points in steep regions are trusted less
             divisor = f'(1 + {steep} * extras["u_x"].abs())'
-            reason = f"trust points in steep regions less ({steep})"
-            fixes.append(Fix((code.replace(node.left, f"({inner} / {divisor})"),), reason))
+            fixes.append((code.replace(node.left, f"({inner} / {divisor})"),))
         yield Finding("square", "A squared residual lets the few points at a shock outweigh all others.",
                       2.5 * urgent, tuple(fixes))  # fmt: skip
 
@@ -99,11 +90,10 @@ def check_schedule(case: Case) -> Iterator[Finding]:
         if term.family in ("boundary", "initial"):
             start = short(case.factor(3, 50))
             ramp = f'{start} ** (1 - extras["epoch"] / extras["n_epochs"]) * '
-            fix = Fix((code.wrap(term.node, ramp, ""),), f"begin with weight {start}, end with 1")
             message = (
                 f"The {term.family} term weighs the same early and late; fitting it first anchors the rest."
             )
-            yield Finding("schedule", message, 1.0, (fix,))
+            yield Finding("schedule", message, 1.0, ((code.wrap(term.node, ramp, ""),),))
 
 
 def loss_terms(case: Case) -> list[Term]:

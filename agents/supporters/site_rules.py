@@ -6,7 +6,7 @@ these rules know of no task. Some are for tasks that declare past data: cutting 
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from agents.proposals.source import Source, Splice
 from agents.supporters.code_rules import Case, Finding, Fix, past, sampled, short
@@ -22,7 +22,7 @@ def check_summands(case: Case) -> Iterator[Finding]:
     fixes = []
     for node in _summands(case.code):
         factor = short(case.factor(0.05, 10.0))
-        fixes.append(Fix((case.code.wrap(node, f"{factor} * ", ""),), f"scale a summand by {factor}"))
+        fixes.append((case.code.wrap(node, f"{factor} * ", ""),))
     yield from _finding("scale", 3.0, fixes)
 
 
@@ -30,9 +30,7 @@ def check_drops(case: Case) -> Iterator[Finding]:
     """Every sum or difference, without one of its sides."""
     code = case.code
     fixes = [
-        Fix((code.replace(node, code.text(kept)),), f"leave out what stands beside {code.text(kept)[:40]}")
-        for node in _sums(code)
-        for kept in (node.left, node.right)
+        (code.replace(node, code.text(kept)),) for node in _sums(code) for kept in (node.left, node.right)
     ]
     yield from _finding("drop", 0.7, fixes)
 
@@ -44,7 +42,7 @@ def check_wraps(case: Case) -> Iterator[Finding]:
         for node in ast.walk(value):
             if isinstance(node, ast.Name | ast.Call) and _is_quantity(code, node):
                 name = _FUNCTIONS[case.rng.integers(len(_FUNCTIONS))]
-                fixes.append(Fix((code.wrap(node, *_call_around(code, name)),), f"apply {name}"))
+                fixes.append((code.wrap(node, *_call_around(code, name)),))
     yield from _finding("wrap", 1.0, fixes)
 
 
@@ -60,25 +58,25 @@ def check_slices(case: Case) -> Iterator[Finding]:
         uses = [n for n in names if not isinstance(code.parents[n], ast.Subscript)]
         splices = tuple(code.wrap(n, "", f"[-{window}:]") for n in uses)
         if splices:
-            fixes.append(Fix(splices, f"use the last {window} samples only"))
+            fixes.append(splices)
             everywhere += splices
     if len(fixes) > 1:
-        fixes.append(Fix(tuple(everywhere), f"use the last {window} samples only, everywhere"))
+        fixes.append(tuple(everywhere))
     yield from _finding("slice", 2.5, fixes)
 
 
 def check_fading(case: Case) -> Iterator[Finding]:
     """Products ``X.T @ y`` over samples, one at a time: either side fades with a sample's age, in the product itself or
     where it is read off past data."""
-    code, fixes, arrays = case.code, [], sampled(case)
+    code, arrays = case.code, sampled(case)
+    fixes: list[Fix] = []
     matrices: set[str] = set()
     vectors: set[str] = set()
 
     def fade(node: ast.expr, samples: str, rows: bool = False) -> None:
-        weights, reason = _fading(case, samples, rows)
+        weights = _fading(case, samples, rows)
         inner = isinstance(code.parents[node], ast.expr)
-        splice = code.wrap(node, "(" if inner else "", f" * {weights}" + (")" if inner else ""))
-        fixes.append(Fix((splice,), reason))
+        fixes.append((code.wrap(node, "(" if inner else "", f" * {weights}" + (")" if inner else "")),))
 
     for node, samples in _sample_products(case):
         matrices.add(samples)
@@ -98,7 +96,7 @@ def check_scaling(case: Case) -> Iterator[Finding]:
     fixes = []
     for statement, name in _variables(case):
         factor = short(case.factor(0.05, 10.0))
-        fixes.append(_line(case, statement, f"{name} = {factor} * {name}", f"scale {name} by {factor}"))
+        fixes.append(_line(case, statement, f"{name} = {factor} * {name}"))
     yield from _finding("scale", 2.0, fixes)
 
 
@@ -108,7 +106,7 @@ def check_wrapping(case: Case) -> Iterator[Finding]:
     for statement, name in _variables(case):
         function = _FUNCTIONS[case.rng.integers(len(_FUNCTIONS))]
         before, after = _call_around(case.code, function)
-        fixes.append(_line(case, statement, f"{name} = {before}{name}{after}", f"apply {function}"))
+        fixes.append(_line(case, statement, f"{name} = {before}{name}{after}"))
     yield from _finding("wrap", 1.0, fixes)
 
 
@@ -118,8 +116,8 @@ def check_line_fading(case: Case) -> Iterator[Finding]:
     fixes = []
     for statement, name in _variables(case):
         if name in rows | entries:
-            weights, reason = _fading(case, name, name in rows)
-            fixes.append(_line(case, statement, f"{name} = {name} * {weights}", reason))
+            weights = _fading(case, name, name in rows)
+            fixes.append(_line(case, statement, f"{name} = {name} * {weights}"))
     yield from _finding("fade", 3.0, fixes)
 
 
@@ -135,13 +133,11 @@ def check_line_slices(case: Case) -> Iterator[Finding]:
         window = int(case.factor(4, 80))
         names = list(dict.fromkeys(name for _, name in found))
         cut = f"{', '.join(names)} = {', '.join(f'{name}[-{window}:]' for name in names)}"
-        yield from _finding(
-            "slice", 2.5, [_line(case, found[-1][0], cut, f"use the last {window} samples only")]
-        )
+        yield from _finding("slice", 2.5, [_line(case, found[-1][0], cut)])
 
 
-def _line(case: Case, statement: ast.stmt, text: str, reason: str) -> Fix:
-    return Fix((case.code.below(statement, text),), reason)
+def _line(case: Case, statement: ast.stmt, text: str) -> Fix:
+    return (case.code.below(statement, text),)
 
 
 def _variables(case: Case) -> list[tuple[ast.Assign, str]]:
@@ -177,14 +173,14 @@ def _sample_products(case: Case) -> list[tuple[ast.BinOp, str]]:
     return found
 
 
-def _fading(case: Case, samples: str, rows: bool) -> tuple[str, str]:
-    """Source text of weights that fall with the age of these samples, each a row or a number, and what they do."""
+def _fading(case: Case, samples: str, rows: bool) -> str:
+    """Source text of weights that fall with the age of these samples, each a row or a number."""
     keep = short(1 - case.factor(0.01, 0.3))
     ages = f"{keep} ** np.arange(len({samples}))[::-1]"
-    return f"({ages})[:, None]" if rows else ages, f"weigh a sample by {keep} per step of age"
+    return f"({ages})[:, None]" if rows else ages
 
 
-def _finding(kind: str, priority: float, fixes: list[Fix]) -> Iterator[Finding]:
+def _finding(kind: str, priority: float, fixes: Sequence[Fix]) -> Iterator[Finding]:
     if fixes:
         yield Finding(kind, "", priority, tuple(fixes))
 
