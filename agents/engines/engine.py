@@ -11,7 +11,8 @@ Randomness comes only from each request's seed, never from global state.
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -139,7 +140,8 @@ OnCompletion = Callable[[int, int, Completion], None]
 
 
 class Generator(Protocol):
-    """Something that continues prompts. Whoever derives from it writes `stream` alone."""
+    """Something that continues prompts. Whoever derives from it writes `stream` alone. It is a backend, too, of weights
+    that are not tuned (`agents.engines.serving`)."""
 
     @abstractmethod
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
@@ -151,3 +153,12 @@ class Generator(Protocol):
         found: list[dict[int, Completion]] = [{} for _ in requests]
         self.stream(requests, lambda request, sample, completion: found[request].update({sample: completion}))
         return [[row[sample] for sample in range(len(row))] for row in found]
+
+    @contextmanager
+    def serving(self, adapter: str) -> Iterator["Generator"]:
+        """Itself, whatever adapter is asked for."""
+        yield self
+
+    def close(self) -> None:
+        """Nothing is held."""
+        return

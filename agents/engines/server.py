@@ -16,8 +16,7 @@ wrong address, name or key (401, 403, 404) is an error at once: waiting helps ne
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -38,22 +37,14 @@ class GivenUp(Exception):
 
 
 class ServerGenerator(Generator):
-    """One server, which several threads ask at the same time; they share their patience. It is a backend, too, whatever
-    adapter is served. Whoever derives from it writes `_sample` and `_short`."""
+    """One server, which several threads ask at the same time; they share their patience. Whoever derives from it writes
+    `_sample` and `_short`."""
 
     def __init__(self, settings: ServerSettings, sampling: Sampling) -> None:
         self.settings = settings
         self.sampling = sampling
         self._heard = time.monotonic()
         self._abandoned = threading.Event()
-
-    @contextmanager
-    def serving(self, adapter: str) -> Iterator[Generator]:
-        """This generator."""
-        yield self
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         """Generate and hand over each completion as it ends, always in the caller's thread."""

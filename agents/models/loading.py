@@ -35,16 +35,13 @@ def resolve_model(name: str, cache: str | os.PathLike[str] | None = None) -> Pat
     return _hub_snapshot(name, local_files_only=True)
 
 
-def fetch_model(
-    name: str, cache: str | os.PathLike[str] | None = None, report: embedded.Report | None = None
-) -> Path:
+def fetch_model(name: str, cache: str | os.PathLike[str] | None = None) -> Path:
     """Make the model called ``name`` available on this machine and return its folder."""
-    report = report or _print
     if name == EMBEDDED:
-        return embedded.fetch(cache_folder(cache), report)
+        return embedded.fetch(cache_folder(cache))
     if _looks_like_folder(name):
         return _local_folder(Path(name).expanduser())
-    report(f"Downloading {name} from the Hugging Face hub (its size decides how long this takes)...")
+    embedded.tell(f"Downloading {name} from the Hugging Face hub (its size decides how long this takes)...")
     return _hub_snapshot(name, local_files_only=False)
 
 
@@ -99,10 +96,6 @@ def _advice(problem: str, name: str) -> str:
     return f"{problem} Fetch it with: atlas fetch{argument}"
 
 
-def _print(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Command line: ``fetch`` makes a model available, ``path`` prints where it lies."""
     parser = argparse.ArgumentParser(prog="atlas", description="Fetch or find a model.")
@@ -114,7 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         print(action(options.name, options.cache))
     except (ModelMissing, embedded.EmbeddedModelError) as error:
-        _print(f"Error: {error}")
+        embedded.tell(f"Error: {error}")
         return 1
     return 0
 

@@ -11,22 +11,20 @@ from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
 from agents.proposals.style import EditSite, PartStyle, Showing, versions
 
+_EARLIEST, _LATEST = 0.25, 0.75
+"""Smallest and largest share of the body's statements that is kept."""
+
 
 @dataclass(frozen=True)
 class Complete(PartStyle):
     """Regenerates the rest of the function."""
-
-    earliest: float = 0.25
-    """Smallest share of the body's statements that is kept, in [0, 1]."""
-    latest: float = 0.75
-    """Largest share of the body's statements that is kept, in [0, 1]."""
 
     name = "complete"
 
     def places(self, source: Source) -> list[EditSite]:
         """One site after each statement in the middle of the body."""
         body = source.function.body
-        ends = range(max(1, round(self.earliest * len(body))), round(self.latest * len(body)) + 1)
+        ends = range(max(1, round(_EARLIEST * len(body))), round(_LATEST * len(body)) + 1)
         return [
             site_after(source, body[end - 1])
             for end in ends

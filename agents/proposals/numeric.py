@@ -16,13 +16,13 @@ from agents.proposals.constants import numbers
 from agents.proposals.source import Source
 from agents.proposals.style import EditSite, PartStyle, Showing
 
+_SPREAD = 4.0
+"""Largest factor by which a constant grows or shrinks."""
+
 
 @dataclass(frozen=True)
 class Numeric(PartStyle):
     """Perturbs one numeric constant."""
-
-    spread: float = 4.0
-    """Largest factor by which a constant grows or shrinks, > 1."""
 
     name = "numeric"
 
@@ -50,7 +50,7 @@ class Numeric(PartStyle):
     def write(self, proposal: Proposal, n: int, rng: np.random.Generator) -> tuple[str, ...]:
         """``n`` numbers, none of them the parent's."""
         old = ast.literal_eval(proposal.avoid or "0")
-        return tuple(_perturbed(old, self.spread, rng) for _ in range(n))
+        return tuple(_perturbed(old, rng) for _ in range(n))
 
 
 def _site(source: Source, node: ast.Constant) -> EditSite:
@@ -59,14 +59,14 @@ def _site(source: Source, node: ast.Constant) -> EditSite:
     return EditSite(" ".join(source.lines[line][:column].split()), line, column)
 
 
-def _perturbed(old: int | float, spread: float, rng: np.random.Generator) -> str:
+def _perturbed(old: int | float, rng: np.random.Generator) -> str:
     if old == 0:
         return f"{10 ** rng.uniform(-2, 0):.3g}" if isinstance(old, float) else str(rng.integers(1, 4))
-    new = old * math.exp(rng.uniform(-math.log(spread), math.log(spread)))
+    new = old * math.exp(rng.uniform(-math.log(_SPREAD), math.log(_SPREAD)))
     if isinstance(old, int):
         rounded = round(new)
         return str(rounded if rounded != old else old + (1 if new >= old else -1))
     text = f"{new:.3g}"
     if float(text) == old:
-        text = f"{old * spread:.3g}"
+        text = f"{old * _SPREAD:.3g}"
     return text if any(mark in text for mark in ".en") else f"{text}.0"
