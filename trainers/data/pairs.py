@@ -15,10 +15,11 @@ and only a bounded share repairs failures. A completion that scores exactly like
 in other words; it is never chosen over one that runs.
 
 Strength decides what comes first: the distance between the ranks of the two gains among all completions of the
-same task, so that sizes of gains count, near ties come last, and no threshold crosses scales. Improving edits
-are few and alike (`window = 10`), so without caps the policy memorises a value: no site, edit text or prompt
-may supply more than its share (`trainers.data.pair_selection`). What one phase has rejected, another rejects only a
-bounded number of times: pushing down the same texts again pulls the chosen ones down with them.
+same task, so that near ties come last and no threshold crosses scales; and, where an edit improves, its gain as a
+share of the task's largest, since most of what improves does so by next to nothing. Improving edits are few and
+alike (`window = 10`), so without caps the policy memorises a value: no site, edit text or prompt may supply more than
+its share (`trainers.data.pair_selection`). What one phase has rejected, another rejects only a bounded number of
+times: pushing down the same texts again pulls the chosen ones down with them.
 """
 
 import math
@@ -227,7 +228,7 @@ def _selection(
     before: Mapping[int, int],
     fresh_from: int,
 ) -> Selection[PreferencePair]:
-    """The caps, and the strength of a pair: how far its gains' ranks lie apart."""
+    """The caps, and the strength of a pair: how far its gains' ranks lie apart, times the size of the chosen one's."""
     sites = len({pair.hole for pair in pool})
     per_site = max(settings.per_hole, math.ceil(settings.count / max(1, sites)))
     caps: list[Cap[PreferencePair]] = [
@@ -248,7 +249,8 @@ def _selection(
         ranks = np.searchsorted(others, [good, good - pair.margin], side="right")
         foreign = pair.kind != "improving_parent" and pair.rejected_id < fresh_from
         wear = 1.0 + before.get(pair.rejected_id, 0) + foreign
-        return float(ranks[0] - ranks[1]) / len(others) / wear
+        size = good / others[-1] if pair.kind.startswith("improving") else 1.0
+        return float(ranks[0] - ranks[1]) / len(others) * size / wear
 
     return Selection(caps, strength, lambda pair: pair.prompt, settings.prompts)
 

@@ -104,6 +104,14 @@ def test_large_gains_come_before_small_ones():
     assert chosen == [2, 1]
 
 
+def test_a_large_gain_comes_before_a_small_one_however_poor_what_is_rejected():
+    crowd = [completion(i, f" x * {i}\n", -0.3 - 0.01 * i, prompt="x =") for i in range(10)]
+    small = [completion(50, " y * 1\n", -0.157, prompt="y ="), completion(51, " y * 9\n", -0.9, prompt="y =")]
+    large = [completion(60, " z * 1\n", -0.1, prompt="z ="), completion(61, " z * 2\n", -0.165, prompt="z =")]
+    pairs = built([*crowd, *small, *large], PairSettings("improving", count=2, chosen_quantile=0.0), rng())
+    assert [pair.chosen_id for pair in pairs] == [60, 50]
+
+
 def test_what_the_present_policy_wrote_is_rejected_first():
     buffer = []
     for i, failed in enumerate(
