@@ -12,7 +12,8 @@ gain is within its noise. Everything that got noticeably worse is named, objecti
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from agents.supporters.call import Consultation, Key, Supporter, rules_call
 from agents.supporters.settings import InspectorSettings
@@ -76,16 +77,6 @@ class Inspection:
 
 
 @dataclass(frozen=True)
-class Regression:
-    """A measurement that got worse, named for the record."""
-
-    metric: str
-    """Name of the measurement."""
-    factor: float
-    """By how much it is worse, as a ratio of at least 1."""
-
-
-@dataclass(frozen=True)
 class InspectorVerdict:
     """The gate's decision after inspection. Without a veto it is neutral: the rule's decision stands."""
 
@@ -95,8 +86,8 @@ class InspectorVerdict:
     """Whether the inspector objects."""
     reasons: tuple[str, ...] = ()
     """Why, one sentence each."""
-    regressions: tuple[Regression, ...] = ()
-    """Measurements that got worse, whether or not they were a reason to object."""
+    regressions: Mapping[str, float] = field(default_factory=dict)
+    """Measurements that got worse, whether or not they were a reason to object: the factor of each, at least 1."""
 
     @property
     def accept(self) -> bool:
@@ -105,7 +96,7 @@ class InspectorVerdict:
 
     def summary(self) -> str:
         """The verdict in one line, for the record."""
-        worse = ", ".join(f"{r.metric} ×{r.factor:.3g}" for r in self.regressions)
+        worse = ", ".join(f"{name} ×{factor:.3g}" for name, factor in self.regressions.items())
         decision = "accept" if self.accept else "veto" if self.rule_accepts else "refused by the rule"
         return f"{decision} | regressions: {worse or 'none'} | {'; '.join(self.reasons)}"
 
@@ -128,19 +119,17 @@ class RulePolicyInspector(PolicyInspector):
         return Consultation(verdict, call)
 
     def _inspect(self, request: Inspection) -> InspectorVerdict:
-        found = [
-            Regression(metric.name, metric.regression(self._settings.floor)) for metric in request.metrics
-        ]
-        named = [regression for regression in found if regression.factor >= self._settings.name_factor]
-        regressions = tuple(sorted(named, key=lambda regression: -regression.factor))  # the worst first
+        found = {metric.name: metric.regression(self._settings.floor) for metric in request.metrics}
+        worst_first = sorted(found.items(), key=lambda pair: -pair[1])
+        named = {name: factor for name, factor in worst_first if factor >= self._settings.name_factor}
         reasons = [
-            f"Regression: {regression.metric} is worse by a factor of {regression.factor:.3g}."
-            for regression in regressions
-            if regression.factor >= self._settings.veto_factor
+            f"Regression: {name} is worse by a factor of {factor:.3g}."
+            for name, factor in named.items()
+            if factor >= self._settings.veto_factor
         ]
         if not (math.isfinite(request.gain) and math.isfinite(request.kl)):
             reasons.append("The gain or the KL is not a finite number.")
         error = request.gain_error
         if error is not None and self._settings.noise > 0 and request.gain < self._settings.noise * error:
             reasons.append(f"The gain is below {self._settings.noise:g} standard errors.")
-        return InspectorVerdict(request.rule_accepts, bool(reasons), tuple(reasons), regressions)
+        return InspectorVerdict(request.rule_accepts, bool(reasons), tuple(reasons), named)

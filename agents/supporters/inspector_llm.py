@@ -5,7 +5,7 @@ is ignored.
 """
 
 from agents.supporters.conversation import LLMSupporter
-from agents.supporters.inspector import REASON_CHARS, Inspection, InspectorVerdict, Regression
+from agents.supporters.inspector import REASON_CHARS, Inspection, InspectorVerdict
 from agents.supporters.prompts import Data
 from agents.supporters.replies import InspectionReply, parse_reply
 from atlas_gym.text import one_line
@@ -42,11 +42,11 @@ class LLMPolicyInspector(LLMSupporter[Inspection, InspectorVerdict]):
         """The verdict that a reply amounts to; raises ReplyError if it is no reply."""
         reply = parse_reply(text, InspectionReply)
         measured = {metric.name: metric for metric in request.metrics}
-        regressions = tuple(
-            Regression(named.metric, measured[named.metric].regression())
+        regressions = {
+            named.metric: measured[named.metric].regression()
             for named in reply.regressions[:_MOST_ITEMS]
             if named.metric in measured
-        )
+        }
         reasons = tuple(one_line(reason, REASON_CHARS) for reason in reply.reasons[:_MOST_ITEMS])
         return InspectorVerdict(request.rule_accepts, reply.decision == "veto", reasons, regressions)
 

@@ -109,17 +109,16 @@ class Explorer:
         evaluation = self.cache.evaluate(program, island)
         if not evaluation.ok:
             raise ValueError(f"the starting program fails: {evaluation.status}: {evaluation.detail}")
-        start = replace(self._program("seed", 0, program), island=island)
-        return replace(start, id=self.settings.candidate_id(0, island, 0)).judged(evaluation)
+        return self._program("seed", 0, island, 0, program).judged(evaluation)
 
     def _program(
-        self, origin: Origin, round_: int, program: str, parent: int | None = None
+        self, origin: Origin, round_: int, island: int, slot: int, program: str, parent: int | None = None
     ) -> CandidateRecord:
         """A program that nobody wrote just now: the start, or one that is scored again."""
         return CandidateRecord(
-            id=self.settings.candidate_id(round_, 0, 0), round=round_, island=0, origin=origin, style="", hole="",
-            parent_id=parent, prompt="", completion="", program=program, program_key=program_key(program),
-            is_copy=parent is not None,
+            id=self.settings.candidate_id(round_, island, slot), round=round_, island=island, origin=origin,
+            style="", hole="", parent_id=parent, prompt="", completion="", program=program,
+            program_key=program_key(program), is_copy=parent is not None,
         )  # fmt: skip
 
     def rounds(self, first: int, last: int) -> Iterator[dict[str, Any]]:
@@ -149,9 +148,8 @@ class Explorer:
     def _carry(self, unit: Unit, islands: Sequence[int]) -> None:
         for island in islands:
             for slot, record in enumerate(self._carried[island]):
-                again = self._program("carried", unit.round, record.program, parent=record.id)
-                id_ = self.settings.candidate_id(unit.round, island, slot)
-                self._submit(unit, replace(again, id=id_, island=island))
+                again = self._program("carried", unit.round, island, slot, record.program, record.id)
+                self._submit(unit, again)
 
     def _generate(self, unit: Unit, islands: Sequence[int]) -> None:
         unit.proposals = self.agent.propose(

@@ -234,6 +234,6 @@ def test_injected_reply_is_bounded_in_every_role(supporter):
     assert tuned.controls.score_threshold == pytest.approx(0.2)
     assert (tuned.controls.epochs, tuned.controls.learning_rate) == (2, pytest.approx(4e-4))
     assert not inspected.accept
-    assert inspected.regressions == ()
+    assert inspected.regressions == {}
     assert len(inspected.reasons) <= 8
     assert all(len(answer.call.outcome) <= 1_000 for answer in answers)
