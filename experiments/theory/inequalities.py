@@ -12,12 +12,10 @@ construction and a violation would be an error in the lemma, the restored formul
 statement of probability, at the level `DELTA` per path.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit
 
 from experiments.theory import policies
@@ -138,46 +136,20 @@ def summed_bias(bias: Array, switches: Array, floor: float, actions: int, beta: 
     return bias.sum(-1), beta * (free + paid)
 
 
-@dataclass
-class Tally:
-    """How often an inequality was looked at, and what came out."""
-
-    checked: int = 0
-    """Comparisons of a left with a right side."""
-    violations: int = 0
-    """Comparisons where the left side was larger."""
-    tightest: float = 0.0
-    """Largest left/right; 1 would touch the bound."""
-
-    def add(self, sides: Sides) -> None:
-        """Count one array of comparisons."""
-        left, right = np.broadcast_arrays(*sides)
-        self.checked += left.size
-        self.violations += int(violated(sides).sum())
-        positive = right > 0
-        if positive.any():
-            self.tightest = max(self.tightest, float((left[positive] / right[positive]).max()))
-
-    def merge(self, other: Tally) -> None:
-        """Add another tally to this one."""
-        self.checked += other.checked
-        self.violations += other.violations
-        self.tightest = max(self.tightest, other.tightest)
-
-
 def violated(sides: Sides) -> np.ndarray:
     """Where the left side exceeds the right one by more than rounding, or either is not a number."""
     left, right = sides
     return ~np.asarray(left <= right * (1 + 1e-9) + 1e-9)
 
 
-def merged(tallies: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
-    """Sums of tallies by name."""
-    total: dict[str, Tally] = {}
-    for group in tallies:
-        for name, tally in group.items():
-            total.setdefault(name, Tally()).merge(tally)
-    return total
+def merged(tallies: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """One tally of several: a row an inequality, in alphabetical order.
+
+    Of each how many comparisons were `checked`, in how many the left side was larger (`violations`), and the largest
+    left/right (`tightest`; 1 would touch the bound).
+    """
+    total = {"checked": "sum", "violations": "sum", "tightest": "max"}
+    return pd.concat(tallies).groupby("inequality").agg(total)
 
 
 def switches_and_margin(bandit: Bandit) -> tuple[Array, Array]:
@@ -195,10 +167,17 @@ def switches_and_margin(bandit: Bandit) -> tuple[Array, Array]:
 
 
 class PathChecks:
-    """Observer of a simulation that tallies every inequality of appendix A."""
+    """Observer of a simulation that counts every inequality of appendix A."""
 
     def __init__(self) -> None:
-        self.tallies: dict[str, Tally] = {}
+        self._counts: list[tuple[str, int, int, float]] = []
+
+    @property
+    def tally(self) -> pd.DataFrame:
+        """What was counted, see `merged`."""
+        return merged(
+            [pd.DataFrame(self._counts, columns=["inequality", "checked", "violations", "tightest"])]
+        )
 
     def __call__(self, run: Simulation) -> None:
         start, beta = run.rounds.start, run.learner.beta
@@ -217,7 +196,9 @@ class PathChecks:
 
     def add(self, name: str, sides: Sides) -> None:
         """Count comparisons under a name."""
-        self.tallies.setdefault(name, Tally()).add(sides)
+        left, right = np.broadcast_arrays(*sides)
+        ratios = left[right > 0] / right[right > 0]
+        self._counts.append((name, left.size, int(violated(sides).sum()), float(ratios.max(initial=0.0))))
 
     def _check_path(self, run: Simulation) -> None:
         path = run.bandit.parameters

@@ -76,12 +76,6 @@ class Learner:
     oracle: bool = False
     """True gives the learner θ_t itself at each refit: what is left is the reference's doing."""
 
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.floor < 1.0:
-            raise ValueError(f"the floor is a share and must lie in [0, 1), got {self.floor}")
-        if self.beta <= 0 or self.ridge <= 0 or self.checkpoints < 1:
-            raise ValueError("beta and ridge must be positive, and there is at least one checkpoint")
-
     def at(self, horizon: int) -> Learner:
         """The same learner with β and floor as they are for a horizon of that many rounds."""
         short = 500.0 / horizon

@@ -19,11 +19,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from atlas_gym.seeding import stream
 from experiments.theory import inequalities, policies
 from experiments.theory.estimator import diversity
-from experiments.theory.inequalities import PathChecks, Sides, Tally, switches_and_margin, violated
+from experiments.theory.inequalities import PathChecks, Sides, switches_and_margin, violated
 from experiments.theory.learner import Learner, Window
 from experiments.theory.model import (
     DRIFT_KINDS,
@@ -48,7 +49,7 @@ _REFRESHES = 2000
 """Phases in which a reference with a floor comes to its fixed point."""
 
 
-def random_batch(number: int) -> dict[str, Tally]:
+def random_batch(number: int) -> pd.DataFrame:
     """Check everything on the `number`-th batch of random instances."""
     rng = stream(number, "regret", "lemma batch")
     settings = _random_settings(rng)
@@ -57,7 +58,7 @@ def random_batch(number: int) -> dict[str, Tally]:
     simulate(bandit, _random_learner(rng), [checks])
     floor = float(rng.choice([0.01, 0.05, 0.2]))
     checks.add("Eq. 16 bias, summed", _per_round_bias(bandit, floor, price=True))
-    return checks.tallies
+    return checks.tally
 
 
 def broken_assumptions(instances: int) -> list[dict[str, Any]]:

@@ -50,12 +50,6 @@ class Drift:
     jumps: int = 8
     """Number of jumps; each turns by angle / jumps."""
 
-    def __post_init__(self) -> None:
-        if self.kind not in DRIFT_KINDS:
-            raise ValueError(f"no drift is called {self.kind!r}; choose one of {', '.join(DRIFT_KINDS)}")
-        if self.angle < 0 or self.jumps < 1:
-            raise ValueError("the angle of a drift cannot be negative and jumps must be at least 1")
-
 
 @dataclass(frozen=True)
 class BanditSettings:
@@ -73,10 +67,6 @@ class BanditSettings:
     """Number of different contexts; each is equally likely in every round."""
     parameter_norm: float = 2.0
     """‖θ_t‖, the θ_max of Assumption 1. 2 makes preferences up to σ(4) = 0.98 sure."""
-
-    def __post_init__(self) -> None:
-        if self.actions < 2 or self.dimension < 2 or self.contexts < 1 or self.horizon < 2:
-            raise ValueError("a bandit needs 2 actions, 2 dimensions, 1 context and 2 rounds at least")
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
 from rich.progress import track
 
 from atlas_gym.evaluation.safe_start import safe_children
 from atlas_gym.intervals import Interval, mean_interval
-from experiments.theory.inequalities import PathChecks, Tally, merged
+from experiments.theory.inequalities import PathChecks, merged
 from experiments.theory.lemma_study import broken_assumptions, floor_prices, margins_along, random_batch
 from experiments.theory.model import Array, BanditSettings, make_bandits, variation
 from experiments.theory.settings import DRIFTS, Plan, Setting
@@ -64,9 +65,9 @@ class Results:
     """What was asked for."""
     cells: dict[Setting, list[Cell]]
     """Per setting, one cell per horizon, ascending."""
-    on_paths: dict[str, Tally]
-    """Lemma checks along every path of the settings above."""
-    on_instances: dict[str, Tally]
+    on_paths: pd.DataFrame
+    """Lemma checks along every path of the settings above, see `inequalities.merged`."""
+    on_instances: pd.DataFrame
     """Lemma checks on the random instances."""
     broken: list[dict[str, Any]]
     """Violations under broken assumptions."""
@@ -86,11 +87,11 @@ class Results:
         return [(setting, self.cells[setting]) for setting in self.plan.settings if setting.group == name]
 
 
-def run_cell(setting: Setting, horizon: int, seeds: int) -> tuple[Cell, dict[str, Tally]]:
+def run_cell(setting: Setting, horizon: int, seeds: int) -> tuple[Cell, pd.DataFrame]:
     """Simulate one setting at one horizon, checking the lemmas along the way."""
     bandit = make_bandits(BanditSettings(horizon, DRIFTS[setting.drift]), range(seeds))
     checks = PathChecks()
-    return measure(simulate(bandit, setting.learner, [checks])), checks.tallies
+    return measure(simulate(bandit, setting.learner, [checks])), checks.tally
 
 
 def measure(run: Simulation) -> Cell:

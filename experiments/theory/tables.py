@@ -153,12 +153,9 @@ def _slope_columns(cells: Sequence[Cell]) -> Row:
 
 
 def _lemmas(results: Results) -> list[Row]:
-    checked = (("random instances", results.on_instances), ("study paths", results.on_paths))
-    return [
-        {"inequality": name, "on": where, **vars(tally)}
-        for where, tallies in checked
-        for name, tally in sorted(tallies.items())
-    ]
+    checked = {"random instances": results.on_instances, "study paths": results.on_paths}
+    found = pd.concat(checked, names=["on"]).reset_index(level="on").reset_index()
+    return found.to_dict("records")
 
 
 def _interval(found: Interval, digits: int = 2) -> str:

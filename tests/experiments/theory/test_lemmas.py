@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from experiments.theory import inequalities
-from experiments.theory.inequalities import PathChecks, Tally, merged, switches_and_margin, violated
+from experiments.theory.inequalities import PathChecks, merged, switches_and_margin, violated
 from experiments.theory.lemma_study import (
     BATCH,
     broken_assumptions,
@@ -30,10 +30,9 @@ INEQUALITIES = {
 
 def test_hundreds_of_random_instances_violate_nothing():
     batches = 300 // BATCH
-    tallies = merged(random_batch(number) for number in range(batches))
-    assert set(tallies) == INEQUALITIES
-    assert {name: tally.violations for name, tally in tallies.items()} == dict.fromkeys(INEQUALITIES, 0)
-    assert all(tally.checked >= batches * BATCH for tally in tallies.values())
+    tally = merged(random_batch(number) for number in range(batches))
+    assert tally.violations.to_dict() == dict.fromkeys(INEQUALITIES, 0)
+    assert (tally.checked >= batches * BATCH).all()
 
 
 def test_each_inequality_goes_when_its_assumption_is_broken():
@@ -87,18 +86,18 @@ def test_curvature_is_the_smallest_slope_on_the_segment():
 
 
 def test_a_tally_counts_and_sees_through_rounding():
-    tally = Tally()
-    tally.add((np.array([1.0, 2.0 + 1e-12, 5.0]), np.array([2.0, 2.0, 4.0])))
-    assert (tally.checked, tally.violations, tally.tightest) == (3, 1, 1.25)
-    tally.merge(Tally(2, 1, 0.3))
-    assert (tally.checked, tally.violations, tally.tightest) == (5, 2, 1.25)
+    checks = PathChecks()
+    checks.add("x", (np.array([1.0, 2.0 + 1e-12, 5.0]), np.array([2.0, 2.0, 4.0])))
+    assert checks.tally.loc["x"].tolist() == [3, 1, 1.25]
+    checks.add("x", (np.array([0.3, 1.0]), np.array([1.0, 0.0])))
+    assert checks.tally.loc["x"].tolist() == [5, 2, 1.25]
     assert violated((np.array([0.0, np.nan]), np.array([0.0, 1.0]))).tolist() == [False, True]
 
 
 def test_a_path_that_breaks_a_lemma_is_counted():
     checks = PathChecks()
     checks.add("A.7 divergence", inequalities.divergence(np.array([[0.1, 9.0]]), np.array([1.0]), 1.0))
-    assert checks.tallies["A.7 divergence"].violations == 1
+    assert checks.tally.violations["A.7 divergence"] == 1
 
 
 def test_a_floor_costs_in_proportion():

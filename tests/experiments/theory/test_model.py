@@ -66,9 +66,3 @@ def test_a_draw_above_a_rounded_sum_takes_the_last_action():
     probabilities = np.array([[0.1] * 10])
     assert np.cumsum(probabilities)[-1] < 1.0  # 0.9999999999999999
     assert sample_actions(probabilities, np.array([[np.nextafter(1.0, 0.0)]])).item() == 9
-
-
-@pytest.mark.parametrize("wrong", [{"actions": 1}, {"dimension": 1}, {"contexts": 0}, {"horizon": 1}])
-def test_a_bandit_without_a_choice_is_refused(wrong):
-    with pytest.raises(ValueError, match="at least"):
-        BanditSettings(**({"horizon": 10} | wrong))

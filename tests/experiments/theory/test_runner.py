@@ -81,4 +81,4 @@ def test_the_number_of_jobs_changes_nothing():
     for setting in one.plan.settings:
         for a, b in zip(one.cells[setting], two.cells[setting], strict=True):
             assert (a.regret == b.regret).all()
-    assert one.on_instances == two.on_instances
+    assert one.on_instances.equals(two.on_instances)
