@@ -101,27 +101,20 @@ def paired_difference(values: pd.Series, learner: str, other: str) -> tuple[Inte
 
 
 def interquartile_mean(values: pd.Series, learner: str, resamples: int = 2000) -> tuple[float, float, float]:
-    """Mean of the middle half of a learner's runs on all tasks, with a 95 % percentile-bootstrap interval.
+    """Mean of the middle half of a learner's runs on all tasks, of each at least two, with a 95 % percentile-bootstrap
+    interval.
 
-    Runs are drawn anew within each task, so that every resample has as many of each; NaN for the interval where each
-    task has one run.
+    Runs are drawn anew within each task, so that every resample has as many of each.
     """
+
+    def middle(*runs: np.ndarray, axis: int = -1) -> np.ndarray:
+        return trim_mean(np.concatenate(runs, axis=-1), 0.25, axis=-1)
+
     by_task = [run.to_numpy() for _, run in values.xs(learner, level="learner").groupby("task")]
-    middle = float(trim_mean(np.concatenate(by_task), 0.25))
-    # A task with one run can only be drawn as it is, and scipy refuses a sample of one value.
-    several, alone = [run for run in by_task if len(run) > 1], [run for run in by_task if len(run) == 1]
-    if not several:
-        return middle, float("nan"), float("nan")
-
-    def statistic(*samples: np.ndarray, axis: int = -1) -> np.ndarray:
-        fixed = [np.broadcast_to(run, (*samples[0].shape[:-1], 1)) for run in alone]
-        return trim_mean(np.concatenate([*samples, *fixed], axis=-1), 0.25, axis=-1)
-
     rng = np.random.default_rng(0)
-    found = bootstrap(
-        several, statistic, n_resamples=resamples, method="percentile", vectorized=True, rng=rng
-    )
-    return middle, float(found.confidence_interval.low), float(found.confidence_interval.high)
+    found = bootstrap(by_task, middle, n_resamples=resamples, method="percentile", vectorized=True, rng=rng)
+    interval = found.confidence_interval
+    return float(middle(*by_task)), float(interval.low), float(interval.high)
 
 
 def profile(values: pd.Series, learner: str, levels: np.ndarray) -> np.ndarray:

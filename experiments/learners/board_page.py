@@ -186,8 +186,7 @@ def _aggregate(tables: Tables, compared: Sequence[str]) -> str:
     lines = []
     for name in compared:
         middle, low, high = interquartile_mean(values, name)
-        interval = "" if np.isnan(low) else f"{100 * low:.1f} to {100 * high:.1f} %"
-        lines.append([name, f"{100 * middle:.1f} %", interval])
+        lines.append([name, f"{100 * middle:.1f} %", f"{100 * low:.1f} to {100 * high:.1f} %"])
     return _markdown(
         ["learner", "interquartile mean of the gains", "95 % interval, bootstrap within tasks"], lines
     )

@@ -119,7 +119,7 @@ class Ledger:
 
     def __init__(self, trial: Trial, workers: int = 1) -> None:
         self.trial, self.task, self.start = trial, trial.task(), trial.start
-        self.candidates = self.evaluated = self.under_way = 0
+        self.candidates = self.under_way = 0
         self.tokens = self.prompt_tokens = 0
         self.statuses: Counter[str] = Counter()
         """How the programs' evaluations ended."""
@@ -184,7 +184,6 @@ class Ledger:
         counts = program_key(program) != self._start_key
         with self._lock:
             if counts:
-                self.evaluated += 1
                 self.statuses[str(evaluation.status)] += 1
             if evaluation.score is not None and evaluation.score > self.best[1]:
                 self.best = (program, evaluation.score)
@@ -204,7 +203,7 @@ class Ledger:
     def outcome(self) -> Outcome:
         """What has come of it so far."""
         return Outcome(
-            *self.best, self.candidates, self.evaluated, dict(self.statuses), self.tokens, self.prompt_tokens,
+            *self.best, self.candidates, self.statuses.total(), dict(self.statuses), self.tokens, self.prompt_tokens,
             (*self.curve, self.point()),
         )  # fmt: skip
 

@@ -14,13 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from experiments.learners.changes import Change, changes_between, nest
 from experiments.learners.ledger import Outcome, Point, Trial
 from experiments.shipped import find
-from trainers.loop.config import load_config
-from trainers.store.plain import flatten, merge, plain, read_mapping
+from trainers.loop.config import as_yaml, load_config
+from trainers.store.plain import flatten, plain
 from trainers.store.store import RunStore, StoreError
 
 _SAMPLES, _PATCHES, _ROUNDS, _MOST_ISLANDS = 8, 2, 5, 5
@@ -100,9 +98,8 @@ def _file(config: str) -> Path | None:
 def learn_run(trial: Trial, method: str, own: Mapping[str, Any], config: str = "") -> Outcome:
     """Do the run in a process of its own; RuntimeError if it fails."""
     folder, file = trial.folder / "run", trial.folder / "settings.yaml"
-    base = read_mapping(find("configs", config), "the configuration") if config else {}
-    values = merge(base, settings_of(trial, method, own, config))
-    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    settings = load_config(_file(config), settings_of(trial, method, own, config))
+    file.write_text(as_yaml(settings), encoding="utf-8")
     command = [sys.executable, "-m", "experiments.run", "--config", str(file), "--folder", str(folder)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with (trial.folder / "log.txt").open("w") as log:

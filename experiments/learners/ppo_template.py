@@ -7,13 +7,13 @@ is submitted; alone, a trained policy's deterministic action on the observation 
 """
 
 import argparse
-import csv
 import json
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import pandas as pd
 
 from atlas_gym import make_task
 from atlas_gym.envs.program_env import ProgramEnv
@@ -75,26 +75,18 @@ class Counted(gym.Wrapper):
 
 
 class Recorded(gym.Wrapper):
-    """Writes every evaluation to a CSV file as it comes, so that an interrupted run leaves what it had."""
+    """Keeps a row of every evaluation."""
 
-    def __init__(self, env: gym.Env, path: Path):
+    def __init__(self, env: gym.Env):
         super().__init__(env)
-        self._evaluations = 0
-        self._file = path.open("w", newline="", encoding="utf-8", buffering=1)
-        self._write = csv.writer(self._file, lineterminator="\n").writerow
-        self._write(["evaluation", "task_seed", "status", "score"])
+        self.rows: list[dict[str, Any]] = []
 
     def step(self, action: Any) -> Any:
         """See `gymnasium.Env.step`."""
         result = self.env.step(action)
-        self._evaluations += 1
-        self._write([self._evaluations, *(result[-1][name] for name in ("task_seed", "status", "score"))])
+        told = {name: result[-1][name] for name in ("task_seed", "status", "score")}
+        self.rows.append({"evaluation": len(self.rows) + 1, **told})
         return result
-
-    def close(self) -> None:
-        """Also the file."""
-        self._file.close()
-        super().close()
 
 
 def learn_ppo(ledger: Ledger, seed: int) -> None:
@@ -129,15 +121,16 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def record(options: argparse.Namespace, constants: dict[str, Any]) -> dict[str, Any]:
-    """Train with the evaluations written to a CSV file, a line each; what came of it, and the expert's score."""
+    """Train, and write the evaluations to a CSV file, a line each; what came of it, and the expert's score."""
     task = make_task(options.env_id, **constants)
     posed = TemplateAction(ProgramEnv(task=options.env_id, limits=patient(task.limits), **constants))
-    env = Recorded(posed, options.record.with_suffix(".csv"))
+    env = Recorded(posed)
     try:
         model = train(env, options.budget, options.seed, options.algorithm)
         action, _ = model.predict(env.reset(seed=0)[0], deterministic=True)
     finally:
         env.close()
+    pd.DataFrame(env.rows).to_csv(options.record.with_suffix(".csv"), index=False, lineterminator="\n")
     point = np.clip(action, -1.0, 1.0)
     ours, theirs = (
         float(np.mean(confirm(options.env_id, program, options.held_out)))
