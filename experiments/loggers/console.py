@@ -4,19 +4,25 @@ On a terminal the status line is live (rich); in a log file each round is a plai
 left alone for the night reads well in the morning.
 """
 
-import time
-from collections import deque
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from trainers.loop.measure import learned
 from trainers.loop.observer import Observer
 
+_PERIOD_S = 3600.0
+"""The time left is taken from the rounds, and the phases between them, of so long."""
 SHARES = ("valid", "new", "distinct")
 """Shares of a round's samples, in the words of the glossary."""
 
@@ -33,24 +39,21 @@ class LiveView(Observer):
 
     Args:
         rounds: rounds of the whole run.
-        phases: fine-tuning phases that are planned.
         groups: units per round.
         console: where to print.
     """
 
-    def __init__(self, rounds: int, phases: int, groups: int, console: Console | None = None):
+    def __init__(self, rounds: int, groups: int, console: Console | None = None):
         self.console = console or Console()
-        self._rounds, self._phases, self._groups = rounds, phases, groups
+        self._rounds, self._groups = rounds, groups
         self._units: list[Mapping[str, Any]] = []
-        self._phases_done = 0
-        self._consulted = self._skipped = 0
-        self._clock = _Clock()
+        self._consulted = self._skipped = self._stored = 0
         self._progress = Progress(
             TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"), console=self.console, transient=True,
-            disable=not self.console.is_terminal,
+            TimeRemainingColumn(), console=self.console, transient=True, disable=not self.console.is_terminal,
+            speed_estimate_period=_PERIOD_S,
         )  # fmt: skip
-        self._task = self._progress.add_task("exploring", total=rounds, left="")
+        self._task = self._progress.add_task("exploring", total=rounds)
 
     def __enter__(self) -> "LiveView":
         self._progress.start()
@@ -67,6 +70,7 @@ class LiveView(Observer):
     def seeded(self, score: float, round_: int, rounds: int) -> None:
         """See `Observer`."""
         self.console.print(f"Starting program: score {score:.4f} on the training seeds.")
+        self._stored = round_
         if round_:
             self.console.print(
                 f"Continuing after round {round_} of {rounds}; what is stored is read, not redone."
@@ -81,11 +85,11 @@ class LiveView(Observer):
         total = {key: sum(u[key] for u in units) for key in (*SHARES, "samples", "improving")}
         spoiled = sum(u.get("spoiled", 0) for u in units)
         shares = "  ".join(f"{key} {total[key] / max(1, total['samples']):4.0%}" for key in SHARES)
-        self._clock.round_done(sum(u["generation_s"] for u in units))
-        self._progress.update(self._task, completed=summary["round"], left=self._left(summary["round"]))
+        if summary["round"] >= self._stored:  # those that are read say nothing about the time left
+            self._progress.update(self._task, completed=summary["round"])
         self.console.print(
             f"round {summary['round']:3d}/{self._rounds}  best {best:.4f}  {shares}  "
-            f"improving {total['improving']:2d}  {self._left(summary['round'])}"
+            f"improving {total['improving']:2d}  {self._left()}"
             + (f"  not evaluated {spoiled} (machine)" if spoiled else "")
         )
         self._say_skipped(units)
@@ -123,11 +127,9 @@ class LiveView(Observer):
 
     def phase(self, result: Mapping[str, Any]) -> None:
         """See `Observer`."""
-        self._phases_done += 1
         if result.get("skipped"):
             self.console.print(f"  phase {result['phase']} skipped: {result['skipped']}", markup=False)
             return
-        self._clock.phase_done(sum(result["seconds"].values()))
         colour = "green" if result["promoted"] else "yellow"
         decision = result["decision"]
         reason = decision["reason"] if decision else f"reference weight {result['weight']:.2g} by its rule"
@@ -137,32 +139,8 @@ class LiveView(Observer):
         for warning in result.get("warnings", ()):
             self.console.print(f"  {warning}", style="bold red", markup=False)
 
-    def _left(self, round_: int) -> str:
-        seconds = self._clock.left(self._rounds - round_, self._phases - self._phases_done)
+    def _left(self) -> str:
+        seconds = self._progress.tasks[0].time_remaining
         if seconds is None:
             return ""
         return f"about {seconds / 60:.0f} min left" if seconds >= 60 else "under 1 min left"
-
-
-class _Clock:
-    """Time left, from what rounds and phases have taken so far (a first phase is taken to last 90 s)."""
-
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-        self._round_s: deque[float] = deque(maxlen=5)
-        self._phase_s: list[float] = []
-
-    def round_done(self, generation_s: float) -> None:
-        now = time.monotonic()
-        if now - self._last > 0.5 * generation_s:  # replayed rounds take no time and say nothing
-            self._round_s.append(now - self._last)
-        self._last = now
-
-    def phase_done(self, seconds: float) -> None:
-        self._phase_s.append(seconds)
-        self._last = time.monotonic()
-
-    def left(self, rounds: int, phases: int) -> float | None:
-        if not self._round_s:
-            return None
-        return rounds * fmean(self._round_s) + max(0, phases) * fmean(self._phase_s or [90.0])

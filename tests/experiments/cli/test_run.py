@@ -78,7 +78,7 @@ def test_the_live_view_shows_text_in_brackets_as_it_is():
     console = Console(file=io.StringIO(), width=200)
     text = "tuning again, because /runs/[a]/x is damaged: [/red]"
     decision = {"reason": "kept: gain [b] is below"}
-    with LiveView(2, 1, 1, console) as view:
+    with LiveView(2, 1, console) as view:
         view.stage(text)
         view.phase(
             {"phase": 1, "seconds": {}, "promoted": False, "decision": decision, "warnings": ["FROZEN [c]"]}
@@ -95,7 +95,7 @@ def unit(round_, **more):
 
 def test_a_round_is_a_line_with_the_shares_that_tell_a_collapse():
     console = Console(file=io.StringIO(), width=200)
-    with LiveView(2, 0, 2, console) as view:
+    with LiveView(2, 2, console) as view:
         view.unit(unit(1), -0.5)
         assert console.file.getvalue() == ""
         view.unit(unit(1, valid=4), -0.5)
@@ -107,7 +107,7 @@ def test_a_round_is_a_line_with_the_shares_that_tell_a_collapse():
 
 def test_a_supporter_that_does_not_answer_is_told_of_with_its_last_error():
     console = Console(file=io.StringIO(), width=200)
-    with LiveView(2, 0, 1, console) as view:
+    with LiveView(2, 1, console) as view:
         view.unit(unit(1, consulted=6, skipped=[]), -0.5)
         assert "supporter" not in console.file.getvalue()
         view.unit(unit(2, consulted=6, skipped=["too slow", "HTTP status [500]"]), -0.5)
