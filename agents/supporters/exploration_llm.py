@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from agents.proposals.constants import Constant, constants
+from agents.proposals.constants import constants
 from agents.proposals.source import Source
 from agents.supporters.code_rules import short
 from agents.supporters.conversation import LLMSupporter
@@ -60,7 +60,7 @@ class LLMExplorationSupporter(LLMSupporter[ExplorationRequest, ExplorationAdvice
         code = Source.parse(request.parent.program, request.task.function)
         patches = list(_edited(request.parent.program, reply.patches[:_MOST_ITEMS]))
         if code is not None:
-            patches += _with_values(code, list(_suggestions(code, reply.suggestions[:_MOST_ITEMS])))
+            patches += _suggested(code, reply.suggestions[:_MOST_ITEMS])
         return ExplorationAdvice(
             one_line(reply.critique, CRITIQUE_CHARS),
             admit_patches(request, patches, self.settings.patch_bound),
@@ -89,10 +89,6 @@ def _opening(request: ExplorationRequest) -> str:
     )
 
 
-Suggested = tuple[Constant, float]
-"""A constant of the program, and its bounded new value."""
-
-
 def _edited(program: str, patches: list[PatchReply]) -> Iterator[Patch]:
     for patch in patches:
         edited: str | None = program
@@ -103,18 +99,15 @@ def _edited(program: str, patches: list[PatchReply]) -> Iterator[Patch]:
             yield Patch(edited, "edit")
 
 
-def _suggestions(code: Source, replies: list[SuggestionReply]) -> Iterator[Suggested]:
+def _suggested(code: Source, replies: list[SuggestionReply]) -> Iterator[Patch]:
+    """The program with all of the suggested values, bounded, if there are several, and with each."""
     named = {constant.name: constant for constant in constants(code) if constant.named}
+    splices = []
     for reply in replies:
         constant = named.get(reply.name)
         value = bounded_value(constant.value, reply.value) if constant else None
         if constant is not None and value is not None:
-            yield constant, value
-
-
-def _with_values(code: Source, accepted: list[Suggested]) -> Iterator[Patch]:
-    """The program with all of the suggested values, if there are several, and with each."""
-    splices = [code.replace(constant.node, short(value)) for constant, value in accepted]
+            splices.append(code.replace(constant.node, short(value)))
     together = [tuple(splices)] if len(splices) > 1 else []
     for edits in (*together, *((splice,) for splice in splices)):
         program = code.apply(edits)
