@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from agents.engines.endpoint import ChatClient, Message, prompt_estimate
 from agents.engines.http import EndpointError, ServerReply
 from agents.supporters.call import Budget, CallLimits, Consultation, Key, Role, Supporter, SupporterCall
-from agents.supporters.prompts import Data, load_template
+from agents.supporters.prompts import Data, fill, load_template
 from agents.supporters.replies import Reply, ReplyError, json_schema, schema_text
 from agents.supporters.settings import RoleSettings, SupporterSettings
 from atlas_gym.seeding import torch_seed
@@ -95,7 +95,7 @@ class LLMSupporter(Supporter[Request, Advice]):
         """The model's advice, or the neutral one."""
         began = time.monotonic()
         progress = _Progress()
-        messages = self._template.fill({**self.values(request), "schema": schema_text(self.reply)})
+        messages = fill(self._template, {**self.values(request), "schema": schema_text(self.reply)})
         advice = None
         refusal = self.budget.refusal()
         if refusal:

@@ -8,11 +8,9 @@ not what safety rests on. Safety rests on the reply: whatever it says is validat
 change nothing but that one consultation's advice.
 """
 
-from __future__ import annotations
-
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -33,34 +31,22 @@ class Data:
     """Characters that are kept."""
 
 
-@dataclass(frozen=True)
-class PromptTemplate:
-    """The two messages of a role's prompt, with placeholders."""
+def parse_template(text: str) -> tuple[Message, Message]:
+    """The two messages of a file's text, with their placeholders; raises ValueError if a marker line is missing."""
+    before, system_found, rest = text.partition(_SYSTEM)
+    system, user_found, user = rest.partition(_USER)
+    if not (system_found and user_found) or before.strip():
+        raise ValueError(f"a prompt template has the lines {_SYSTEM!r} and {_USER!r}, in this order")
+    return Message("system", system.strip()), Message("user", user.strip())
 
-    system: str
-    """System message."""
-    user: str
-    """User message."""
 
-    @classmethod
-    def parse(cls, text: str) -> PromptTemplate:
-        """Template of a file's text; raises ValueError if a marker line is missing."""
-        before, system_found, rest = text.partition(_SYSTEM)
-        system, user_found, user = rest.partition(_USER)
-        if not (system_found and user_found) or before.strip():
-            raise ValueError(f"a prompt template has the lines {_SYSTEM!r} and {_USER!r}, in this order")
-        return cls(system.strip(), user.strip())
-
-    def fill(self, values: Mapping[str, str | Data]) -> tuple[Message, ...]:
-        """The messages; raises KeyError for a placeholder without a value."""
-        texts = {
-            name: value if isinstance(value, str) else delimited(value) for name, value in values.items()
-        }
-        # One pass each: a `$name` within the data is not looked at again.
-        return (
-            Message("system", Template(self.system).substitute(texts)),
-            Message("user", Template(self.user).substitute(texts)),
-        )
+def fill(template: Sequence[Message], values: Mapping[str, str | Data]) -> tuple[Message, ...]:
+    """The messages with their placeholders filled; raises KeyError for one without a value."""
+    texts = {name: value if isinstance(value, str) else delimited(value) for name, value in values.items()}
+    # One pass each: a `$name` within the data is not looked at again.
+    return tuple(
+        replace(message, content=Template(message.content).substitute(texts)) for message in template
+    )
 
 
 def delimited(data: Data) -> str:
@@ -70,8 +56,8 @@ def delimited(data: Data) -> str:
     return f"<data {tag}>\n{text}\n</data {tag}>"
 
 
-def load_template(name: str) -> PromptTemplate:
+def load_template(name: str) -> tuple[Message, Message]:
     """The template called ``name`` of this package, or the file of that path if it ends in ``.md``."""
     shipped = files("agents.supporters").joinpath("prompts", f"{name}.md")
     path = Path(name) if name.endswith(".md") else shipped
-    return PromptTemplate.parse(path.read_text(encoding="utf-8"))
+    return parse_template(path.read_text(encoding="utf-8"))
