@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from agents.engines.endpoint import ChatClient, Message, prompt_estimate
-from agents.engines.http import EndpointError, ServerReply
-from agents.supporters.call import Budget, CallLimits, Consultation, Key, Role, Supporter, SupporterCall
+from agents.engines.http import EndpointError
+from agents.supporters.call import Budget, Consultation, Key, Role, Supporter, SupporterCall
 from agents.supporters.prompts import Data, fill, load_template
 from agents.supporters.replies import Reply, ReplyError, json_schema, schema_text
 from agents.supporters.settings import RoleSettings, SupporterSettings
@@ -120,17 +120,17 @@ class LLMSupporter(Supporter[Request, Advice]):
             asked = messages if attempt == 0 else _with_reminder(messages, progress.problems[-1])
             progress.attempts += 1
             try:
-                reply = self._request((*request.key, attempt), asked, left, progress)
-                return self.interpret(request, _accepted_text(reply, limits, progress))
+                progress.reply = self._request((*request.key, attempt), asked, left, progress)
+                if len(progress.reply) > limits.reply_chars:
+                    raise ReplyError(f"the reply is longer than {limits.reply_chars} characters")
+                return self.interpret(request, progress.reply)
             except (EndpointError, ReplyError) as error:
                 progress.problems.append(str(error))
             if attempt + 1 < limits.attempts:  # a busy server is given time; nothing tells when it is free
                 time.sleep(max(0.0, min(limits.pause_s * 2**attempt, deadline - time.monotonic())))
         return None
 
-    def _request(
-        self, key: Key, messages: tuple[Message, ...], left: float, progress: _Progress
-    ) -> ServerReply:
+    def _request(self, key: Key, messages: tuple[Message, ...], left: float, progress: _Progress) -> str:
         seed = torch_seed(self._seed, "supporter", self.role, *key) % 2**31  # servers take 31 bits
         try:
             reply = self.client.ask(
@@ -142,7 +142,7 @@ class LLMSupporter(Supporter[Request, Advice]):
             raise
         progress.prompt_tokens += reply.prompt_tokens
         progress.completion_tokens += reply.completion_tokens
-        return reply
+        return reply.text
 
     def _record(
         self, key: Key, messages: tuple[Message, ...], progress: _Progress, answered: bool, seconds: float
@@ -156,13 +156,6 @@ class LLMSupporter(Supporter[Request, Advice]):
             reply_chars=len(progress.reply), attempts=progress.attempts, prompt_tokens=progress.prompt_tokens,
             completion_tokens=progress.completion_tokens, seconds=seconds,
         )  # fmt: skip
-
-
-def _accepted_text(reply: ServerReply, limits: CallLimits, progress: _Progress) -> str:
-    progress.reply = reply.text
-    if len(reply.text) > limits.reply_chars:
-        raise ReplyError(f"the reply is longer than {limits.reply_chars} characters")
-    return reply.text
 
 
 def _with_reminder(messages: tuple[Message, ...], problem: str) -> tuple[Message, ...]:
