@@ -4,9 +4,7 @@ The layout of a run follows the budget, so that there are five rounds and two ph
 island and round, where a supporter patches programs 6 and 2 patches, on one to five islands.
 """
 
-import contextlib
 import os
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -17,12 +15,13 @@ from typing import Any
 from experiments.learners.changes import Change, changes_between, nest
 from experiments.learners.ledger import Outcome, Point, Trial
 from experiments.shipped import find
+from experiments.studies.scheduler import Job, do_jobs
 from trainers.loop.config import as_yaml, load_config
 from trainers.store.plain import flatten, plain
 from trainers.store.store import RunStore, StoreError
 
 _SAMPLES, _PATCHES, _ROUNDS, _MOST_ISLANDS = 8, 2, 5, 5
-_LOOK_S = 1.0
+_LOOK_S = 0.5
 """Between two looks at how much of its budget a run has used."""
 
 _TWO_CORES = "what two cores can do between so few rounds"
@@ -102,27 +101,23 @@ def learn_run(trial: Trial, method: str, own: Mapping[str, Any], config: str = "
     file.write_text(as_yaml(settings), encoding="utf-8")
     command = [sys.executable, "-m", "experiments.run", "--config", str(file), "--folder", str(folder)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    with (trial.folder / "log.txt").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-        stopped = _watch(process, trial, folder)
-    if process.returncode != 0 and not stopped:
-        raise RuntimeError(f"the run failed with exit code {process.returncode}, see {log.name}")
+    _do(Job(folder, command, environment, trial.folder / "log.txt"), trial)
     return read_outcome(folder)
 
 
-def _watch(process: subprocess.Popen, trial: Trial, folder: Path) -> bool:
-    """Wait for a run; one that reaches a limit is stopped, and stores what it has. Whether it was."""
-    began = time.monotonic()
-    limited = trial.tokens is not None or trial.seconds is not None
-    while limited:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=_LOOK_S)
-            return False
-        if trial.is_spent(0, _tokens(folder), time.monotonic() - began):
-            process.terminate()
-            break
-    process.wait()
-    return limited
+def _do(job: Job, trial: Trial) -> None:
+    """Do a run; one that reaches a limit is stopped, and stores what it has."""
+    began, jobs = time.monotonic(), [job]
+
+    def is_spent(job: Job) -> bool:
+        tokens = _tokens(job.folder) if trial.tokens is not None else 0
+        return trial.is_spent(0, tokens, time.monotonic() - began)
+
+    def ended(job: Job, code: int, stopped: bool) -> None:
+        if code != 0 and not stopped:
+            raise RuntimeError(f"the run failed with exit code {code}, see {job.log}")
+
+    do_jobs(lambda: jobs.pop() if jobs else None, ended, workers=1, is_hopeless=is_spent, poll_s=_LOOK_S)
 
 
 def _tokens(folder: Path) -> int:

@@ -1,6 +1,6 @@
 """The leaderboard's rows, its statistics against brute force, and its page from data alone."""
 
-import subprocess
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -27,6 +27,7 @@ from experiments.learners.entries import ENTRIES, SEARCH, START, Entry
 from experiments.learners.ledger import Outcome, Point, Trial, confirm
 from experiments.learners.own_runs import changes, read_outcome, settings_of
 from experiments.shipped import find
+from experiments.studies.scheduler import Job
 from tests.experiments.report.synthetic import Layout, make_run
 from trainers.loop.config import load_config
 
@@ -130,16 +131,22 @@ def test_a_change_is_what_differs_between_two_configurations():
     assert nest({"b.c": 1, "b.d.e": 2, "a": 3}) == {"b": {"c": 1, "d": {"e": 2}}, "a": 3}
 
 
-@pytest.mark.parametrize(
-    ("limits", "stopped"), [({"seconds": 0.2}, True), ({"tokens": 1}, True), ({}, False)]
-)
-def test_a_run_is_stopped_where_a_limit_is_reached(tmp_path, monkeypatch, limits, stopped):
+def job(folder, program):
+    return Job(folder, [sys.executable, "-c", program], os.environ, folder / "log.txt")
+
+
+@pytest.mark.parametrize("limits", [{"seconds": 0.2}, {"tokens": 1}])
+def test_a_run_is_stopped_where_a_limit_is_reached(tmp_path, monkeypatch, limits):
     monkeypatch.setattr(own_runs, "_LOOK_S", 0.05)
     make_run(tmp_path, Layout())
-    sleep = "import time; time.sleep(600)" if limits else ""
-    process = subprocess.Popen([sys.executable, "-c", sleep], stderr=subprocess.DEVNULL)
-    assert own_runs._watch(process, Trial("ATLAS-Bandit-v0", 0, 8, **limits), tmp_path) is stopped
-    assert (process.returncode == 0) is not stopped
+    own_runs._do(job(tmp_path, "import time; time.sleep(600)"), Trial("ATLAS-Bandit-v0", 0, 8, **limits))
+
+
+def test_a_run_that_ends_by_itself_has_failed_if_it_says_so(tmp_path):
+    trial = Trial("ATLAS-Bandit-v0", 0, 8, tokens=1)
+    own_runs._do(job(tmp_path, ""), trial)
+    with pytest.raises(RuntimeError, match=r"exit code 3, see .*log\.txt"):
+        own_runs._do(job(tmp_path, "raise SystemExit(3)"), trial)
 
 
 def test_a_finished_run_is_counted_from_its_store(tmp_path):
