@@ -22,6 +22,7 @@ from atlas_gym.evaluation import EvaluatorError
 from experiments.cli.summary import print_summary, write_files
 from experiments.loggers.console import LiveView, make_console
 from experiments.loggers.wandb import WandbObserver
+from experiments.report.data import read_run
 from experiments.report.write import write_report
 from trainers.evodpo.launch import LaunchError
 from trainers.loop.atlas import AtlasRun
@@ -82,9 +83,10 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
         except (KeyboardInterrupt, BackendError) as stopped:
             tracker.close()
             return _conclude_early(stopped, folder, console)
-        files = [*write_files(store, summary), *_write_report(folder, console)]
+        done = read_run(folder)
+        files = [*write_files(done, summary), *_write_report(folder, console)]
         tracker.attach(files)
-        print_summary(store, summary, console)
+        print_summary(done, summary, console)
         tracker.close()
         console.print(f"\nIn {where}: run.sqlite, config.yaml, " + ", ".join(path.name for path in files))
     return 0

@@ -9,18 +9,16 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from experiments.loggers.metrics import improvement
-from experiments.report.data import RunData, read_run
+from experiments.report.data import RunData
 from experiments.report.figures import draw_progress
 from experiments.report.learning import said, save_learning
 from experiments.report.table_formats import without_empty
 from experiments.report.tables import phase_rows
-from trainers.store.store import RunStore
 
 
-def print_summary(store: RunStore, summary: Mapping[str, Any], console: Console) -> None:
+def print_summary(run: RunData, summary: Mapping[str, Any], console: Console) -> None:
     """Scores, phases and the best program's source, as a person wants to see them."""
     console.print(_score_table(summary))
-    run = read_run(store.folder)
     if run.tuned_phases:
         console.print(_phase_table(run))
     if words := said(run):
@@ -34,13 +32,12 @@ def print_summary(store: RunStore, summary: Mapping[str, Any], console: Console)
     console.print(Syntax(summary["best"]["program"], "python", background_color="default"))
 
 
-def write_files(store: RunStore, summary: Mapping[str, Any]) -> list[Path]:
+def write_files(run: RunData, summary: Mapping[str, Any]) -> list[Path]:
     """Write the best program and the figure into the run folder; returns their paths."""
-    program = store.folder / "best_program.py"
+    program, figure = run.folder / "best_program.py", run.folder / "best_score.png"
     program.write_text(summary["best"]["program"], encoding="utf-8")
-    run, figure = read_run(store.folder), store.folder / "best_score.png"
     draw_progress(run, figure, f"{summary['env']}, {summary['method']}, seed {summary['seed']}")
-    return [program, figure, *save_learning(run, store.folder / "learning.png")]
+    return [program, figure, *save_learning(run, run.folder / "learning.png")]
 
 
 def _score_table(summary: Mapping[str, Any]) -> Table:

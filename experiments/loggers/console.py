@@ -43,8 +43,8 @@ class LiveView(Observer):
         console: where to print.
     """
 
-    def __init__(self, rounds: int, groups: int, console: Console | None = None):
-        self.console = console or Console()
+    def __init__(self, rounds: int, groups: int, console: Console):
+        self.console = console
         self._rounds, self._groups = rounds, groups
         self._units: list[Mapping[str, Any]] = []
         self._consulted = self._skipped = self._stored = 0

@@ -47,16 +47,12 @@ class Census:
     """Of every candidate that is shown, how many different programs had been evaluated with it."""
 
 
-def select(
-    outcomes: Iterable[tuple], began: int = 0, shown: int = SHOWN, drawn: int = DRAWN, instances: int = 1
-) -> tuple[Census, list[int] | None]:
+def select(outcomes: Iterable[tuple], began: int = 0, instances: int = 1) -> tuple[Census, list[int] | None]:
     """The census, and the ids to show in their order; None for all.
 
     Args:
         outcomes: (id, round, island, parent, score, duplicate_of) by id, as `RunStore.outcomes` gives them.
         began: the round in which the run's last task began; earlier scores mean something else.
-        shown: candidates up to which all are shown.
-        drawn: how many are drawn at random of more.
         instances: how many instances of the task the islands have, in turn.
     """
     found = _table(outcomes)
@@ -76,7 +72,7 @@ def select(
     evaluated = int(found.fresh.sum())
     if curve and curve[-1][0] < evaluated:
         curve.append((evaluated, curve[-1][1]))
-    ids = None if len(found) <= shown else _choose(found, scored, better, began, drawn)
+    ids = None if len(found) <= SHOWN else _choose(found, scored, better, began)
     numbers = numbers if ids is None else numbers[found.id.isin(ids)]
     return Census(
         candidates=len(found), evaluated=evaluated, rounds=int(found["round"].iloc[-1]) if len(found) else 0,
@@ -98,9 +94,7 @@ def _table(outcomes: Iterable[tuple]) -> pd.DataFrame:
     return pd.DataFrame(np.fromiter(rows, _OUTCOME))
 
 
-def _choose(
-    found: pd.DataFrame, scored: pd.DataFrame, better: list[int], began: int, drawn: int
-) -> list[int]:
+def _choose(found: pd.DataFrame, scored: pd.DataFrame, better: list[int], began: int) -> list[int]:
     """The ids of the selection, ascending."""
     starts = found.id[found["round"].isin((0, began))][:_STARTS]
     rise = scored.score - scored.groupby("island").score.transform("first")
@@ -114,5 +108,5 @@ def _choose(
         chosen.add(at)
         at = parents[at]
     fresh = np.flatnonzero(found.fresh).tolist()
-    lot = found.iloc[random.Random(0).sample(fresh, min(drawn, len(fresh)))]
+    lot = found.iloc[random.Random(0).sample(fresh, min(DRAWN, len(fresh)))]
     return sorted(chosen | {*lot.id} | ({*lot.parent} & parents.keys()))

@@ -5,8 +5,8 @@ import io
 from rich.console import Console
 
 from experiments.cli.summary import print_summary
+from experiments.report.data import read_run
 from tests.experiments.report.synthetic import Layout, make_run
-from trainers.store.store import RunStore
 
 _ROW = {
     "id": 1,
@@ -28,8 +28,9 @@ def test_a_large_gap_is_said(tmp_path):
     about = {"env": "e", "method": "m", "seed": 0, "rounds": 1, "held_out_seeds": 2, "candidates": 3,
              "evaluated": 2, "valid_share": 1.0, "spending": {"m at u": _SPENT}, "instances": []}  # fmt: skip
     out = io.StringIO()
-    with RunStore.open_readonly(make_run(tmp_path / "run", Layout(rounds=1))) as store:
-        print_summary(store, rows | about, Console(file=out, width=200))
+    print_summary(
+        read_run(make_run(tmp_path / "run", Layout(rounds=1))), rows | about, Console(file=out, width=200)
+    )
     assert "best: training minus held-out" in out.getvalue()
     assert out.getvalue().count("memorised") == 1
     assert "mean improvement" not in out.getvalue()
@@ -42,8 +43,9 @@ def test_several_instances_have_a_line_each(tmp_path):
     about = {"env": "e", "method": "m", "seed": 0, "rounds": 1, "held_out_seeds": 2, "candidates": 3,
              "evaluated": 2, "valid_share": 1.0, "spending": {}, "instances": instances}  # fmt: skip
     out = io.StringIO()
-    with RunStore.open_readonly(make_run(tmp_path / "run", Layout(rounds=1))) as store:
-        print_summary(store, own | about, Console(file=out, width=200))
+    print_summary(
+        read_run(make_run(tmp_path / "run", Layout(rounds=1))), own | about, Console(file=out, width=200)
+    )
     assert "noise 0.5" in out.getvalue()
     assert out.getvalue().count("-0.1000 → -0.0500") == 2
     assert out.getvalue().count("50.0%") == 2  # the mean improvement, on training and on held-out seeds

@@ -2,12 +2,11 @@
 
 import pytest
 
-from experiments.report import data
+from experiments.report import selection
 from experiments.report.comparison import group_runs
 from experiments.report.coverage import ROUNDS_SHOWN, coverage
 from experiments.report.data import read_run
 from experiments.report.payload import build_payload
-from experiments.report.selection import select
 from experiments.report.write import render_page
 from tests.experiments.report.long_run import SyntheticRun, fill, write_config
 from trainers.store.store import RunStore
@@ -26,9 +25,8 @@ def long_run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def thinned(long_run):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            data, "select", lambda outcomes, began, instances: select(outcomes, began, shown=100, drawn=50)
-        )
+        patch.setattr(selection, "SHOWN", 100)
+        patch.setattr(selection, "DRAWN", 50)
         return read_run(long_run)
 
 
