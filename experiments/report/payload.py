@@ -130,7 +130,6 @@ def _scored(run: RunData, record: CandidateRecord | None) -> Json | None:
     return {
         "id": record.id,
         "score": record.score,
-        "origin": record.origin,
         "heldOut": sum(scores) / len(scores) if scores else None,
         "heldOutScores": scores,
         "gap": gap and gap.word,
