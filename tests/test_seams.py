@@ -11,8 +11,7 @@ from agents.research_agent import ResearchAgent
 from agents.settings import AgentSettings
 from agents.supporters.call import Consultation, SupporterCall
 from agents.supporters.exploration import ExplorationAdvice, Patch
-from atlas_gym.evaluation import Evaluation, Status
-from atlas_gym.evaluation.scheduler import Scheduler
+from atlas_gym.evaluation import Evaluation, Pool, Status
 from trainers.data.rollouts import ProgramCache
 from trainers.loop.exploration import Explorer
 from trainers.loop.observer import Observer
@@ -101,7 +100,7 @@ class BestScores(Observer):
 def explored():
     """Four rounds of the six together: the store and the logger."""
     task, store, logger = Largest(), Dictionary(), BestScores()
-    with Scheduler([TrustingEvaluator]) as pool:
+    with Pool([TrustingEvaluator]) as pool:
         explorer = Explorer(
             ExplorationSettings(islands=2, samples=2, groups=2, patches=1),
             ResearchAgent(task, AgentSettings(), seed=0),

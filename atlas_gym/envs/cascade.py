@@ -9,8 +9,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from atlas_gym.evaluation.protocols import Pool, Task
+from atlas_gym.evaluation.protocols import Task
 from atlas_gym.evaluation.result import Evaluation, Status
+from atlas_gym.evaluation.scheduler import Pool
 
 
 @dataclass(frozen=True)

@@ -15,23 +15,20 @@ redraw; `protocols` is the page to read first. What a program must not be able t
 from atlas_gym.evaluation.channel import CandidateError, Channel, ChannelClosed
 from atlas_gym.evaluation.evaluator import (
     ConfinedEvaluator,
+    Evaluator,
     UnconfinedEvaluator,
-    check_confinement,
     make_evaluator,
 )
-from atlas_gym.evaluation.pool import EvaluatorPool, core_count
+from atlas_gym.evaluation.pool import EvaluatorPool
 from atlas_gym.evaluation.protocols import (
     ConfinementError,
-    Evaluator,
     EvaluatorError,
     InfrastructureError,
-    Pool,
-    PoolStatistics,
     RemoteEvaluator,
     Task,
 )
-from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status, limits_from
-from atlas_gym.evaluation.shared import SharedEvaluator
+from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status
+from atlas_gym.evaluation.scheduler import Pool, PoolStatistics
 from atlas_gym.hidden_streams import hidden_stream
 
 __all__ = [
@@ -50,13 +47,9 @@ __all__ = [
     "Pool",
     "PoolStatistics",
     "RemoteEvaluator",
-    "SharedEvaluator",
     "Status",
     "Task",
     "UnconfinedEvaluator",
-    "check_confinement",
-    "core_count",
     "hidden_stream",
-    "limits_from",
     "make_evaluator",
 ]

@@ -22,7 +22,6 @@ from atlas_gym.evaluation.protocols import (
     ATTEMPTS,
     BLAMELESS,
     ConfinementError,
-    Evaluator,
     InfrastructureError,
     Task,
 )
@@ -53,7 +52,7 @@ _GRACE_S = 0.25
 """A worker whose pipe has ended is normally dying; one that only closed it is killed after this long."""
 
 
-class _ForkingEvaluator:
+class Evaluator:
     """What confined and unconfined evaluation share: fork servers, workers, outcomes."""
 
     def __init__(self, layers: Sequence[str], minimum_layers: Sequence[str]) -> None:
@@ -162,7 +161,7 @@ class _ForkingEvaluator:
         )
 
 
-class ConfinedEvaluator(_ForkingEvaluator):
+class ConfinedEvaluator(Evaluator):
     """Programs run under every confinement layer that Linux gives; fewer than the minimum is an error.
 
     Example:
@@ -179,7 +178,7 @@ class ConfinedEvaluator(_ForkingEvaluator):
         super().__init__(ALL_LAYERS, minimum_layers)
 
 
-class UnconfinedEvaluator(_ForkingEvaluator):
+class UnconfinedEvaluator(Evaluator):
     """Programs run in a process of their own with nothing but resource limits around them.
 
     They can read, make and delete files and use the network: for programs you trust, or inside a confinement

@@ -20,14 +20,14 @@ from atlas_gym.evaluation.evaluator import check_confinement
 from atlas_gym.evaluation.protocols import EvaluatorError, Lost, Silent, Task
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.evaluation.safe_start import safe_command, safe_environment
-from atlas_gym.evaluation.scheduler import Scheduler
+from atlas_gym.evaluation.scheduler import Pool
 
 _LENGTH = struct.Struct("<Q")
 _PATIENCE_S = 5.0
 """A process that has been told to end is killed after this long."""
 
 
-class EvaluatorPool(Scheduler):
+class EvaluatorPool(Pool):
     """Evaluates programs on several cores of this machine.
 
     Example:

@@ -1,4 +1,4 @@
-"""The seams of evaluation: what is scored, who scores it, where, how many at a time, and what may go wrong.
+"""The seams of evaluation: what is scored, who scores it elsewhere, and what may go wrong.
 
 A task is a small, frozen, picklable description. It names the entry function and the driver, and its
 `judge` plays the trusted side. Hidden state (parameters, noise, test sets) is built inside `judge`, or
@@ -18,11 +18,8 @@ An evaluator on another machine, or in another process, is one more `RemoteEvalu
 it work, replaces it when it is lost and tries the work again.
 """
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Protocol, Self, TypeAlias
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 from atlas_gym.evaluation.channel import Channel
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
@@ -93,19 +90,6 @@ class Task(Protocol):
         """
 
 
-class Evaluator(Protocol):
-    """Turns a program and a task into an `Evaluation`, whatever the program does."""
-
-    def evaluate(self, program: str, task: Task) -> Evaluation:
-        """Run `program` on `task`. Never raises because of the program.
-
-        Raises `InfrastructureError` when the machine fails in every attempt.
-        """
-
-    def close(self) -> None:
-        """Let go of every process; a second call does nothing."""
-
-
 class RemoteEvaluator(Protocol):
     """One evaluator elsewhere, which may vanish or fall silent at any moment."""
 
@@ -124,56 +108,3 @@ class RemoteEvaluator(Protocol):
 
 Launch: TypeAlias = Callable[[], RemoteEvaluator]
 """Starts one; returns at once, before it is up."""
-
-
-@dataclass(frozen=True)
-class PoolStatistics:
-    """What became of the programs of a pool so far."""
-
-    evaluated: int = 0
-    """Evaluations, whatever their status."""
-    retried: int = 0
-    """Attempts that the machine spoiled and that were made again."""
-    failed: int = 0
-    """Programs that the machine failed in every attempt: their futures hold an `InfrastructureError`."""
-
-
-class Pool(Protocol):
-    """Evaluates many programs at a time; a context manager. Where it does so is the implementation's affair."""
-
-    @property
-    @abstractmethod
-    def statistics(self) -> PoolStatistics:
-        """What became of the programs so far."""
-
-    @abstractmethod
-    def submit(self, program: str, task: Task) -> "Future[Evaluation]":
-        """Queue one program; the future holds its evaluation, or the exception of a failed evaluator.
-
-        The exception is an `InfrastructureError` if the machine failed in every attempt: then the program has
-        no score and must get no reward. Raises RuntimeError if the pool is closed.
-        """
-
-    @abstractmethod
-    def close(self) -> None:
-        """Cancel what is queued, break off what is running, end every process; a second call does nothing."""
-
-    def evaluate(self, program: str, task: Task) -> Evaluation:
-        """Evaluate one program and wait for it."""
-        return self.submit(program, task).result()
-
-    def map(self, programs: Iterable[str], task: Task) -> list[Evaluation]:
-        """Evaluate many programs on one task; results in the order of the programs."""
-        texts = list(programs)
-        return self.evaluate_all(texts, [task] * len(texts))
-
-    def evaluate_all(self, programs: Sequence[str], tasks: Sequence[Task]) -> list[Evaluation]:
-        """Evaluate programs[i] on tasks[i], all at once; results in the same order."""
-        futures = [self.submit(program, task) for program, task in zip(programs, tasks, strict=True)]
-        return [future.result() for future in futures]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -36,7 +36,7 @@ from atlas_gym.evaluation.pool import ask
 from atlas_gym.evaluation.protocols import EvaluatorError, Lost, Silent, Task
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.evaluation.safe_start import standard_library_first
-from atlas_gym.evaluation.scheduler import Scheduler
+from atlas_gym.evaluation.scheduler import Pool
 from atlas_gym.evaluation.server import Service
 from atlas_gym.hidden_streams import SECRET_VARIABLE, secret_in_force
 from atlas_gym.optional import require
@@ -52,7 +52,7 @@ _STARTS = 3
 """Attempts at starting a cluster here: Ray gives it half a minute, too little on a busy machine."""
 
 
-class RayEvaluatorPool(Scheduler):
+class RayEvaluatorPool(Pool):
     """Evaluates programs on a Ray cluster.
 
     Example:
@@ -66,8 +66,6 @@ class RayEvaluatorPool(Scheduler):
         *,
         address: str = "",
         confinement: str | Sequence[str] = "default",
-        patience_s: float = 120.0,
-        start_wait_s: float = 300.0,
     ) -> None:
         """Ask for the actors; they come up in the background.
 
@@ -78,9 +76,6 @@ class RayEvaluatorPool(Scheduler):
                 cluster on this machine, with `workers` CPUs, that ends with the pool. Where Ray is initialised
                 already, what it is connected to is used.
             confinement: As for `make_evaluator`, on every node.
-            patience_s: Seconds beyond the longest time of an evaluation (imports and a slow network count) after which
-                an evaluation is tried on another actor.
-            start_wait_s: Seconds for which an actor is waited for.
 
         Raises:
             ModuleNotFoundError: Ray is not installed.
@@ -93,8 +88,6 @@ class RayEvaluatorPool(Scheduler):
         ours = _connect(ray, address, workers)
         super().__init__(
             [lambda: RayEvaluator(ray, secret, confinement)] * workers,
-            patience_s=patience_s,
-            start_wait_s=start_wait_s,
             afterwards=ray.shutdown if ours else None,
         )
 

@@ -17,9 +17,10 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Self
 
 from atlas_gym.evaluation.protocols import (
     ATTEMPTS,
@@ -28,8 +29,6 @@ from atlas_gym.evaluation.protocols import (
     InfrastructureError,
     Launch,
     Lost,
-    Pool,
-    PoolStatistics,
     RemoteEvaluator,
     Task,
 )
@@ -41,28 +40,36 @@ _IDLE_S = 1.0
 """After this long without work an evaluator is asked whether it is still there."""
 _PAUSE_S = 1.0
 """Between two attempts to start an evaluator."""
+_PATIENCE_S = 120.0
+"""Beyond the longest time of an evaluation (imports and a slow way there count), after which an evaluator that has not
+answered is lost."""
+_START_WAIT_S = 300.0
+"""For so long a new evaluator is waited for."""
 
 _log = logging.getLogger(__name__)
 
 
-class Scheduler(Pool):
-    """A pool over remote evaluators, all of them started at once and replaced when lost."""
+@dataclass(frozen=True)
+class PoolStatistics:
+    """What became of the programs of a pool so far."""
 
-    def __init__(
-        self,
-        launches: Sequence[Launch],
-        *,
-        patience_s: float = 120.0,
-        start_wait_s: float = 300.0,
-        afterwards: Callable[[], None] | None = None,
-    ) -> None:
+    evaluated: int = 0
+    """Evaluations, whatever their status."""
+    retried: int = 0
+    """Attempts that the machine spoiled and that were made again."""
+    failed: int = 0
+    """Programs that the machine failed in every attempt: their futures hold an `InfrastructureError`."""
+
+
+class Pool:
+    """Evaluates many programs at a time, a context manager: evaluators anywhere, all of them started at once and
+    replaced when lost."""
+
+    def __init__(self, launches: Sequence[Launch], *, afterwards: Callable[[], None] | None = None) -> None:
         """Start the evaluators; they come up in the background.
 
         Args:
             launches: How to start each of them (>= 1).
-            patience_s: Seconds beyond the longest time of an evaluation (imports and a slow way there count) after
-                which an evaluator that has not answered is lost.
-            start_wait_s: Seconds for which a new evaluator is waited for.
             afterwards: Called once everything is closed.
         """
         if not launches:
@@ -70,9 +77,7 @@ class Scheduler(Pool):
         self._owner = os.getpid()
         self._counter = _Counter()
         self._queue = WorkQueue(len(launches))
-        supervisors = [
-            Supervisor(i, self._queue, launch, patience_s, start_wait_s) for i, launch in enumerate(launches)
-        ]
+        supervisors = [Supervisor(i, self._queue, launch) for i, launch in enumerate(launches)]
         self._close = weakref.finalize(self, _close, self._queue, supervisors, self._owner, afterwards)
 
     @property
@@ -81,7 +86,12 @@ class Scheduler(Pool):
         return self._counter.statistics
 
     def submit(self, program: str, task: Task) -> "Future[Evaluation]":
-        """See `Pool`. RuntimeError if the pool is closed, or was made by a process that this one is a fork of."""
+        """Queue one program; the future holds its evaluation, or the exception of a failed evaluator.
+
+        The exception is an `InfrastructureError` if the machine failed in every attempt: then the program has
+        no score and must get no reward. Raises RuntimeError if the pool is closed, or was made by a process that
+        this one is a fork of.
+        """
         if os.getpid() != self._owner:
             raise RuntimeError("a pool cannot be used in a fork of the process that made it")
         future: Future[Evaluation] = Future()
@@ -91,8 +101,28 @@ class Scheduler(Pool):
         return future
 
     def close(self) -> None:
-        """See `Pool`."""
+        """Cancel what is queued, break off what is running, end every process; a second call does nothing."""
         self._close()
+
+    def evaluate(self, program: str, task: Task) -> Evaluation:
+        """Evaluate one program and wait for it."""
+        return self.submit(program, task).result()
+
+    def map(self, programs: Iterable[str], task: Task) -> list[Evaluation]:
+        """Evaluate many programs on one task; results in the order of the programs."""
+        texts = list(programs)
+        return self.evaluate_all(texts, [task] * len(texts))
+
+    def evaluate_all(self, programs: Sequence[str], tasks: Sequence[Task]) -> list[Evaluation]:
+        """Evaluate programs[i] on tasks[i], all at once; results in the same order."""
+        futures = [self.submit(program, task) for program, task in zip(programs, tasks, strict=True)]
+        return [future.result() for future in futures]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def _close(
@@ -137,14 +167,10 @@ class _Counter:
 class Supervisor:
     """A thread that keeps one evaluator and evaluates on it until the queue is closed."""
 
-    def __init__(
-        self, index: int, queue: WorkQueue, launch: Launch, patience_s: float, start_wait_s: float
-    ) -> None:
+    def __init__(self, index: int, queue: WorkQueue, launch: Launch) -> None:
         self._index = index
         self._queue = queue
         self._launch = launch
-        self._patience_s = patience_s
-        self._start_wait_s = start_wait_s
         self._remote: RemoteEvaluator | None = None
         self._failed_starts = 0
         self._last_used = 0.0
@@ -181,7 +207,7 @@ class Supervisor:
                 if self._queue.closed:
                     return False
                 self._remote = self._launch()
-            self._remote.ready(self._start_wait_s)
+            self._remote.ready(_START_WAIT_S)
         except Exception as error:  # noqa: BLE001 - why a cluster gives no evaluator is for the caller to read
             self._drop()
             self._note_failed_start(error)
@@ -213,7 +239,7 @@ class Supervisor:
         remote = self._remote
         if remote is not None and time.monotonic() - self._last_used > _IDLE_S:
             try:
-                remote.ready(self._patience_s)
+                remote.ready(_PATIENCE_S)
             except (Lost, EvaluatorError) as lost:
                 self._forget(lost)
                 return None
@@ -221,7 +247,7 @@ class Supervisor:
 
     def _settle(self, work: Work, remote: RemoteEvaluator) -> None:
         try:
-            wait_s = longest_s(work.task.limits) + self._patience_s
+            wait_s = longest_s(work.task.limits) + _PATIENCE_S
             evaluation = remote.evaluate(work.program, work.task, wait_s)
             self._last_used = time.monotonic()
             work.future.set_result(replace(evaluation, retries=evaluation.retries + work.losses))

@@ -18,9 +18,9 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from atlas_gym.evaluation.evaluator import make_evaluator
+from atlas_gym.evaluation.evaluator import Evaluator, make_evaluator
 from atlas_gym.evaluation.pool import pickled, receive_frame, send_frame
-from atlas_gym.evaluation.protocols import Evaluator, EvaluatorError
+from atlas_gym.evaluation.protocols import EvaluatorError
 from atlas_gym.sandbox.confinement import die_with_parent, refuse_debuggers
 
 

@@ -10,8 +10,8 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from atlas_gym.evaluation.evaluator import make_evaluator
-from atlas_gym.evaluation.protocols import Evaluator, Task
+from atlas_gym.evaluation.evaluator import Evaluator, make_evaluator
+from atlas_gym.evaluation.protocols import Task
 from atlas_gym.evaluation.result import Evaluation
 
 

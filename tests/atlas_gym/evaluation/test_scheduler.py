@@ -75,9 +75,7 @@ def start():
 
     def start(cluster, count=1):
         work_queue = WorkQueue(count)
-        running.append(
-            (work_queue, [Supervisor(i, work_queue, cluster.launch, 7.0, 9.0) for i in range(count)])
-        )
+        running.append((work_queue, [Supervisor(i, work_queue, cluster.launch) for i in range(count)]))
         return work_queue
 
     yield start
@@ -113,7 +111,7 @@ def test_silence_counts_as_loss_after_limit_and_patience(start):
     cluster = FakeCluster(a=[Silent("…")])
     (result,) = outcomes(submit(start(cluster), "a"))
     assert result.ok
-    assert cluster.waits == [longest_s(TASK.limits) + 7.0] * 2
+    assert cluster.waits == [longest_s(TASK.limits) + scheduler._PATIENCE_S] * 2
     assert result.retries == 1
 
 
@@ -185,7 +183,7 @@ def test_a_cluster_that_can_never_serve_is_no_failure_of_a_moment():
 def test_a_supervisor_tries_again_until_there_is_an_evaluator():
     cluster = FakeCluster(ready=[Lost("no node"), Lost("no node")])
     work_queue = WorkQueue(2)  # as if a second supervisor were still hopeful
-    supervisor = Supervisor(0, work_queue, cluster.launch, 7.0, 9.0)
+    supervisor = Supervisor(0, work_queue, cluster.launch)
     (future,) = submit(work_queue, "a")
     assert future.result(timeout=30).ok
     assert [remote.killed.is_set() for remote in cluster.remotes] == [True, True, False]
@@ -220,7 +218,7 @@ def test_closing_cancels_what_waits_and_breaks_off_what_runs():
 
     cluster = FakeCluster(a=[hang])
     work_queue = WorkQueue(1)
-    supervisor = Supervisor(0, work_queue, cluster.launch, 7.0, 9.0)
+    supervisor = Supervisor(0, work_queue, cluster.launch)
     running, waiting = submit(work_queue, "a", "b")
     assert began.wait(30)
     work_queue.close()
@@ -239,7 +237,7 @@ def test_a_cancelled_program_is_not_evaluated():
     work_queue = WorkQueue(1)
     cancelled, kept = submit(work_queue, "a", "b")
     cancelled.cancel()
-    supervisor = Supervisor(0, work_queue, cluster.launch, 7.0, 9.0)
+    supervisor = Supervisor(0, work_queue, cluster.launch)
     assert kept.result(timeout=30).ok
     assert cluster.calls == ["b"]
     work_queue.close()
