@@ -34,7 +34,6 @@ from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.burgers.in_process import LocalLosses
 from atlas_gym.tasks.burgers.params import BurgersParams
-from atlas_gym.tasks.burgers.stacked import StackedTraining, train_stacked
 from atlas_gym.tasks.burgers.task import BurgersTask
 from atlas_gym.tasks.burgers.training import Training, train
 from experiments.benchmarks.burgers import plain
@@ -155,13 +154,13 @@ def burgers_figures(options: argparse.Namespace) -> Figures:
         for count in options.networks:
             tasks = [BurgersTask(**vars(params), seed=seed) for seed in range(count)]
             points, thetas = zip(*(task.beginning(0) for task in tasks), strict=True)
-            training = StackedTraining(stacked, points, thetas)
             losses = [LocalLosses([plain], params) for _ in tasks]
-            spent = seconds_of(options.device, partial(train_stacked, stacked, training, losses))
+            together = [Training(stacked, points, thetas)]
+            spent = seconds_of(options.device, partial(train, stacked, together, losses))
             each = round(1000 * spent / BURGERS_STEPS / count, 3)
             yield f"Burgers, {count} networks stacked, ms a step of each", each
-        alone = Training(params, *tasks[0].beginning(0))
-        spent = seconds_of("cpu", lambda: train(params, [alone], LocalLosses([plain], params)))
+        alone = Training(params, points[:1], thetas[:1])
+        spent = seconds_of("cpu", lambda: train(params, [alone], [LocalLosses([plain], params)]))
         loss = seconds_of("cpu", lambda: _losses_alone(params, alone))
     finally:
         torch.set_default_dtype(torch.float32)
@@ -172,8 +171,8 @@ def burgers_figures(options: argparse.Namespace) -> Figures:
 
 def _losses_alone(params: BurgersParams, training: Training) -> None:
     losses = LocalLosses([plain], params)
-    losses.begin([training.points])
-    vectors = training.vectors()
+    losses.begin(training.points)
+    (vectors,) = training.vectors()
     for epoch in range(params.steps):
         losses.ask(0, epoch, vectors)
 

@@ -16,9 +16,7 @@ import torch
 from atlas_gym.tasks.burgers.driver import Strategy, answer, seed_globals
 from atlas_gym.tasks.burgers.network import Points
 from atlas_gym.tasks.burgers.params import BurgersParams
-from atlas_gym.tasks.burgers.stacked import StackedTraining, train_stacked
-from atlas_gym.tasks.burgers.steps import stacks
-from atlas_gym.tasks.burgers.training import Training, train
+from atlas_gym.tasks.burgers.training import begin, train
 
 
 class LocalLosses:
@@ -43,12 +41,10 @@ def train_in_process(
     params: BurgersParams, points: Points, theta: np.ndarray, strategy: Strategy
 ) -> np.ndarray:
     """Train one network from theta with a loss function; the loss of every step."""
-    losses = LocalLosses([strategy], params)
+    alone = replace(params, replicas=1)
     with as_in_a_worker(seed=0):
-        if not stacks(params):
-            return train(params, [Training(params, points, theta)], losses)[:, 0]
-        alone = replace(params, replicas=1)
-        history, (failure,) = train_stacked(alone, StackedTraining(alone, [points], [theta]), [losses])
+        trainings = begin(alone, [points], [theta])
+        history, (failure,) = train(alone, trainings, [LocalLosses([strategy], alone)])
     if failure is not None:
         raise failure
     return history[:, 0]

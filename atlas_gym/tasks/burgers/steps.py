@@ -74,27 +74,31 @@ class CompiledStep:
         self._edge_forward = (*edge_inputs, edge)
         self._edge_backward = edge_inputs
 
-    def forward(self, theta: np.ndarray) -> np.ndarray:
+    def put(self, array: np.ndarray) -> np.ndarray:
+        """The array itself: parameters are kept where numpy has them."""
+        return array
+
+    def forward(self, thetas: np.ndarray) -> np.ndarray:
         """The residuals, the errors at initial and boundary points, then u and u_x at the collocation points.
 
-        One contiguous vector of 3 n_residual + n_edge, valid until the next call.
+        One contiguous row of 3 n_residual + n_edge for the network's row of parameters, valid until the next call.
         """
-        self._theta[:] = theta
+        self._theta[:] = thetas
         self._kernel.burgers_residual_forward(*self._forward)
         self._kernel.burgers_value_forward(*self._edge_forward)
         self._edge -= self._points.edge_u
-        return self.vectors
+        return self.vectors[None]
 
-    def backward(self, adjoint: np.ndarray) -> np.ndarray:
-        """The gradient with respect to theta of adjoint . (residuals, errors), where forward was last called.
+    def backward(self, adjoints: np.ndarray) -> np.ndarray:
+        """The gradient with respect to theta of adjoints . (residuals, errors), where forward was last called.
 
-        `adjoint` is a contiguous float64 vector of n_residual + n_edge; the result is valid until the next call.
+        `adjoints` is a contiguous float64 row of n_residual + n_edge; the result, a row, is valid until the next call.
         """
         n, gradient = self._points.n_residual, _at(self._gradient)
         self._gradient[:] = 0.0
-        self._kernel.burgers_residual_backward(*self._backward, _at(adjoint), gradient)
-        self._kernel.burgers_value_backward(*self._edge_backward, _at(adjoint) + 8 * n, gradient)
-        return self._gradient
+        self._kernel.burgers_residual_backward(*self._backward, _at(adjoints), gradient)
+        self._kernel.burgers_value_backward(*self._edge_backward, _at(adjoints) + 8 * n, gradient)
+        return self._gradient[None]
 
 
 def stacks(params: BurgersParams) -> bool:

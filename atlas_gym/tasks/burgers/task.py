@@ -23,8 +23,8 @@ from atlas_gym.tasks.burgers.prompts import HINTS, description
 from atlas_gym.tasks.burgers.reference import GRID_T, GRID_X, reference
 from atlas_gym.tasks.burgers.rendering import draw_image, draw_text
 from atlas_gym.tasks.burgers.scoring import METRIC_NAMES, WORST_METRIC, Outcome, judgement
-from atlas_gym.tasks.burgers.steps import CompiledStep, stacks
-from atlas_gym.tasks.burgers.training import Conversation, Losses, Training, ask, train
+from atlas_gym.tasks.burgers.steps import stacks
+from atlas_gym.tasks.burgers.training import Conversation, Losses, Training, ask, begin, train
 from atlas_gym.tasks.experts import without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.template import Parameter, Template
@@ -232,18 +232,12 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
 
     def _train(self, losses: Losses) -> tuple[np.ndarray, Sequence[np.ndarray]]:
         """Losses of every step and replica, and the trained networks."""
-        replicas = range(self.replicas)
-        if not stacks(self):
-            trainings = [Training(self, *self.beginning(replica)) for replica in replicas]
-            return train(self, trainings, losses), [training.theta for training in trainings]
-        from atlas_gym.tasks.burgers.stacked import StackedTraining, train_stacked
-
-        points, thetas = zip(*(self.beginning(replica) for replica in replicas), strict=True)
-        stack = StackedTraining(self, points, thetas)
-        history, (failure,) = train_stacked(self, stack, [losses])
+        points, thetas = zip(*map(self.beginning, range(self.replicas)), strict=True)
+        trainings = begin(self, points, thetas)
+        history, (failure,) = train(self, trainings, [losses])
         if failure is not None:
             raise failure
-        return history, list(stack.thetas)
+        return history, [theta for training in trainings for theta in training.thetas]
 
     def held_out_points(self, replica: int) -> Points:
         """A replica's test points, as many as it is trained on."""
@@ -260,11 +254,8 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
 
     def _vectors(self, theta: np.ndarray, points: Points) -> np.ndarray:
         """What the program is shown at these points; see `CompiledStep.forward`."""
-        if not stacks(self):
-            return CompiledStep(self, points).forward(theta)
-        from atlas_gym.tasks.burgers.stacked import StackedTraining
-
-        return StackedTraining(replace(self, device="cpu"), [points], [theta]).vectors()[0]
+        here = replace(self, backend="torch", device="cpu") if stacks(self) else self
+        return Training(here, [points], [theta]).vectors()[0]
 
     def _replica_stream(self, replica: int, purpose: str) -> np.random.Generator:
         return hidden_stream("burgers", self.split, self.seed, replica, purpose)

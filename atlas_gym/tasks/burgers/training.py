@@ -1,20 +1,22 @@
 """Training the networks: Adam on the gradient that somebody else's loss gives.
 
-Loss and gradient come from a worker at the other end of a channel, or from a function in this process.
+Loss and gradient come from a worker at the other end of a channel, or from a function in this process, one after the
+other. Torch takes all networks in one step, the compiled kernel each in a step of its own.
 """
 
+import itertools
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from atlas_gym.evaluation.channel import CandidateError, Channel
 from atlas_gym.tasks.burgers.network import Points
 from atlas_gym.tasks.burgers.params import BurgersParams
-from atlas_gym.tasks.burgers.steps import CompiledStep
+from atlas_gym.tasks.burgers.steps import CompiledStep, stacks
 from atlas_gym.tasks.burgers.wire import HEADER, LOADED
 
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
 
 LARGEST_LOSS = 1e100
 """Losses count up to this size: sums, squares and pictures of them stay finite."""
@@ -54,53 +56,104 @@ class Conversation:
 
 
 class Training:
-    """One network on its way, by the compiled kernel: `vectors` for the loss, `update` with its gradient, and again."""
+    """Networks on their way together: `vectors` for the losses, `update` with their gradients, again and again.
 
-    def __init__(self, params: BurgersParams, points: Points, theta: np.ndarray):
-        self.points = points
-        self.theta = theta.copy()
+    Args:
+        params: The constants.
+        points: Each network's; the compiled kernel takes one network.
+        thetas: Each network's parameters at the beginning.
+    """
+
+    def __init__(self, params: BurgersParams, points: Sequence[Points], thetas: Sequence[np.ndarray]):
+        self.points = list(points)
         self._learning_rate = params.learning_rate
-        self._step = CompiledStep(params, points)
-        self._mean = np.zeros_like(theta)
-        self._square = np.zeros_like(theta)
+        self._step = _step(params, self.points)
+        self._thetas = self._step.put(np.stack(thetas))
+        self._mean, self._square = 0.0 * self._thetas, 0.0 * self._thetas
         self._count = 0
+
+    @property
+    def thetas(self) -> np.ndarray:
+        """The parameters, a row for each network."""
+        return np.array(self._thetas.tolist())  # by a list, which tensors of any device give
 
     def vectors(self) -> np.ndarray:
         """Residuals, initial and boundary errors, u and u_x at the current parameters, one after the
-        other."""
-        return self._step.forward(self.theta)
+        other; a row for each network."""
+        return self._step.forward(self._thetas)
 
-    def update(self, adjoint: np.ndarray) -> None:
+    def update(self, adjoints: np.ndarray) -> None:
         """Take one step of Adam (Kingma and Ba 2015, torch's defaults).
 
         Args:
-            adjoint: Gradient of the loss with respect to residuals and errors.
+            adjoints: Gradients of the losses with respect to residuals and errors, a row for each network.
         """
-        gradient = self._step.backward(adjoint)
+        gradient = self._step.backward(adjoints)
         self._count += 1
-        self._mean += (1.0 - BETA1) * (gradient - self._mean)
-        self._square *= BETA2
-        self._square += (1.0 - BETA2) * gradient * gradient
-        scale = np.sqrt(self._square) / np.sqrt(1.0 - BETA2**self._count) + EPSILON
-        self.theta -= self._learning_rate / (1.0 - BETA1**self._count) * self._mean / scale
+        self._mean += (1.0 - _BETA1) * (gradient - self._mean)
+        self._square *= _BETA2
+        self._square += (1.0 - _BETA2) * gradient * gradient
+        scale = self._square**0.5 / np.sqrt(1.0 - _BETA2**self._count) + _EPSILON
+        self._thetas = self._thetas - self._learning_rate / (1.0 - _BETA1**self._count) * self._mean / scale
 
 
-def train(params: BurgersParams, trainings: Sequence[Training], losses: Losses) -> np.ndarray:
-    """Train all replicas in lockstep; the loss of every step and replica, (steps, replicas).
+def _step(params: BurgersParams, points: Sequence[Points]) -> Any:
+    """Who does the arithmetic of these networks; torch is imported where it does."""
+    if not stacks(params):
+        return CompiledStep(params, *points)
+    from atlas_gym.tasks.burgers.stacked import StackedStep
 
-    Raises:
-        CandidateError: If a loss, its gradient or a network is no longer finite.
+    return StackedStep(params, points)
+
+
+def begin(params: BurgersParams, points: Sequence[Points], thetas: Sequence[np.ndarray]) -> list[Training]:
+    """Trainings of all these networks: one where torch takes them together, else one for each."""
+    if stacks(params):
+        return [Training(params, points, thetas)]
+    return [Training(params, [own], [theta]) for own, theta in zip(points, thetas, strict=True)]
+
+
+def train(
+    params: BurgersParams, trainings: Sequence[Training], losses: Sequence[Losses]
+) -> tuple[np.ndarray, list[CandidateError | None]]:
+    """Train the replicas of every candidate in lockstep. One whose loss fails leaves the others as they are.
+
+    Args:
+        params: The constants; `params.replicas` networks belong to each candidate.
+        trainings: The networks, those of a candidate one after the other.
+        losses: Each candidate's.
+
+    Returns:
+        The loss of every step and network, (steps, networks), NaN after a failure; and what was wrong with
+        each candidate, None if nothing.
     """
-    history = np.empty((params.steps, len(trainings)))
-    losses.begin([training.points for training in trainings])
+    points = [own for training in trainings for own in training.points]
+    history = np.full((params.steps, len(points)), np.nan)
+    failures: list[CandidateError | None] = [None] * len(losses)
+    nothing = np.zeros(params.n_residual + params.n_initial + params.n_boundary)
+
+    def adjoint(epoch: int, network: int, vectors: np.ndarray) -> np.ndarray:
+        candidate, replica = divmod(network, params.replicas)
+        if failures[candidate] is None:
+            try:
+                history[epoch, network], gradient = ask(losses[candidate], replica, epoch, vectors)
+                return gradient
+            except CandidateError as error:
+                failures[candidate] = error
+        return nothing
+
+    for candidate, own in enumerate(losses):
+        own.begin(points[candidate * params.replicas : (candidate + 1) * params.replicas])
     # A loss that blows up overflows in the arithmetic here; it is found out by the checks, not by warnings.
     with np.errstate(all="ignore"):
         for epoch in range(params.steps):
-            for replica, training in enumerate(trainings):
-                vectors = training.vectors()
-                history[epoch, replica], adjoint = ask(losses, replica, epoch, vectors)
-                training.update(adjoint)
-    return history
+            networks = itertools.count()
+            for training in trainings:
+                rows = [adjoint(epoch, next(networks), vectors) for vectors in training.vectors()]
+                training.update(np.stack(rows))
+            if all(failures):
+                break
+    return history, failures
 
 
 def ask(losses: Losses, replica: int, epoch: int, vectors: np.ndarray) -> tuple[float, np.ndarray]:

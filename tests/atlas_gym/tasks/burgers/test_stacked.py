@@ -9,14 +9,18 @@ import torch
 from atlas_gym.evaluation import Status
 from atlas_gym.tasks.burgers.in_process import LocalLosses, train_in_process
 from atlas_gym.tasks.burgers.params import BurgersParams
-from atlas_gym.tasks.burgers.stacked import StackedStep, StackedTraining, train_stacked
+from atlas_gym.tasks.burgers.stacked import StackedStep
 from atlas_gym.tasks.burgers.steps import CompiledStep, kernel_available
 from atlas_gym.tasks.burgers.task import BurgersTask
+from atlas_gym.tasks.burgers.training import begin, train
 from tests.atlas_gym.tasks.burgers.in_process import judge_in_process
 from tests.atlas_gym.tasks.burgers.strategies import PLAIN, plain, program, uneven
 
 PARAMS = BurgersParams(steps=25, replicas=2, n_residual=60, n_initial=10, n_boundary=11, backend="torch")
 TASK = BurgersTask(**vars(PARAMS), seed=5)
+
+needs_compiler = pytest.mark.skipif(not kernel_available(), reason="no C++ compiler on this machine")
+backends = pytest.mark.parametrize("backend", [pytest.param("compiled", marks=needs_compiler), "torch"])
 
 
 @pytest.fixture
@@ -24,28 +28,27 @@ def beginnings():
     return [replace(TASK, seed=seed).beginning(replica) for seed in (5, 6) for replica in range(2)]
 
 
-@pytest.mark.skipif(not kernel_available(), reason="no C++ compiler on this machine")
+@needs_compiler
 def test_a_stack_has_the_values_and_gradients_of_each_network(beginnings):
     points, thetas = zip(*beginnings, strict=True)
-    stack = StackedStep(points, PARAMS.hidden_width, PARAMS.hidden_layers)
+    stack = StackedStep(PARAMS, points)
     adjoints = np.random.default_rng(0).standard_normal((4, 81))
-    vectors = stack.forward(torch.tensor(np.stack(thetas)))
-    gradients = stack.backward(torch.tensor(adjoints))
+    vectors = stack.forward(stack.put(np.stack(thetas)))
+    gradients = stack.backward(adjoints)
     for index, (own, theta) in enumerate(beginnings):
         step = CompiledStep(PARAMS, own)
-        assert vectors[index].numpy() == pytest.approx(step.forward(theta), rel=1e-11, abs=1e-12)
-        expected = step.backward(adjoints[index])
+        assert vectors[index] == pytest.approx(step.forward(theta)[0], rel=1e-11, abs=1e-12)
+        (expected,) = step.backward(adjoints[index])
         assert gradients[index].numpy() == pytest.approx(expected, rel=1e-10, abs=1e-11)
 
 
 def test_candidates_are_trained_together_as_they_are_alone(beginnings):
     points, thetas = zip(*beginnings, strict=True)
-    training = StackedTraining(PARAMS, points, thetas)
     strategies = [plain, uneven]
     losses = [LocalLosses([strategy] * 2, PARAMS) for strategy in strategies]
     torch.set_default_dtype(torch.float64)
     try:
-        history, failures = train_stacked(PARAMS, training, losses)
+        history, failures = train(PARAMS, begin(PARAMS, points, thetas), losses)
     finally:
         torch.set_default_dtype(torch.float32)
     assert failures == [None, None]
@@ -55,17 +58,15 @@ def test_candidates_are_trained_together_as_they_are_alone(beginnings):
             assert history[:, row] == pytest.approx(alone, rel=1e-9)
 
 
-def test_a_candidate_that_fails_leaves_the_others_alone(beginnings):
+@backends
+def test_a_candidate_that_fails_leaves_the_others_alone(beginnings, backend):
     def breaks(residuals, ic_err, bc_err, extras):
         return plain(residuals, ic_err, bc_err, extras) * (torch.inf if extras["epoch"] == 3 else 1.0)
 
-    points, thetas = zip(*beginnings, strict=True)
-    alone, _ = train_stacked(
-        PARAMS, StackedTraining(PARAMS, points[2:], thetas[2:]), [LocalLosses([plain] * 2, PARAMS)]
-    )
-    training = StackedTraining(PARAMS, points, thetas)
-    losses = [LocalLosses([strategy] * 2, PARAMS) for strategy in (breaks, plain)]
-    history, (failure, nothing) = train_stacked(PARAMS, training, losses)
+    params, (points, thetas) = replace(PARAMS, backend=backend), zip(*beginnings, strict=True)
+    losses = [LocalLosses([strategy] * 2, params) for strategy in (breaks, plain)]
+    alone, _ = train(params, begin(params, points[2:], thetas[2:]), losses[1:])
+    history, (failure, nothing) = train(params, begin(params, points, thetas), losses)
     assert "inf at epoch 3" in str(failure)
     assert nothing is None
     assert np.isnan(history[4:, :2]).all()

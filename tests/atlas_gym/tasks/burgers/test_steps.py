@@ -45,12 +45,9 @@ def nested_vectors(params, points, theta):
 
 def step_of(params, points, theta, adjoint):
     """The values of a step and the gradient that belongs to the adjoint, on either backend."""
-    if params.backend == "compiled":
-        step = CompiledStep(params, points)
-        return step.forward(theta), step.backward(adjoint)
-    stack = StackedStep([points], params.hidden_width, params.hidden_layers)
-    vectors = stack.forward(torch.tensor(theta[None]))[0].numpy()
-    return vectors, stack.backward(torch.tensor(adjoint[None]))[0].numpy()
+    step = CompiledStep(params, points) if params.backend == "compiled" else StackedStep(params, [points])
+    (vectors,), (gradient,) = step.forward(step.put(theta[None])), step.backward(adjoint[None])
+    return vectors, np.asarray(gradient)
 
 
 @backends
