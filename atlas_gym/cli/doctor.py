@@ -128,7 +128,3 @@ def _secret() -> Finding:
         return Finding("secret streams", True, f"{path} will be made at first use")
     private = not stat.S_IMODE(path.stat().st_mode) & 0o077
     return Finding("secret streams", private, f"in {path}" + ("" if private else ", which others may read"))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

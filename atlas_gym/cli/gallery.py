@@ -11,7 +11,7 @@ from pathlib import Path
 from atlas_gym.evaluation.pool import EvaluatorPool
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.intervals import improvement_interval, mean_interval
-from atlas_gym.tasks.experts import Expert
+from atlas_gym.tasks.given_programs import Expert
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.registry import find_task, make_task, registered_ids
 

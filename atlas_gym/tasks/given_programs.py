@@ -1,15 +1,29 @@
-"""Programs as a task's author gives them, and the text, name and signature that are read off them."""
+"""Programs as a task's author gives them, in its class or one to a file, and the text, name and signature that are read
+off them."""
 
 import ast
 import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from importlib.resources import files
 from typing import Any, TypeAlias
 
-from atlas_gym.tasks.experts import Expert
 from atlas_gym.tasks.template import Parameter, Template
+
+
+@dataclass(frozen=True)
+class Expert:
+    """A program written by hand, itself a candidate."""
+
+    name: str
+    """What it is called in tables; of one in a file, the file's name without its ending."""
+    title: str
+    """First line of its docstring."""
+    program: str
+    """The whole text."""
+
 
 GivenProgram: TypeAlias = str | Callable[..., Any] | Expert
 """A program as a text, a function, or read already."""
@@ -33,6 +47,23 @@ def experts_of(given: GivenExperts, function: str) -> dict[str, Expert]:
         raise ValueError(f"experts is {given!r}; give a tuple of functions, or a mapping with texts by name")
     experts = given if isinstance(given, Mapping) else {_name(program): program for program in given}
     return {name: as_expert(program, name, function) for name, program in experts.items()}
+
+
+def load_experts(package: str, *names: str) -> Mapping[str, Expert]:
+    """Programs that live in a package one to a file, each a candidate as it stands, by name in this order."""
+    return {name: as_expert(source(package, name), name) for name in names}
+
+
+def source(package: str, name: str) -> str:
+    """The text of the program `name` in a package."""
+    return files(package).joinpath(f"{name}.py").read_text(encoding="utf-8")
+
+
+def without_docstring(package: str, name: str) -> str:
+    """The program from its import line on: a prompt should not tell where the program comes from."""
+    text = source(package, name)
+    docstring = ast.parse(text).body[0]
+    return "\n".join(text.split("\n")[docstring.end_lineno :]).lstrip("\n")
 
 
 def _name(program: Any) -> str:

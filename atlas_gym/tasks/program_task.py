@@ -35,8 +35,7 @@ from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.calls import Calls, Program
 from atlas_gym.tasks.constants import annotate_overrides, check_names, values_of
 from atlas_gym.tasks.drawing import blocks, figure, to_image
-from atlas_gym.tasks.experts import Expert
-from atlas_gym.tasks.given_programs import GivenExperts, GivenStart, entry_of, experts_of, starts_of
+from atlas_gym.tasks.given_programs import Expert, GivenExperts, GivenStart, entry_of, experts_of, starts_of
 from atlas_gym.tasks.registry import register
 from atlas_gym.tasks.summary import summary
 from atlas_gym.tasks.template import Template

@@ -19,8 +19,7 @@ from atlas_gym.tasks.bandit.instances import Instances, draw_instances
 from atlas_gym.tasks.bandit.params import PRESETS, BanditParams
 from atlas_gym.tasks.bandit.prompts import HINTS, description, observe
 from atlas_gym.tasks.bandit.rendering import diagnose, draw_image, draw_text
-from atlas_gym.tasks.experts import without_docstring
-from atlas_gym.tasks.given_programs import as_expert, opened
+from atlas_gym.tasks.given_programs import as_expert, opened, without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.template import Parameter, Template
 
@@ -45,32 +44,13 @@ start from, here the paper's initial one, not a solution: a search that stands s
 
 DISCOUNTED_LINUCB = Template(
     "discounted_linucb",
-    """\
-import numpy as np
-
-gamma = 1.0 - $forgetting
-lam = $lam
-alpha = $alpha
-state = {}
-
-
-def policy(context, history, t):
-    d = context.shape[1]
-    if t == 0:
-        state["V"] = lam * np.eye(d)
-        state["b"] = np.zeros(d)
-    else:
-        x, _, reward = history[-1]
-        state["V"] = gamma * state["V"] + np.outer(x, x) + (1 - gamma) * lam * np.eye(d)
-        state["b"] = gamma * state["b"] + reward * x
-    V_inv = np.linalg.inv(state["V"])
-    theta = V_inv @ state["b"]
-    bonus = np.sqrt(np.sum(context @ V_inv * context, axis=1))
-    return int(np.argmax(context @ theta + alpha * bonus))
-""",
+    without_docstring(experts.__name__, "weighted_linucb")
+    .replace("gamma = 0.8", "gamma = 1.0 - $forgetting")
+    .replace("lam = 0.1", "lam = $lam")
+    .replace("alpha = 0.1", "alpha = $alpha"),
     (Parameter("forgetting", 0.001, 0.9), Parameter("lam", 0.01, 100.0), Parameter("alpha", 0.01, 100.0)),
 )
-"""LinUCB in which a step of age s counts (1 - forgetting)^s."""
+"""LinUCB in which a step of age s counts (1 - forgetting)^s: the expert `weighted_linucb`, its constants left open."""
 
 
 class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
@@ -156,7 +136,7 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
 
     function = "policy"
     start = {name: without_docstring(experts.__name__, expert) for name, expert in STARTS.items()}
-    experts = experts.experts()
+    experts = experts.EXPERTS
     initial = STARTS["named"]
     templates = (SW_LINUCB, DISCOUNTED_LINUCB)
     metrics = ("best_arm_share", "worst_replica", "best_replica")

@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Integral
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,12 @@ import numpy as np
 SCHEDULES = ("geometric", "linear", "constant")
 METRICS = ("relative_l2", "residual", "nvl")
 
-PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "default": {},
-        "paper": {"metric": "nvl"},
-        "constant": {"schedule": "constant"},
-        "linear": {"schedule": "linear"},
-    }
-)
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "default": {},
+    "paper": {"metric": "nvl"},
+    "constant": {"schedule": "constant"},
+    "linear": {"schedule": "linear"},
+}
 """Named sets of constants. `paper` differs by its metric only: the paper does not give its other
 constants."""
 
@@ -105,21 +102,12 @@ class BurgersParams:
             raise ValueError(
                 f"the compiled kernel runs on the CPU, not on {self.device}: set backend='torch'"
             )
-        for name in (
-            "n_residual",
-            "n_initial",
-            "n_boundary",
-            "hidden_width",
-            "hidden_layers",
-            "steps",
-            "replicas",
-        ):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < 1:
+        for constant in fields(BurgersParams):
+            name, value = constant.name, getattr(self, constant.name)
+            if type(constant.default) is int and not (isinstance(value, Integral) and value >= 1):
                 raise ValueError(f"{name} is {value!r}; it must be a whole number (int) from 1")
-        for name in ("nu0", "nu1", "learning_rate"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be positive and finite")
+            if type(constant.default) is float and not 0 < value < math.inf:
+                raise ValueError(f"{name} is {value}; it must be positive and finite")
 
     @property
     def viscosity(self) -> Viscosity:

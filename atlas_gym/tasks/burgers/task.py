@@ -25,7 +25,7 @@ from atlas_gym.tasks.burgers.rendering import draw_image, draw_text
 from atlas_gym.tasks.burgers.scoring import METRIC_NAMES, WORST_METRIC, Outcome, judgement
 from atlas_gym.tasks.burgers.steps import stacks
 from atlas_gym.tasks.burgers.training import Conversation, Losses, Training, ask, begin, train
-from atlas_gym.tasks.experts import without_docstring
+from atlas_gym.tasks.given_programs import without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.template import Parameter, Template
 
@@ -164,8 +164,8 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
 
     function = "pinn_loss_strategy"
     start = {name: without_docstring(experts.__name__, expert) for name, expert in STARTS.items()}
-    controls = experts.controls()
-    experts = experts.experts()
+    controls = experts.CONTROLS
+    experts = experts.EXPERTS
     initial = STARTS["named"]
     templates = (LOSS_WEIGHTS,)
     metrics = METRIC_NAMES[1:]

@@ -4,7 +4,7 @@ from atlas_gym.cli import doctor
 from atlas_gym.cli import gallery as gallery_page
 from atlas_gym.cli.gallery import write_gallery
 from atlas_gym.cli.main import main
-from atlas_gym.tasks.bandit.experts import experts
+from atlas_gym.tasks.bandit.experts import EXPERTS
 from atlas_gym.tasks.bandit.params import PRESETS
 
 SMALL = ["--set", "horizon=60", "replicas=2"]
@@ -13,7 +13,7 @@ SMALL = ["--set", "horizon=60", "replicas=2"]
 @pytest.fixture
 def program(tmp_path):
     path = tmp_path / "program.py"
-    path.write_text(experts()["tuned_sw_linucb"].program, encoding="utf-8")
+    path.write_text(EXPERTS["tuned_sw_linucb"].program, encoding="utf-8")
     return path
 
 
@@ -119,7 +119,7 @@ def test_the_gallery_has_a_row_per_program_and_the_ends_of_the_scale(tmp_path, m
     gallery("--presets", "stationary", "--output", path)
     page = path.read_text()
     rows = [line for line in page.splitlines() if line.startswith("| `")]
-    assert [row.split("`")[1] for row in rows] == list(experts())
+    assert [row.split("`")[1] for row in rows] == list(EXPERTS)
     assert all(row.count("|") == 6 for row in rows)
     assert "| *full information" in page
     assert not any("failed" in row for row in rows)
@@ -134,7 +134,7 @@ def test_without_a_page_to_write_the_gallery_is_printed(tmp_path, monkeypatch, c
     gallery("--presets", "stationary")
     printed = capsys.readouterr().out
     assert printed.startswith("## ATLAS-Bandit-v0, preset `stationary`\n\n2 seeds.\n")
-    assert all(f"| `{name}` |" in printed for name in experts())
+    assert all(f"| `{name}` |" in printed for name in EXPERTS)
     assert not list(tmp_path.iterdir())
 
 

@@ -9,7 +9,7 @@ from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator, Evaluation, Status
 from atlas_gym.hidden_streams import SECRET_VARIABLE
 from atlas_gym.tasks.bandit.bare import play_bare
-from atlas_gym.tasks.bandit.experts import experts
+from atlas_gym.tasks.bandit.experts import EXPERTS
 from atlas_gym.tasks.bandit.instances import draw_instances
 from tests.trainers.samples import RECORD
 from trainers.loop.config import RunConfig
@@ -18,7 +18,7 @@ from trainers.store.store import RunStore
 
 ENV = "ATLAS-Bandit-v0"
 SIZE = {"horizon": 100, "replicas": 10}
-KALMAN = experts()["kalman"].program
+KALMAN = EXPERTS["kalman"].program
 
 _TABLE = """
 
@@ -70,7 +70,7 @@ def secret(request, monkeypatch):
 
 def summary_of(tmp_path, program):
     """What a run comes to whose best program is this one."""
-    task, start = make_task(ENV, seed=0, **SIZE), experts()["sw_linucb"].program
+    task, start = make_task(ENV, seed=0, **SIZE), EXPERTS["sw_linucb"].program
     records = [
         replace(RECORD, **change)
         for change in (

@@ -4,11 +4,10 @@ The first line of a file's docstring is its title in the gallery. Constants are 
 the default preset (σ 0.2, V 400).
 """
 
-from collections.abc import Mapping
+from atlas_gym.tasks.given_programs import load_experts
 
-from atlas_gym.tasks.experts import Expert, load_experts
-
-NAMES = (
+EXPERTS = load_experts(
+    __name__,
     "from_scratch",
     "uniform",
     "linucb",
@@ -22,9 +21,4 @@ NAMES = (
     "weighted_linucb",
     "kalman",
 )
-"""In the order of the gallery."""
-
-
-def experts() -> Mapping[str, Expert]:
-    """All programs by name."""
-    return load_experts(__name__, NAMES)
+"""All programs by name, in the order of the gallery."""

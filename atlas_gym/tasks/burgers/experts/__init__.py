@@ -4,11 +4,10 @@ The first line of a file's docstring is its title in the gallery. Constants are 
 the default parameters.
 """
 
-from collections.abc import Mapping
+from atlas_gym.tasks.given_programs import load_experts
 
-from atlas_gym.tasks.experts import Expert, load_experts
-
-NAMES = (
+EXPERTS = load_experts(
+    __name__,
     "from_scratch",
     "weighted",
     "weighted_inlined",
@@ -25,17 +24,7 @@ NAMES = (
     "growing",
     "growing_robust",
 )
-"""In the order of the gallery."""
+"""All programs by name, in the order of the gallery."""
 
-CONTROLS = ("knows_the_answer",)
+CONTROLS = load_experts(__name__, "knows_the_answer")
 """Programs that do something else than weight a loss: for the gallery and the tests, not for learners."""
-
-
-def experts() -> Mapping[str, Expert]:
-    """All programs by name."""
-    return load_experts(__name__, NAMES)
-
-
-def controls() -> Mapping[str, Expert]:
-    """The controls by name."""
-    return load_experts(__name__, CONTROLS)

@@ -6,7 +6,7 @@ import pytest
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.intervals import improvement_interval
 from atlas_gym.tasks.bandit.bare import play_bare
-from atlas_gym.tasks.bandit.experts import NAMES, experts
+from atlas_gym.tasks.bandit.experts import EXPERTS
 from atlas_gym.tasks.bandit.task import BanditTask
 
 SHORT = BanditTask.from_keywords(horizon=150, replicas=3).at(8)
@@ -18,9 +18,9 @@ def evaluator():
         yield evaluator
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EXPERTS)
 def test_confined_and_bare_scores_are_the_same_to_the_last_bit(name, evaluator):
-    program = experts()[name].program
+    program = EXPERTS[name].program
     evaluation = evaluator.evaluate(program, SHORT)
     assert evaluation.ok, evaluation.detail
     assert evaluation.score == play_bare(program, SHORT)
@@ -28,7 +28,7 @@ def test_confined_and_bare_scores_are_the_same_to_the_last_bit(name, evaluator):
 
 def test_playing_bare_leaves_the_global_generators_alone():
     state = np.random.get_state()[1].copy()
-    play_bare(experts()["uniform"].program, SHORT)
+    play_bare(EXPERTS["uniform"].program, SHORT)
     np.testing.assert_array_equal(np.random.get_state()[1], state)
     with pytest.raises(ZeroDivisionError):
         play_bare("def policy(context, history, t):\n    return 1 // 0\n", SHORT)
@@ -50,7 +50,7 @@ LEVELS = {
 @pytest.fixture(scope="module")
 def scores():
     tasks = [BanditTask().at(seed, "held_out") for seed in range(3)]
-    return {name: [play_bare(experts()[name].program, task) for task in tasks] for name in LEVELS}
+    return {name: [play_bare(EXPERTS[name].program, task) for task in tasks] for name in LEVELS}
 
 
 @pytest.mark.parametrize("name", LEVELS)

@@ -16,7 +16,7 @@ from atlas_gym.tasks.burgers.task import BurgersTask
 from atlas_gym.wrappers.numeric import ProgramChoice
 from tests.atlas_gym.tasks.burgers.in_process import judge_in_process
 
-CONTROL = experts.controls()["knows_the_answer"].program
+CONTROL = experts.CONTROLS["knows_the_answer"].program
 PATIENT = Limits(wall_s=600.0, cpu_s=120.0, memory_mb=1024)
 SHORT = BurgersTask(steps=64, replicas=1, n_residual=100, n_initial=20, n_boundary=20, seed=1, limits=PATIENT)
 
@@ -64,7 +64,7 @@ def test_its_loss_has_the_gradient_of_the_supervised_one(namespace):
 def test_it_beats_the_plain_loss(evaluator):
     """If this fails, the control has become worse or the door is closed: docs/burgers.md says it is open."""
     task = replace(SHORT, **vars(BurgersParams()))
-    expert = evaluator.evaluate(experts.experts()["weighted"].program, task)
+    expert = evaluator.evaluate(experts.EXPERTS["weighted"].program, task)
     control = evaluator.evaluate(CONTROL, task)
     assert control.ok, control.detail
     assert control.score > expert.score
@@ -87,4 +87,4 @@ def test_the_gallery_shows_it_below_the_experts():
             return Evaluation(Status.ERROR, None, "not evaluated")
 
     rows = [row for row in gallery._section(BurgersTask(), 1, Pool()).splitlines() if "`" in row]
-    assert [row.split("`")[1] for row in rows] == [*experts.NAMES, *experts.CONTROLS]
+    assert [row.split("`")[1] for row in rows] == [*experts.EXPERTS, *experts.CONTROLS]

@@ -9,7 +9,7 @@ import torch
 from atlas_gym.tasks.burgers import experts
 from atlas_gym.tasks.burgers.task import BurgersTask
 
-EXPERTS = experts.experts()
+EXPERTS = experts.EXPERTS
 SHORT = BurgersTask(steps=30, replicas=2, n_residual=200, seed=1)
 
 
@@ -38,11 +38,11 @@ def call(strategy, epoch=0, scale=1.0):
 
 def test_the_gallery_has_every_file_once():
     files = {path.stem for path in Path(experts.__file__).parent.glob("*.py")} - {"__init__"}
-    assert sorted((*experts.NAMES, *experts.CONTROLS)) == sorted(files)
+    assert sorted((*EXPERTS, *experts.CONTROLS)) == sorted(files)
     assert all(expert.title for expert in EXPERTS.values())
 
 
-@pytest.mark.parametrize("name", experts.NAMES)
+@pytest.mark.parametrize("name", EXPERTS)
 def test_every_program_is_a_candidate_that_runs(evaluator, name):
     evaluation = evaluator.evaluate(EXPERTS[name].program, SHORT)
     assert evaluation.ok, evaluation.detail

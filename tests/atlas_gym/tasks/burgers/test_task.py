@@ -25,7 +25,7 @@ STATEFUL = program(
 )
 
 
-@pytest.mark.parametrize("source", [program(PLAIN), STATEFUL, experts.experts()["relobralo"].program])
+@pytest.mark.parametrize("source", [program(PLAIN), STATEFUL, experts.EXPERTS["relobralo"].program])
 def test_confined_equals_in_process(evaluator, source):
     evaluation = evaluator.evaluate(source, TASK)
     judgement = judge_in_process(source, TASK)
