@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Self
 
 from atlas_gym.evaluation.channel import CandidateError, ChannelClosed
-from atlas_gym.evaluation.handles import ForkServerGone, ForkServerHandle, WorkerHandle, WorkerNotReady
+from atlas_gym.evaluation.handles import ForkServerFailed, ForkServerHandle, WorkerHandle
 from atlas_gym.evaluation.protocols import (
     ATTEMPTS,
     BLAMELESS,
@@ -26,7 +26,7 @@ from atlas_gym.evaluation.protocols import (
     Task,
 )
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status
-from atlas_gym.evaluation.worker_end import Failure, Patience, failure_from_exit
+from atlas_gym.evaluation.worker_end import Patience, failure_from_exit
 from atlas_gym.sandbox.confinement import ALL_LAYERS
 from atlas_gym.sandbox.wire import KILLED_BY_WATCHDOG
 from atlas_gym.text import sanitise
@@ -85,13 +85,6 @@ class Evaluator:
             f"{ATTEMPTS} attempts failed, the last one because {reasons[-1]}. {BLAMELESS}"
         )
 
-    def start(self, task: Task) -> tuple[str, ...]:
-        """Have everything ready for `task` and say which layers its programs will be under."""
-        with self._lock:
-            server = self._server(task)
-            server.prepare()
-            return server.layers
-
     def close(self) -> None:
         """End the fork servers and their workers; the next evaluation would start new ones."""
         with self._lock:
@@ -133,7 +126,7 @@ class Evaluator:
             raise InfrastructureError(f"no worker could be started: {error}") from None
         try:
             return self._evaluate_on(server, worker, source, task)
-        except (ForkServerGone, WorkerNotReady):
+        except ForkServerFailed:
             self._discard(server)
             raise
 
@@ -236,7 +229,9 @@ def _encode(program: str, limits: Limits) -> tuple[bytes, str]:
         return b"", "it is not valid Unicode"
 
 
-def _converse(worker: WorkerHandle, source: bytes, task: Task) -> tuple[Judgement | Failure | None, bool]:
+def _converse(
+    worker: WorkerHandle, source: bytes, task: Task
+) -> tuple[Judgement | CandidateError | None, bool]:
     """Let the task judge the worker's program (None if the worker ended in the middle); whether time ran out."""
     # Threads that a torch task starts would inherit the pinning and keep it.
     with contextlib.nullcontext(-1) if task.torch else _one_core() as core:
@@ -246,23 +241,23 @@ def _converse(worker: WorkerHandle, source: bytes, task: Task) -> tuple[Judgemen
     return outcome, patience.expired
 
 
-def _judge(worker: WorkerHandle, task: Task) -> Judgement | Failure | None:
+def _judge(worker: WorkerHandle, task: Task) -> Judgement | CandidateError | None:
     try:
         judgement = task.judge(worker.channel)
     except CandidateError as error:
-        return Failure(error.status, error.text)
+        return error
     except ChannelClosed:
         return None
     if not math.isfinite(judgement.score):
-        return Failure(Status.ERROR, "its score is not a finite number")
+        return CandidateError("its score is not a finite number")
     if worker.channel.unread():
-        return Failure(Status.VIOLATION, "it wrote to the channel itself")
+        return CandidateError("it wrote to the channel itself", Status.VIOLATION)
     return judgement
 
 
-def _evaluation(outcome: Judgement | Failure, limits: Limits) -> Evaluation:
-    if isinstance(outcome, Failure):
-        return Evaluation(outcome.status, None, sanitise(outcome.detail, limits.error_chars))
+def _evaluation(outcome: Judgement | CandidateError, limits: Limits) -> Evaluation:
+    if isinstance(outcome, CandidateError):
+        return Evaluation(outcome.status, None, sanitise(outcome.text, limits.error_chars))
     return Evaluation(
         Status.OK,
         float(outcome.score),

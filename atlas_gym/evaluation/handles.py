@@ -31,12 +31,8 @@ _START_S = 600.0
 """The same for its first word, before which it imports torch, maybe from a network drive."""
 
 
-class WorkerNotReady(InfrastructureError):
-    """A worker ended before its program was let in."""
-
-
-class ForkServerGone(InfrastructureError):
-    """The fork server ended unexpectedly, and its workers with it."""
+class ForkServerFailed(InfrastructureError):
+    """The fork server ended unexpectedly and its workers with it, or a worker did before its program was let in."""
 
 
 class WorkerHandle:
@@ -53,7 +49,7 @@ class WorkerHandle:
     def start(self, program: bytes, function: str, limits: Limits, core: int) -> None:
         """Hand over limits and program, and wait until the layers are on; from here on its time is bounded.
 
-        Raises `WorkerNotReady` if the worker ends before that, `ForkServerGone` if nothing is heard of it.
+        Raises `ForkServerFailed` if the worker ends before that, or nothing is heard of it.
         """
         self._server.request(wire.ARM, self._number, STARVED * limits.wall_s)
         name = function.encode()
@@ -62,15 +58,15 @@ class WorkerHandle:
         try:
             self.channel.send(head + name + program)
             if not self.channel.readable(STARVED * limits.wall_s + _ANSWER_S):
-                raise ForkServerGone("the fork server neither forked a worker nor killed it in time")
+                raise ForkServerFailed("the fork server neither forked a worker nor killed it in time")
             _, self.pid = wire.READY.unpack(self.channel.read_exactly(wire.READY.size))
         except ChannelClosed:
             ended = self.end()
-            raise WorkerNotReady(f"a worker ended early, with wait status {ended.status}") from None
+            raise ForkServerFailed(f"a worker ended early, with wait status {ended.status}") from None
 
     def expire(self) -> None:
         """Have it killed now, as one whose time is up."""
-        with contextlib.suppress(ForkServerGone):  # then it is dead already
+        with contextlib.suppress(ForkServerFailed):  # then it is dead already
             self._server.request(wire.ARM, self._number, 0.0)
 
     def end(self, grace_s: float = 0.0) -> Exit:
@@ -123,11 +119,11 @@ class ForkServerHandle:
             self._spare = self._spawn()
 
     def request(self, operation: int, number: int, seconds: float = 0.0) -> None:
-        """Send a request about a worker. Raises `ForkServerGone`."""
+        """Send a request about a worker. Raises `ForkServerFailed`."""
         try:
             self._control.sendall(wire.REQUEST.pack(operation, number, seconds))
         except OSError:
-            raise ForkServerGone("the fork server is gone") from None
+            raise ForkServerFailed("the fork server is gone") from None
 
     def listen(self, seconds: float) -> None:
         """Let at most `seconds` pass until there is news of a worker's end."""
@@ -138,7 +134,7 @@ class ForkServerHandle:
     def wait(self, number: int) -> Exit:
         """How worker `number`, which has been killed, ended.
 
-        Raises `ForkServerGone` if the fork server does not say so in time, or says what it cannot mean.
+        Raises `ForkServerFailed` if the fork server does not say so in time, or says what it cannot mean.
         """
         while number not in self._exits:
             mark, ended, status, killed, cpu_s, peak = wire.EXITED.unpack(
@@ -146,7 +142,7 @@ class ForkServerHandle:
             )
             known = mark == wire.EXIT_MARK and ended in self._running and killed in wire.KILLERS
             if not known or not 0 <= cpu_s < math.inf:
-                raise ForkServerGone("the fork server's control socket was written to by something else")
+                raise ForkServerFailed("the fork server's control socket was written to by something else")
             self._running.remove(ended)
             self._exits[ended] = Exit(status, killed, cpu_s, peak)
         return self._exits.pop(number)
@@ -168,7 +164,7 @@ class ForkServerHandle:
         except OSError:
             os.close(to_worker[1])
             os.close(from_worker[0])
-            raise ForkServerGone("the fork server is gone") from None
+            raise ForkServerFailed("the fork server is gone") from None
         finally:
             os.close(to_worker[0])
             os.close(from_worker[1])
@@ -188,14 +184,14 @@ class ForkServerHandle:
         self._control.sendall(wire.LENGTH.pack(len(text)) + text)
         (length,) = wire.LENGTH.unpack(self._receive(wire.LENGTH.size, _START_S))
         if length > wire.GREETING_BYTES:
-            raise ForkServerGone("the fork server's greeting is none")
+            raise ForkServerFailed("the fork server's greeting is none")
         greeting: dict[str, Any] = json.loads(self._receive(length, _ANSWER_S))
         if "error" in greeting:
             raise EvaluatorError(f"the fork server could not start:\n{greeting['error']}")
         return greeting
 
     def _receive(self, n: int, patience_s: float) -> bytes:
-        """The fork server's next `n` bytes. Raises `ForkServerGone` if they are not all there in time."""
+        """The fork server's next `n` bytes. Raises `ForkServerFailed` if they are not all there in time."""
         data, deadline = b"", time.monotonic() + patience_s
         with contextlib.suppress(OSError):
             while len(data) < n and (left := deadline - time.monotonic()) > 0:
@@ -205,7 +201,7 @@ class ForkServerHandle:
                     break
                 data += part
         if len(data) != n:
-            raise ForkServerGone("the fork server is gone, or silent")
+            raise ForkServerFailed("the fork server is gone, or silent")
         return data
 
 

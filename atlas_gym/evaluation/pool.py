@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from atlas_gym.evaluation.evaluator import check_confinement
-from atlas_gym.evaluation.protocols import EvaluatorError, Lost, Silent, Task
+from atlas_gym.evaluation.protocols import EvaluatorError, Lost, Task
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.evaluation.safe_start import safe_command, safe_environment
 from atlas_gym.evaluation.scheduler import Pool
@@ -98,7 +98,7 @@ class LocalEvaluator:
             send_frame(self._connection, message)
             return receive_frame(self._connection)
         except TimeoutError:
-            raise Silent("it did not answer") from None
+            raise Lost("it did not answer") from None
         except OSError:
             raise Lost(self._how_it_ended()) from None
 

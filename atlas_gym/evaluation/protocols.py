@@ -50,11 +50,7 @@ class ConfinementError(EvaluatorError):
 
 
 class Lost(Exception):
-    """A remote evaluator, or the way to it, is gone."""
-
-
-class Silent(Lost):
-    """It did not answer in time."""
+    """A remote evaluator, or the way to it, is gone, or it did not answer in time."""
 
 
 class Task(Protocol):
@@ -97,7 +93,7 @@ class RemoteEvaluator(Protocol):
         """Wait until it is up. Raises `Lost`, or `EvaluatorError` if it can never be of use."""
 
     def evaluate(self, program: str, task: Task, wait_s: float) -> Evaluation:
-        """Raises `Lost`, `Silent`, or whatever the evaluator itself raised."""
+        """Raises `Lost`, or whatever the evaluator itself raised."""
 
     def stop(self) -> None:
         """Have it end, a running evaluation with it; from any thread, and more than once. Returns at once."""

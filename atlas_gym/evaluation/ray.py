@@ -33,7 +33,7 @@ from typing import Any
 from atlas_gym._version import __version__
 from atlas_gym.evaluation.evaluator import check_confinement
 from atlas_gym.evaluation.pool import ask
-from atlas_gym.evaluation.protocols import EvaluatorError, Lost, Silent, Task
+from atlas_gym.evaluation.protocols import EvaluatorError, Lost, Task
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.evaluation.safe_start import standard_library_first
 from atlas_gym.evaluation.scheduler import Pool
@@ -157,7 +157,7 @@ class RayEvaluator:
         try:
             return self._ray.get(method.remote(*arguments), timeout=wait_s)
         except errors.GetTimeoutError:
-            raise Silent(f"no answer within {wait_s:.0f} s") from None
+            raise Lost(f"no answer within {wait_s:.0f} s") from None
         except errors.RayTaskError as error:
             raise EvaluatorError(f"the evaluator on the node failed:\n{error}") from None
         except errors.RayError as error:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from atlas_gym.evaluation.channel import CandidateError
 from atlas_gym.evaluation.protocols import InfrastructureError
 from atlas_gym.evaluation.result import Limits, Status
 from atlas_gym.sandbox.wire import KILLED_BY_WATCHDOG, KILLED_ON_REQUEST
@@ -47,16 +48,6 @@ class Exit:
     """Seconds of CPU time it used."""
     peak_bytes: int
     """Its largest resident size."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why there is no score."""
-
-    status: Status
-    """Any but ok."""
-    detail: str
-    """For the feedback, not yet sanitised."""
 
 
 class Patience:
@@ -109,7 +100,7 @@ def _run_delay_s(path: str) -> float:
     return 0.0
 
 
-def failure_from_exit(ended: Exit, limits: Limits, baseline_bytes: int) -> Failure:
+def failure_from_exit(ended: Exit, limits: Limits, baseline_bytes: int) -> CandidateError:
     """What it means that a worker ended like this in the middle of the conversation.
 
     `baseline_bytes` is the resident size that a worker starts with. Raises `InfrastructureError` if somebody
@@ -118,28 +109,32 @@ def failure_from_exit(ended: Exit, limits: Limits, baseline_bytes: int) -> Failu
     # On a busy machine it may be told to die while it is dying of something else, which its status then names.
     of_sigkill = os.WIFSIGNALED(ended.status) and os.WTERMSIG(ended.status) == signal.SIGKILL
     if of_sigkill and ended.killed == KILLED_BY_WATCHDOG:
-        return Failure(Status.TIMEOUT, f"no answer within {limits.wall_s:g} s")
+        return CandidateError(f"no answer within {limits.wall_s:g} s", Status.TIMEOUT)
     if of_sigkill and ended.killed == KILLED_ON_REQUEST:
-        return Failure(Status.CRASHED, "it closed the channel")
+        return CandidateError("it closed the channel", Status.CRASHED)
     if os.WIFEXITED(ended.status):
-        return Failure(Status.CRASHED, f"it ended its process with exit code {os.WEXITSTATUS(ended.status)}")
+        return CandidateError(
+            f"it ended its process with exit code {os.WEXITSTATUS(ended.status)}", Status.CRASHED
+        )
     return _failure_from_signal(os.WTERMSIG(ended.status), ended, limits, baseline_bytes)
 
 
-def _failure_from_signal(number: int, ended: Exit, limits: Limits, baseline_bytes: int) -> Failure:
+def _failure_from_signal(number: int, ended: Exit, limits: Limits, baseline_bytes: int) -> CandidateError:
     if number == signal.SIGSYS:
-        return Failure(Status.VIOLATION, "it made a forbidden system call")
+        return CandidateError("it made a forbidden system call", Status.VIOLATION)
     # The kernel sends SIGXCPU first and SIGKILL a second later; it counts in ticks, so not quite exactly.
     cpu_used_up = number == signal.SIGKILL and ended.cpu_s >= _NEARLY_ALL * limits.cpu_s
     if number == signal.SIGXCPU or cpu_used_up:
-        return Failure(Status.TIMEOUT, f"more than {math.ceil(limits.cpu_s)} s of CPU time")
+        return CandidateError(f"more than {math.ceil(limits.cpu_s)} s of CPU time", Status.TIMEOUT)
     if number == signal.SIGKILL:
         raise InfrastructureError(
             "a worker was killed from outside; most likely the machine is out of memory"
         )
     if ended.peak_bytes - baseline_bytes >= _NEARLY_ALL * limits.memory_mb * 2**20:
-        return Failure(Status.MEMORY, f"{_name(number)} with the budget of {limits.memory_mb} MiB used up")
-    return Failure(Status.CRASHED, f"its process died of {_name(number)}")
+        return CandidateError(
+            f"{_name(number)} with the budget of {limits.memory_mb} MiB used up", Status.MEMORY
+        )
+    return CandidateError(f"its process died of {_name(number)}", Status.CRASHED)
 
 
 def _name(number: int) -> str:

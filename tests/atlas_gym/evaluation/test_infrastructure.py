@@ -69,7 +69,7 @@ def confined(monkeypatch):
 
 @pytest.mark.parametrize("kills", [1, 2])
 def test_a_worker_killed_from_outside_is_tried_again(confined, tmp_path, monkeypatch, kills):
-    confined.start(TASK)
+    confined.evaluate(HONEST, TASK)
     monkeypatch.setattr(sys.modules[__name__], "SERVERS", list(confined._servers.values()))
     task = OutOfMemoryTask(kills=kills, counted_in=str(tmp_path / "calls"))
     evaluation = confined.evaluate(HONEST, task)
@@ -122,7 +122,7 @@ def test_a_pool_counts_what_the_machine_spoiled(tmp_path):
 def test_every_signal_has_a_verdict(number):
     failure = failure_from_exit(Exit(int(number), NOT_KILLED, 0.0, 0), Limits(), 0)
     assert failure.status is Status.CRASHED
-    assert failure.detail.startswith("its process died of ")
+    assert failure.text.startswith("its process died of ")
 
 
 @pytest.mark.parametrize("killed", KILLERS)
@@ -176,7 +176,7 @@ def test_honest_burgers_programs_survive_on_a_busy_machine(one_busy_core):
 @needs_cores
 @pytest.mark.parametrize(("program", "detail"), [(SLEEPING, "no answer within 0.5 s"), (ENDLESS, "CPU time")])
 def test_idle_and_endless_programs_end_on_a_busy_machine(one_busy_core, confined, program, detail):
-    confined.start(TASK)
+    confined.evaluate(HONEST, TASK)
     one_busy_core(2)
     limits = Limits(wall_s=0.5 if program == SLEEPING else 100.0, cpu_s=1.0)
     evaluation = confined.evaluate(program, replace(TASK, limits=limits))

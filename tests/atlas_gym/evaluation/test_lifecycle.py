@@ -212,7 +212,7 @@ def test_what_a_fork_server_cannot_have_said_is_its_death(evaluator, monkeypatch
     with ours, theirs, monkeypatch.context() as patch:
         patch.setattr(server, "_control", ours)
         theirs.sendall(said)
-        with pytest.raises(handles.ForkServerGone):
+        with pytest.raises(handles.ForkServerFailed):
             server.wait(server._last_number)
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError, Future
 import pytest
 
 from atlas_gym.evaluation import Evaluation, EvaluatorError, InfrastructureError, Status, scheduler
-from atlas_gym.evaluation.protocols import ATTEMPTS, Lost, Silent
+from atlas_gym.evaluation.protocols import ATTEMPTS, Lost
 from atlas_gym.evaluation.scheduler import Supervisor, longest_s
 from atlas_gym.evaluation.work_queue import Work, WorkQueue
 from tests.atlas_gym.evaluation.toy import ToyTask
@@ -108,7 +108,7 @@ def test_work_of_a_lost_evaluator_is_done_once_by_its_successor(start):
 
 
 def test_silence_counts_as_loss_after_limit_and_patience(start):
-    cluster = FakeCluster(a=[Silent("…")])
+    cluster = FakeCluster(a=[Lost("…")])
     (result,) = outcomes(submit(start(cluster), "a"))
     assert result.ok
     assert cluster.waits == [longest_s(TASK.limits) + scheduler._PATIENCE_S] * 2
@@ -132,9 +132,8 @@ def test_another_supervisor_takes_over_before_the_replacement_is_up(start):
     replaced.set()
 
 
-@pytest.mark.parametrize("loss", [Lost("node gone"), Silent("node gone")])
-def test_a_program_that_loses_every_evaluator_has_no_evaluation(start, loss):
-    cluster = FakeCluster(a=[loss] * ATTEMPTS)
+def test_a_program_that_loses_every_evaluator_has_no_evaluation(start):
+    cluster = FakeCluster(a=[Lost("node gone")] * ATTEMPTS)
     lost, other = submit(start(cluster), "a", "b")
     with pytest.raises(
         InfrastructureError, match=r"3 evaluators were lost, .* node gone.*The machine is to blame"

@@ -37,7 +37,7 @@ def run_without(*system_calls: str, code: str) -> "subprocess.CompletedProcess[s
 
 def test_every_layer_holds_here():
     with ConfinedEvaluator(minimum_layers=ALL_LAYERS) as evaluator:
-        assert set(evaluator.start(ToyTask())) == set(ALL_LAYERS)
+        assert set(evaluator.evaluate(HONEST, ToyTask()).layers) == set(ALL_LAYERS)
 
 
 WITHOUT = {
