@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from agents.engines.settings import RequestLimits
@@ -71,13 +71,9 @@ class SupporterCall:
         """Tokens read and written."""
         return self.prompt_tokens + self.completion_tokens
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for the run store."""
-        return asdict(self) | {"key": list(self.key)}
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SupporterCall:
-        """The record that :meth:`as_dict` wrote; further entries (the store's own columns) are ignored."""
+        """The record of these values, as the run store has them; further entries (its own columns) are ignored."""
         known = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
         return cls(**known | {"key": tuple(values["key"])})
 

@@ -269,7 +269,7 @@ class RunStore(StoreQueries):
     def _insert_calls(self, calls: Iterable[SupporterCall], round_: int, phase: int | None) -> None:
         self._db.executemany(
             "INSERT INTO supporter_calls (round, phase, role, call) VALUES (?, ?, ?, ?)",
-            [(round_, phase, call.role, json.dumps(call.as_dict())) for call in calls],
+            [(round_, phase, call.role, json.dumps(vars(call))) for call in calls],
         )
 
 

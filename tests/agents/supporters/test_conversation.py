@@ -28,7 +28,7 @@ def test_good_reply_is_recorded_with_its_usage(supporter):
     assert "beta = 0.12" in call.outcome
     assert len(call.prompt_hash) == 64
     assert call.prompt_chars > 500
-    assert SupporterCall.from_dict(json.loads(json.dumps(call.as_dict())) | {"round": 3}) == call
+    assert SupporterCall.from_dict(json.loads(json.dumps(vars(call))) | {"round": 3}) == call
 
 
 def test_request_follows_the_protocol(supporter):
@@ -125,7 +125,7 @@ def test_resumed_budget_equals_the_uninterrupted_one(supporter):
         again = supporter("strategist", server.base_url, limits)
         foreign = SupporterCall("inspector", "llm", "m", (), "ok", attempts=1, prompt_tokens=10**9)
         again.resume(
-            [SupporterCall.from_dict(json.loads(json.dumps(call.as_dict()))) for call in calls] + [foreign]
+            [SupporterCall.from_dict(json.loads(json.dumps(vars(call)))) for call in calls] + [foreign]
         )
     first, second = strategist.budget, again.budget
     assert (first.calls, first.tokens, first.seconds) == (second.calls, second.tokens, second.seconds)
@@ -159,7 +159,7 @@ def test_key_is_sent_and_never_recorded(role, supporter, monkeypatch, caplog):
     assert [request.headers["authorization"] for request in server.requests] == [f"Bearer {KEY}"] * 2
     assert [answer.call.status for answer in answers] == ["ok", "skipped"]
     assert KEY not in repr(answers)
-    assert KEY not in json.dumps([answer.call.as_dict() for answer in answers])
+    assert KEY not in json.dumps([vars(answer.call) for answer in answers])
     assert KEY not in caplog.text
     assert KEY not in repr(asked.__dict__)
 

@@ -24,7 +24,7 @@ def test_bad_reply_is_recorded_and_changes_nothing(name, role, supporter):
     assert expected in answer.call.reason
     assert len(answer.call.reply) <= 2_000
     assert answer.call.outcome == ""
-    json.dumps(answer.call.as_dict())
+    json.dumps(vars(answer.call))
     answer.call.reply.encode()
 
 

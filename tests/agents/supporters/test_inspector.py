@@ -66,7 +66,7 @@ def test_rules_only_take_away(inspection, noise):
     answer = RulePolicyInspector(InspectorSettings(noise=noise)).consult(inspection)
     assert inspection.rule_accepts or not answer.advice.accept
     assert answer.advice.veto == bool(answer.advice.reasons)
-    json.dumps(answer.call.as_dict())
+    json.dumps(vars(answer.call))
 
 
 def test_acceptance_cannot_be_set():
