@@ -8,7 +8,7 @@ of them again (lazy greedy): the top of a heap is taken if its strength is still
 import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -16,9 +16,9 @@ import numpy as np
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Cap(Generic[T]):
-    """How often the same thing may be used."""
+    """How often the same thing may be used in a selection, and has been."""
 
     part: Callable[[T], Hashable | None]
     """The thing in question, None if there is none."""
@@ -26,6 +26,8 @@ class Cap(Generic[T]):
     """Uses at most."""
     wear: float = 1.0
     """How much each use counts in dividing the strength, at least 0."""
+    uses: Counter[Hashable] = field(init=False, default_factory=Counter)
+    """Uses so far."""
 
 
 class Selection(Generic[T]):
@@ -47,7 +49,6 @@ class Selection(Generic[T]):
     ):
         self._caps, self._strength = caps, strength
         self._group, self._groups = group, groups
-        self._uses: list[Counter[Hashable]] = [Counter() for _ in caps]
         self._open: set[Hashable] = set()
 
     def take(self, pool: Sequence[T], count: int, rng: np.random.Generator) -> list[T]:
@@ -68,22 +69,17 @@ class Selection(Generic[T]):
         return taken
 
     def _worn(self, member: T) -> float:
-        uses = sum(
-            cap.wear * used[cap.part(member)] for cap, used in zip(self._caps, self._uses, strict=True)
-        )
+        uses = sum(cap.wear * cap.uses[cap.part(member)] for cap in self._caps)
         return self._strength(member) / (1.0 + uses)
 
     def _allows(self, member: T) -> bool:
         group = self._group(member)
         if group not in self._open and len(self._open) >= self._groups:
             return False
-        parts = [
-            (cap.part(member), cap.limit, used) for cap, used in zip(self._caps, self._uses, strict=True)
-        ]
-        return all(part is None or used[part] < limit for part, limit, used in parts)
+        return all((part := cap.part(member)) is None or cap.uses[part] < cap.limit for cap in self._caps)
 
     def _use(self, member: T) -> None:
         self._open.add(self._group(member))
-        for cap, used in zip(self._caps, self._uses, strict=True):
+        for cap in self._caps:
             if (part := cap.part(member)) is not None:
-                used[part] += 1
+                cap.uses[part] += 1
