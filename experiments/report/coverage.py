@@ -1,7 +1,7 @@
 """How widely a run has searched: best score, different programs and clusters of every island, by round."""
 
 import math
-from collections import deque
+from collections import defaultdict
 from typing import Any
 
 from agents.population.settings import ClusterSettings
@@ -30,37 +30,34 @@ def coverage(run: RunData, fold: ClusterFold | None = None) -> dict[str, Any]:
         `islands`, `rounds` (the abscissa; of a long run not every round), and `best`, `programs` and `clusters`
         (islands × rounds).
     """
-    fold = fold or cluster_fold(run)
     islands = sorted({record.island for record in run.candidates})
-    best: dict[int, float] = {}
-    programs: dict[int, set[str | None]] = {island: set() for island in islands}
-    clusters: dict[int, set[int]] = {island: set() for island in islands}
-    table: dict[str, list[list[Any]]] = {
-        key: [[] for _ in islands] for key in ("best", "programs", "clusters")
-    }
     last = run.census.rounds
     rounds = sorted({*range(0, last, every(last)), last}) if run.candidates else []
-    ahead = deque(rounds)
+    ends = _ends(run, fold or cluster_fold(run))
+    table: dict[str, list[list[Any]]] = {"best": [], "programs": [], "clusters": []}
+    for island in islands:
+        state: tuple[Any, ...] = (None, 0, 0)
+        states = [state := ends.get((island, round_), state) for round_ in range(last + 1)]
+        for number, rows in enumerate(table.values()):
+            rows.append([states[round_][number] for round_ in rounds])
+    return {"islands": islands, "rounds": rounds, **table}
 
-    def note_until(round_: float) -> None:
-        while ahead and ahead[0] < round_:
-            ahead.popleft()
-            for row, island in enumerate(islands):
-                table["best"][row].append(best.get(island))
-                table["programs"][row].append(len(programs[island]))
-                table["clusters"][row].append(len(clusters[island]))
 
+def _ends(run: RunData, fold: ClusterFold) -> dict[tuple[int, int], tuple[float, int, int]]:
+    """By island and round, what an island had come to when the round ended, of those rounds that changed it."""
+    best: dict[int, float] = {}
+    programs: dict[int, set[str | None]] = defaultdict(set)
+    clusters: dict[int, set[int | None]] = defaultdict(set)
+    found = {}
     for record in run.everything():
-        note_until(record.round)
         if not record.passed or record.score is None:
             continue
-        best[record.island] = max(record.score, best.get(record.island, record.score))
-        programs[record.island].add(record.program_key)
-        cluster = fold.cluster_of(record)
-        if cluster is not None:
-            clusters[record.island].add(cluster)
-    note_until(math.inf)
-    return {"islands": islands, "rounds": rounds, **table}
+        island = record.island
+        best[island] = max(record.score, best.get(island, record.score))
+        programs[island].add(record.program_key)
+        clusters[island] |= {fold.cluster_of(record)} - {None}
+        found[island, record.round] = best[island], len(programs[island]), len(clusters[island])
+    return found
 
 
 def every(rounds: int) -> int:
