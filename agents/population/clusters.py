@@ -1,4 +1,4 @@
-"""Clusters of programs: what counts as the same idea, and a selection that covers many of them.
+"""Clusters of programs: what counts as the same idea.
 
 Two programs are compared by their *shape* (paths of node types in the syntax tree; names of called functions
 count, other names and the values of constants do not) and by their *behaviour* (score and metrics, compared
@@ -15,15 +15,12 @@ import ast
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeVar
 
 from agents.population.settings import ClusterSettings
 from atlas_gym.program_text import parse_program
-
-Item = TypeVar("Item")
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(\.\d+|\.(?![\w.]))?([eE][-+]?\d+)?")
 
@@ -131,19 +128,3 @@ class Clusters:
         over."""
         total = sum(self.sizes)
         return math.exp(-sum(size / total * math.log(size / total) for size in self.sizes)) if total else 0.0
-
-
-def covering_top(items: Sequence[Item], k: int, cluster_of: Callable[[Item], int]) -> list[Item]:
-    """The k best of ``items`` (best first), where a further cluster counts more than another of a known one.
-
-    The best of each cluster come first, then the second best of each, and so on; within such a tier the order
-    of ``items`` decides.
-    """
-    rank: Counter[int] = Counter()
-    tiers: list[tuple[int, int, Item]] = []
-    for position, item in enumerate(items):
-        cluster = cluster_of(item)
-        tiers.append((rank[cluster], position, item))
-        rank[cluster] += 1
-    chosen = sorted(tiers, key=lambda entry: entry[:2])[:k]
-    return [item for _, _, item in sorted(chosen, key=lambda entry: entry[1])]

@@ -20,7 +20,7 @@ from collections import deque
 import numpy as np
 
 from agents.population.candidate import CandidateRecord
-from agents.population.clusters import Clusters, covering_top, signature
+from agents.population.clusters import Clusters, signature
 from agents.population.settings import IslandSettings
 
 
@@ -39,9 +39,10 @@ class Island:
     def _clear(self) -> None:
         self.clusters = Clusters(self.settings.clusters)
         self.population: list[CandidateRecord] = []
+        self.cluster_of: list[int] = []
+        """The cluster of each of the population."""
         self._parents: list[list[CandidateRecord]] = []
         """Of each cluster the best that may become parents, best first; no more than the population has room for."""
-        self._cluster_of: dict[int, int] = {}
         self._keys: set[str] = set()
         self._scores: set[float] = set()
 
@@ -73,18 +74,18 @@ class Island:
             return
         parents = self._parents[cluster]
         insort(parents, record, key=_rank)
-        self._cluster_of[record.id] = cluster
-        if len(parents) > self.settings.capacity:
-            dropped = parents.pop()
-            del self._cluster_of[dropped.id]
-            if dropped is record:
-                return
-        fit = sorted((record for parents in self._parents for record in parents), key=_rank)
-        self.population = covering_top(fit, self.settings.capacity, self.cluster_of)
-
-    def cluster_of(self, record: CandidateRecord) -> int:
-        """Index of the cluster of a record that may become a parent."""
-        return self._cluster_of[record.id]
+        if len(parents) > self.settings.capacity and parents.pop() is record:
+            return
+        # The best of each cluster come first, then the second best of each, and so on.
+        tiers = [
+            (tier, _rank(fit), number, fit)
+            for number, parents in enumerate(self._parents)
+            for tier, fit in enumerate(parents)
+        ]
+        tiers = sorted(tiers, key=lambda entry: entry[:2])[: self.settings.capacity]
+        chosen = sorted(tiers, key=lambda entry: entry[1])
+        self.population = [fit for *_, fit in chosen]
+        self.cluster_of = [number for _, _, number, _ in chosen]
 
     @property
     def best(self) -> CandidateRecord | None:
@@ -100,9 +101,8 @@ class Island:
         if not self.population:
             raise LookupError(f"island {self.index} has no program to start from")
         scores = np.array([record.value for record in self.population])
-        clusters = [self.cluster_of(record) for record in self.population]
         weights = np.exp((scores - scores.max()) / self.settings.temperature)
-        weights /= [clusters.count(cluster) for cluster in clusters]
+        weights /= [self.cluster_of.count(cluster) for cluster in self.cluster_of]
         return self.population[int(rng.choice(len(weights), p=weights / weights.sum()))]
 
     def choose_worse(self, parent: CandidateRecord, rng: np.random.Generator) -> CandidateRecord | None:

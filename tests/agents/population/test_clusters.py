@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.population import clusters
-from agents.population.clusters import Clusters, covering_top, distance, signature
+from agents.population.clusters import Clusters, distance, signature
 from agents.population.settings import ClusterSettings
 from tests.agents.proposals.programs import ORDINARY, programs
 
@@ -96,17 +96,3 @@ def test_the_effective_number_of_clusters_measures_collapse():
     assert Clusters(sizes=[5, 5, 5]).effective == pytest.approx(3)
     assert Clusters(sizes=[100, 1]).effective < 1.1
     assert Clusters().effective == 0
-
-
-@given(st.lists(st.integers(0, 3), max_size=12), st.integers(0, 8))
-def test_the_selection_covers_clusters_before_it_repeats_one(cluster_of, k):
-    items = list(range(len(cluster_of)))
-    chosen = covering_top(items, k, cluster_of.__getitem__)
-    assert len(chosen) == min(k, len(items))
-    assert chosen == sorted(chosen)  # best first, as given
-    covered = {cluster_of[item] for item in chosen}
-    assert len(covered) == min(k, len(set(cluster_of)))
-    if items and k:
-        assert chosen[0] == 0
-    for item in chosen:  # within a cluster, better ones come first
-        assert all(earlier in chosen for earlier in items[:item] if cluster_of[earlier] == cluster_of[item])
