@@ -126,8 +126,6 @@ def _role_of_use(code: Source, node: ast.expr) -> ConstantRole | None:
 
 def _label(code: Source, node: ast.expr) -> str:
     around = code.parents[node]
-    while isinstance(around, ast.UnaryOp | ast.Slice):
+    while isinstance(around, ast.UnaryOp | ast.Slice) or not isinstance(around, ast.expr | ast.stmt):
         around = code.parents[around]
-    if isinstance(around, ast.expr | ast.stmt):
-        return code.text(around)[:40]
-    return str(getattr(node, "value", ""))
+    return code.text(around)[:40]

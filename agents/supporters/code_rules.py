@@ -116,17 +116,12 @@ def check_forgetting(case: Case) -> Iterator[Finding]:
 def check_products(case: Case) -> Iterator[Finding]:
     """Products ``X.T @ y`` over samples, in which every sample counts alike."""
     code = case.code
-    transposed = [
-        node.left
-        for node in code.nodes(ast.BinOp)
-        if isinstance(node.op, ast.MatMult) and isinstance(node.left, ast.Attribute) and node.left.attr == "T"
-    ]
-    products = [node for node in transposed if code.names(node.value) & (sampled(case) | past(case))]
+    products = sample_products(case)
     if products and not code.names(code.function) & {"arange", "decay", "discount", "weights"}:
         keep = short(1 - case.factor(0.01, 0.1))
         fix = tuple(
-            code.wrap(node, "(", f" * {keep} ** np.arange(len({code.text(node.value)}))[::-1])")
-            for node in products
+            code.wrap(node.left, "(", f" * {keep} ** np.arange(len({code.text(samples)}))[::-1])")
+            for node, samples in products
         )
         message = "Samples count alike up to the window's edge; where the world drifts, old ones mislead."
         yield Finding("forgetting", message, 3.0, (fix,))
@@ -266,6 +261,17 @@ def sampled(case: Case) -> set[str]:
         for target in statement.targets
         if isinstance(target, ast.Name) and case.code.names(statement.value) & past(case)
     }
+
+
+def sample_products(case: Case) -> list[tuple[ast.BinOp, ast.expr]]:
+    """Products ``X.T @ y`` over samples, and what is transposed in each."""
+    arrays = sampled(case) | past(case)
+    return [
+        (node, node.left.value)
+        for node in case.code.nodes(ast.BinOp)
+        if isinstance(node.op, ast.MatMult) and isinstance(node.left, ast.Attribute) and node.left.attr == "T"
+        if case.code.names(node.left.value) & arrays
+    ]
 
 
 def short(value: float) -> str:

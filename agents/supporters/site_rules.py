@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from agents.proposals.source import Source, Splice
-from agents.supporters.code_rules import Case, Finding, Fix, past, sampled, short
+from agents.supporters.code_rules import Case, Finding, Fix, sample_products, sampled, short
 
 _COUNTS = {"int", "len", "range", "list", "tuple", "dict", "bool", "str", "float", "enumerate", "zip"}
 """Calls whose value is no quantity: a factor breaks it."""
@@ -78,7 +78,7 @@ def check_fading(case: Case) -> Iterator[Finding]:
         inner = isinstance(code.parents[node], ast.expr)
         fixes.append((code.wrap(node, "(" if inner else "", f" * {weights}" + (")" if inner else "")),))
 
-    for node, samples in _sample_products(case):
+    for node, samples in _named_products(case):
         matrices.add(samples)
         fade(node.left, samples)
         if isinstance(node.right, ast.Name) and node.right.id != samples:
@@ -154,23 +154,15 @@ def _variables(case: Case) -> list[tuple[ast.Assign, str]]:
 def _factors(case: Case) -> tuple[set[str], set[str]]:
     """Names of the arrays of past data in products over samples: with a row for each, and with a number for each."""
     arrays = sampled(case)
-    products = _sample_products(case)
+    products = _named_products(case)
     rows = {samples for _, samples in products}
     entries = {node.right.id for node, _ in products if isinstance(node.right, ast.Name)} - rows
     return rows & arrays, entries & arrays
 
 
-def _sample_products(case: Case) -> list[tuple[ast.BinOp, str]]:
-    """Products ``X.T @ y`` over samples, and the name of what is transposed."""
-    arrays = sampled(case) | past(case)
-    found = []
-    for node in case.code.nodes(ast.BinOp):
-        left = node.left
-        if not (isinstance(node.op, ast.MatMult) and isinstance(left, ast.Attribute) and left.attr == "T"):
-            continue
-        if isinstance(left.value, ast.Name) and left.value.id in arrays:
-            found.append((node, left.value.id))
-    return found
+def _named_products(case: Case) -> list[tuple[ast.BinOp, str]]:
+    """Products ``X.T @ y`` over samples that have a name, and this name."""
+    return [(node, samples.id) for node, samples in sample_products(case) if isinstance(samples, ast.Name)]
 
 
 def _fading(case: Case, samples: str, rows: bool) -> str:
