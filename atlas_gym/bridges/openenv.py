@@ -34,8 +34,6 @@ class ServerSettings:
     """The environment's own keywords."""
     turns: int = 1
     """Programs per episode."""
-    split: str = "train"
-    """Family of tasks."""
     workers: int = 2
     """Programs that run at a time; with one, a program that hangs holds everybody up for its time limit."""
     sessions: int = 64
@@ -109,7 +107,7 @@ def _observation(episode: Episode, reward: float | None) -> ProgramObservation:
 def build_app(settings: ServerSettings, pool: EvaluatorPool) -> App:
     """The guarded ASGI application; `pool` is the caller's to close."""
     task = make_task(settings.env_id, **settings.constants)
-    episodes = EpisodeSettings(settings.turns, settings.split)
+    episodes = EpisodeSettings(settings.turns)
     Episode(task, episodes, 0)  # a wrong setting is an error now, not at the first session
     app = server.create_fastapi_app(
         partial(ServedEnvironment, task, episodes, pool),

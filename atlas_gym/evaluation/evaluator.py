@@ -196,14 +196,11 @@ def make_evaluator(confinement: str | Sequence[str]) -> Evaluator:
 
 def check_confinement(confinement: str | Sequence[str]) -> None:
     """Raise `ValueError` unless `confinement` is something that `make_evaluator` understands."""
-    if isinstance(confinement, str):
-        if confinement not in ("default", "unconfined"):
-            raise ValueError(
-                f"confinement is 'default', 'unconfined' or names of layers, got {confinement!r}"
-            )
-    elif not isinstance(confinement, Iterable):
+    if isinstance(confinement, str) and confinement in ("default", "unconfined"):
+        return
+    if isinstance(confinement, str) or not isinstance(confinement, Iterable):
         raise ValueError(f"confinement is 'default', 'unconfined' or names of layers, got {confinement!r}")
-    elif unknown := set(confinement) - set(ALL_LAYERS):
+    if unknown := set(confinement) - set(ALL_LAYERS):
         raise ValueError(f"unknown layers {sorted(unknown)}; there are {', '.join(ALL_LAYERS)}")
 
 

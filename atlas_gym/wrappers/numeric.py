@@ -60,14 +60,14 @@ class NumericProgram(gym.Wrapper[np.ndarray, Any, str, str], ABC):
         """Pose a new task, see `ProgramEnv.reset`; the prompt is dropped."""
         _, info = self.env.reset(seed=seed, options=options)
         self._best, self._evaluated = 0.0, False
-        return np.zeros(self.observation_space.shape or (), np.float32), self._noted(info, None)
+        return np.zeros(self.observation_space.shape or (), np.float32), {**info, "program": None}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Evaluate the action's program; `info["program"]` is its text."""
         program = self.program(action)
         _, reward, terminated, truncated, info = self.env.step(program)
         observation = self._observe(action, info)
-        return observation, float(reward), terminated, truncated, self._noted(info, program)
+        return observation, float(reward), terminated, truncated, {**info, "program": program}
 
     def _observe(self, action: Any, info: dict[str, Any]) -> np.ndarray:
         ran = info["status"] == "ok"
@@ -76,10 +76,6 @@ class NumericProgram(gym.Wrapper[np.ndarray, Any, str, str], ABC):
         self._evaluated = True
         progress = [info["turn"] / self._turns, 1.0 if ran else -1.0, score, self._best]
         return np.array([*progress, *self.coordinates(action)], np.float32)
-
-    @staticmethod
-    def _noted(info: dict[str, Any], program: str | None) -> dict[str, Any]:
-        return {**info, "program": program}
 
 
 class TemplateAction(NumericProgram, gym.utils.RecordConstructorArgs):
