@@ -1,7 +1,7 @@
 """A program with numbers left open, and the numbers: their bounds and scales."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from string import Template as Text
 from typing import Literal, get_args
@@ -22,8 +22,6 @@ class Parameter:
         >>> window = Parameter("window", 5, 500, integer=True)
         >>> window.value(-1.0), window.value(0.0), window.value(1.0)
         (5, 50, 500)
-        >>> round(window.coordinate(50), 6)
-        0.0
     """
 
     name: str
@@ -59,15 +57,6 @@ class Parameter:
         else:
             value = self.low + share * (self.high - self.low)
         return self._rounded(value)
-
-    def coordinate(self, value: float) -> float:
-        """The coordinate of a value; values outside the bounds give the nearer end."""
-        inside = min(max(float(value), self.low), self.high)
-        if self.scale == "log":
-            share = math.log(inside / self.low) / math.log(self.high / self.low)
-        else:
-            share = (inside - self.low) / (self.high - self.low)
-        return 2.0 * share - 1.0
 
     def _rounded(self, value: float) -> float | int:
         # Rounding must not leave the bounds.
@@ -113,10 +102,6 @@ class Template:
         if len(coordinates) != self.size:
             raise ValueError(f"{self.name} has {self.size} parameters, not {len(coordinates)}")
         return {p.name: p.value(float(c)) for p, c in zip(self.parameters, coordinates, strict=True)}
-
-    def coordinates(self, values: Mapping[str, float]) -> np.ndarray:
-        """The coordinates of named values, in the order of the parameters."""
-        return np.array([p.coordinate(values[p.name]) for p in self.parameters])
 
     def program(self, coordinates: Sequence[float] | np.ndarray) -> str:
         """The program at coordinates in [-1, 1]."""

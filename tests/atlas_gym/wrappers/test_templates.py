@@ -41,13 +41,6 @@ def test_values_rise_with_the_coordinate(parameter, pair):
     assert parameter.value(min(pair)) <= parameter.value(max(pair))
 
 
-@given(st.floats(-1, 1, **FINITE))
-@pytest.mark.parametrize("scale", ["log", "linear"])
-def test_coordinate_and_value_invert_each_other(scale, coordinate):
-    parameter = Parameter("x", 0.5, 80.0, scale)
-    assert parameter.coordinate(parameter.value(coordinate)) == pytest.approx(coordinate, abs=1e-4)
-
-
 def test_equal_steps_multiply_on_a_log_scale_and_add_on_a_linear_one():
     assert [Parameter("x", 1, 100, integer=True).value(c) for c in (-1, 0, 1)] == [1, 10, 100]
     assert [Parameter("x", 0, 100, "linear").value(c) for c in (-1, 0, 1)] == [0, 50, 100]
@@ -120,7 +113,7 @@ def test_the_middle_of_the_bandits_default_is_the_papers_initial_program():
 )
 def test_the_tuned_experts_lie_within_the_templates(name, expert, values):
     template = find_task("ATLAS-Bandit-v0").template(name)
-    assert template.values(template.coordinates(values)) == pytest.approx(values, rel=1e-4)
+    assert all(p.low <= values[p.name] <= p.high for p in template.parameters)
     program = make_task("ATLAS-Bandit-v0").programs[expert].program
     filled = template.fill(**values).replace("1.0 - 0.2", "0.8")
     assert program_key(filled) == program_key(program)

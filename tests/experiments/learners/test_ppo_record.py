@@ -32,7 +32,7 @@ def test_the_recorded_parameters_score_so_here_too():
     result, _ = read(RECORD)
     task = make_task("ATLAS-Bandit-v0")
     template = task.template("sw_linucb")
-    program = template.program(template.coordinates(result["parameters"]))
+    program = template.fill(**result["parameters"])
     here, expert = (
         sum(confirm("ATLAS-Bandit-v0", text, 4))
         for text in (program, task.programs["tuned_sw_linucb"].program)
