@@ -44,14 +44,23 @@ _PER_TOKEN = ("log_probs", "entropy", "mean_logits", "is_top1")
 
 
 def pair_dataset(tokenizer: Any, rows: Sequence[tuple[str, str, str]]) -> Dataset:
-    """Tokenised data set out of (prompt, chosen, rejected) texts, in their order."""
+    """Tokenised data set out of (prompt, chosen, rejected) texts, in their order.
+
+    What is rejected has no end. That a line ends where it does is not what is wrong with it, and a policy that is
+    taught otherwise, by lines mostly shorter than the chosen ones, writes lines that do not end.
+    """
     return Dataset.from_dict(
         {
             "prompt_ids": [encode_prompt(tokenizer, prompt) for prompt, _, _ in rows],
             "chosen_ids": [encode_completion(tokenizer, prompt, chosen) for prompt, chosen, _ in rows],
-            "rejected_ids": [encode_completion(tokenizer, prompt, rejected) for prompt, _, rejected in rows],
+            "rejected_ids": [_endless(tokenizer, prompt, rejected) for prompt, _, rejected in rows],
         }
     )
+
+
+def _endless(tokenizer: Any, prompt: str, text: str) -> list[int]:
+    body = text.rstrip("\n")
+    return encode_completion(tokenizer, prompt, body if body.strip() else text)
 
 
 class PreparedDPOTrainer(DPOTrainer):

@@ -102,8 +102,19 @@ def test_prompts_begin_in_training_as_they_do_in_generation():
 def test_a_line_ends_in_training_with_the_token_that_ends_it_in_generation():
     tokenizer = code_tokenizer()
     (row,) = pair_dataset(tokenizer, [("def f(x):\n    y =", " x + 1\n", " x\n")]).to_list()
-    end = tokenizer.convert_tokens_to_ids("ĊĠĠĠ")
-    assert row["chosen_ids"][-1] == row["rejected_ids"][-1] == end
+    assert row["chosen_ids"][-1] == tokenizer.convert_tokens_to_ids("ĊĠĠĠ")
+
+
+@pytest.mark.parametrize("rejected", [" x\n", " x", "\n    return x\n\n\n"])
+def test_what_is_rejected_has_no_end(rejected):
+    tokenizer = code_tokenizer()
+    (row,) = pair_dataset(tokenizer, [("def f(x):\n    y =", " x + 1\n", rejected)]).to_list()
+    assert tokenizer.decode(row["rejected_ids"]) == rejected.rstrip("\n")
+
+
+def test_an_empty_line_is_rejected_as_it_is():
+    (row,) = pair_dataset(code_tokenizer(), [("y =", " 1\n", "\n")]).to_list()
+    assert row["rejected_ids"]
 
 
 def text_dataset():
@@ -176,7 +187,7 @@ def test_the_first_loss_is_the_formula_of_dpo(policy, tmp_path):
     for prompt, chosen, rejected in ROWS[:4]:
         ratio = [
             log_prob(policy, POLICY, prompt, text) - log_prob(policy, REFERENCE, prompt, text)
-            for text in (chosen, rejected)
+            for text in (chosen, rejected.rstrip("\n"))
         ]
         logits.append(beta * (ratio[0] - ratio[1]))
     expected = -F.logsigmoid(torch.tensor(logits)).mean().item()
