@@ -184,8 +184,16 @@ def _connect(ray: ModuleType, address: str, workers: int) -> bool:
 
 
 def _start_cluster(ray: ModuleType, workers: int, options: dict[str, Any]) -> None:
-    for name, value in _LOCAL_ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
+    own = {name: value for name, value in _LOCAL_ENVIRONMENT.items() if name not in os.environ}
+    os.environ.update(own)  # for the processes that Ray starts now, not for what the caller starts later
+    try:
+        _try_starts(ray, workers, options)
+    finally:
+        for name in own:
+            del os.environ[name]
+
+
+def _try_starts(ray: ModuleType, workers: int, options: dict[str, Any]) -> None:
     size = {"num_cpus": workers, "object_store_memory": _LOCAL_STORE_BYTES}
     for attempt in range(_STARTS):
         try:
