@@ -54,7 +54,9 @@ def test_a_phase_of_the_embedded_model(policy, chars):
 
 def learned(policy, learning_rate, chars):
     """Loss and margin of a phase's first and last step, on pairs that are seen twice."""
-    settings = PhaseSettings(reference="fixed", learning_rate=learning_rate, epochs=2, batch_size=4)
+    settings = PhaseSettings(
+        reference="fixed", learning_rate=learning_rate, epochs=2, batch_size=4, target_kl=0.0
+    )
     result = run_phase(policy, pairs_of(chars), settings, GateSettings(prompts=1), None, phase=1, seed=0)
     first, last = result.steps[0], result.steps[-1]
     assert last.step > first.step
@@ -65,7 +67,7 @@ def learned(policy, learning_rate, chars):
 def test_a_phase_learns_its_pairs(policy, chars):
     loss, margin, accuracy = learned(policy, 1e-3, chars)
     assert loss < -0.1
-    assert margin > 0.3  # 0.76 when it was measured, 0.51 with short prompts
+    assert margin > 1.0  # 3.3 when it was measured, with short prompts
     assert accuracy == 1.0
 
 
