@@ -20,14 +20,12 @@ import torch
 from agents.models.adapters import AdapterError
 from agents.models.loading import resolve_model
 from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.tokens import encode_completion, encode_prompt
 from agents.population.candidate import Proposal
 from agents.proposals import EditLine, Showing
 from atlas_gym import ProgramTask, make_task
 from atlas_gym.evaluation import EvaluatorPool, Pool
 from experiments.report.table_formats import write_csv
-from trainers.evodpo.packed_dpo import completion_log_probs
-from trainers.evodpo.packing import pack_tree
+from trainers.evodpo.likelihood import log_likelihoods
 from trainers.loop.config import load_config
 from trainers.loop.schedule import parent_of
 from trainers.store.plain import SettingsError
@@ -62,13 +60,8 @@ def gains(task: ProgramTask, asked: Sequence[Proposal], pool: Pool) -> list[floa
 
 def nats(policy: Policy, adapter: str, asked: Sequence[Proposal]) -> list[float]:
     """Log-probability of each line with its line break, under an adapter."""
-    read = policy.tokenizer
-    tree = pack_tree([
-        (encode_prompt(read, p.prompt), encode_completion(read, p.prompt, f"{line}\n"))
-        for p, (_, line) in zip(asked, LINES, strict=True)
-    ])  # fmt: skip
-    with policy.using(adapter) as model, torch.inference_mode():
-        return [float(value) for value in completion_log_probs(model, tree)]
+    items = [(p.prompt, f"{line}\n") for p, (_, line) in zip(asked, LINES, strict=True)]
+    return log_likelihoods(policy, adapter, items)
 
 
 def of_run(run: Path, task: ProgramTask) -> Iterator[dict[str, Any]]:

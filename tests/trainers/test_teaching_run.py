@@ -1,5 +1,6 @@
 """A run whose supporter teaches, from beginning to end, with a model of random weights."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -83,6 +84,21 @@ def test_a_run_killed_while_it_is_taught_and_after_ends_as_if_it_had_not_been(
     assert run(taught, tmp_path) == whole[1]
     assert contents(tmp_path) == contents(whole[0])
     assert lessons(tmp_path) == lessons(whole[0])
+
+
+def test_a_gate_on_likelihood_sees_every_phase_move_and_is_redone_alike(taught, tmp_path):
+    exam = replace(taught, gate_score="likelihood", lessons=8)
+    with pytest.raises(KeyboardInterrupt):  # the second phase is tuned again
+        run(exam, tmp_path / "killed", Watcher(interrupt_at=("probe", 2, "after")))
+    run(exam, tmp_path / "killed")
+    run(exam, tmp_path / "whole")
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    phases = [phase for phase in contents(tmp_path / "whole")[2] if not phase.get("skipped")]
+    assert phases
+    for phase in phases:
+        score, decision = phase["reference_score"], phase["decision"]
+        # The logarithm of a small gain; on some machines no answer to the few prompts of G_k improves.
+        assert (score < 0 and decision["gain"] != 0) or (math.isnan(score) and not decision["promote"])
 
 
 def test_in_exploration_patches_answer_the_islands_prompts(config, tmp_path):

@@ -109,13 +109,32 @@ def pair(record):
 def test_the_score_of_a_policy_is_the_mean_worth_of_its_fresh_programs(store):
     backend, phases = tuning(store)
     pairs, gate = [pair(store.candidate(7))], [store.candidate(8)]
-    score = phases.scorer(1, pairs, gate)
+    score = phases.scorer(1, 1, pairs, gate)
     found = {adapter: score(adapter, [RECORD.prompt, "another prompt"]) for adapter in WORTH}
     # Failures and what is worse than random play count as nothing, and every sample counts.
     assert found == {"default": [(0.5 + 0.25) / SAMPLES, 0.0], "reference": [0.1 / SAMPLES, 0.0]}
     seeds = [torch_seed(11, "gate", 1, i) for i in range(2)]
     expected = [("prompt", SAMPLES, seeds[0]), ("another prompt", SAMPLES, seeds[1])]
     assert backend.asked == [("default", expected), ("reference", expected)]  # common random numbers
+
+
+def test_the_score_may_be_the_likelihood_of_what_is_known_to_improve(store, monkeypatch):
+    asked = []
+
+    def log_known_gain(policy, adapter, answers):
+        asked.append((adapter, answers))
+        return [-3.0 for _ in answers]
+
+    monkeypatch.setattr("trainers.loop.fine_tuning.log_known_gain", log_known_gain)
+    worse = replace(RECORD, id=9, round=2, prompt="worse prompt", score=-0.5)
+    store.add_unit(2, 2, [worse], {}, [replace(PROPOSAL, prompt="worse prompt")])
+    _, phases = tuning(store, gate_score="likelihood")
+    score = phases.scorer(1, 2, [pair(store.candidate(7))], [store.candidate(8), worse])
+    assert score("default", ["another prompt", "worse prompt"]) == [-3.0]
+    assert asked == [("default", {"another prompt": [(RECORD.completion, 0.05)]})]
+    assert (
+        "valid_share" in phases._measured["default"]
+    )  # for the inspector, fresh samples are asked for in any case
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,8 @@ def worth(group: Sequence[CandidateRecord], kind: GateScore, clip: float) -> flo
     Args:
         group: the answers, at least one.
         kind: `gain`: the mean gain over the parent, between 0 and `clip`, 0 for a failure; `best_of_n`: the largest
-            such gain; `quality`: the mean normalised score, 0 for a failure, which mostly counts validity.
+            such gain; `quality`: the mean normalised score, 0 for a failure, which mostly counts validity. Not
+            `likelihood`, which no sample tells.
         clip: the largest gain that counts, in units of score.
     """
     if kind == "quality":

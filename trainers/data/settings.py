@@ -6,8 +6,8 @@ from typing import Literal, get_args
 
 Kind = Literal["improving", "improving_parent", "improving_failed", "score", "failed", "repair"]
 Builder = Literal["teach", "plain", "margin", "improving", "mixed", "balanced"]
-GateScore = Literal["gain", "best_of_n", "quality"]
-"""What Ŝ counts: see `worth`."""
+GateScore = Literal["gain", "best_of_n", "quality", "likelihood"]
+"""What Ŝ counts: see `worth`, and `trainers.evodpo.likelihood` for the last."""
 
 SHARES: Mapping[str, Mapping[Kind, float]] = {
     "teach": {"improving": 0.35, "improving_parent": 0.15, "improving_failed": 0.25, "repair": 0.25},

@@ -37,8 +37,8 @@ _START = "start"
 """Adapter that remembers the policy as it was before the phase."""
 
 Scorer = Callable[[str, Sequence[str]], Sequence[float]]
-"""`score(adapter, prompts)`: for each prompt the mean score of fresh completions by that adapter, higher is
-better."""
+"""`score(adapter, prompts)`: the adapter's score at each prompt, higher is better, of fresh completions for example;
+prompts that say nothing may be left out, the same ones for every adapter."""
 
 Review = Callable[[GateDecision, Sequence["CandidateResult"]], GateDecision]
 """The policy inspector: may return the decision refused (`GateDecision.refuse`), never promoted."""
@@ -152,7 +152,7 @@ class Phase:
         began = time.perf_counter()
         if self._gated:
             scores = {name: score(name, _prompts(self._subset)) for name in (REFERENCE, *steps)}
-            self._reference_score = float(np.mean(scores[REFERENCE]))
+            self._reference_score = _mean(scores[REFERENCE])
         self._tuned.seconds["score"] = time.perf_counter() - began
         self._candidates = tuple(
             CandidateResult(name, step, kls[name].mean, kls[name].standard_error, *_compare(scores, name))
@@ -249,7 +249,11 @@ def _compare(
     differences = np.asarray(scores[name], dtype=float) - np.asarray(scores[REFERENCE], dtype=float)
     n = len(differences)
     error = float(differences.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan
-    return float(np.mean(scores[name])), float(differences.mean()), error
+    return _mean(scores[name]), _mean(differences), error
+
+
+def _mean(values: Sequence[float] | np.ndarray) -> float:
+    return float(np.mean(values)) if len(values) else math.nan
 
 
 @contextmanager

@@ -208,7 +208,7 @@ def take_phase(tuning: Tuning, k: int, first: int, last: int) -> None:
     with tuning.begin(k, last, advice, D_k) as phase:
         # Eq. 2 (or GRPO) against π_ref,k: C_k; Eq. 3: K̂L of each along G_k.
         tuning.train(phase, advice, D_k, G_k)
-        phase.score(tuning.scorer(k, D_k, G_k))  # Ŝ of each and of π_ref,k: their fresh answers to G_k
+        phase.score(tuning.scorer(k, last, D_k, G_k))  # Ŝ of each and of π_ref,k: their fresh answers to G_k
         phase.propose()  # Eq. 4: π_kl
         phase.decide(tuning.review(k))  # Eq. 5, and the inspector, who can only refuse
         phase.advance()  # π_{k+1} and π_ref,k+1

@@ -7,8 +7,9 @@ from the adapters of the phase before.
 
 Ŝ, the inspector's score of a policy, is the mean over fresh completions of the gate subset's prompts of what each
 gains over its parent, between 0 and a limit (`gain_clip`): what fails or harms gains nothing, so that writing valid
-programs alone is worth nothing. All policies of a phase answer the same prompts with the same seeds, so differences
-are paired. The prompts are drawn from the whole buffer before pairs are formed, and no pair has one of them.
+programs alone is worth nothing. Or it is the likelihood of answers that are known to improve (`gate_score`). All
+policies of a phase answer the same prompts with the same seeds, so differences are paired. The prompts are drawn from
+the whole buffer before pairs are formed, and no pair has one of them.
 """
 
 import math
@@ -33,6 +34,7 @@ from trainers.evodpo.candidate_set import Tune, tune_here
 from trainers.evodpo.gate import GateDecision, gate_warnings
 from trainers.evodpo.kl import Item
 from trainers.evodpo.launch import launched
+from trainers.evodpo.likelihood import log_known_gain
 from trainers.evodpo.phase import Phase, Review, Scorer
 from trainers.evodpo.phase_result import PhaseResult, late_mean, sinking_warnings
 from trainers.loop.advisers import PhaseAdvisers, trained_under
@@ -107,7 +109,7 @@ class Tuning:
             trained_under(config.phase, build(TuningControls, controls))
             for controls in (row["controls"], *row.get("alternatives", ()))
         )
-        _, gate = self.data.buffer(number, row["round"])
+        _, gate = self.data.buffer(number, row["round"], self.data.apart(number, row["round"]))
         redo_phase(
             self.policy, self.data.trained_on(row), settings, config.gate, row, gate_items=_items(gate),
             alternatives=others, seed=config.seed, tune=self._tune,
@@ -139,11 +141,11 @@ class Tuning:
         self, number: int, first: int, last: int
     ) -> tuple[list[CandidateRecord], list[CandidateRecord]]:
         """What D_k may be made of, the phase's lessons included, and the preferred answers to the prompts of G_k."""
-        buffer, gate = self.data.buffer(number, last)
+        apart = self.data.apart(number, last)
         if self.config.teaches_phases:
             self.tell("stage", f"phase {number}: the exploration supporter answers the agent's prompts")
-            buffer = self.data.taught(number, first, last, gate)
-        return buffer, gate
+            self.data.teach(number, first, last, apart)
+        return self.data.buffer(number, last, apart)
 
     def examples(
         self, number: int, first: int, last: int, buffer: Sequence[CandidateRecord]
@@ -194,10 +196,12 @@ class Tuning:
     def _others(self, advice: StrategyAdvice) -> tuple[TuningControls, ...]:
         return advice.nearby[: self.config.phase.alternatives]
 
-    def scorer(self, number: int, examples: Examples, gate: Sequence[CandidateRecord]) -> Scorer:
-        """Ŝ of an adapter by prompt."""
+    def scorer(self, number: int, last: int, examples: Examples, gate: Sequence[CandidateRecord]) -> Scorer:
+        """Ŝ of an adapter by prompt; of likelihood, only of prompts with an answer that is known to improve."""
+        kind = self.config.gate_score
         answered = {example.prompt: example.chosen_id for example in examples}
         answered |= {record.prompt: record.id for record in gate}
+        known = self.data.known(number, last, list(answered)) if kind == "likelihood" else {}
 
         def score(adapter: str, prompts: Sequence[str]) -> list[float]:
             proposals = [self._asked(self.store.candidate(answered[prompt])) for prompt in prompts]
@@ -206,7 +210,9 @@ class Tuning:
                 groups = fresh_samples(generator, self.cache, proposals, self.config.gate.samples, seeds)
             records = [record for group in groups for record in group]
             self._measured[adapter] = measurements(records, self.agent.spec.errors)
-            return [worth(group, self.config.gate_score, self.config.gain_clip) for group in groups]
+            if kind == "likelihood":
+                return log_known_gain(self.policy, adapter, {x: known[x] for x in prompts if x in known})
+            return [worth(group, kind, self.config.gain_clip) for group in groups]
 
         return score
 

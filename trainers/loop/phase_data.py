@@ -14,6 +14,7 @@ from agents.models.tokens import encode_continuation, encode_prompt
 from agents.population.candidate import CandidateRecord
 from atlas_gym.seeding import stream
 from trainers.data.groups import CompletionGroup, Examples, build_groups, group_of
+from trainers.data.measures import is_improving
 from trainers.data.pairs import PreferencePair, build_pairs
 from trainers.data.settings import PairSettings
 from trainers.loop.config import RunConfig
@@ -41,26 +42,52 @@ class PhaseData:
     def __post_init__(self) -> None:
         self._task_began = cache(self.store.task_began)
 
-    def buffer(self, number: int, last: int) -> tuple[list[CandidateRecord], list[CandidateRecord]]:
-        """What D_k may be made of (the candidates of the whole run so far: the data are cumulative, Algorithm 1), and
-        the preferred answer to each prompt of G_k.
-
-        G_k is drawn before anybody teaches, so that it is the same when the phase is done again.
-        """
-        pool = self._pool(number, last, self.store.lessons(number - 1))
-        latest = max((self._task_began(record.round) for record in pool), default=0)
+    def apart(self, number: int, last: int) -> list[str]:
+        """The prompts of G_k, drawn before anybody teaches, so that they are the same when the phase is done again."""
+        pool = self._present(self._pool(number, last, self.store.lessons(number - 1)))
         rng = stream(self.config.seed, "gate prompts", number)
-        present = [record for record in pool if self._task_began(record.round) == latest]
-        gate = gate_answers(present, self.config.gate.prompts, rng)
-        return _without(pool, gate), gate
+        return gate_prompts(
+            pool if self._exam else [r for r in pool if r.passed], self.config.gate.prompts, rng
+        )
 
-    def taught(
-        self, number: int, first: int, last: int, gate: Sequence[CandidateRecord]
-    ) -> list[CandidateRecord]:
-        """The buffer with the phase's lessons, on prompts of the rounds `first` to `last`; G_k's prompts left out."""
+    def teach(self, number: int, first: int, last: int, apart: Collection[str]) -> None:
+        """Have the phase's lessons written, on prompts of the rounds `first` to `last` that are not set apart; where Ŝ
+        is the likelihood of answers that are known to improve, on G_k's as well, which nobody is trained on."""
         if self.teacher is not None:
-            self.teacher.teach(number, first, last, {record.prompt for record in gate})
-        return _without(self._pool(number, last, self.store.lessons(number)), gate)
+            self.teacher.teach(number, first, last, set(apart), self._exam)
+
+    def buffer(
+        self, number: int, last: int, apart: Collection[str]
+    ) -> tuple[list[CandidateRecord], list[CandidateRecord]]:
+        """What D_k may be made of (the candidates and lessons of the whole run so far: the data are cumulative,
+        Algorithm 1), and the preferred answer to each prompt of G_k."""
+        pool = self._pool(number, last, self.store.lessons(number))
+        best: dict[str, CandidateRecord] = {}
+        for record in self._present(pool):
+            held = best.get(record.prompt)
+            if record.passed and (held is None or record.value > held.value):
+                best[record.prompt] = record
+        gate = [best[prompt] for prompt in apart if prompt in best]
+        return [record for record in pool if record.prompt not in set(apart)], gate
+
+    @property
+    def _exam(self) -> bool:
+        return self.config.gate_score == "likelihood"
+
+    def _present(self, pool: Sequence[CandidateRecord]) -> list[CandidateRecord]:
+        """What answers prompts of the latest task."""
+        latest = max((self._task_began(record.round) for record in pool), default=0)
+        return [record for record in pool if self._task_began(record.round) == latest]
+
+    def known(self, number: int, last: int, prompts: Sequence[str]) -> dict[str, list[tuple[str, float]]]:
+        """By prompt, the distinct answers that are known to improve and their gains, `gain_clip` at most; only prompts
+        that have one."""
+        found: dict[str, dict[str, float]] = {prompt: {} for prompt in prompts}
+        for record in self._pool(number, last, self.store.lessons(number)):
+            if record.prompt in found and is_improving(record, self.config.pairs.margin):
+                assert record.gain is not None
+                found[record.prompt][record.completion] = min(record.gain, self.config.gain_clip)
+        return {prompt: list(answers.items()) for prompt, answers in found.items() if answers}
 
     def pairs(
         self, number: int, first: int, buffer: Sequence[CandidateRecord], settings: PairSettings
@@ -166,26 +193,11 @@ def writable(
     return [record for record in records if fits(record)]
 
 
-def gate_answers(
-    records: Sequence[CandidateRecord], prompts: int, rng: np.random.Generator
-) -> list[CandidateRecord]:
-    """The preferred answer (the best) to each prompt of the gate subset.
-
-    Up to `prompts` prompts with an answer that passed are drawn, each as likely as any other, and a quarter of them at
-    most. Fewer than two tell nothing about spread: then none is drawn.
-    """
-    best: dict[str, CandidateRecord] = {}
-    for record in records:
-        held = best.get(record.prompt)
-        if record.passed and (held is None or record.value > held.value):
-            best[record.prompt] = record
-    count = min(prompts, len(best) // 4)
+def gate_prompts(records: Sequence[CandidateRecord], prompts: int, rng: np.random.Generator) -> list[str]:
+    """The prompts of the gate subset: up to `prompts` of those that the records answer, each as likely as any other,
+    and a quarter of them at most. Fewer than two tell nothing about spread: then none is drawn."""
+    distinct = list(dict.fromkeys(record.prompt for record in records))
+    count = min(prompts, len(distinct) // 4)
     if count < 2:
         return []
-    return [list(best.values())[index] for index in sorted(rng.choice(len(best), count, replace=False))]
-
-
-def _without(records: Sequence[CandidateRecord], gate: Sequence[CandidateRecord]) -> list[CandidateRecord]:
-    """The records of all other prompts."""
-    apart = {record.prompt for record in gate}
-    return [record for record in records if record.prompt not in apart]
+    return [distinct[index] for index in sorted(rng.choice(len(distinct), count, replace=False))]

@@ -54,22 +54,27 @@ class Teacher:
     without: Collection[int] = ()
     """Islands whose prompts are none that the policy continues."""
 
-    def teach(self, phase: int, first: int, last: int, apart: Set[str]) -> None:
+    def teach(self, phase: int, first: int, last: int, apart: Set[str], exam: bool = False) -> None:
         """Store the phase's lessons, on prompts of the rounds `first` to `last` that are not `apart`, unless they are
-        stored already."""
+        stored already. `exam`: the prompts set apart are answered as well, whatever round asked them."""
         if self.store.taught() < phase:
-            self._write(phase, self._asked(phase, first, last, apart), last)
+            lessons = [one for one in self._asked(first, last) if one.proposal.prompt not in apart]
+            asked = _spread(lessons, stream(self.seed, "teaching", phase))[: self.prompts]
+            if exam:
+                asked += [one for one in self._asked(1, last, apart) if one.proposal.prompt in apart]
+            self._write(phase, asked, last)
 
-    def _asked(self, phase: int, first: int, last: int, apart: Set[str]) -> list[Asked]:
+    def _asked(self, first: int, last: int, only: Set[str] = frozenset()) -> list[Asked]:
+        """The prompts of these rounds, each once; if `only` some are wanted, these."""
         found: dict[str, Asked] = {}
         for round_, island, prompt in self.store.asked(last):
-            if round_ < first or island in self.without:
+            if round_ < first or island in self.without or (only and prompt not in only):
                 continue
             proposal = self.store.proposal(round_, island, prompt)
-            if proposal.prompt and proposal.prompt not in apart:
+            if proposal.prompt:
                 parent = self.store.candidate(proposal.parent_id)
                 found.setdefault(proposal.prompt, Asked(round_, again(proposal, island, parent), parent))
-        return _spread(list(found.values()), stream(self.seed, "teaching", phase))[: self.prompts]
+        return list(found.values())
 
     def _write(self, phase: int, asked: Sequence[Asked], last: int) -> None:
         calls: list[SupporterCall] = []

@@ -13,7 +13,7 @@ from tests.tiny_model import byte_tokenizer
 from tests.trainers.samples import PROPOSAL, RECORD
 from trainers.data.settings import PairSettings
 from trainers.loop.config import load_config
-from trainers.loop.phase_data import PhaseData, answers, gate_answers, writable
+from trainers.loop.phase_data import PhaseData, answers, gate_prompts, writable
 from trainers.store.store import RunStore
 
 ROUNDS, ISLANDS, SAMPLES = 6, 2, 3
@@ -89,25 +89,19 @@ BUFFER = [answer(10 * p + k, f"p{p}", -0.1 * k if k < 2 else None) for p in rang
 
 
 def gate(prompts=8, seed=0, buffer=BUFFER):
-    return gate_answers(buffer, prompts, np.random.default_rng(seed))
+    return gate_prompts(buffer, prompts, np.random.default_rng(seed))
 
 
-def test_the_gate_has_the_best_answer_to_each_of_a_quarter_of_the_prompts():
+def test_the_gate_has_a_quarter_of_the_prompts():
     found = gate()
-    assert len(found) == len({record.prompt for record in found}) == 3
-    assert all(c.score == max(o.value for o in BUFFER if o.prompt == c.prompt) for c in found)
+    assert len(found) == len(set(found)) == 3
     assert len(gate(prompts=2)) == 2
 
 
 def test_every_prompt_is_as_likely_to_be_set_apart():
-    drawn = Counter(record.prompt for seed in range(400) for record in gate(seed=seed))
+    drawn = Counter(prompt for seed in range(400) for prompt in gate(seed=seed))
     assert len(drawn) == 12
     assert all(60 < count < 145 for count in drawn.values())  # 100 expected, sd 9
-
-
-def test_a_prompt_without_an_answer_that_passed_is_not_drawn():
-    silent = [answer(2000 + i, f"silent {i}", None) for i in range(20)]
-    assert {record.prompt for record in gate(buffer=silent + BUFFER)} <= {record.prompt for record in BUFFER}
 
 
 def test_of_too_few_prompts_none_is_set_apart():
@@ -147,11 +141,66 @@ def test_what_is_set_apart_is_in_no_buffer_and_of_the_latest_task(store, monkeyp
         record = replace(RECORD, id=1000 * round_, round=round_, island=0, prompt=proposal.prompt)
         store.add_unit(round_, 0, [record], {}, [proposal])
     data = phase_data(store, monkeypatch)
-    early, earlier = data.buffer(1, ROUNDS)
+    early, earlier = data.buffer(1, ROUNDS, data.apart(1, ROUNDS))
     assert len(earlier) == 3
     assert len(early) == (ROUNDS * ISLANDS - 3) * SAMPLES
-    rest, apart = data.buffer(1, ROUNDS + 11)
+    rest, apart = data.buffer(1, ROUNDS + 11, data.apart(1, ROUNDS + 11))
     assert len(apart) == 2
     assert all(record.prompt.startswith("new") for record in apart)
     assert not {record.prompt for record in rest} & {record.prompt for record in apart}
     assert len(rest) == ROUNDS * ISLANDS * SAMPLES + 8
+
+
+def test_the_gate_has_the_best_answer_to_each_prompt(store, monkeypatch):
+    prompts = [f"new {i}" for i in range(9)]
+    asked = [replace(PROPOSAL, island=0, prompt=prompt) for prompt in prompts]
+    records = [
+        replace(record, id=7000 + i, round=20, island=0)
+        for i, record in enumerate(
+            answer(k, prompt, -0.1 * k if k else None) for prompt in prompts for k in (2, 0, 1)
+        )
+    ]
+    store.add_unit(20, 0, records, {}, asked)
+    _, gate = phase_data(store, monkeypatch).buffer(1, 20, ["new 3", "new 7"])
+    assert [(record.prompt, record.score) for record in gate] == [("new 3", -0.1), ("new 7", -0.1)]
+
+
+def failed_rounds(store):
+    """Ten prompts more, to which no answer passed."""
+    for round_ in range(20, 30):
+        proposal = replace(PROPOSAL, island=0, prompt=f"silent {round_}")
+        store.add_unit(
+            round_,
+            0,
+            [replace(answer(round_ * 100, proposal.prompt, None), round=round_, island=0)],
+            {},
+            [proposal],
+        )
+
+
+def test_prompts_without_an_answer_that_passed_are_set_apart_only_for_an_exam(store, monkeypatch):
+    failed_rounds(store)
+    usual = phase_data(store, monkeypatch)
+    exam = phase_data(store, monkeypatch, gate_score="likelihood")
+    assert len(usual.apart(1, 29)) == 12 // 4
+    assert not any(prompt.startswith("silent") for prompt in usual.apart(1, 29))
+    assert len(exam.apart(1, 29)) == 22 // 4
+    assert any(prompt.startswith("silent") for number in range(1, 5) for prompt in exam.apart(number, 29))
+
+
+def test_known_answers_are_those_that_improve_each_once(store, monkeypatch):
+    texts = [(" 1\n", 0.5), (" 1\n", 0.5), (" 2\n", -0.24), (" 3\n", -0.2495), (" 4\n", -0.3), (" 5\n", None)]
+    records = [
+        replace(answer(9000 + i, "new", score), round=20, island=0, completion=text)
+        for i, (text, score) in enumerate(texts)
+    ]
+    store.add_unit(20, 0, records, {}, [replace(PROPOSAL, island=0, prompt="new")])
+    known = phase_data(store, monkeypatch, gate_score="likelihood").known(
+        1, 20, ["new", "prompt 1 0", "nobody's"]
+    )
+    assert known["new"] == [
+        (" 1\n", 0.05),
+        (" 2\n", pytest.approx(0.01)),
+    ]  # the parent has -0.25, the limit is 0.05
+    assert known["prompt 1 0"] == [(" 10\n", 0.05)]
+    assert "nobody's" not in known

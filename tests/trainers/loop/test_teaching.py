@@ -126,6 +126,14 @@ def test_prompts_set_apart_are_not_taught(store):
     assert {lesson.round for lesson in store.lessons(1)} == {1, 3}
 
 
+def test_in_an_exam_the_prompts_set_apart_are_answered_too(store):
+    apart = {store.proposal(1, 0).prompt}  # of an earlier phase's round
+    teacher(store, Supporter(), prompts=1).teach(1, 2, 3, apart, exam=True)
+    rounds = [lesson.round for lesson in store.lessons(1)]
+    assert sorted(set(rounds)) in ([1, 2], [1, 3])  # one prompt to be trained on, and the exam
+    assert {lesson.prompt for lesson in store.lessons(1) if lesson.round == 1} == apart
+
+
 def test_what_is_stored_is_not_taught_again(store):
     teacher(store, Supporter()).teach(1, 1, 2, set())
     before, again = store.lessons(1), Supporter()

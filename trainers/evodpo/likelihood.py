@@ -1,0 +1,45 @@
+"""How likely a policy is to write known answers.
+
+Where good programs are so rare that no sample is one, a score of samples is 0 for every policy. The likelihood of
+answers that are known to be good still tells two policies apart.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from agents.models.policy import Policy
+from agents.models.tokens import encode_completion, encode_prompt
+from trainers.evodpo.kl import Item
+from trainers.evodpo.packed_dpo import completion_log_probs
+from trainers.evodpo.packing import plant
+
+
+def log_likelihoods(policy: Policy, adapter: str, items: Sequence[Item]) -> list[float]:
+    """log π(y|x) in nats of each (prompt, completion) under an adapter, the completion's end included."""
+    read = policy.tokenizer
+    forest = plant([(encode_prompt(read, x), encode_completion(read, x, y)) for x, y in items])
+    with policy.using(adapter) as model, torch.inference_mode():
+        found = [completion_log_probs(model, tree).tolist() for tree in forest.trees]
+    return [found[tree][branch] for tree, branch in forest.places]
+
+
+def log_known_gain(
+    policy: Policy, adapter: str, answers: Mapping[str, Sequence[tuple[str, float]]]
+) -> list[float]:
+    """log Σ_y π(y|x) · gain(y) for each prompt x over its known answers y: the logarithm of what these answers
+    contribute to the gain that is expected of a sample.
+
+    Args:
+        policy: its adapters.
+        adapter: the one in question.
+        answers: by prompt, the distinct completions that improve, each with its gain > 0; none may be empty.
+    """
+    items = [(prompt, text) for prompt, known in answers.items() for text, _ in known]
+    values = iter(log_likelihoods(policy, adapter, items)) if items else iter(())
+    return [_log_sum([next(values) + math.log(gain) for _, gain in known]) for known in answers.values()]
+
+
+def _log_sum(terms: Sequence[float]) -> float:
+    return float(torch.tensor(terms, dtype=torch.float64).logsumexp(0))
