@@ -6,6 +6,7 @@ answers that are known to be good still tells two policies apart.
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 import torch
 
@@ -28,17 +29,23 @@ def log_likelihoods(policy: Policy, adapter: str, items: Sequence[Item]) -> list
 def log_known_gain(
     policy: Policy, adapter: str, answers: Mapping[str, Sequence[tuple[str, float]]]
 ) -> list[float]:
-    """log Σ_y π(y|x) · gain(y) for each prompt x over its known answers y: the logarithm of what these answers
-    contribute to the gain that is expected of a sample.
+    """w(x) · log Σ_y π(y|x) · gain(y) for each prompt x over its known answers y: the logarithm of what these answers
+    contribute to the gain that is expected of a sample, in nats.
+
+    Prompts count by what there is to gain: w(x) is the largest known gain at x, divided by its mean over the prompts.
 
     Args:
         policy: its adapters.
         adapter: the one in question.
         answers: by prompt, the distinct completions that improve, each with its gain > 0; none may be empty.
     """
+    if not answers:
+        return []
     items = [(prompt, text) for prompt, known in answers.items() for text, _ in known]
-    values = iter(log_likelihoods(policy, adapter, items)) if items else iter(())
-    return [_log_sum([next(values) + math.log(gain) for _, gain in known]) for known in answers.values()]
+    values = iter(log_likelihoods(policy, adapter, items))
+    logs = [_log_sum([next(values) + math.log(gain) for _, gain in known]) for known in answers.values()]
+    largest = [max(gain for _, gain in known) for known in answers.values()]
+    return [value * gain / fmean(largest) for value, gain in zip(logs, largest, strict=True)]
 
 
 def _log_sum(terms: Sequence[float]) -> float:
