@@ -45,7 +45,8 @@ def count(config: RunConfig) -> Counts:
     layout, phases, supporters = config.exploration, config.phases, config.supporters
     candidates = config.rounds * layout.islands * layout.samples
     advised = sum(map(layout.asks_supporter, range(1, config.rounds + 1))) * layout.islands
-    taught = phases * config.pairs.prompts if config.teaching in ("phase", "both") else 0
+    exam = config.gate.prompts if config.gate_score == "likelihood" else 0
+    taught = phases * (config.pairs.prompts + exam) if config.teaching in ("phase", "both") else 0
     asked = {"exploration": advised + taught, "strategist": phases, "inspector": phases}
     for role in asked:
         settings = getattr(supporters, role)

@@ -48,8 +48,9 @@ class TrainingSettings:
     divergence: Literal["reverse_kl", "forward_kl"] = "reverse_kl"
     """What DPO's implicit reward is measured by; EvoTune takes the forward KL."""
     supervised: float = 0.0
-    """Weight of a supervised term on the chosen completions, beside the loss. It keeps their likelihood up, at the
-    price of a larger step: 0.3 took the embedded model 1.0 nats per token away in one phase."""
+    """Weight of a supervised term, the mean loss per token of the chosen completions, beside DPO's. At the same K̂L a
+    policy is nearer to good lines with it, and more of its programs run: with 4, several times DPO's own gradient, two
+    phases took lines within reach that DPO alone did not (docs/study/moving_supervised). 0: none."""
     packed: bool = True
     """One sequence per prompt; False is TRL's own collation: the same numbers, ten times the time."""
     max_tokens: int = 1024

@@ -61,7 +61,8 @@ def test_what_is_counted_is_what_the_configuration_decides():
 
 @pytest.mark.parametrize(("prompts", "groups"), [(20, 20), (999, 8 * 6 * 2)])
 def test_grpo_trains_on_a_group_a_prompt(prompts, groups):
-    phase, layout = GATED["phase"] | {"objective": "grpo"}, GATED["exploration"] | {"sites": 2}
+    phase = GATED["phase"] | {"objective": "grpo", "supervised": 0.0}
+    layout = GATED["exploration"] | {"sites": 2}
     work = planned(
         "default", **GATED | {"phase": phase, "exploration": layout, "pairs": {"prompts": prompts}}
     )
@@ -80,7 +81,9 @@ def test_work_grows_with_what_asks_for_it():
     taught = planned(
         "default", **GATED | {"teaching": "phase", "pairs": {"count": 64, "prompts": 10}, "lessons": 5}
     )
-    assert taught.evaluations - once.evaluations == 2 * 10 * 5
+    assert (
+        taught.evaluations - once.evaluations == 2 * (10 + 4) * 5
+    )  # the prompts of the pairs and of the gate
     several = planned("default", **GATED | {"instances": [{}, {}]})
     assert several.evaluations - once.evaluations == 2 * 16
     fixed = planned("default", **GATED | {"phase": GATED["phase"] | {"reference": "fixed", "checkpoints": 0}})
