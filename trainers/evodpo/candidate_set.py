@@ -15,7 +15,7 @@ from agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.seeding import stream, torch_seed
 from trainers.data.groups import Example
 from trainers.evodpo import processes
-from trainers.evodpo.kl import KLEstimate, candidate_kls, token_kl
+from trainers.evodpo.kl import Divergence, KLEstimate
 from trainers.evodpo.settings import TrainingSettings
 from trainers.evodpo.training import StepRecord, Training, train
 
@@ -69,6 +69,7 @@ def tune_here(policy: Policy, job: TuneJob, on_step: Callable[[StepRecord], None
         ValueError: there is nothing to train on, or none of it is short enough.
     """
     began = time.perf_counter()
+    divergence = Divergence(policy, REFERENCE, job.gate_items)
     training = train(
         policy,
         job.examples,
@@ -77,11 +78,11 @@ def tune_here(policy: Policy, job: TuneJob, on_step: Callable[[StepRecord], None
         rng=stream(job.seed, "phase", job.phase, "order"),
         seed=torch_seed(job.seed, "phase", job.phase, "trainer") % 2**32,
         on_step=on_step,
-        divergence=lambda: token_kl(policy, POLICY, REFERENCE, job.gate_items).mean,
+        divergence=lambda: divergence.of([POLICY])[POLICY].mean,
         max_kl=job.max_kl,
     )
     trained = time.perf_counter()
-    kls = candidate_kls(policy, [*training.checkpoints, POLICY], REFERENCE, job.gate_items)
+    kls = divergence.of([*training.checkpoints, POLICY])
     seconds = {"train": trained - began, "kl": time.perf_counter() - trained}
     return Tuned(training, kls, seconds, processes.size())
 

@@ -4,8 +4,8 @@
 
 along the chosen completion y of each pair, over the whole vocabulary, on completion tokens only. The
 direction is candidate ‖ reference. Items that begin alike are one packed sequence (`trainers.evodpo.packing`),
-and the reference is computed once for the whole candidate set: one pass of the reference and one of each
-candidate over each tree. Several processes (`trainers.evodpo.processes`) take trees in turn and add up.
+and the reference is computed once: one pass of the reference, and one of each candidate at each look, over each
+tree. Several processes (`trainers.evodpo.processes`) take trees in turn and add up.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ Item = tuple[str, str]
 _ROWS = 128
 """Positions whose distributions over the vocabulary are held at once (float32: 25 MB each at 49k tokens)."""
 
+_KEPT = 1024
+"""Positions whose logits under the reference are kept for the next look (200 MB at 49k tokens); what is beyond is
+computed again."""
+
 
 @dataclass(frozen=True)
 class KLEstimate:
@@ -43,34 +47,60 @@ class KLEstimate:
     """Completion tokens that were averaged over."""
 
 
+class Divergence:
+    """Eq. 3 along the same completions, again and again: the reference, which must stay as it is, is computed once.
+
+    Args:
+        policy: its adapters.
+        reference: the adapter that candidates are compared with.
+        items: what they are compared along, at least one.
+        packed: False runs every item as a sequence of its own; same numbers, more work (for comparison).
+
+    Raises:
+        ValueError: there are no items.
+    """
+
+    def __init__(self, policy: Policy, reference: str, items: Sequence[Item], *, packed: bool = True) -> None:
+        if not items:
+            raise ValueError("the divergence is an average over completions, and none were given")
+        branches = [
+            (encode_prompt(policy.tokenizer, prompt), encode_completion(policy.tokenizer, prompt, completion))
+            for prompt, completion in items
+        ]
+        self._policy, self._reference = policy, reference
+        self._forest = plant(branches) if packed else _apart(branches)
+        self._tokens = sum(len(completion) for _, completion in branches)
+        self._kept: dict[int, torch.Tensor] = {}
+
+    def of(self, candidates: Sequence[str]) -> dict[str, KLEstimate]:
+        """Eq. 3 of each candidate adapter."""
+        averages: dict[str, dict[tuple[int, int], float]] = {name: {} for name in candidates}
+        for index in processes.share(list(range(len(self._forest.trees)))):
+            tree = to_device(self._forest.trees[index], self._policy.device)
+            reference_logits = self._reference_logits(index, tree)
+            for name in candidates:
+                found = _branch_averages(_logits(self._policy, name, tree), reference_logits, tree)
+                averages[name] |= {(index, branch): value for branch, value in enumerate(found)}
+        return {name: self._estimate(own) for name, own in averages.items()}
+
+    def _reference_logits(self, index: int, tree: Tree) -> torch.Tensor:
+        if index in self._kept:
+            return self._kept[index]
+        logits = _logits(self._policy, self._reference, tree)
+        if sum(map(len, self._kept.values())) + len(logits) <= _KEPT:
+            self._kept[index] = logits
+        return logits
+
+    def _estimate(self, averages: dict[tuple[int, int], float]) -> KLEstimate:
+        values = [averages.get(place, 0.0) for place in self._forest.places]
+        return _estimate(processes.totals(values, self._policy.device), self._tokens)
+
+
 def candidate_kls(
     policy: Policy, candidates: Sequence[str], reference: str, items: Sequence[Item], *, packed: bool = True
 ) -> dict[str, KLEstimate]:
-    """Eq. 3 of each candidate adapter against the reference adapter.
-
-    `packed=False` runs every item as a sequence of its own; same numbers, more work (for comparison).
-    """
-    if not items:
-        raise ValueError("the divergence is an average over completions, and none were given")
-    branches = [
-        (encode_prompt(policy.tokenizer, prompt), encode_completion(policy.tokenizer, prompt, completion))
-        for prompt, completion in items
-    ]
-    forest = plant(branches) if packed else _apart(branches)
-    averages: dict[str, dict[tuple[int, int], float]] = {name: {} for name in candidates}
-    for index in processes.share(list(range(len(forest.trees)))):
-        tree = to_device(forest.trees[index], policy.device)
-        reference_logits = _logits(policy, reference, tree)
-        for name in candidates:
-            found = _branch_averages(_logits(policy, name, tree), reference_logits, tree)
-            averages[name] |= {(index, branch): value for branch, value in enumerate(found)}
-    tokens = sum(len(completion) for _, completion in branches)
-    return {
-        name: _estimate(
-            processes.totals([own.get(place, 0.0) for place in forest.places], policy.device), tokens
-        )
-        for name, own in averages.items()
-    }
+    """Eq. 3 of each candidate adapter against the reference adapter; see `Divergence`."""
+    return Divergence(policy, reference, items, packed=packed).of(candidates)
 
 
 def _apart(branches: Sequence[Branch]) -> Forest:

@@ -6,7 +6,8 @@ import torch
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.models.settings import LoraSettings
 from tests.tiny_model import save_tiny_model
-from trainers.evodpo.kl import candidate_kls, token_kl
+from trainers.evodpo import kl
+from trainers.evodpo.kl import Divergence, candidate_kls, token_kl
 
 ITEMS = [
     ("window =", " 10\n"),
@@ -86,6 +87,22 @@ def test_long_completions_are_computed_in_blocks(policy, monkeypatch):
     whole = token_kl(policy, POLICY, REFERENCE, ITEMS)
     monkeypatch.setattr("trainers.evodpo.kl._ROWS", 3)
     assert token_kl(policy, POLICY, REFERENCE, ITEMS).per_item == pytest.approx(whole.per_item, abs=1e-6)
+
+
+@pytest.mark.parametrize(("room", "again"), [(0, True), (1024, False)])
+def test_the_reference_is_computed_once_where_there_is_room(policy, monkeypatch, room, again):
+    monkeypatch.setattr(kl, "_KEPT", room)
+    asked, logits = [], kl._logits
+    monkeypatch.setattr(
+        kl, "_logits", lambda policy, name, tree: asked.append(name) or logits(policy, name, tree)
+    )
+    divergence = Divergence(policy, REFERENCE, ITEMS)
+    first = divergence.of([POLICY])
+    asked.clear()
+    second = divergence.of(["candidate-1", POLICY])
+    assert (REFERENCE in asked) == again
+    assert second[POLICY] == first[POLICY]
+    assert second == candidate_kls(policy, ["candidate-1", POLICY], REFERENCE, ITEMS)
 
 
 def test_no_items_are_an_error(policy):
