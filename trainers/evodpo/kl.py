@@ -48,7 +48,8 @@ class KLEstimate:
 
 
 class Divergence:
-    """Eq. 3 along the same completions, again and again: the reference, which must stay as it is, is computed once.
+    """Eq. 3 along the same completions, again and again: the reference, which must stay as it is, is computed once,
+    and so is a candidate that has not changed.
 
     Args:
         policy: its adapters.
@@ -71,17 +72,22 @@ class Divergence:
         self._forest = plant(branches) if packed else _apart(branches)
         self._tokens = sum(len(completion) for _, completion in branches)
         self._kept: dict[int, torch.Tensor] = {}
+        self._known: dict[str, KLEstimate] = {}
 
     def of(self, candidates: Sequence[str]) -> dict[str, KLEstimate]:
         """Eq. 3 of each candidate adapter."""
-        averages: dict[str, dict[tuple[int, int], float]] = {name: {} for name in candidates}
-        for index in processes.share(list(range(len(self._forest.trees)))):
+        digests = {name: self._policy.digest(name) for name in candidates}
+        averages: dict[str, dict[tuple[int, int], float]] = {
+            name: {} for name, digest in digests.items() if digest not in self._known
+        }
+        for index in processes.share(list(range(len(self._forest.trees)))) if averages else ():
             tree = to_device(self._forest.trees[index], self._policy.device)
             reference_logits = self._reference_logits(index, tree)
-            for name in candidates:
+            for name, own in averages.items():
                 found = _branch_averages(_logits(self._policy, name, tree), reference_logits, tree)
-                averages[name] |= {(index, branch): value for branch, value in enumerate(found)}
-        return {name: self._estimate(own) for name, own in averages.items()}
+                own |= {(index, branch): value for branch, value in enumerate(found)}
+        self._known |= {digests[name]: self._estimate(own) for name, own in averages.items()}
+        return {name: self._known[digest] for name, digest in digests.items()}
 
     def _reference_logits(self, index: int, tree: Tree) -> torch.Tensor:
         if index in self._kept:

@@ -105,6 +105,23 @@ def test_the_reference_is_computed_once_where_there_is_room(policy, monkeypatch,
     assert second == candidate_kls(policy, ["candidate-1", POLICY], REFERENCE, ITEMS)
 
 
+def test_a_candidate_that_has_not_changed_is_not_computed_again(policy, monkeypatch):
+    asked, logits = [], kl._logits
+    monkeypatch.setattr(
+        kl, "_logits", lambda policy, name, tree: asked.append(name) or logits(policy, name, tree)
+    )
+    divergence = Divergence(policy, REFERENCE, ITEMS)
+    first = divergence.of([POLICY])
+    policy.add("copy", copy_of=POLICY)
+    asked.clear()
+    assert divergence.of(["copy"])["copy"] == first[POLICY]
+    assert asked == []
+    next(iter(policy.tensors("copy").values())).data.add_(0.1)
+    changed = divergence.of(["copy"])["copy"]
+    assert changed == token_kl(policy, "copy", REFERENCE, ITEMS) != first[POLICY]
+    policy.remove("copy")
+
+
 def test_no_items_are_an_error(policy):
     with pytest.raises(ValueError, match="none were given"):
         token_kl(policy, POLICY, REFERENCE, [])
