@@ -114,13 +114,6 @@ def _apart(branches: Sequence[Branch]) -> Forest:
     return Forest([pack_tree([branch]) for branch in branches], [(i, 0) for i in range(len(branches))])
 
 
-def token_kl(
-    policy: Policy, candidate: str, reference: str, items: Sequence[Item], *, packed: bool = True
-) -> KLEstimate:
-    """Eq. 3 of one candidate; see `candidate_kls`."""
-    return candidate_kls(policy, [candidate], reference, items, packed=packed)[candidate]
-
-
 def _logits(policy: Policy, adapter: str, tree: Tree) -> torch.Tensor:
     with policy.using(adapter) as model, torch.inference_mode():
         return tree_logits(model, tree)

@@ -3,11 +3,10 @@ import math
 import pytest
 import torch
 
-from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.settings import LoraSettings
-from tests.tiny_model import save_tiny_model
+from agents.models.policy import POLICY, REFERENCE
+from tests.trainers.evodpo.moved import moved_policy
 from trainers.evodpo import kl
-from trainers.evodpo.kl import Divergence, candidate_kls, token_kl
+from trainers.evodpo.kl import Divergence, candidate_kls
 
 ITEMS = [
     ("window =", " 10\n"),
@@ -19,17 +18,11 @@ ITEMS = [
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory):
-    policy = Policy.load(
-        save_tiny_model(tmp_path_factory.mktemp("tiny")),
-        dtype=torch.float32,
-        lora=LoraSettings(rank=4, alpha=8),
-    )
-    policy.add("candidate-1", copy_of=POLICY)
-    generator = torch.Generator().manual_seed(5)
-    for name in (POLICY, REFERENCE, "candidate-1"):
-        for tensor in policy.tensors(name).values():
-            tensor.data.normal_(0.0, 0.2, generator=generator)
-    return policy
+    return moved_policy(tmp_path_factory.mktemp("tiny"))
+
+
+def token_kl(policy, candidate, reference, items, **how):
+    return candidate_kls(policy, [candidate], reference, items, **how)[candidate]
 
 
 def next_token_distribution(policy, name, ids):

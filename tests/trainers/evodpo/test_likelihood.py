@@ -5,10 +5,9 @@ import math
 import pytest
 import torch
 
-from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.settings import LoraSettings
+from agents.models.policy import POLICY, REFERENCE
 from agents.models.tokens import encode_completion, encode_prompt
-from tests.tiny_model import save_tiny_model
+from tests.trainers.evodpo.moved import moved_policy
 from trainers.evodpo.likelihood import log_known_gain, log_likelihoods
 
 ITEMS = [
@@ -21,12 +20,7 @@ ITEMS = [
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory):
-    folder = save_tiny_model(tmp_path_factory.mktemp("tiny"))
-    policy = Policy.load(folder, dtype=torch.float32, lora=LoraSettings(rank=4, alpha=8))
-    generator = torch.Generator().manual_seed(5)
-    for tensor in policy.tensors(POLICY).values():
-        tensor.data.normal_(0.0, 0.2, generator=generator)
-    return policy
+    return moved_policy(tmp_path_factory.mktemp("tiny"))
 
 
 def brute_force(policy, adapter, prompt, completion):
