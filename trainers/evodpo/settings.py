@@ -140,12 +140,18 @@ class GateSettings:
     improving edits is worth about 0.0005, so that of two candidates that gain alike the nearer one is taken."""
     prompts: int = 8
     """Prompts in the gate subset G_k, drawn at random from the phase's buffer and kept out of its pairs."""
+    share: float = 0.25
+    """Share of the buffer's prompts that G_k has at most."""
     samples: int = 8
     """Fresh completions per gate prompt that Ŝ is the mean of."""
 
     def __post_init__(self) -> None:
         if min(self.prompts, self.samples) < 1:
             raise ValueError("prompts and samples must be at least 1")
+        if not 0.0 < self.share < 1.0:
+            raise ValueError(
+                f"share must lie between 0 and 1, so that prompts are left for pairs, got {self.share}"
+            )
         if not self.max_kl >= 0.0:
             raise ValueError(f"max_kl is a divergence and cannot be negative, got {self.max_kl}")
         if not self.standard_errors >= 0.0:

@@ -17,6 +17,7 @@ from trainers.data.groups import CompletionGroup, Examples, build_groups, group_
 from trainers.data.measures import is_improving
 from trainers.data.pairs import PreferencePair, build_pairs
 from trainers.data.settings import PairSettings
+from trainers.evodpo.settings import GateSettings
 from trainers.loop.config import RunConfig
 from trainers.loop.measure import Panel
 from trainers.loop.teaching import Teacher
@@ -46,9 +47,7 @@ class PhaseData:
         """The prompts of G_k, drawn before anybody teaches, so that they are the same when the phase is done again."""
         pool = self._present(self._pool(number, last, self.store.lessons(number - 1)))
         rng = stream(self.config.seed, "gate prompts", number)
-        return gate_prompts(
-            pool if self._exam else [r for r in pool if r.passed], self.config.gate.prompts, rng
-        )
+        return gate_prompts(pool if self._exam else [r for r in pool if r.passed], self.config.gate, rng)
 
     def teach(self, number: int, first: int, last: int, apart: Collection[str]) -> None:
         """Have the phase's lessons written, on prompts of the rounds `first` to `last` that are not set apart; where Ŝ
@@ -193,11 +192,13 @@ def writable(
     return [record for record in records if fits(record)]
 
 
-def gate_prompts(records: Sequence[CandidateRecord], prompts: int, rng: np.random.Generator) -> list[str]:
-    """The prompts of the gate subset: up to `prompts` of those that the records answer, each as likely as any other,
-    and a quarter of them at most. Fewer than two tell nothing about spread: then none is drawn."""
+def gate_prompts(
+    records: Sequence[CandidateRecord], settings: GateSettings, rng: np.random.Generator
+) -> list[str]:
+    """The prompts of the gate subset, of those that the records answer, each as likely as any other. Fewer than two
+    tell nothing about spread: then none is drawn."""
     distinct = list(dict.fromkeys(record.prompt for record in records))
-    count = min(prompts, len(distinct) // 4)
+    count = min(settings.prompts, int(len(distinct) * settings.share))
     if count < 2:
         return []
     return [distinct[index] for index in sorted(rng.choice(len(distinct), count, replace=False))]

@@ -12,6 +12,7 @@ from agents.engines.engine import Sampling
 from tests.tiny_model import byte_tokenizer
 from tests.trainers.samples import PROPOSAL, RECORD
 from trainers.data.settings import PairSettings
+from trainers.evodpo.settings import GateSettings
 from trainers.loop.config import load_config
 from trainers.loop.phase_data import PhaseData, answers, gate_prompts, writable
 from trainers.store.store import RunStore
@@ -88,14 +89,15 @@ def answer(i, prompt, score):
 BUFFER = [answer(10 * p + k, f"p{p}", -0.1 * k if k < 2 else None) for p in range(12) for k in range(3)]
 
 
-def gate(prompts=8, seed=0, buffer=BUFFER):
-    return gate_prompts(buffer, prompts, np.random.default_rng(seed))
+def gate(prompts=8, seed=0, buffer=BUFFER, share=0.25):
+    return gate_prompts(buffer, GateSettings(prompts=prompts, share=share), np.random.default_rng(seed))
 
 
-def test_the_gate_has_a_quarter_of_the_prompts():
+def test_the_gate_has_a_share_of_the_prompts():
     found = gate()
     assert len(found) == len(set(found)) == 3
     assert len(gate(prompts=2)) == 2
+    assert len(gate(share=0.5)) == 6
 
 
 def test_every_prompt_is_as_likely_to_be_set_apart():
