@@ -61,6 +61,9 @@ class RunConfig:
     """Exploration rounds."""
     phase_every: int = 8
     """Rounds between two fine-tuning phases (paper: 20). No phase follows the last round."""
+    max_phases: int = 0
+    """Fine-tuning phases at most, after which the policy stays as it is and explores the rounds that are left. 0: any
+    number."""
     skip_idle_phases: bool = True
     """Skip a phase if the best score has not improved since the last one (paper, B.4)."""
     evaluator: Literal["pool", "ray"] = "pool"
@@ -124,6 +127,8 @@ class RunConfig:
                 raise ValueError(f"{name} must be at least 1")
         if len(self.instances) > self.exploration.islands:
             raise ValueError("there must be an island for each of the instances")
+        if self.max_phases < 0:
+            raise ValueError("max_phases cannot be negative; tuning: false has no phases")
         if self.lessons < 1:
             raise ValueError("lessons must be at least 1; teaching: off writes none")
         taught = self.teaching in ("exploration", "both") or (self.teaching == "phase" and self.phases > 0)
@@ -186,7 +191,8 @@ class RunConfig:
     @property
     def phases(self) -> int:
         """Number of fine-tuning phases that are planned."""
-        return (self.rounds - 1) // self.phase_every if self.tuning else 0
+        between = (self.rounds - 1) // self.phase_every if self.tuning else 0
+        return min(between, self.max_phases) if self.max_phases else between
 
     @property
     def blocks(self) -> list[tuple[int, int]]:

@@ -124,3 +124,5 @@ def test_phases_fall_between_rounds():
     assert RunConfig(rounds=24, phase_every=8).phases == 2
     assert RunConfig(rounds=25, phase_every=8).phases == 3
     assert RunConfig(rounds=24, phase_every=8, tuning=False).phases == 0
+    assert RunConfig(rounds=24, phase_every=8, max_phases=1).phases == 1
+    assert RunConfig(rounds=24, phase_every=8, max_phases=5).phases == 2
