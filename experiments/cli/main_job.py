@@ -68,7 +68,7 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
     where = escape(str(folder))
     console.print(f"[bold]{config.name}[/bold] in {where}: rounds {config.rounds}, phases {config.phases}")
     with RunStore(folder) as store:
-        view = LiveView(config.rounds, config.exploration.groups, console)
+        view = LiveView(config.rounds, config.phases, config.exploration.groups, console)
         tracker = WandbObserver(
             store,
             config,
@@ -95,7 +95,7 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
 def _run_control(config: RunConfig, run: RunStore, console: Console) -> None:
     """The same run with tuning off, from where the first phase set them apart."""
     console.print("\n[bold]The frozen control[/bold]: the same run with tuning off, from the first phase on")
-    view = LiveView(config.rounds, config.exploration.groups, console)
+    view = LiveView(config.rounds, config.phases, config.exploration.groups, console)
     with (
         open_control(run, run.folder / FOLDER) as store,
         view,

@@ -4,25 +4,20 @@ On a terminal the status line is live (rich); in a log file each round is a plai
 left alone for the night reads well in the morning.
 """
 
+import time
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from trainers.loop.measure import learned
 from trainers.loop.observer import Observer
 
-_PERIOD_S = 3600.0
-"""The time left is taken from the rounds, and the phases between them, of so long."""
+_RECENT = 8
+"""The time left is taken from so many rounds, and from the phases."""
 SHARES = ("valid", "new", "distinct")
 """Shares of a round's samples, in the words of the glossary."""
 
@@ -39,19 +34,22 @@ class LiveView(Observer):
 
     Args:
         rounds: rounds of the whole run.
+        phases: fine-tuning phases of the whole run.
         groups: units per round.
         console: where to print.
     """
 
-    def __init__(self, rounds: int, groups: int, console: Console):
+    def __init__(self, rounds: int, phases: int, groups: int, console: Console):
         self.console = console
-        self._rounds, self._groups = rounds, groups
+        self._rounds, self._phases, self._groups = rounds, phases, groups
+        self._round_s: list[float] = []
+        self._phase_s: list[float] = []
+        self._since = time.monotonic()
         self._units: list[Mapping[str, Any]] = []
         self._consulted = self._skipped = self._stored = 0
         self._progress = Progress(
             TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            TimeRemainingColumn(), console=self.console, transient=True, disable=not self.console.is_terminal,
-            speed_estimate_period=_PERIOD_S,
+            console=self.console, transient=True, disable=not self.console.is_terminal,
         )  # fmt: skip
         self._task = self._progress.add_task("exploring", total=rounds)
 
@@ -71,6 +69,7 @@ class LiveView(Observer):
         """See `Observer`."""
         self.console.print(f"Starting program: score {score:.4f} on the training seeds.")
         self._stored = round_
+        self._since = time.monotonic()
         if round_:
             self.console.print(
                 f"Continuing after round {round_} of {rounds}; what is stored is read, not redone."
@@ -85,11 +84,11 @@ class LiveView(Observer):
         total = {key: sum(u[key] for u in units) for key in (*SHARES, "samples", "improving")}
         spoiled = sum(u.get("spoiled", 0) for u in units)
         shares = "  ".join(f"{key} {total[key] / max(1, total['samples']):4.0%}" for key in SHARES)
-        if summary["round"] >= self._stored:  # those that are read say nothing about the time left
-            self._progress.update(self._task, completed=summary["round"])
+        self._progress.update(self._task, completed=summary["round"])
+        self._took(self._round_s, summary["round"] > self._stored)
         self.console.print(
             f"round {summary['round']:3d}/{self._rounds}  best {best:.4f}  {shares}  "
-            f"improving {total['improving']:2d}  {self._left()}"
+            f"improving {total['improving']:2d}  {self._left(summary['round'])}"
             + (f"  not evaluated {spoiled} (machine)" if spoiled else "")
         )
         self._say_skipped(units)
@@ -127,6 +126,8 @@ class LiveView(Observer):
 
     def phase(self, result: Mapping[str, Any]) -> None:
         """See `Observer`."""
+        self._phases -= 1
+        self._took(self._phase_s, result["round"] >= self._stored)
         if result.get("skipped"):
             self.console.print(f"  phase {result['phase']} skipped: {result['skipped']}", markup=False)
             return
@@ -139,8 +140,16 @@ class LiveView(Observer):
         for warning in result.get("warnings", ()):
             self.console.print(f"  {warning}", style="bold red", markup=False)
 
-    def _left(self) -> str:
-        seconds = self._progress.tasks[0].time_remaining
-        if seconds is None:
+    def _took(self, known: list[float], done_now: bool) -> None:
+        """Remember how long a step took; one that was read out of the store says nothing about the time left."""
+        now = time.monotonic()
+        known += [now - self._since] if done_now else []
+        self._since = now
+
+    def _left(self, round_: int) -> str:
+        phases = max(0, self._phases)
+        if not self._round_s or (phases and not self._phase_s):
             return ""
+        seconds = (self._rounds - round_) * fmean(self._round_s[-_RECENT:])
+        seconds += phases * fmean(self._phase_s) if phases else 0.0
         return f"about {seconds / 60:.0f} min left" if seconds >= 60 else "under 1 min left"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -196,9 +197,13 @@ class RunConfig:
 
     @property
     def blocks(self) -> list[tuple[int, int]]:
-        """First and last round of every block; phases fall between blocks."""
-        step = self.phase_every if self.tuning or self.drift else self.rounds
-        return [(first, min(first + step - 1, self.rounds)) for first in range(1, self.rounds + 1, step)]
+        """First and last round of every block; phases fall between blocks, and so does drift."""
+        step = self.phase_every
+        between = (
+            range(step, self.rounds, step) if self.drift else [step * k for k in range(1, self.phases + 1)]
+        )
+        ends = [0, *between, self.rounds]
+        return [(before + 1, end) for before, end in pairwise(ends)]
 
     @property
     def name(self) -> str:

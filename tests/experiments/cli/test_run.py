@@ -78,12 +78,12 @@ def test_the_live_view_shows_text_in_brackets_as_it_is():
     console = Console(file=io.StringIO(), width=200)
     text = "tuning again, because /runs/[a]/x is damaged: [/red]"
     decision = {"reason": "kept: gain [b] is below"}
-    with LiveView(2, 1, console) as view:
+    with LiveView(2, 0, 1, console) as view:
         view.stage(text)
         view.phase(
-            {"phase": 1, "seconds": {}, "promoted": False, "decision": decision, "warnings": ["FROZEN [c]"]}
+            {"phase": 1, "round": 1, "promoted": False, "decision": decision, "warnings": ["FROZEN [c]"]}
         )
-        view.phase({"phase": 2, "skipped": "no [d]"})
+        view.phase({"phase": 2, "round": 2, "skipped": "no [d]"})
     said = console.file.getvalue()
     assert all(part in said for part in (text, decision["reason"], "FROZEN [c]", "no [d]"))
 
@@ -95,7 +95,7 @@ def unit(round_, **more):
 
 def test_a_round_is_a_line_with_the_shares_that_tell_a_collapse():
     console = Console(file=io.StringIO(), width=200)
-    with LiveView(2, 2, console) as view:
+    with LiveView(2, 0, 2, console) as view:
         view.unit(unit(1), -0.5)
         assert console.file.getvalue() == ""
         view.unit(unit(1, valid=4), -0.5)
@@ -105,9 +105,32 @@ def test_a_round_is_a_line_with_the_shares_that_tell_a_collapse():
     )
 
 
+def test_the_time_left_is_told_from_rounds_and_phases_apart(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("experiments.loggers.console.time.monotonic", lambda: now[0])
+    console = Console(file=io.StringIO(), width=200)
+
+    def step(seconds, took, *told):
+        now[0] += seconds
+        took(*told)
+
+    with LiveView(9, 2, 1, console) as view:
+        view.seeded(-0.5, 1, 9)
+        step(1, view.unit, unit(1), -0.5)  # read out of the store
+        phase = {"promoted": False, "decision": None, "weight": 1.0}
+        step(900, view.phase, phase | {"phase": 1, "round": 1})
+        step(60, view.unit, unit(2), -0.5)
+        step(1100, view.phase, phase | {"phase": 2, "round": 2})
+        step(180, view.unit, unit(3), -0.5)
+    first, second, third = (line for line in console.file.getvalue().splitlines() if line.startswith("round"))
+    assert "left" not in first
+    assert second.endswith("about 22 min left")  # 7 rounds of 1 minute, 1 phase of 15
+    assert third.endswith("about 12 min left")  # 6 rounds of 2 minutes
+
+
 def test_a_supporter_that_does_not_answer_is_told_of_with_its_last_error():
     console = Console(file=io.StringIO(), width=200)
-    with LiveView(2, 1, console) as view:
+    with LiveView(2, 0, 1, console) as view:
         view.unit(unit(1, consulted=6, skipped=[]), -0.5)
         assert "supporter" not in console.file.getvalue()
         view.unit(unit(2, consulted=6, skipped=["too slow", "HTTP status [500]"]), -0.5)

@@ -126,3 +126,10 @@ def test_phases_fall_between_rounds():
     assert RunConfig(rounds=24, phase_every=8, tuning=False).phases == 0
     assert RunConfig(rounds=24, phase_every=8, max_phases=1).phases == 1
     assert RunConfig(rounds=24, phase_every=8, max_phases=5).phases == 2
+
+
+def test_after_the_last_phase_all_rounds_are_one_block():
+    assert RunConfig(rounds=24, phase_every=8).blocks == [(1, 8), (9, 16), (17, 24)]
+    assert RunConfig(rounds=24, phase_every=8, max_phases=1).blocks == [(1, 8), (9, 24)]
+    assert RunConfig(rounds=24, phase_every=8, tuning=False).blocks == [(1, 24)]
+    assert RunConfig(rounds=3, phase_every=8).blocks == [(1, 3)]
