@@ -64,7 +64,8 @@ def count(config: RunConfig) -> Counts:
     confirmed = 2 * max(1, len(config.instances)) * config.held_out_seeds
     measure = config.measure
     asked_once = len(measure.instances) * measure.seeds * measure.prompts * measure.samples
-    all_measured = phases * measured + ((phases + 1) * asked_once if phases else 0)
+    asked_times = (1 + (phases if measure.every_phase else 1)) if phases else 0
+    all_measured = phases * measured + asked_times * asked_once
     return Counts(
         candidates=candidates,
         patches=patches,

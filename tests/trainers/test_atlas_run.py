@@ -79,6 +79,15 @@ def test_base_model_and_policies_answer_the_same_questions_on_instances_that_not
     assert found[1]["validity"].instances == 2
 
 
+def test_the_measure_may_wait_for_the_end(config, whole, tmp_path):
+    watcher = Watcher()
+    once = replace(config, max_phases=1, measure=replace(config.measure, every_phase=False))
+    run(once, tmp_path, watcher)
+    told = [event for event in watcher.events if event[0] in ("measured", "phase", "finished")]
+    assert told == [("measured", 0), ("phase", 1), ("measured", 1), ("finished",)]
+    assert contents(tmp_path)[3][1, MEASURE] == contents(whole[0])[3][1, MEASURE]
+
+
 def test_the_frozen_control_is_the_same_run_until_the_first_phase_and_goes_on_untuned(
     config, whole, tmp_path
 ):

@@ -191,6 +191,8 @@ class AtlasRun:
                 self._tell("phase", self.store.phases()[k - 1])
             elif self.tuning and self.tasks.changes(k):
                 self.tuning.probes.unseen(k, last)
+        if self.tuning:
+            self.tuning.conclude()
         return self._confirm()
 
 

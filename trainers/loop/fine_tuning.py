@@ -236,7 +236,8 @@ class Tuning:
         """Store what came of the phase, and ask the policy as it is now."""
         self._save(number)
         self.probes.take(number, "after", last, examples)
-        self.probes.measure(number)
+        if self.config.measure.every_phase:
+            self.probes.measure(number)
         row = self._row(outcome, advice, last) | {"chosen_from": self.data.origins(examples)}
         groups = [example for example in examples if isinstance(example, CompletionGroup)]
         pairs = [example for example in examples if isinstance(example, PreferencePair)]
@@ -245,6 +246,12 @@ class Tuning:
         for call in self.advisers.calls:
             if call.status == "skipped":
                 self.tell("stage", f"{call.role}: no answer, the phase went on without: {call.reason}")
+
+    def conclude(self) -> None:
+        """Ask the policy that the phases have led to, where each has not been asked after its phase."""
+        tuned = [row["phase"] for row in self.store.phases() if not row.get("skipped")]
+        if tuned and not self.config.measure.every_phase:
+            self.probes.measure(tuned[-1])
 
     def _row(self, outcome: PhaseResult, advice: StrategyAdvice, last: int) -> dict[str, Any]:
         """What the store keeps of a phase: the result, with step averages and the gate's warnings."""

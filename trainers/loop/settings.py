@@ -94,7 +94,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class MeasureSettings:
-    """What the base model is asked, and every policy after its phase: instances that no phase sees."""
+    """What the base model is asked, and the policy after a phase: instances that no phase sees."""
 
     samples: int = 0
     """Samples per question, 8 for the best of 8. 0: nothing is asked."""
@@ -104,6 +104,8 @@ class MeasureSettings:
     """The instances. With constants that no instance of the run has they show whether learning carries over."""
     seeds: int = 4
     """Held-out seeds under which each instance is posed; each counts as an instance, and intervals need several."""
+    every_phase: bool = True
+    """Whether the policy of each phase is asked, or the last one only, when the run ends."""
 
     def __post_init__(self) -> None:
         if self.samples < 0 or self.prompts < 1 or self.seeds < 1 or not self.instances:

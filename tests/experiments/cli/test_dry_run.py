@@ -74,9 +74,10 @@ def test_work_grows_with_what_asks_for_it():
     assert planned("default", **GATED | {"rounds": 48}).candidates == 2 * once.candidates
     beside = planned("default", **GATED | {"control": "frozen"})
     assert beside.candidates - once.candidates == (24 - 8) * 6 * 8  # its first block is the run's
-    asked = planned(
-        "default", **GATED | {"measure": {"samples": 8, "prompts": 3, "seeds": 2, "instances": [{}, {}]}}
-    )
+    measure = {"samples": 8, "prompts": 3, "seeds": 2, "instances": [{}, {}]}
+    asked = planned("default", **GATED | {"measure": measure})
+    ended = planned("default", **GATED | {"measure": measure | {"every_phase": False}})
+    assert ended.measured - once.measured == 2 * 2 * 2 * 3 * 8  # at the beginning and at the end
     assert asked.measured - once.measured == 3 * 2 * 2 * 3 * 8  # before the first and after both phases
     taught = planned(
         "default", **GATED | {"teaching": "phase", "pairs": {"count": 64, "prompts": 10}, "lessons": 5}
