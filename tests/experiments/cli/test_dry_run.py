@@ -75,7 +75,7 @@ def test_work_grows_with_what_asks_for_it():
     beside = planned("default", **GATED | {"control": "frozen"})
     assert beside.candidates - once.candidates == (24 - 8) * 6 * 8  # its first block is the run's
     measure = {"samples": 8, "prompts": 3, "seeds": 2, "instances": [{}, {}]}
-    asked = planned("default", **GATED | {"measure": measure})
+    asked = planned("default", **GATED | {"measure": measure | {"every_phase": True}})
     ended = planned("default", **GATED | {"measure": measure | {"every_phase": False}})
     assert ended.measured - once.measured == 2 * 2 * 2 * 3 * 8  # at the beginning and at the end
     assert asked.measured - once.measured == 3 * 2 * 2 * 3 * 8  # before the first and after both phases
