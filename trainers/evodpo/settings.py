@@ -133,7 +133,7 @@ class GateSettings:
     """ε_s, in standard errors of the gain: a promotion needs more than this many. 0: `min_gain`
     alone decides."""
     max_kl: float = 0.5
-    """δ_H, nats per token: the trust region. Normal phases of the default job moved the policy by 0.02 to 0.26, a
+    """δ_H, nats per token: the trust region. Phases without a target moved the policy by 0.02 to 0.26, a
     runaway moves it by twice the budget and more (`python -m experiments.studies.trust_region`)."""
     kl_penalty: float = 0.001
     """β_ref, units of Ŝ per nat: how much a candidate has to gain to be allowed one nat more. A doubled share of
