@@ -46,6 +46,9 @@ class Comparison:
     """Tuned less base, with its 95 % interval over instances."""
     instances: int
     """How many there are."""
+    ratio_factor: float = math.nan
+    """The 95 % interval of the ratio is from `ratio` through this to `ratio` times this (that of its logarithm, over
+    instances); NaN where one of the two has none."""
 
     @property
     def detectable(self) -> float:
@@ -129,4 +132,8 @@ def _paired(base: _Sums, tuned: _Sums) -> Comparison:
             (numerator - ratio * denominator) / denominator.mean() if total > 0 else numerator * math.nan
         )
     spread = mean_interval((residuals[1] - residuals[0]).tolist()).half_width
-    return Comparison(ratios[0], ratios[1], Interval(ratios[1] - ratios[0], spread), len(base[0]))
+    difference = Interval(ratios[1] - ratios[0], spread)
+    if not all(ratios):
+        return Comparison(ratios[0], ratios[1], difference, len(base[0]))
+    logarithm = mean_interval((residuals[1] / ratios[1] - residuals[0] / ratios[0]).tolist())
+    return Comparison(ratios[0], ratios[1], difference, len(base[0]), math.exp(logarithm.half_width))

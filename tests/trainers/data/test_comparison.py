@@ -63,18 +63,21 @@ def test_prompts_of_one_instance_are_not_independent():
     assert math.isnan(compare(BASE, TUNED, ["one", "one"])["validity"].difference.half_width)
 
 
-def test_the_interval_holds_the_truth_nineteen_times_in_twenty():
+def test_the_intervals_hold_the_truth_nineteen_times_in_twenty():
     rng = np.random.default_rng(0)
-    hits = 0
+    differences = ratios = 0
     for _ in range(200):
         rates = rng.uniform(0.1, 0.5, 12)
         sides = [
             [[sample(0.0) if rng.random() < r + rise else sample() for _ in range(6)] for r in rates]
             for rise in (0, 0.2)
         ]
-        interval = compare(*sides, list(range(12)), margins=())["validity"].difference
-        hits += interval.low <= 0.2 <= interval.high
-    assert 180 <= hits <= 199
+        found = compare(*sides, list(range(12)), margins=())["validity"]
+        differences += found.difference.low <= 0.2 <= found.difference.high
+        truth = 1 + 0.2 / rates.mean()
+        ratios += found.ratio / found.ratio_factor <= truth <= found.ratio * found.ratio_factor
+    assert 180 <= differences <= 199
+    assert 180 <= ratios <= 199
 
 
 def test_what_does_not_match_is_refused():

@@ -1,0 +1,125 @@
+"""What policies write by themselves on many bandits that no run had: `python -m experiments.studies.exam RUN …`.
+
+The measure within a run has some hundred samples, since every phase waits for it. This one asks the base model and
+each run's last policy for 1,728: twelve bandits whose constants are written into the formulas, nine edit sites of each,
+sixteen samples a site, the same prompts and random numbers for all.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see experiments.run
+
+import pandas as pd
+import torch
+
+from agents.engines.serving import TransformersBackend
+from agents.models.adapters import AdapterError
+from agents.models.loading import resolve_model
+from agents.models.policy import POLICY, Policy
+from agents.proposals.rewrite import chat_of
+from agents.research_agent import ResearchAgent
+from atlas_gym import make_task
+from atlas_gym.evaluation import EvaluatorPool, Pool
+from experiments.report.table_formats import write_csv
+from trainers.data.comparison import Comparison
+from trainers.loop.config import RunConfig, load_config
+from trainers.loop.measure import BASE, MEASURE, Panel, learned
+from trainers.loop.schedule import TaskSchedule
+from trainers.store.plain import SettingsError
+from trainers.store.store import RunStore, StoreError
+
+UNSEEN: tuple[dict[str, Any], ...] = (
+    {"variation_budget": 300},
+    {"variation_budget": 500},
+    {"variation_budget": 700},
+    {"variation_budget": 1000},
+    {"variation_budget": 300, "noise": 0.2},
+    {"variation_budget": 500, "noise": 0.4},
+    {"variation_budget": 500, "dimension": 4},
+    {"variation_budget": 500, "dimension": 6},
+    {"variation_budget": 500, "arms": 3},
+    {"variation_budget": 500, "arms": 6},
+    {"drift": "rotation", "variation_budget": 200},
+    {"drift": "jumps", "variation_budget": 60},
+)
+EXAM = {"samples": 16, "prompts": 9, "seeds": 1, "instances": [{"env_args": own} for own in UNSEEN]}
+
+
+def panel_of(config: RunConfig, policy: Policy, pool: Pool, store: RunStore) -> Panel:
+    """The questions, asked as the run asks its own."""
+    agent = ResearchAgent(
+        make_task(config.env, **config.env_args), config.agent, seed=config.seed, chat=chat_of(policy.tokenizer)
+    )  # fmt: skip
+    return Panel(
+        config.measure, TaskSchedule(config), config.start, agent.styles, config.agent.scores, pool, store
+    )
+
+
+def examined(runs: list[Path], measure: dict[str, Any]) -> Iterator[tuple[str, dict[str, Comparison]]]:
+    """Each run's last policy against the base model, by measure.
+
+    Raises:
+        SettingsError: there is no run, or it asks its model otherwise than the first.
+        StoreError: its store cannot be read.
+        AdapterError: its adapter is damaged or another model's.
+    """
+    asked: list[str] = []
+    base: dict[str, Any] = {}
+    with EvaluatorPool(1) as pool:
+        for run in runs:
+            config = load_config(run / "config.yaml", {"measure": measure})
+            torch.set_num_threads(config.torch_threads)
+            policy = Policy.load(resolve_model(config.model), lora=config.lora, seed=config.seed)
+            backend = TransformersBackend(policy, config.sampling)
+            panel = panel_of(config, policy, pool, RunStore.open_readonly(run))
+            prompts = [question.prompt for question in panel.questions]
+            if prompts != (asked or prompts):
+                raise SettingsError(f"{run} asks its model otherwise than {runs[0]}: examine it by itself")
+            if not asked:
+                asked = prompts
+                with backend.serving(POLICY) as generator:
+                    base = panel.answers(generator)
+            adapters = sorted((run / "adapters").glob("phase-*"))
+            if not adapters:
+                raise SettingsError(f"{run} has no phase")
+            policy.restore(POLICY, adapters[-1] / POLICY)
+            with backend.serving(POLICY) as generator:
+                tuned = panel.answers(generator)
+            yield run.name, learned({(BASE, MEASURE): base, (1, MEASURE): tuned})[1]
+
+
+def row(run: str, measure: str, found: Comparison) -> dict[str, Any]:
+    """As it is printed and written."""
+    difference, ratio, factor = found.difference, found.ratio, found.ratio_factor
+    return {
+        "run": run, "measure": measure, "base": found.base, "tuned": found.tuned, "difference": difference.mean,
+        "low": difference.low, "high": difference.high, "ratio": ratio, "ratio_low": ratio / factor,
+        "ratio_high": ratio * factor, "instances": found.instances,
+    }  # fmt: skip
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print what each policy writes beside the base model, with 95 % intervals over bandits."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.studies.exam", description=__doc__)
+    parser.add_argument("runs", type=Path, nargs="+", help="folders of bandit runs with phases")
+    parser.add_argument("--samples", type=int, default=EXAM["samples"], help="per question")
+    parser.add_argument("--output", type=Path, help="also written here, as CSV")
+    options = parser.parse_args(arguments)
+    rows: list[dict[str, Any]] = []
+    try:
+        for run, measures in examined(options.runs, {**EXAM, "samples": options.samples}):
+            own = [row(run, name, found) for name, found in measures.items()]
+            print(pd.DataFrame(own).round(3).to_string(index=False), flush=True)
+            rows += own
+            if options.output:
+                write_csv(pd.DataFrame(rows), options.output)
+    except (SettingsError, StoreError, AdapterError) as error:
+        raise SystemExit(f"Error: {error}") from error
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""The exam of policies on bandits that no run had."""
+
+import pandas as pd
+import pytest
+
+from agents.models.policy import POLICY, Policy
+from agents.models.settings import LoraSettings
+from experiments.studies import exam
+from tests.tiny_model import save_tiny_model
+from trainers.loop.config import load_config, save_config
+from trainers.store.store import RunStore
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
+
+
+def a_run(folder, run, **settings):
+    """A run with one phase, which changed nothing."""
+    common = {"model": str(folder), "lora": {"rank": 4, "alpha": 8}, "torch_threads": 1, "start": "inlined"}
+    common["env_args"] = {"horizon": 60, "replicas": 1, "variation_budget": 6}
+    RunStore(run).close()
+    Policy.load(folder, lora=LoraSettings(rank=4, alpha=8)).save(
+        POLICY, run / "adapters" / "phase-001" / POLICY
+    )
+    save_config(load_config(None, common | settings), run / "config.yaml")
+    return run
+
+
+@pytest.fixture
+def short(monkeypatch):
+    instances = [{"env_args": {"horizon": 60, "replicas": 1, "variation_budget": own}} for own in (3, 9)]
+    monkeypatch.setitem(exam.EXAM, "instances", instances)
+    monkeypatch.setitem(exam.EXAM, "prompts", 2)
+
+
+def test_a_policy_that_learned_nothing_writes_what_the_base_model_writes(folder, tmp_path, short, capsys):
+    run = a_run(folder, tmp_path / "run")
+    exam.main([str(run), "--samples", "2", "--output", str(tmp_path / "exam.csv")])
+    data = pd.read_csv(tmp_path / "exam.csv")
+    assert set(data.measure) > {"validity", "yield .002", "best of 8"}
+    assert data.base.equals(data.tuned)
+    assert set(data.instances) == {2}
+    assert "validity" in capsys.readouterr().out
+
+
+def test_runs_that_ask_otherwise_are_not_compared(folder, tmp_path, short):
+    runs = [a_run(folder, tmp_path / "one"), a_run(folder, tmp_path / "other", observe=True)]
+    with pytest.raises(SystemExit, match="examine it by itself"):
+        exam.main([*map(str, runs), "--samples", "1"])
+
+
+def test_a_folder_without_a_run(tmp_path):
+    with pytest.raises(SystemExit, match="Error"):
+        exam.main([str(tmp_path)])
