@@ -105,9 +105,10 @@ def learning(rows: pd.DataFrame) -> Table:
         for arm in tuned:
             values = tuned[arm].dropna()
             against = "" if arm == tuned.columns[0] else _interval(values - tuned.iloc[:, 0])
+            ratio = _interval(values / base, ".2f") if base else "–"
             cells.append({
                 "Measure": measure, "Start": start, "Method": arm, "Seeds": str(len(values)), "Base": f"{base:.3f}",
-                "Tuned": _interval(values), "Tuned / base": _interval(values / base, ".2f"),
+                "Tuned": _interval(values), "Tuned / base": ratio,
                 f"Less {tuned.columns[0]}": against,
             })  # fmt: skip
     note = (
