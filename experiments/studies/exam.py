@@ -7,7 +7,7 @@ sixteen samples a site, the same prompts and random numbers for all.
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,21 @@ def panel_of(config: RunConfig, policy: Policy, pool: Pool, store: RunStore) -> 
     )
 
 
-def examined(runs: list[Path], measure: dict[str, Any]) -> Iterator[tuple[str, dict[str, Comparison]]]:
+def answers(policy: Policy, config: RunConfig, panel: Panel) -> dict[str, Any]:
+    """What the policy as it is now writes."""
+    with TransformersBackend(policy, config.sampling).serving(POLICY) as generator:
+        return panel.answers(generator)
+
+
+def last_policy(run: Path) -> Path:
+    """The adapter that a run's phases have led to; raises `SettingsError` if there was none."""
+    phases = sorted((run / "adapters").glob("phase-*"))
+    if not phases:
+        raise SettingsError(f"{run} has no phase")
+    return phases[-1] / POLICY
+
+
+def examined(runs: Sequence[Path], measure: dict[str, Any]) -> Iterator[tuple[str, dict[str, Comparison]]]:
     """Each run's last policy against the base model, by measure.
 
     Raises:
@@ -67,28 +81,20 @@ def examined(runs: list[Path], measure: dict[str, Any]) -> Iterator[tuple[str, d
         StoreError: its store cannot be read.
         AdapterError: its adapter is damaged or another model's.
     """
-    asked: list[str] = []
+    asked: set[str] = set()
     base: dict[str, Any] = {}
     with EvaluatorPool(1) as pool:
         for run in runs:
             config = load_config(run / "config.yaml", {"measure": measure})
             torch.set_num_threads(config.torch_threads)
             policy = Policy.load(resolve_model(config.model), lora=config.lora, seed=config.seed)
-            backend = TransformersBackend(policy, config.sampling)
             panel = panel_of(config, policy, pool, RunStore.open_readonly(run))
-            prompts = [question.prompt for question in panel.questions]
-            if prompts != (asked or prompts):
-                raise SettingsError(f"{run} asks its model otherwise than {runs[0]}: examine it by itself")
             if not asked:
-                asked = prompts
-                with backend.serving(POLICY) as generator:
-                    base = panel.answers(generator)
-            adapters = sorted((run / "adapters").glob("phase-*"))
-            if not adapters:
-                raise SettingsError(f"{run} has no phase")
-            policy.restore(POLICY, adapters[-1] / POLICY)
-            with backend.serving(POLICY) as generator:
-                tuned = panel.answers(generator)
+                asked, base = panel.prompts, answers(policy, config, panel)
+            elif panel.prompts != asked:
+                raise SettingsError(f"{run} asks its model otherwise than {runs[0]}: examine it by itself")
+            policy.restore(POLICY, last_policy(run))
+            tuned = answers(policy, config, panel)
             yield run.name, learned({(BASE, MEASURE): base, (1, MEASURE): tuned})[1]
 
 
