@@ -88,13 +88,16 @@ def examined(runs: Sequence[Path], measure: dict[str, Any]) -> Iterator[tuple[st
             config = load_config(run / "config.yaml", {"measure": measure})
             torch.set_num_threads(config.torch_threads)
             policy = Policy.load(resolve_model(config.model), lora=config.lora, seed=config.seed)
-            panel = panel_of(config, policy, pool, RunStore.open_readonly(run))
-            if not asked:
-                asked, base = panel.prompts, answers(policy, config, panel)
-            elif panel.prompts != asked:
-                raise SettingsError(f"{run} asks its model otherwise than {runs[0]}: examine it by itself")
-            policy.restore(POLICY, last_policy(run))
-            tuned = answers(policy, config, panel)
+            with RunStore.open_readonly(run) as store:
+                panel = panel_of(config, policy, pool, store)
+                if not asked:
+                    asked, base = panel.prompts, answers(policy, config, panel)
+                elif panel.prompts != asked:
+                    raise SettingsError(
+                        f"{run} asks its model otherwise than {runs[0]}: examine it by itself"
+                    )
+                policy.restore(POLICY, last_policy(run))
+                tuned = answers(policy, config, panel)
             yield run.name, learned({(BASE, MEASURE): base, (1, MEASURE): tuned})[1]
 
 

@@ -132,8 +132,8 @@ def _paired(base: _Sums, tuned: _Sums) -> Comparison:
             (numerator - ratio * denominator) / denominator.mean() if total > 0 else numerator * math.nan
         )
     spread = mean_interval((residuals[1] - residuals[0]).tolist()).half_width
-    difference = Interval(ratios[1] - ratios[0], spread)
-    if not all(ratios):
-        return Comparison(ratios[0], ratios[1], difference, len(base[0]))
-    logarithm = mean_interval((residuals[1] / ratios[1] - residuals[0] / ratios[0]).tolist())
-    return Comparison(ratios[0], ratios[1], difference, len(base[0]), math.exp(logarithm.half_width))
+    factor = math.nan
+    if all(ratios):
+        logarithms = residuals[1] / ratios[1] - residuals[0] / ratios[0]
+        factor = math.exp(mean_interval(logarithms.tolist()).half_width)
+    return Comparison(ratios[0], ratios[1], Interval(ratios[1] - ratios[0], spread), len(base[0]), factor)

@@ -45,6 +45,26 @@ def test_a_policy_that_learned_nothing_writes_what_the_base_model_writes(folder,
     assert "validity" in capsys.readouterr().out
 
 
+def test_the_last_policy_is_examined_beside_the_base_model(folder, tmp_path, short, monkeypatch):
+    run = a_run(folder, tmp_path / "run")
+    policy = Policy.load(folder, lora=LoraSettings(rank=4, alpha=8))
+    for name, tensor in policy.tensors(POLICY).items():
+        tensor.data += 0.3 if ".lora_B." in name else 0.0
+    policy.save(POLICY, run / "adapters" / "phase-002" / POLICY)
+
+    def tuned_alone_is_valid(policy, config, panel):
+        changed = any(t.any() for name, t in policy.tensors(POLICY).items() if ".lora_B." in name)
+        sample = {"passed": bool(changed), "is_copy": False, "program_key": "k", "gain": None}
+        return {
+            "answers": [{"instance": q.island, "hole": q.hole, "samples": [sample]} for q in panel.questions]
+        }
+
+    monkeypatch.setattr(exam, "answers", tuned_alone_is_valid)
+    [(name, measures)] = exam.examined([run], exam.EXAM)
+    assert name == "run"
+    assert (measures["validity"].base, measures["validity"].tuned) == (0.0, 1.0)
+
+
 def test_runs_that_ask_otherwise_are_not_compared(folder, tmp_path, short):
     runs = [a_run(folder, tmp_path / "one"), a_run(folder, tmp_path / "other", observe=True)]
     with pytest.raises(SystemExit, match="examine it by itself"):
