@@ -14,19 +14,24 @@ from trainers.loop.measure import MEASURE, learned
 
 def round_rows(run: RunData) -> Iterator[Row]:
     """One row a round: best score so far, and the shares of valid and of distinct programs."""
-    best, evaluations = -float("inf"), 0
+    curve, evaluations = pd.Series(dict(run.census.curve), dtype=float), 0
     for round_ in range(run.census.rounds + 1):
         records = [c for c in run.candidates if c.round == round_]
-        best = max([best, *(c.score for c in records if c.score is not None)])
         evaluations += sum(c.duplicate_of is None for c in records)
         distinct = distinct_programs(c for c in records if c.duplicate_of is None)
         yield {
             "round": round_,
             "evaluations": evaluations,
-            "best_training": best,
+            "best_training": curve.asof(evaluations),
             "valid_share": share(sum(c.passed for c in records), len(records)),
             "distinct_share": share(len(distinct), len(records)),
         }
+
+
+def curve_rows(run: RunData) -> Iterator[Row]:
+    """One row an improvement of the best score, of several instances the mean of theirs, and one at the end."""
+    for evaluations, best in run.census.curve:
+        yield {"evaluations": evaluations, "best_training": best}
 
 
 def phase_rows(run: RunData) -> Iterator[Row]:
@@ -91,8 +96,8 @@ def measure_rows(run: RunData) -> Iterator[Row]:
 
 _SHARES = ("valid", "new", "improving")
 KINDS: dict[str, Callable[[RunData], Iterable[Row]]] = {
-    "runs": lambda run: [run_row(run)], "rounds": round_rows, "phases": phase_rows, "origins": origin_rows,
-    "probes": probe_rows, "measures": measure_rows,
+    "runs": lambda run: [run_row(run)], "rounds": round_rows, "curves": curve_rows, "phases": phase_rows,
+    "origins": origin_rows, "probes": probe_rows, "measures": measure_rows,
 }  # fmt: skip
 """A CSV file each."""
 

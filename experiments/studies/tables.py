@@ -1,5 +1,6 @@
 """What a study's tables have beside the paper's four (`experiments.report.tables`), from its rows."""
 
+import numpy as np
 import pandas as pd
 
 from atlas_gym.intervals import mean_interval
@@ -30,6 +31,42 @@ def _word(low: float, high: float) -> str:
     if low <= 0 <= high:
         return "not told apart"
     return "better" if low > 0 else "worse"
+
+
+def speed(curves: pd.DataFrame) -> Table:
+    """After how many programs every method is as good as the first one at its end, seed by seed."""
+    rows = []
+    for (start,), own in groups_of(curves, "start"):
+        first, *others = own.arm.unique()
+        goals = own[own.arm == first].groupby("seed").best_training.max()
+        itself, *reached = (_reached(own[own.arm == arm], goals) for arm in (first, *others))
+        for arm, found in zip(others, reached, strict=True):
+            shares = found / itself[found.index]
+            rows.append({
+                "Method": arm, "Start": start, "Against": first,
+                "Passed in": f"{shares.notna().sum()} of {len(shares)}",
+                "Programs": ", ".join("never" if pd.isna(n) else f"{n:.0f}" for n in found),
+                f"{first} itself": ", ".join(f"{n:.0f}" for n in itself[found.index]), "Share": _geometric(shares),
+            })  # fmt: skip
+    note = (
+        "Different programs evaluated, by seed, until the best training score (of several instances their mean) is the "
+        "first method's last one; share: geometric mean over seeds with its 95 % interval, where all seeds passed."
+    )
+    return table("speed", "Programs until the first method's last score", rows, note)
+
+
+def _reached(curves: pd.DataFrame, goals: pd.Series) -> pd.Series:
+    """Programs until each seed's goal; NaN if it never was reached."""
+    passed = curves[curves.best_training >= curves.seed.map(goals)]
+    return passed.groupby("seed").evaluations.min().reindex(sorted({*curves.seed} & {*goals.index}))
+
+
+def _geometric(ratios: pd.Series) -> str:
+    if ratios.isna().any() or not len(ratios):
+        return "–"
+    found = mean_interval(np.log(ratios))
+    mean = f"{np.exp(found.mean):.2f}"
+    return f"{mean} [{np.exp(found.low):.2f}, {np.exp(found.high):.2f}]" if len(ratios) > 1 else mean
 
 
 def shares(runs: pd.DataFrame, rounds: pd.DataFrame) -> Table:

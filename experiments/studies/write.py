@@ -80,6 +80,7 @@ def all_tables(data: dict[str, pd.DataFrame]) -> list[Table]:
     made = [
         paper.final_scores(runs),
         tables.comparisons(runs),
+        tables.speed(data.get("curves", none)),
         paper.ablation(runs),
         paper.interventions(runs),
         # Where there is a strategist or a gate to ask.

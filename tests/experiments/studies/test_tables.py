@@ -103,6 +103,34 @@ def test_methods_are_compared_seed_by_seed_in_words():
     assert found[0][4] == "+10.7 [+9.2, +12.1]"
 
 
+def test_speed_is_counted_in_programs_until_the_first_methods_last_score():
+    def curve(arm, seed, *points):
+        return [
+            {"arm": arm, "start": "named", "seed": seed, "evaluations": n, "best_training": score}
+            for n, score in points
+        ]
+
+    rows = [
+        *curve("search", 0, (6, -0.4), (80, -0.3), (90, -0.3)),
+        *curve("search", 1, (6, -0.4), (40, -0.2), (90, -0.2)),
+        *curve("fast", 0, (6, -0.4), (20, -0.3), (90, -0.3)),
+        *curve("fast", 1, (6, -0.4), (20, -0.1), (90, -0.1)),
+        *curve("slow", 0, (6, -0.4), (90, -0.31)),
+        *curve("slow", 1, (6, -0.4), (80, -0.2), (90, -0.2)),
+        *curve("once", 1, (6, -0.4), (10, -0.15), (90, -0.15)),
+    ]
+    fast, slow, once = tables.speed(pd.DataFrame(rows)).rows
+    half = 12.706 * np.log(2) / 2  # Student's t of two values, the logarithms of 1/4 and 1/2
+    mean = np.log(1 / 4) / 2 + np.log(1 / 2) / 2
+    assert fast[3:] == (
+        "2 of 2", "20, 20", "80, 40",
+        f"{np.exp(mean):.2f} [{np.exp(mean - half):.2f}, {np.exp(mean + half):.2f}]",
+    )  # fmt: skip
+    assert slow[3:] == ("1 of 2", "never, 80", "80, 40", "–")
+    assert once[3:] == ("1 of 1", "10", "40", "0.25")
+    assert tables.speed(pd.DataFrame()).rows == ()
+
+
 def test_learning_is_counted_over_seeds_after_the_last_phase():
     def rows(arm, phase, *tuned):
         row = {"arm": arm, "start": "named", "phase": phase, "measure": "validity", "base": 0.2}
