@@ -143,15 +143,18 @@ def learning(rows: pd.DataFrame) -> Table:
             values = tuned[arm].dropna()
             against = "" if arm == tuned.columns[0] else _interval(values - tuned.iloc[:, 0])
             ratio = _interval(values / base, ".2f") if base else "–"
+            one = own[own.arm == arm].iloc[0]
+            within = f"{one.difference:+.3f} ± {one.half_width:.3f}" if len(values) == 1 else ""
             cells.append({
                 "Measure": measure, "Start": start, "Method": arm, "Seeds": str(len(values)), "Base": f"{base:.3f}",
-                "Tuned": _interval(values), "Tuned / base": ratio,
+                "Tuned": _interval(values), "Tuned / base": ratio, "One seed: less base": within,
                 f"Less {tuned.columns[0]}": against,
             })  # fmt: skip
     note = (
         "Quality: improving by more than the margin, of what is valid and new; yield: distinct improving programs per "
         "sample; best of 8: mean best gain, in units of score. 95 % intervals over seeds (Student's t): over what was "
-        "trained on, not over the questions, which all seeds share."
+        "trained on, not over the questions, which all seeds share. Of one seed: the "
+        "difference to the base model with its 95 % interval over instances."
     )
     return table("learning", "The agent alone, on instances that no phase saw", cells, note)
 

@@ -134,15 +134,16 @@ def test_speed_is_counted_in_programs_until_the_first_methods_last_score():
 def test_learning_is_counted_over_seeds_after_the_last_phase():
     def rows(arm, phase, *tuned):
         row = {"arm": arm, "start": "named", "phase": phase, "measure": "validity", "base": 0.2}
+        row |= {"difference": 0.15, "half_width": 0.04}
         return [row | {"seed": s, "tuned": v} for s, v in enumerate(tuned)]
 
     data = pd.DataFrame([*rows("own", 1, 0.9, 0.9), *rows("own", 2, 0.3, 0.5), *rows("taught", 2, 0.4, 0.6)])
     own, taught = tables.learning(data).rows
     half = 12.706 * 0.1  # Student's t of two values, 0.3 and 0.5
     assert own[:5] == ("validity", "named", "own", "2", "0.200")
-    assert own[7] == ""
+    assert own[7:] == ("", "")
     assert own[5] == f"0.400 [{0.4 - half:.3f}, {0.4 + half:.3f}]"
     assert own[6].startswith("2.00 [")
-    assert taught[7] == "0.100 [0.100, 0.100]"
-    assert tables.learning(data[data.seed == 0]).rows[1][5:] == ("0.400", "2.00", "0.100")
+    assert taught[8] == "0.100 [0.100, 0.100]"
+    assert tables.learning(data[data.seed == 0]).rows[1][5:] == ("0.400", "2.00", "+0.150 ± 0.040", "0.100")
     assert tables.learning(pd.DataFrame()).rows == ()
