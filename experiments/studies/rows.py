@@ -1,5 +1,6 @@
 """A study's runs as rows of plain numbers, one CSV a kind: what every table and figure is made of."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from trainers.loop.measure import MEASURE, learned
 
 def round_rows(run: RunData) -> Iterator[Row]:
     """One row a round: best score so far, and the shares of valid and of distinct programs."""
-    curve, evaluations = pd.Series(dict(run.census.curve), dtype=float), 0
+    evaluations = 0
     for round_ in range(run.census.rounds + 1):
         records = [c for c in run.candidates if c.round == round_]
         evaluations += sum(c.duplicate_of is None for c in records)
@@ -22,7 +23,7 @@ def round_rows(run: RunData) -> Iterator[Row]:
         yield {
             "round": round_,
             "evaluations": evaluations,
-            "best_training": curve.asof(evaluations),
+            "best_training": max((s for n, s in run.census.curve if n <= evaluations), default=math.nan),
             "valid_share": share(sum(c.passed for c in records), len(records)),
             "distinct_share": share(len(distinct), len(records)),
         }
