@@ -142,7 +142,7 @@ def learning(rows: pd.DataFrame) -> Table:
         for arm in tuned:
             values = tuned[arm].dropna()
             against = "" if arm == tuned.columns[0] else _interval(values - tuned.iloc[:, 0])
-            ratio = _interval(values / base, ".2f") if base else "–"
+            ratio = _geometric(values / base) if base and values.all() else "–"
             one = own[own.arm == arm].iloc[0]
             within = f"{one.difference:+.3f} ± {one.half_width:.3f}" if len(values) == 1 else ""
             cells.append({
@@ -152,19 +152,18 @@ def learning(rows: pd.DataFrame) -> Table:
             })  # fmt: skip
     note = (
         "Quality: improving by more than the margin, of what is valid and new; yield: distinct improving programs per "
-        "sample; best of 8: mean best gain, in units of score. 95 % intervals over seeds (Student's t): over what was "
-        "trained on, not over the questions, which all seeds share. Of one seed: the "
-        "difference to the base model with its 95 % interval over instances."
+        "sample; best of 8: mean best gain, in units of score. 95 % intervals over seeds (Student's t; of ratios, of "
+        "their logarithms): over what was trained on, not over the questions, which all seeds share. Of one seed: "
+        "the difference to the base model with its 95 % interval over instances."
     )
     return table("learning", "The agent alone, on instances that no phase saw", cells, note)
 
 
-def _interval(values: pd.Series, form: str = ".3f") -> str:
+def _interval(values: pd.Series) -> str:
     if not len(values := values.dropna()):
         return "–"
     found = mean_interval(values)
-    mean = f"{found.mean:{form}}"
-    return f"{mean} [{found.low:{form}}, {found.high:{form}}]" if len(values) > 1 else mean
+    return f"{found.mean:.3f} [{found.low:.3f}, {found.high:.3f}]" if len(values) > 1 else f"{found.mean:.3f}"
 
 
 _FIRST = ("before", "base")

@@ -143,7 +143,8 @@ def test_learning_is_counted_over_seeds_after_the_last_phase():
     assert own[:5] == ("validity", "named", "own", "2", "0.200")
     assert own[7:] == ("", "")
     assert own[5] == f"0.400 [{0.4 - half:.3f}, {0.4 + half:.3f}]"
-    assert own[6].startswith("2.00 [")
+    mean, half = np.log(1.5 * 2.5) / 2, 12.706 * np.log(2.5 / 1.5) / 2  # of the ratios' logarithms
+    assert own[6] == f"{np.exp(mean):.2f} [{np.exp(mean - half):.2f}, {np.exp(mean + half):.2f}]"
     assert taught[8] == "0.100 [0.100, 0.100]"
     assert tables.learning(data[data.seed == 0]).rows[1][5:] == ("0.400", "2.00", "+0.150 ± 0.040", "0.100")
     assert tables.learning(pd.DataFrame()).rows == ()
