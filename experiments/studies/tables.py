@@ -143,11 +143,12 @@ def learning(rows: pd.DataFrame) -> Table:
             values = tuned[arm].dropna()
             against = "" if arm == tuned.columns[0] else _interval(values - tuned.iloc[:, 0])
             ratio = _geometric(values / base) if base and values.all() else "–"
-            one = own[own.arm == arm].iloc[0]
-            within = f"{one.difference:+.3f} ± {one.half_width:.3f}" if len(values) == 1 else ""
+            measured = own[(own.arm == arm) & own.seed.isin(values.index)]
+            within = [f"{row.difference:+.3f} ± {row.half_width:.3f}" for row in measured.itertuples()]
             cells.append({
                 "Measure": measure, "Start": start, "Method": arm, "Seeds": str(len(values)), "Base": f"{base:.3f}",
-                "Tuned": _interval(values), "Tuned / base": ratio, "One seed: less base": within,
+                "Tuned": _interval(values), "Tuned / base": ratio,
+                "One seed: less base": within[0] if len(within) == 1 else "",
                 f"Less {tuned.columns[0]}": against,
             })  # fmt: skip
     note = (
