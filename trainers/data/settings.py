@@ -59,6 +59,9 @@ class PairSettings:
     per_text: int = 6
     """Pairs that choose the same edit text, at most, spaces at the ends ignored; likewise pairs that reject
     it."""
+    redraws: int = 0
+    """Further draws of its task on which an edit that improves is scored again, and its parent, before a phase learns
+    from it; its gain there counts if it is the smaller one. 0: what one draw says is believed."""
 
     def __post_init__(self) -> None:
         if self.builder not in get_args(Builder):
@@ -66,8 +69,8 @@ class PairSettings:
         for name in ("count", "per_prompt", "prompts", "pool", "per_hole", "per_text"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
-        if not self.margin >= 0.0 or self.reuse < 0:
-            raise ValueError("margin and reuse cannot be negative")
+        if not self.margin >= 0.0 or min(self.reuse, self.redraws) < 0:
+            raise ValueError("margin, reuse and redraws cannot be negative")
         if not (
             0.0 <= self.chosen_quantile <= 1.0 and 0.0 <= self.numbers <= 1.0 and 0.0 <= self.repairs < 1.0
         ):

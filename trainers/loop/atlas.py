@@ -27,6 +27,7 @@ from agents.supporters.build import Supporters, build_supporters
 from agents.supporters.call import SupporterCall
 from atlas_gym import make_task
 from atlas_gym.seeding import stream
+from trainers.data.redraws import Redraws
 from trainers.data.rollouts import ProgramCache
 from trainers.loop.advisers import PhaseAdvisers
 from trainers.loop.config import RunConfig, save_config
@@ -100,7 +101,7 @@ class AtlasRun:
         config, store, backend, agent = self.config, self.store, self.backend, self.agent
         panel = self._panel()
         probes = Probes(config, policy, backend, agent, self.cache, store, self._tell, panel)
-        data = PhaseData(config, store, policy.tokenizer, self._teacher(supporters), panel)
+        data = PhaseData(config, store, policy.tokenizer, self._teacher(supporters), panel, self._redraws())
         advisers = PhaseAdvisers(config, supporters, store)
         return Tuning(config, policy, backend, agent, advisers, self.cache, store, data, probes, self._tell)
 
@@ -112,6 +113,12 @@ class AtlasRun:
             supporters.exploration, self.spec, self.cache, self.store, lessons=config.lessons,
             prompts=config.pairs.prompts, seed=config.seed, without=config.messages,
         )  # fmt: skip
+
+    def _redraws(self) -> Redraws | None:
+        pairs = self.config.pairs
+        if pairs.redraws == 0:
+            return None
+        return Redraws(self.pool, self.tasks.redrawn, self.store.candidate, pairs.redraws, pairs.margin)
 
     def _panel(self) -> Panel | None:
         config = self.config

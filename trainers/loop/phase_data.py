@@ -16,6 +16,7 @@ from atlas_gym.seeding import stream
 from trainers.data.groups import CompletionGroup, Examples, build_groups, group_of
 from trainers.data.measures import is_improving
 from trainers.data.pairs import PreferencePair, build_pairs
+from trainers.data.redraws import Redraws
 from trainers.data.settings import PairSettings
 from trainers.evodpo.settings import GateSettings
 from trainers.loop.config import RunConfig
@@ -39,6 +40,8 @@ class PhaseData:
     """Answers the prompts of each phase; None if nobody does."""
     panel: Panel | None = None
     """Asks its own prompts to measure learning; none of them is trained on."""
+    redraws: Redraws | None = None
+    """Scores improving edits again; None if one draw is believed."""
 
     def __post_init__(self) -> None:
         self._task_began = cache(self.store.task_began)
@@ -130,7 +133,8 @@ class PhaseData:
         pool = answers(self.store, last, config.pairs.pool, rng, config.messages, lessons)
         asked = self.panel.prompts if self.panel else ()
         fitting = writable(pool, self.tokenizer, config.sampling, config.phase.max_tokens)
-        return [record for record in fitting if record.prompt not in asked]
+        fitting = [record for record in fitting if record.prompt not in asked]
+        return self.redraws.corrected(fitting) if self.redraws else fitting
 
     def _scale(self, record: CandidateRecord) -> Hashable:
         """The task that scored a candidate, by the round in which it began, and the instance of it."""
