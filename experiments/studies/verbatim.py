@@ -1,0 +1,76 @@
+"""How much of what a policy finds it had been shown: `python -m experiments.studies.verbatim TAUGHT RUN …`.
+
+TAUGHT is the run whose phases taught the policy that the others search with. Of the distinct programs with which each
+run improved a parent, counted are those whose edit TAUGHT had seen at the same site, written by its agent or by its
+supporter: word for word, and but for the numbers in it.
+"""
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from agents.population.candidate import CandidateRecord
+from experiments.report.table_formats import write_csv
+from trainers.data.measures import is_improving
+from trainers.store.store import RunStore, StoreError
+
+MARGIN = 0.002
+
+Edit = tuple[str, str]
+"""The label of an edit site, and what was written there."""
+
+
+def word_for_word(record: CandidateRecord) -> Edit:
+    """The edit as it was written."""
+    return record.hole, record.completion.strip()
+
+
+def but_for_numbers(record: CandidateRecord) -> Edit:
+    """The edit with every number alike."""
+    return record.hole, re.sub(r"\d+\.?\d*", "#", record.completion.strip())
+
+
+def seen(store: RunStore, form: Callable[[CandidateRecord], Edit]) -> set[Edit]:
+    """Every edit of a run, candidates and lessons."""
+    return {
+        form(record) for record in (*store.candidates("WHERE c.round > 0"), *store.lessons(store.taught()))
+    }
+
+
+def found(store: RunStore) -> list[CandidateRecord]:
+    """Of each distinct program with which the agent improved a parent, the first candidate."""
+    records = store.candidates("WHERE c.round > 0 AND c.origin = 'agent'")
+    improving = [record for record in records if is_improving(record, MARGIN)]
+    return list({record.program_key: record for record in reversed(improving)}.values())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the counts of each run."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.studies.verbatim", description=__doc__)
+    parser.add_argument("taught", type=Path, help="folder of the run that taught the policy")
+    parser.add_argument("runs", type=Path, nargs="+", help="folders of runs that begin with its adapter")
+    parser.add_argument("--output", type=Path, help="also written here, as CSV")
+    options = parser.parse_args(arguments)
+    rows: list[dict[str, Any]] = []
+    try:
+        with RunStore.open_readonly(options.taught) as store:
+            known = {form: seen(store, form) for form in (word_for_word, but_for_numbers)}
+        for run in options.runs:
+            with RunStore.open_readonly(run) as store:
+                own = found(store)
+            counts = {form.__name__: sum(form(r) in edits for r in own) for form, edits in known.items()}
+            rows.append({"run": run.name, "improving": len(own), **counts})
+    except StoreError as error:
+        raise SystemExit(f"Error: {error}") from error
+    data = pd.DataFrame(rows)
+    print(data.to_string(index=False))
+    if options.output:
+        write_csv(data, options.output)
+
+
+if __name__ == "__main__":
+    main()
