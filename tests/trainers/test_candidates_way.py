@@ -8,7 +8,7 @@ from tests.structure import FORMS, WAY
 ROOT = Path(__file__).parents[2]
 ASIDE = {
     "trainers/store/rows.py", "trainers/store/protocol.py", "trainers/data/comparison.py",
-    "trainers/data/measures.py", "trainers/data/groups.py", "agents/proposals/complete.py",
+    "trainers/data/measures.py", "trainers/data/groups.py", "trainers/data/redraws.py", "agents/proposals/complete.py",
     "agents/proposals/rewrite.py",
     "agents/proposals/numeric.py", "agents/proposals/completing.py",
     "agents/proposals/insert_line.py", "agents/proposals/two_lines.py",

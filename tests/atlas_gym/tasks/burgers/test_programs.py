@@ -46,7 +46,8 @@ def test_the_gallery_has_every_file_once():
 def test_every_program_is_a_candidate_that_runs(evaluator, name):
     evaluation = evaluator.evaluate(EXPERTS[name].program, SHORT)
     assert evaluation.ok, evaluation.detail
-    assert evaluation.metrics["relative_l2"] < 1.2
+    # One that learns nothing is as wrong as its first weights are, which differ between machines.
+    assert evaluation.metrics["relative_l2"] < 2.0
 
 
 def test_the_starts_are_the_plain_loss_and_one_that_learns_nothing(evaluator):
