@@ -48,12 +48,16 @@ def test_sites_are_the_right_sides_of_assignments(file):
 def test_best_of_n_keeps_the_best(model, digits, capsys):
     program, score = best_of_n.best_of_n(best_of_n.Settings(env_args=SMALL, model=model, rounds=3, samples=8))
     start = make_task("ATLAS-Bandit-v0").starts["named"]
-    assert program != start
     reward = best_of_n.ProgramReward("ATLAS-Bandit-v0", **SMALL)
-    assert reward([program]) == [score]
-    assert score > reward([start])[0]
+    (own,), (before,) = reward([program]), reward([start])
     reward.close()
-    assert "round 3" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    tops = [float(line.split("best of its 8 ")[1].split(",")[0]) for line in printed.splitlines()]
+    assert own == score
+    # Whether any sample beats the start depends on the machine's hidden streams.
+    assert len(tops) == 3
+    assert score == pytest.approx(max(before, *tops), abs=1e-4)
+    assert (program == start) == (score == before)
 
 
 def test_a_model_completes_the_last_line(model):
