@@ -5,6 +5,7 @@ that draw favours it. The best of many are favoured most, so of those that a pha
 (the winner's curse). Scored again beside its parent, an edit is worth what it gains where nothing was chosen.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -45,45 +46,45 @@ class Redraws:
     def corrected(self, records: Sequence[CandidateRecord]) -> list[CandidateRecord]:
         """The records; one that improves has the score at which it gains what it gains on average on the draws, if that
         is less. What the machine fails to run is left out."""
-        asked = {
-            record.id: [self._both(record, draw) for draw in range(self._draws)]
-            for record in records
-            if is_improving(record, self._margin)
-        }
-        found: list[CandidateRecord] = []
-        for record in records:
-            try:
-                found.append(_lowered(record, asked.get(record.id, ())))
-            except InfrastructureError:
-                continue
-        return found
+        improving = [record for record in records if is_improving(record, self._margin)]
+        for record in improving:  # all are under way before the first is waited for
+            self._asked(record)
+        gains = {record.id: self._gain(record) for record in improving}
+        found = [(record, gains.get(record.id, math.inf)) for record in records]
+        return [_lowered(record, gain) for record, gain in found if gain is not None]
 
-    def _both(self, record: CandidateRecord, draw: int) -> Callable[[], float]:
-        """What the candidate gains on a draw, once it is asked for; its evaluations begin at once."""
+    def _asked(self, record: CandidateRecord) -> list[tuple[Future[Evaluation], Future[Evaluation], float]]:
+        """For each draw the candidate's evaluation, its parent's, and the score of a program that fails."""
         assert record.parent_id is not None, "an edit that improves has a parent"
-        task = self._redraw(record, draw)
-        own, before = (
-            self._score(program, task) for program in (record.program, self._parent(record.parent_id).program)
-        )
-        return lambda: own() - before()
+        parent = self._parent(record.parent_id)
+        tasks = [self._redraw(record, draw) for draw in range(self._draws)]
+        return [
+            (self._run(record.program, task), self._run(parent.program, task), task.worst_score)
+            for task in tasks
+        ]
 
-    def _score(self, program: str, task: ProgramTask) -> Callable[[], float]:
+    def _run(self, program: str, task: ProgramTask) -> Future[Evaluation]:
         key = program, id(task)  # somebody's own task need not be hashable
         if key not in self._running:
             self._running[key] = self._pool.submit(program, task)
-        running = self._running[key]
+        return self._running[key]
 
-        def score() -> float:
-            found = running.result().score
-            return task.worst_score if found is None else found
+    def _gain(self, record: CandidateRecord) -> float | None:
+        """What it gains on average; None if the machine failed to run it."""
+        try:
+            return fmean(
+                _score(own, worst) - _score(parent, worst) for own, parent, worst in self._asked(record)
+            )
+        except InfrastructureError:
+            return None
 
-        return score
+
+def _score(evaluation: Future[Evaluation], worst: float) -> float:
+    score = evaluation.result().score
+    return worst if score is None else score
 
 
-def _lowered(record: CandidateRecord, gains: Sequence[Callable[[], float]]) -> CandidateRecord:
-    if not gains:
+def _lowered(record: CandidateRecord, gain: float) -> CandidateRecord:
+    if record.gain is None or record.parent_score is None or gain >= record.gain:
         return record
-    assert record.gain is not None
-    assert record.parent_score is not None
-    gain = fmean(gain() for gain in gains)
-    return record if gain >= record.gain else replace(record, score=record.parent_score + gain)
+    return replace(record, score=record.parent_score + gain)
