@@ -54,9 +54,7 @@ def panel_of(config: RunConfig, policy: Policy, pool: Pool, store: RunStore) -> 
     agent = ResearchAgent(
         make_task(config.env, **config.env_args), config.agent, seed=config.seed, chat=chat_of(policy.tokenizer)
     )  # fmt: skip
-    return Panel(
-        config.measure, TaskSchedule(config), config.start, agent.styles, config.agent.scores, pool, store
-    )
+    return Panel(config, TaskSchedule(config), agent.styles, pool, store)
 
 
 def answers(policy: Policy, config: RunConfig, panel: Panel) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from agents.engines.serving import open_backend, tokenizer_of
 from agents.engines.spending import total
 from agents.models.loading import resolve_model
 from agents.models.policy import POLICY, Policy
-from agents.proposals import Numeric
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
 from agents.supporters.build import Supporters, build_supporters
@@ -99,7 +98,8 @@ class AtlasRun:
 
     def _tuning(self, policy: Policy, supporters: Supporters) -> Tuning:
         config, store, backend, agent = self.config, self.store, self.backend, self.agent
-        panel = self._panel()
+        asked = config.measure.samples > 0
+        panel = Panel(config, self.tasks, agent.styles, self.pool, store) if asked else None
         probes = Probes(config, policy, backend, agent, self.cache, store, self._tell, panel)
         data = PhaseData(config, store, policy.tokenizer, self._teacher(supporters), panel, self._redraws())
         advisers = PhaseAdvisers(config, supporters, store)
@@ -119,15 +119,6 @@ class AtlasRun:
         if pairs.redraws == 0:
             return None
         return Redraws(self.pool, self.tasks.redrawn, self.store.candidate, pairs.redraws, pairs.margin)
-
-    def _panel(self) -> Panel | None:
-        config = self.config
-        if config.measure.samples == 0:
-            return None
-        asking = [style for style in self.agent.styles if style.name != Numeric.name]
-        return Panel(
-            config.measure, self.tasks, config.start, asking, config.agent.scores, self.pool, self.store
-        )
 
     def __enter__(self) -> "AtlasRun":
         return self

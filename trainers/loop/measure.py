@@ -13,15 +13,16 @@ from typing import Any
 
 from agents.engines.engine import Generator
 from agents.population.candidate import Proposal
-from agents.proposals import Showing, Style
+from agents.proposals import Numeric, Showing, Style
 from atlas_gym import ProgramTask
 from atlas_gym.evaluation import Pool
 from atlas_gym.seeding import stream, torch_seed
 from trainers.data.comparison import Comparison, compare
 from trainers.data.measures import Answer
 from trainers.data.rollouts import ProgramCache, again, fresh_samples
+from trainers.loop.config import RunConfig
 from trainers.loop.schedule import TaskSchedule, parent_of, starting_program
-from trainers.loop.settings import Instance, MeasureSettings
+from trainers.loop.settings import Instance
 from trainers.store.plain import plain
 from trainers.store.store import RunStore
 
@@ -49,34 +50,28 @@ class Panel:
     """The questions, and the policies' answers to them.
 
     Args:
-        settings: how many questions of what.
+        config: how many questions of what, from which start, and whether prompts give scores.
         tasks: poses the instances.
-        start: name of the run's starting program.
-        styles: how the agent asks its model.
-        scores: whether prompts give scores.
+        styles: how the agent asks its model; numbers drawn without a model are no answer of it.
         pool: evaluates programs.
         store: the run's store, where nothing of this is looked up.
     """
 
     def __init__(
         self,
-        settings: MeasureSettings,
+        config: RunConfig,
         tasks: TaskSchedule,
-        start: str,
         styles: Sequence[Style],
-        scores: bool,
         pool: Pool,
         store: RunStore,
     ):
-        self._settings = settings
-        self._start = start
-        self._styles = styles
+        self._settings, self._start, self._scores = config.measure, config.start, config.agent.scores
+        self._styles = [style for style in styles if style.name != Numeric.name]
         self._posed = [
             (instance, tasks.unseen(instance, seed))
-            for instance in settings.instances
-            for seed in range(settings.seeds)
+            for instance in config.measure.instances
+            for seed in range(config.measure.seeds)
         ]
-        self._scores = scores
         self._notes = tasks.observed
         self._cache = ProgramCache(pool, [task for _, task in self._posed], store)
 
