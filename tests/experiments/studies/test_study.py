@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from experiments.report.table_formats import as_csv
+from experiments.studies.__main__ import main
 from experiments.studies.plan import DONE, Arm, Plan, do_runs
 from experiments.studies.write import all_tables, read_data, write_study
 from tests.experiments.report.synthetic import Layout, make_run
@@ -104,3 +105,10 @@ def test_settings_are_written_where_the_run_reads_them(tmp_path):
     written = yaml.safe_load((tmp_path / "a-named-s3" / "settings.yaml").read_text())
     assert written["seed"] == 3
     assert "rounds must be at least 1" in (tmp_path / "a-named-s3" / "log.txt").read_text()
+
+
+def test_where_nothing_has_ended_it_says_so(tmp_path, capsys):
+    places = ["--runs", str(tmp_path / "runs"), "--output", str(tmp_path / "out")]
+    assert main(["bandit", "--tables", *places]) == 1
+    assert f"no run in {tmp_path / 'runs'} has ended" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
