@@ -10,17 +10,23 @@ import pytest
 import trainers.loop.phase_data
 from agents.engines.engine import Completion
 from agents.supporters.build import Supporters
+from agents.supporters.strategist import StrategyAdvice, TuningControls
 from atlas_gym.evaluation import Evaluation, Status
 from atlas_gym.seeding import torch_seed
 from tests.trainers.samples import PROPOSAL, RECORD
 from trainers.data.pairs import PreferencePair
 from trainers.data.rollouts import ProgramCache
+from trainers.evodpo.gate import gate_decision
+from trainers.evodpo.phase_result import CandidateResult, PhaseResult
+from trainers.evodpo.settings import GateSettings
+from trainers.evodpo.training import StepRecord
 from trainers.loop.advisers import PhaseAdvisers
 from trainers.loop.atlas import take_phase
 from trainers.loop.config import load_config
 from trainers.loop.fine_tuning import Tuning
 from trainers.loop.phase_data import PhaseData
 from trainers.loop.probe import Probes
+from trainers.store.plain import plain
 from trainers.store.store import RunStore
 
 SAMPLES = 4
@@ -166,3 +172,18 @@ def test_idle_phases_are_not_skipped_where_the_settings_say_so(store, monkeypatc
     _, phases = tuning(store, skip_idle_phases=False)
     take_phase(phases, 1, 5, 5)
     assert "cannot train" in store.phases()[0]["skipped"]
+
+
+def test_decisions_without_a_standard_error_are_remembered(store):
+    # One prompt tells no spread: not a number is a value of a decision like any other.
+    decision = gate_decision(0.1, 0.2, GateSettings(), gain_error=float("nan"))
+    candidate = CandidateResult("default", 1, 0.2, 0.0, 0.1, 0.1, float("nan"))
+    step = StepRecord(1, *[0.5] * 7)
+    result = PhaseResult(
+        2, 1, 0, 1, 9, (step,), (), ("prompt",), (candidate,), 0, 0.0, decision, 0.0, False, "p", "r"
+    )
+    for phase in (1, 2):
+        store.add_phase(phase, phase, False, plain(result), ())
+    _, phases = tuning(store)
+    row = phases._row(result, StrategyAdvice(TuningControls()), 3)
+    assert "GATE REFUSED 3 phases in a row" in row["warnings"][0]

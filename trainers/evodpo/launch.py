@@ -1,8 +1,8 @@
 """A phase in several processes: the run's own process sends a job out and takes the result in.
 
-The job is a folder: `job.json` with everything that decides the outcome, the policy's two adapters, and afterwards
-`result.json` and an adapter for each candidate. `accelerate launch -m trainers.evodpo.launch FOLDER` does what is
-between, in as many processes as it is told to start, with whatever Accelerate's configuration says about devices and
+The job is a folder: `job` with everything that decides the outcome, pickled, the policy's two adapters, and afterwards
+`result`, pickled too, and an adapter for each candidate. `accelerate launch -m trainers.evodpo.launch FOLDER` does what
+is between, in as many processes as it is told to start, with whatever Accelerate's configuration says about devices and
 machines: each loads the model and the adapters and does its share, and the first one writes the result. Fresh samples
 for the gate's Ŝ are drawn by the run itself, as ever. So nothing of `torch.distributed` is in the run's process, and a
 phase whose processes died is an error like any other: the policy is as before, and the phase can be run again.
@@ -10,13 +10,13 @@ phase whose processes died is an error like any other: the policy is as before, 
 
 from __future__ import annotations
 
-import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -25,10 +25,8 @@ from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.models.settings import LoraSettings
 from atlas_gym.evaluation.safe_start import safe_command, safe_environment, safe_script
 from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_here
-from trainers.evodpo.kl import KLEstimate
-from trainers.evodpo.settings import LaunchSettings, TrainingSettings
-from trainers.evodpo.training import StepRecord, Training
-from trainers.store.plain import build, plain
+from trainers.evodpo.settings import LaunchSettings
+from trainers.evodpo.training import StepRecord
 
 _TAIL = 3000
 """Characters of the processes' output that an error shows."""
@@ -40,11 +38,11 @@ class LaunchError(RuntimeError):
 
 @dataclass(frozen=True)
 class WorkOrder:
-    """`job.json`: the job, and the policy it is about."""
+    """The job, and the policy it is about."""
 
     model: str
     """Folder of the base model."""
-    dtype: str
+    dtype: torch.dtype
     """Of its weights."""
     device: str
     """`cpu`, or `cuda` for each process's own."""
@@ -75,7 +73,7 @@ def launched(settings: LaunchSettings, folder: Path) -> Tune:
         work = Path(tempfile.mkdtemp(prefix=f"phase-{job.phase:03d}-", dir=folder))
         _write_order(work, policy, job)
         _launch(settings, work, policy.device.type)
-        tuned = _read_result(work)
+        tuned: Tuned = pickle.loads((work / "result").read_bytes())
         for name in tuned.training.checkpoints:
             policy.add(name, copy_of=POLICY)
         for name in (*tuned.training.checkpoints, POLICY):
@@ -91,38 +89,16 @@ def _write_order(work: Path, policy: Policy, job: TuneJob) -> None:
         raise ValueError("the policy's model is in memory only; other processes need its folder")
     order = WorkOrder(
         model=str(Path(policy.folder).resolve()),
-        dtype=str(policy.dtype).removeprefix("torch."),
+        dtype=policy.dtype,
         device=policy.device.type,
         lora=policy.lora,
         threads=torch.get_num_threads(),
         process=os.getpid(),
-        task=replace(job, settings=_training_alone(job.settings)),
+        task=job,
     )
     for name, at in ((POLICY, "policy"), (REFERENCE, "reference")):
         policy.save(name, work / "start" / at)
-    (work / "job.json").write_text(json.dumps(plain(order)), encoding="utf-8")
-
-
-def _training_alone(settings: TrainingSettings) -> TrainingSettings:
-    """Without what a phase has in addition, which is nothing to whoever trains."""
-    return TrainingSettings(
-        **{field.name: getattr(settings, field.name) for field in fields(TrainingSettings)}
-    )
-
-
-def _write_result(work: Path, policy: Policy, tuned: Tuned) -> None:
-    """Leave the trained adapters and the figures in the job's folder."""
-    for name in (*tuned.training.checkpoints, POLICY):
-        policy.save(name, work / name)
-    (work / "result.json").write_text(json.dumps(plain(tuned)), encoding="utf-8")
-
-
-def _read_result(work: Path) -> Tuned:
-    values = json.loads((work / "result.json").read_text(encoding="utf-8"))
-    steps = [build(StepRecord, step) for step in values["training"]["steps"]]
-    kls = {name: build(KLEstimate, kl) for name, kl in values["kls"].items()}
-    training = Training(**values["training"] | {"steps": steps})
-    return Tuned(training, kls, values["seconds"], values["processes"])
+    (work / "job").write_bytes(pickle.dumps(order))
 
 
 def _launch(settings: LaunchSettings, work: Path, device: str) -> None:
@@ -161,12 +137,10 @@ def main(folder: Path) -> None:
     """One of the processes: do the job in `folder`."""
     from accelerate import PartialState  # the run's own process needs none of it
 
-    order = build(WorkOrder, json.loads((folder / "job.json").read_text(encoding="utf-8")))
+    order: WorkOrder = pickle.loads((folder / "job").read_bytes())
     state = PartialState(cpu=order.device == "cpu")
     torch.set_num_threads(max(1, order.threads // state.num_processes))
-    policy = Policy.load(
-        order.model, dtype=getattr(torch, order.dtype), lora=order.lora, device=str(state.device)
-    )
+    policy = Policy.load(order.model, dtype=order.dtype, lora=order.lora, device=str(state.device))
     policy.restore(POLICY, folder / "start" / "policy")
     policy.restore(REFERENCE, folder / "start" / "reference")
 
@@ -176,7 +150,9 @@ def main(folder: Path) -> None:
 
     tuned = tune_here(policy, order.task, stop_if_nobody_waits)
     if state.is_main_process:
-        _write_result(folder, policy, tuned)
+        for name in (*tuned.training.checkpoints, POLICY):
+            policy.save(name, folder / name)
+        (folder / "result").write_bytes(pickle.dumps(tuned))
     state.wait_for_everyone()
     state.destroy_process_group()
 

@@ -6,8 +6,10 @@ value of the wrong kind is refused with the kind that was expected.
 
 import dataclasses
 import difflib
+import math
 import types
 import typing
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,12 +28,20 @@ class SettingsError(ValueError):
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML in which every value is written where it stands."""
+    """YAML in which every value is written where it stands, once."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError(f"write out the value of *{self.peek_event().anchor}: aliases are not read")
         return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for key, count in Counter((key.tag, key.value) for key in keys).items():
+            if count > 1:
+                lines = [str(k.start_mark.line + 1) for k in keys if (k.tag, k.value) == key]
+                raise yaml.YAMLError(f"{key[1]} stands in lines {' and '.join(lines)}; keep one")
+        return super().construct_mapping(node, deep=deep)
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
@@ -69,8 +79,9 @@ def read_mapping(path: Path, what: str) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             text = file.read(_LARGEST_FILE + 1)
-    except OSError as error:
-        raise SettingsError(f"{what} {path} cannot be read: {error.strerror}") from error
+    except (OSError, ValueError) as error:  # a path with a null character is no OSError
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SettingsError(f"{what} {path} cannot be read: {reason}") from error
     if len(text) > _LARGEST_FILE:
         raise SettingsError(f"{path} is larger than {_LARGEST_FILE} bytes: it holds no settings")
     try:
@@ -148,11 +159,8 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if origin is not None or hint is Any:  # passed on as they are
         return value
     if hint is float:
-        # YAML reads 1e-4 as text; people write it all the same.
-        if isinstance(value, str):
-            value = _number(value, where)
-        _check(isinstance(value, int | float) and not isinstance(value, bool), value, where, "a number")
-        return float(value)
+        _check(isinstance(value, int | float | str) and not isinstance(value, bool), value, where, "a number")
+        return _number(value, where)
     if hint is int:
         return _check(isinstance(value, int) and not isinstance(value, bool), value, where, "a whole number")
     return _check(isinstance(value, hint), value, where, hint.__name__)
@@ -172,11 +180,16 @@ def _convert_union(options: tuple, value: Any, where: str) -> Any:
     raise SettingsError(" / ".join(errors))
 
 
-def _number(text: str, where: str) -> float:
+def _number(value: int | float | str, where: str) -> float:
+    """YAML reads 1e-4 as text; people write it all the same."""
     try:
-        return float(text)
+        number = float(value)
     except ValueError:
-        raise SettingsError(f"{where} must be a number, not {text!r}") from None
+        raise SettingsError(f"{where} must be a number, not {value!r}") from None
+    except OverflowError:  # an integer of 309 digits and more
+        number = math.inf
+    _check(math.isfinite(number), number, where, "a finite number")
+    return number
 
 
 def _check(fits: bool, value: Any, where: str, expected: str) -> Any:

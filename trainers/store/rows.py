@@ -95,3 +95,10 @@ def make_file(path: Path) -> None:
     db.commit()
     db.close()
     beginning.replace(path)
+
+
+def require_whole(db: sqlite3.Connection) -> None:
+    """Raises :class:`sqlite3.DatabaseError` where a page is damaged: before anything is added, not rounds later."""
+    (said,) = db.execute("PRAGMA quick_check(1)").fetchone()
+    if said != "ok":
+        raise sqlite3.DatabaseError(" ".join(said.split()))

@@ -31,6 +31,7 @@ from trainers.store.rows import (
     SCHEMA_VERSION,
     candidate_row,
     make_file,
+    require_whole,
 )
 
 _LONGEST_VALUE = 2**26
@@ -71,12 +72,13 @@ class RunStore(StoreQueries):
                 make_file(path)
             self._db = sqlite3.connect(path, isolation_level=None)
             self._db.execute("PRAGMA synchronous=FULL")
+            require_whole(self._db)
             self._db.executescript(SCHEMA)
         except sqlite3.DatabaseError as error:
             self._lock.close()
             raise StoreError(
-                f"{self.folder / 'run.sqlite'} cannot be read as a run store ({error}); move the folder away "
-                "or name another one with --folder."
+                f"{self.folder / 'run.sqlite'} cannot be read as a run store ({error}): free some space if "
+                "the disk is full, else move the folder away or name another one with --folder."
             ) from error
         self._check_version()
 
@@ -117,9 +119,9 @@ class RunStore(StoreQueries):
     def _check_version(self) -> None:
         version = self.get_meta("schema_version")
         if version != SCHEMA_VERSION:
+            way = "resume it with the release that wrote it" if version else "it is empty: move it away"
             raise StoreError(
-                f"{self.folder} was written with store version {version}, this is version {SCHEMA_VERSION}; "
-                "resume it with the release that wrote it."
+                f"{self.folder} was written with store version {version}, this is version {SCHEMA_VERSION}; {way}."
             )
 
     def close(self) -> None:

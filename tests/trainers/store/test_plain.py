@@ -56,6 +56,8 @@ def test_round_trip_of_any_values(rate, steps, sizes, limit):
         ({"inner": {"steps": "many"}}, "inner.steps must be a whole number"),
         ({"inner": {"steps": True}}, "inner.steps must be a whole number"),
         ({"inner": {"rate": "fast"}}, "inner.rate must be a number"),
+        ({"inner": {"rate": float("nan")}}, "inner.rate must be a finite number"),
+        ({"inner": {"rate": 10**400}}, "inner.rate must be a finite number"),
         ({"mode": "c"}, "mode must be one of a, b"),
         ({"sizes": 3}, "sizes must be a list"),
         ({"inner": 3}, "^inner must be a mapping"),

@@ -136,6 +136,22 @@ def test_a_file_that_is_no_store_is_named(tmp_path):
         RunStore(tmp_path)
 
 
+def test_a_store_with_a_damaged_page_is_not_written_to(store):
+    store.add_unit(1, 0, [replace(RECORD, program="x" * 100_000)], {}, [PROPOSAL])
+    store.close()
+    file = store.folder / "run.sqlite"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:8192] + b"\xff" * 40_000 + whole[48_192:])
+    with pytest.raises(StoreError, match="cannot be read as a run store"):
+        RunStore(store.folder)
+
+
+def test_an_empty_file_is_no_store_of_another_release(tmp_path):
+    (tmp_path / "run.sqlite").touch()
+    with pytest.raises(StoreError, match="is empty: move it away"):
+        RunStore(tmp_path)
+
+
 def test_a_full_disk_loses_nothing_and_says_so(store):
     store.add_unit(1, 0, [RECORD], {}, [PROPOSAL])
     pages = store._db.execute("PRAGMA page_count").fetchone()[0]
