@@ -89,7 +89,7 @@ def _refusal(reason: str) -> str:
 
 def _whole(text: str) -> str:
     program = _object(text).get("program")
-    return program_in(program if isinstance(program, str) else text).strip("\n") + "\n"
+    return program_in(_storable(program) if isinstance(program, str) else text).strip("\n") + "\n"
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -116,7 +116,12 @@ def _edit_text(edit: Any, part: str) -> str:
     text = edit.get(part) if isinstance(edit, dict) else None
     if not isinstance(text, str):
         raise _Unusable("an edit needs the texts search and replace")
-    return text.strip("\n")
+    return _storable(text.strip("\n"))
+
+
+def _storable(text: str) -> str:
+    """Text out of JSON, which can write lone surrogates, as one that has a form in UTF-8."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _blocks(text: str) -> Iterator[Edit]:

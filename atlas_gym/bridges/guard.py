@@ -4,9 +4,10 @@ ASGI middleware in front of everything, documentation and sockets included. Size
 limited by the server itself (see `serve`).
 """
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, ClassVar
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -17,8 +18,12 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 class Guard:
     """Lets a request through if it carries `Authorization: Bearer TOKEN`, is not too long, and not one too many.
 
-    Only what has the token counts: strangers cannot use up the places.
+    Only what has the token counts: strangers cannot use up the places. Who has it cannot keep one without asking
+    anything: a body has its time to arrive.
     """
+
+    body_s: ClassVar[float] = 30.0
+    """Seconds from a request's head to the end of its body."""
 
     def __init__(self, app: App, token: str, max_bytes: int, max_requests: int):
         if not token:
@@ -54,24 +59,36 @@ class Guard:
             await self.app(scope, receive, send)
 
     async def _pass_if_short(self, scope: Message, receive: Receive, send: Send) -> None:
-        body = bytearray()
-        # Read here, as far as the limit: a length in the header may be missing or a lie.
-        while len(body) <= self.max_bytes:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            body += message.get("body", b"")
-            if not message.get("more_body", False):
-                break
+        try:
+            async with asyncio.timeout(self.body_s):
+                body = await _read(receive, self.max_bytes)
+        except TimeoutError:
+            await _refuse(scope, receive, send, 408, f"the body took more than {self.body_s:g} s")
+            return
+        if body is None:
+            return
         if len(body) > self.max_bytes:
             await _refuse(scope, receive, send, 413, f"more than {self.max_bytes} bytes")
             return
-        pending = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+        pending = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replay() -> Message:
             return pending.pop() if pending else await receive()
 
         await self.app(scope, replay, send)
+
+
+async def _read(receive: Receive, max_bytes: int) -> bytes | None:
+    """A body as far as the limit, a length in the header may be missing or a lie; None if its client leaves."""
+    body = bytearray()
+    while len(body) <= max_bytes:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body += message.get("body", b"")
+        if not message.get("more_body", False):
+            break
+    return bytes(body)
 
 
 async def _refuse(scope: Message, receive: Receive, send: Send, status: int, reason: str) -> None:

@@ -19,8 +19,10 @@ from atlas_gym.evaluation.shared import SharedEvaluator
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.registry import find_task
 
-#: Room for the description, the incumbent (as long as an action) and the feedback.
-_TEXT_BESIDE_INCUMBENT = 32768
+_TEXT_BESIDE = 32768
+"""Room for a task's diagnosis, and for the words around it."""
+_LONGEST_BLOCK = 3
+"""Actions: an incumbent is as long as one, and each of its two fences may be if it is made of backticks."""
 
 
 def program_space(task: ProgramTask) -> Source:
@@ -28,9 +30,10 @@ def program_space(task: ProgramTask) -> Source:
     return Source(task.limits.source_chars, pool=task.starts.values())
 
 
-def prompt_space(action_space: Source) -> Source:
-    """The observation space that goes with an action space."""
-    return Source(action_space.max_length + _TEXT_BESIDE_INCUMBENT, pool=action_space.pool)
+def prompt_space(task: ProgramTask) -> Source:
+    """The observation space of a task: its description, a program and the feedback on one."""
+    block, error = _LONGEST_BLOCK * task.limits.source_chars, task.limits.error_chars
+    return Source(len(task.description) + block + error + _TEXT_BESIDE, pool=task.starts.values())
 
 
 def task_seed_for(settings: EpisodeSettings, seed: int | None, rng: np.random.Generator) -> int:
@@ -79,7 +82,7 @@ class ProgramEnv(gym.Env[str, str]):
         # Building an episode checks split, start and seed now rather than at the first reset.
         self._episode = Episode(self.task, self.settings, task_seed or 0)
         self.action_space = program_space(self.task)
-        self.observation_space = prompt_space(self.action_space)
+        self.observation_space = prompt_space(self.task)
 
     @property
     def last_evaluation(self) -> Evaluation | None:

@@ -74,7 +74,7 @@ class ProgramVectorEnv(VectorEnv):
         self._episodes = [Episode(self.task, self.settings, task_seed or 0) for _ in range(num_envs)]
         self._ended = list(self._episodes)
         self.single_action_space = program_space(self.task)
-        self.single_observation_space = prompt_space(self.single_action_space)
+        self.single_observation_space = prompt_space(self.task)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
 

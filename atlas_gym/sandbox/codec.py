@@ -159,6 +159,8 @@ def plain(value: Any) -> Any:
 
     Raises TypeError where there is none.
     """
+    if isinstance(value, np.longdouble):  # whose item is itself
+        return float(value)
     if isinstance(value, np.generic):
         return value.item() if value.dtype.kind in "biufSU" else _native(np.asarray(value))
     if hasattr(value, "detach"):  # a tensor

@@ -5,6 +5,7 @@ that raises, memory that is used up) and its result is only a claim: the trusted
 and no claimed kind brings a score.
 """
 
+import io
 import linecache
 import traceback
 from collections.abc import Iterator
@@ -76,7 +77,7 @@ def _describe(error: BaseException, source: str) -> str:
         return str(error)
     if isinstance(error, SystemExit):
         return f"the program called sys.exit({error.code!r})"
-    lines = source.splitlines(keepends=True)
+    lines = io.StringIO(source, newline=None).readlines()  # as Python counts them: a form feed ends none
     linecache.cache[PROGRAM_FILE] = (len(source), None, lines, PROGRAM_FILE)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == PROGRAM_FILE]
     where = f"line {frames[-1].lineno}, in {frames[-1].name}: {frames[-1].line}\n" if frames else ""

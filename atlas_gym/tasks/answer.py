@@ -93,6 +93,14 @@ class Answer:
             self.refuse(f"{len(self.value)} values", wanted)
         return [Answer(f"{self._name} (value {k})", part) for k, part in enumerate(self.value, start=1)]
 
+    def entry(self, name: str) -> "Answer":
+        """What a dictionary has under a name."""
+        if type(self.value) is not dict:
+            self.refuse(self._kind(), f"a dictionary with {name!r} in it")
+        if name not in self.value:
+            self.refuse(f"a dictionary without {name!r}", "one that has it")
+        return Answer(f"{self._name} ({name})", self.value[name])
+
     def refuse(self, found: str, wanted: str) -> NoReturn:
         """End the evaluation: the program returned `found` where `wanted` was wanted."""
         raise CandidateError(f"{self._name} returned {found}; return {wanted}")

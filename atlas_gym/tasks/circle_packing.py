@@ -256,6 +256,9 @@ the radii can be optimised together with the centres, e.g. with scipy.optimize.m
 _TOUCHING = 1e-6
 """Gap below which circles count as touching, in what is said of them."""
 
+_FARTHEST = Fraction(10**300)
+"""Greatest distance beyond the square that is told: two of the largest floats add up to what none holds."""
+
 
 def infeasibility(circles: np.ndarray) -> str:
     """What is wrong with a packing, exactly; empty if nothing is.
@@ -269,7 +272,7 @@ def infeasibility(circles: np.ndarray) -> str:
             return f"circle {k} with a radius below 0"
         beyond = max(r - x, r - y, x + r - 1, y + r - 1)
         if beyond > 0:
-            return f"circle {k} beyond the square's edge by {float(beyond):.2g}"
+            return f"circle {k} beyond the square's edge by {float(min(beyond, _FARTHEST)):.2g}"
     for k, other in _close_pairs(circles):
         (x, y, r), (u, v, s) = exact[k], exact[other]
         if (x - u) ** 2 + (y - v) ** 2 < (r + s) ** 2:

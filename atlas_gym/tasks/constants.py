@@ -3,7 +3,7 @@
 import ast
 import inspect
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields
 from numbers import Integral, Real
 from typing import Any
 
@@ -22,10 +22,30 @@ _KINDS: tuple[tuple[type, Any, str], ...] = (
     (float, Real, "a number"),
     (str, str, "a text"),
 )
-"""Type of a default, what may take its place, and how that is called."""
+"""Type of a constant, by its annotation or else its default, what may take its place, and how that is called."""
 
 
-def annotate_overrides(cls: type) -> None:
+def make_constants(cls: type) -> None:
+    """Make the annotated attributes of a task's class its constants.
+
+    Raises ValueError for one that could be changed, or whose name is taken.
+    """
+    _annotate_overrides(cls)
+    _check_defaults(cls)
+    dataclass(frozen=True, kw_only=True)(cls)
+    cls.__setattr__ = _refuse_change  # type: ignore[assignment, method-assign]
+    _check_names(cls)
+
+
+def _refuse_change(task: object, name: str, value: object) -> None:
+    """In the place of dataclass's own, which does not say what to do instead."""
+    raise FrozenInstanceError(
+        f"cannot assign to self.{name}: a task stays as it is, for all programs; yield from `instances` what `score` "
+        "needs, and keep the rest in local variables"
+    )
+
+
+def _annotate_overrides(cls: type) -> None:
     """Let constants of a base that a class sets without an annotation be its constants all the same."""
     own = dict(inspect.get_annotations(cls))
     for base in cls.__mro__[1:]:
@@ -35,12 +55,29 @@ def annotate_overrides(cls: type) -> None:
     cls.__annotations__ = own
 
 
-def check_names(cls: Any) -> None:
-    """Raise ValueError for a constant that has the name of an environment's own keyword."""
+def _check_names(cls: Any) -> None:
+    """Raise ValueError for a constant that has the name of an environment's own keyword or of a task's own field."""
     if taken := _OF_ENVIRONMENTS & {f.name for f in fields(cls)}:
         raise ValueError(
             f"environments have a keyword {', '.join(sorted(taken))} of their own; call the constant otherwise"
         )
+    if taken := set(_OF_A_TASK) & inspect.get_annotations(cls).keys():
+        raise ValueError(f"every task has a {', '.join(sorted(taken))}; call the constant otherwise")
+
+
+def _check_defaults(cls: type) -> None:
+    """Raise ValueError for a constant whose default can be changed; `dataclass` would advise a factory of such."""
+    for name, kind in inspect.get_annotations(cls).items():
+        if "ClassVar" in str(kind):
+            continue
+        default = vars(cls).get(name)
+        if isinstance(default, Field) and callable(default.default_factory):
+            default = default.default_factory()
+        if not isinstance(default, Hashable | Field):
+            raise ValueError(
+                f"the constant {name} is a {type(default).__name__}, which can be changed; give a number, a text "
+                "or a tuple of these, or leave out the annotation if it is no constant"
+            )
 
 
 def values_of(cls: Any, preset: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,6 +116,10 @@ def constants_from(settings: Sequence[str]) -> dict[str, Any]:
         name, equals, value = setting.partition("=")
         if not equals:
             raise ValueError(f"{setting!r} is not NAME=VALUE")
+        if name in _OF_A_TASK:
+            raise ValueError(
+                f"{name} says which draw of a task it is, and is no constant: --help has the options for that"
+            )
         try:
             constants[name] = ast.literal_eval(value)
         except (ValueError, SyntaxError):
@@ -87,10 +128,13 @@ def constants_from(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def _check(constant: "Field[Any]", value: Any) -> None:
-    if constant.default is MISSING:
+    if constant.default is MISSING or value is constant.default:
         return
+    name = constant.type if isinstance(constant.type, str) else getattr(constant.type, "__name__", "")
+    if name not in (kind.__name__ for kind, _, _ in _KINDS):
+        name = type(constant.default).__name__
     for kind, takes, called in _KINDS:
-        if type(constant.default) is kind:
+        if kind.__name__ == name:
             if not isinstance(value, takes) or (isinstance(value, bool) and kind is not bool):
                 raise ValueError(f"{constant.name} is {value!r}; it must be {called}")
             return

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
+from atlas_gym.evaluation.result import Evaluation
+
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
@@ -12,6 +14,16 @@ def blocks(shares: np.ndarray) -> str:
     """A row of block characters, one per value in [0, 1]; values outside are clipped."""
     levels = np.clip(np.ceil(shares * (len(_BLOCKS) - 1)), 0, len(_BLOCKS) - 1)
     return "".join(_BLOCKS[int(level)] for level in levels)
+
+
+def as_text(title: str, evaluation: Evaluation | None, floor: float) -> str:
+    """An evaluation as text, its instances as blocks between `floor` and perfect; None before the first."""
+    if evaluation is None:
+        return f"{title}: no program evaluated yet\n"
+    if not evaluation.ok:
+        return f"{title}: {evaluation.status}\n{evaluation.detail}\n"
+    shares = 1.0 - evaluation.traces["scores"] / floor
+    return f"{title}: ok, score {evaluation.score:.4f}\ninstances |{blocks(shares)}| of perfect\n"
 
 
 def figure(title: str, rows: int = 1, columns: int = 1) -> tuple[Any, list[Any]]:

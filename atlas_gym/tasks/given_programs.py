@@ -31,6 +31,19 @@ GivenStart: TypeAlias = GivenProgram | Mapping[str, GivenProgram]
 GivenExperts: TypeAlias = Mapping[str, GivenProgram] | Sequence[Callable[..., Any]]
 
 
+def read_programs(cls: Any) -> None:
+    """Read names, signature and texts off the programs that a task's author gave, and leave them with its class.
+
+    Raises ValueError for what is no program, and for a start that does not define the function.
+    """
+    starts = starts_of(cls.start, cls.function)
+    cls.function, cls.signature = entry_of(starts["named"].program, cls.function)
+    cls.starts = {name: start.program for name, start in starts.items()}
+    experts = experts_of(cls.experts, cls.function)
+    own = {"start": replace(starts.pop("named"), name="start"), **starts}
+    cls.programs = experts if cls.initial in experts else {**own, **experts}
+
+
 def starts_of(given: GivenStart, function: str) -> dict[str, Expert]:
     """The programs to start from by name; `named` is the only or the usual one."""
     starts = dict(given) if isinstance(given, Mapping) else {"named": given}

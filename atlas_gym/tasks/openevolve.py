@@ -29,6 +29,7 @@ from atlas_gym.optional import require
 from atlas_gym.sandbox.codec import decode, encode
 from atlas_gym.tasks.calls import Program
 from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.text import sanitise
 
 EVALUATOR, START, CONFIG = "evaluator.py", "initial_program.py", "config.yaml"
 """The files of a folder; the last one may be missing."""
@@ -65,10 +66,11 @@ class OpenEvolveTask(ProgramTask):
             raise CandidateError(metrics["error"])
         numbers = {name: value for name, value in metrics.items() if type(value) is float}
         if not numbers:
-            raise EvaluatorError(f"{self.folder / EVALUATOR} returns no numbers")
+            raise CandidateError(f"{EVALUATOR} returns no numbers for its answers")
         combined = numbers.get("combined_score", mean(numbers.values()))  # as OpenEvolve has it
         shown = ", ".join(f"{name} {value:.6g}" for name, value in numbers.items())
-        return Judgement((combined - self.best) / (self.best - self.worst), diagnosis=f"{shown}.")
+        told = sanitise(f"{shown}.", self.limits.error_chars)  # names may be the program's
+        return Judgement((combined - self.best) / (self.best - self.worst), diagnosis=told)
 
 
 _known: dict[Path, type[OpenEvolveTask]] = {}
@@ -180,7 +182,8 @@ def _converse(connection: socket.socket, program: Program) -> dict[str, Any]:
         answer = program(name, arguments, keywords)
         if has_nan(answer.value):
             raise CandidateError(f"{name} returned NaN; return numbers")
-        send_frame(connection, bytes(encode(answer.value)))
+        with contextlib.suppress(OSError):  # it has ended meanwhile: what it said last is still to be read
+            send_frame(connection, bytes(encode(answer.value)))
 
 
 def has_nan(value: Any) -> bool:

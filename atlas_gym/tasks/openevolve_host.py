@@ -18,9 +18,9 @@ import random
 import resource
 import socket
 import sys
-import threading
 import types
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,8 @@ _DOOR = "atlas_gym_program"
 _STAND_IN = f"from {_DOOR} import look as __getattr__\n"
 _IMPORT = SourceFileLoader.get_data.__code__
 """What opens a file that is imported."""
+SCORE = "combined_score"
+"""The metric that counts."""
 _MEMORY = 8 * 2**30
 """Address space in bytes: an evaluator may make much of a small answer, and must not take the machine with it."""
 
@@ -59,20 +61,34 @@ class Evaluator:
     def __init__(self, connection: socket.socket, program: Path) -> None:
         self._connection = connection
         self._program = program
-        self._lock = threading.Lock()  # evaluators call from threads of their own, for their time-outs
+        # Evaluators give a call up after a while, from threads of their own or by an alarm. In a thread of ours every
+        # question still gets its answer before the next one is asked, and no message is broken off.
+        self._line = ThreadPoolExecutor(max_workers=1)
         self.unfit = ""
         self.asked = False
+        self._answered = False
 
     def ask(self, *request: Any) -> Any:
         """What the program answers; arrays in it can be written to."""
         try:
             message = encode(request)
         except (TypeError, OverflowError) as error:
-            self._refuse(f"it calls {request[1]} with something that cannot be sent to the program: {error}")
-        with self._lock:
-            self.asked = True
-            send_frame(self._connection, bytes(message))
-            return decode(bytearray(receive_frame(self._connection)))
+            why = f"it calls {request[1]} with something that cannot be sent to the program: {error}"
+            if self._answered:  # which may be made of an answer, and then says nothing against the evaluator
+                raise TypeError(why) from None
+            self._refuse(why)
+        self.asked = True
+        answer = decode(self._line.submit(self._exchange, bytes(message)).result())
+        self._answered |= request[0] == "call"
+        return answer
+
+    def end(self, outcome: tuple) -> None:
+        """Say how it came out, once every question has had its answer."""
+        self._line.submit(send_frame, self._connection, bytes(encode(outcome))).result()
+
+    def _exchange(self, message: bytes) -> bytearray:
+        send_frame(self._connection, message)
+        return bytearray(receive_frame(self._connection))
 
     def look(self, name: str) -> Any:
         """What a name stands for in the program, as Python asks a module for it."""
@@ -80,6 +96,7 @@ class Evaluator:
         if not found:
             raise AttributeError(f"the program has no {name}")
         if not found[0]:
+            self._answered = True
             return found[1]
         return lambda *arguments, **keywords: self.ask("call", name, arguments, keywords)
 
@@ -115,14 +132,16 @@ def _offer(name: str, **content: Any) -> None:
 
 
 def _plain(metrics: Any) -> dict[str, Any]:
-    """Numbers and texts of the metrics; others are left out."""
+    """Numbers and texts of the metrics; others are left out. TypeError if the score is one of these."""
     found: dict[str, Any] = {}
     for name, value in dict(metrics).items():
         value = value.item() if isinstance(value, np.generic) else value
-        if isinstance(value, str):
-            found[str(name)] = value[:1000].encode("utf-8", "replace").decode()
-        elif isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int | float) and not isinstance(value, bool):
             found[str(name)] = float(value)
+        elif name == SCORE:  # left out, the mean of the other metrics would count
+            raise TypeError(f"{SCORE} is of type {type(value).__name__}, which is no number")
+        elif isinstance(value, str):
+            found[str(name)] = value[:1000].encode("utf-8", "replace").decode()
     return found
 
 
@@ -145,7 +164,7 @@ def main(socket_fd: int, parent: int) -> None:
     if evaluator.unfit or not evaluator.asked:
         outcome = ("unfit", evaluator.unfit or f"it never came to the program's module ({outcome[1]})")
     with contextlib.suppress(OSError):  # the program failed meanwhile, so nobody wants to know
-        send_frame(connection, bytes(encode(outcome)))
+        evaluator.end(outcome)
     os._exit(0)  # threads that it left behind must not keep it
 
 

@@ -29,13 +29,13 @@ from typing import Any, ClassVar, Self, dataclass_transform
 import cloudpickle
 import numpy as np
 
-from atlas_gym.evaluation.channel import Channel
+from atlas_gym.evaluation.channel import CandidateError, Channel
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
 from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.calls import Calls, Program
-from atlas_gym.tasks.constants import annotate_overrides, check_names, values_of
-from atlas_gym.tasks.drawing import blocks, figure, to_image
-from atlas_gym.tasks.given_programs import Expert, GivenExperts, GivenStart, entry_of, experts_of, starts_of
+from atlas_gym.tasks.constants import make_constants, values_of
+from atlas_gym.tasks.drawing import as_text, figure, to_image
+from atlas_gym.tasks.given_programs import Expert, GivenExperts, GivenStart, read_programs
 from atlas_gym.tasks.registry import register
 from atlas_gym.tasks.summary import summary
 from atlas_gym.tasks.template import Template
@@ -124,12 +124,11 @@ class ProgramTask:
 
     def __init_subclass__(cls, *, id: str = "", **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        annotate_overrides(cls)
-        dataclass(frozen=True, kw_only=True)(cls)
-        check_names(cls)
+        make_constants(cls)
         cls.env_id = id or f"{cls.__module__}:{cls.__qualname__}"
         if cls.start is not None:
-            _read_programs(cls, cls.start)
+            read_programs(cls)
+            _check_attributes(cls)
             register(cls, id)
 
     @classmethod
@@ -230,10 +229,13 @@ class ProgramTask:
         """Play the trusted side of one evaluation and score the program."""
         instances = copy.deepcopy(_drawn(self))  # one program's evaluation must not change the next one's
         calls = Calls(channel, self.function, self.program_seed)
-        results = list(self.score_all(calls, instances))
-        if len(results) != len(instances):
-            raise ValueError(f"score_all returned {len(results)} results for {len(instances)} instances")
-        return summary(results, self.floor, self.metrics)
+        try:
+            results = list(self.score_all(calls, instances))
+            if len(results) != len(instances):
+                raise ValueError(f"score_all returned {len(results)} results for {len(instances)} instances")
+            return summary(results, self.floor, self.metrics)
+        except OverflowError as error:  # the square of a finite answer need not be one
+            raise CandidateError(f"its answers are too large to be scored: {error}") from None
 
     def observations(self) -> tuple[str, ...]:
         """What `observe` says of this seed's task."""
@@ -241,12 +243,7 @@ class ProgramTask:
 
     def text(self, evaluation: Evaluation | None) -> str:
         """Draw an evaluation as text; None before the first."""
-        if evaluation is None:
-            return f"{self.env_id}: no program evaluated yet\n"
-        if not evaluation.ok:
-            return f"{self.env_id}: {evaluation.status}\n{evaluation.detail}\n"
-        shares = 1.0 - evaluation.traces["scores"] / self.floor
-        return f"{self.env_id}: ok, score {evaluation.score:.4f}\ninstances |{blocks(shares)}| of perfect\n"
+        return as_text(self.env_id, evaluation, self.floor)
 
     def image(self, evaluation: Evaluation | None) -> np.ndarray:
         """Draw an evaluation as an image, uint8 (height, width, 3); None before the first."""
@@ -269,14 +266,7 @@ class ProgramTask:
         return _restored, (cloudpickle.dumps(type(self)), values)
 
 
-def _read_programs(cls: type[ProgramTask], given: GivenStart) -> None:
-    """Check what the author gave, and read names, signature and texts off it."""
-    starts = starts_of(given, cls.function)
-    cls.function, cls.signature = entry_of(starts["named"].program, cls.function)
-    cls.starts = {name: start.program for name, start in starts.items()}
-    experts = experts_of(cls.experts, cls.function)
-    own = {"start": replace(starts.pop("named"), name="start"), **starts}
-    cls.programs = experts if cls.initial in experts else {**own, **experts}
+def _check_attributes(cls: type[ProgramTask]) -> None:
     if unknown := cls.traits - TRAITS.keys():
         raise ValueError(f"no trait {', '.join(sorted(unknown))}; there are {', '.join(TRAITS)}")
     if not isinstance(cls.floor, Real) or not -math.inf < cls.floor < 0:

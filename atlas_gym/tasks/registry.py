@@ -11,6 +11,8 @@ A reference can name code to import. Where references come from data that others
 import importlib
 import importlib.util
 import sys
+import sysconfig
+import traceback
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -66,14 +68,17 @@ def register(kind: "type[ProgramTask]", task_id: str = "") -> None:
     A class that is defined again (a notebook's cell run twice, a module reloaded) takes its predecessor's place.
 
     Raises:
-        ValueError: If another task, or another environment of Gymnasium's, has the id.
+        ValueError: If another task, or another environment of Gymnasium's, has the id, or it is none for Gymnasium.
     """
     holder = _by_id.get(task_id)
     if holder is not None and _origin(holder) != _origin(kind):
         raise ValueError(f"the id {task_id} is taken by {_place(holder)}")
     if holder is None and task_id:
         _check_free(task_id, kind)
-        make_known(task_id)
+        try:
+            make_known(task_id)
+        except gymnasium.error.Error:
+            raise ValueError(f"Gymnasium takes no id {task_id!r}; give one such as MyTask-v0") from None
     _classes.add(kind)
     if task_id:
         _by_id[task_id] = kind
@@ -138,12 +143,16 @@ def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
         place, colon, name = reference, ":", ""
     module = _imported(place)
     if module is None and (not importing or not colon):
-        hint = "name one as module:Class" if importing else "import the module that defines it first"
+        hint = (
+            "name one as module:Class or ./file.py"
+            if importing
+            else "import the module that defines it first"
+        )
         raise ValueError(f"no task {reference!r}; there are {', '.join(registered_ids())}; or {hint}")
     if module is None and not place.endswith(".py") and (not place or place[0] == "." or "/" in place):
         raise ValueError(f"{place!r} is no module and no Python file; name one as ./file.py:Class")
     if module is None:
-        module = load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        module = load_file(Path(place)) if place.endswith(".py") else _import_module(place)
     return _task_of(module, name)
 
 
@@ -172,7 +181,7 @@ def tasks_in(module: ModuleType) -> dict[str, "type[ProgramTask]"]:
 def load_file(path: Path) -> ModuleType:
     """Import a Python file that is no module, once; modules beside it can be imported by it.
 
-    Raises FileNotFoundError if there is none, ImportError if it is no Python file or does not parse.
+    Raises FileNotFoundError if there is none, ImportError if it is no Python file, does not parse or raises an error.
     """
     path = path.resolve()
     if (loaded := _imported(str(path))) is not None:
@@ -193,11 +202,32 @@ def load_file(path: Path) -> ModuleType:
         del sys.modules[name]
         where = f"{error.filename or path}, line {error.lineno}" if error.lineno else f"{path}"
         raise ImportError(f"{where}: {error.msg}") from None
+    except Exception as error:
+        del sys.modules[name]
+        raise _failed_import(str(path), error) from error
     except BaseException:  # half a module is not found the next time, not even after Ctrl-C in a notebook
         del sys.modules[name]
         raise
     cloudpickle.register_pickle_by_value(module)  # other processes cannot import it by this name
     return module
+
+
+def _import_module(place: str) -> ModuleType:
+    try:
+        return importlib.import_module(place)
+    except (ImportError, gymnasium.error.Error):  # they say what is missing
+        raise
+    except Exception as error:
+        raise _failed_import(place, error) from error
+
+
+def _failed_import(place: str, error: Exception) -> ImportError:
+    """What the code of a file or module raised, and the line of the author's that led to it."""
+    libraries = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), str(Path(__file__).parents[1]))
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame for frame in frames if not frame.filename.startswith(("<", *libraries))]
+    where = f"{lines[-1].filename}, line {lines[-1].lineno}" if lines else place
+    return ImportError(f"{where}: {type(error).__name__}: {error}")
 
 
 def _imported(place: str) -> ModuleType | None:

@@ -19,6 +19,7 @@ from atlas_gym.tasks.bandit.instances import Instances, draw_instances
 from atlas_gym.tasks.bandit.params import PRESETS, BanditParams
 from atlas_gym.tasks.bandit.prompts import HINTS, description, observe
 from atlas_gym.tasks.bandit.rendering import diagnose, draw_image, draw_text
+from atlas_gym.tasks.constants import values_of
 from atlas_gym.tasks.given_programs import as_expert, opened, without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.template import Parameter, Template
@@ -149,8 +150,10 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     def from_keywords(cls, *, preset: str = "", **constants: Any) -> Self:
         """See `ProgramTask`. Another horizon without another budget keeps the speed of the drift, V/T."""
         if "horizon" in constants and "variation_budget" not in constants:
+            values_of(cls, {}, constants)  # before anything is reckoned with them
             usual = super().from_keywords(preset=preset)
-            constants["variation_budget"] = usual.variation_budget * constants["horizon"] / usual.horizon
+            horizon = values_of(cls, {}, constants)["horizon"]  # a number, or refused by its name
+            constants["variation_budget"] = usual.variation_budget * horizon / usual.horizon
         return super().from_keywords(preset=preset, **constants)
 
     @property

@@ -8,7 +8,7 @@
 
 `relative_l2` looks at the solution only, so nothing that a program says of itself counts. It can still be lowered by
 other means than weighting the loss: a program may solve the equation and return a loss with the gradient of the
-supervised one (`programs/knows_the_answer.py`; docs/burgers.md, "Knowing the answer").
+supervised one (`experts/knows_the_answer.py`; docs/burgers.md, "Knowing the answer").
 
 The score is minus the metric, cut off at -10. `normalized_score` is 1 - relative_l2 whatever the metric: 1 is
 the exact solution, 0 is as good as answering u = 0 (a plain 1/1/1 loss reaches about 0.7).

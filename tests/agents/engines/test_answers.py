@@ -127,6 +127,13 @@ def test_bombs_are_only_text(answer):
     assert isinstance(program_of(answer), str)
 
 
+def test_what_json_writes_and_no_store_takes_is_replaced():
+    """A lone surrogate, which has no form in UTF-8; of a pair of them Python's reader makes a character."""
+    assert program_of('{"program": "x = \'\\ud800 \\ud83d\\ude00\'"}') == "x = '? \U0001f600'\n"
+    edit = '{"edits": [{"search": "    a = 1", "replace": "    a = \'\\udfff\'"}]}'
+    assert patched(PARENT, edit) == PARENT.replace("1", "'?'", 1)
+
+
 def test_proposals_assemble_answers():
     assert Proposal("p", stop="program").assemble(f"```python\n{NEW}```") == NEW
     assert Proposal("p", stop="diff", head=PARENT).assemble(

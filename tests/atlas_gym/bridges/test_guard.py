@@ -66,6 +66,20 @@ def test_a_long_body_is_refused_before_it_is_read_to_the_end(length):
     assert sent[0]["status"] == 413
 
 
+def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(Guard, "body_s", 0.01)
+    sent = []
+
+    async def never():
+        await asyncio.Event().wait()
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(Guard(application, "secret", 10, 1)({"type": "http", "headers": HEADERS}, never, send))
+    assert sent[0]["status"] == 408
+
+
 def test_a_client_that_leaves_gets_no_answer():
     assert call({"type": "http", "headers": HEADERS}, {"type": "http.disconnect"}) == []
 

@@ -69,6 +69,23 @@ def test_instances_from_elsewhere_than_the_seed_are_wrong(evaluator):
     assert verdicts(Constant(), evaluator)["seeds"][0][0] == "note"
 
 
+def test_instances_that_cannot_be_compared_are_noted_with_the_fix(evaluator):
+    class Functions(Sound):
+        """x: a number."""
+
+        def instances(self, rng):
+            return [lambda: 1.0]
+
+        def score(self, program, instance):
+            return -abs(program(instance()).number() - instance() / 2)
+
+    found = verdicts(Functions(), evaluator)
+    verdict, text = found["seeds"][0]
+    assert verdict == "note"
+    assert text.endswith("yield numbers, texts and arrays, make functions in `score`")
+    assert found["start"][0][0] == "ok"
+
+
 def test_a_start_that_fails_is_wrong_and_ends_the_comparison(evaluator):
     class Failing(Sound):
         """x: a number."""
@@ -97,6 +114,7 @@ def test_what_the_authors_methods_raise_is_wrong_and_its_line_is_named(evaluator
     assert verdict == "wrong"
     assert text.startswith("TypeError in line ")
     assert ", return -abs(program(float(instance)) - instance / 2): unsupported operand" in text
+    assert "used through .number()" in text
     assert verdicts(Unfinished(), evaluator)["methods"] == [
         ("wrong", "NotImplementedError: Unfinished does not define score")
     ]
@@ -109,7 +127,9 @@ def test_a_score_that_changes_is_wrong(evaluator):
         def score(self, program, instance):
             return super().score(program, instance) - 0.01 * np.random.default_rng().random()
 
-    assert verdicts(Moody(), evaluator)["repeated"][0][0] == "wrong"
+    verdict, text = verdicts(Moody(), evaluator)["repeated"][0]
+    assert verdict == "wrong"
+    assert text.endswith("noise is drawn in `instances`")
 
 
 def test_an_answer_that_is_not_checked_is_found_out(evaluator):

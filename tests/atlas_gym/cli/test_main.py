@@ -66,6 +66,7 @@ def test_unconfined_is_possible_and_shows(program, capsys):
         (["tests"], "tests is neither a file"),
         (["kalman", "--seeds", "0"], "--seeds is at least 1"),
         (["kalman", "--set", "horizon"], "'horizon' is not NAME=VALUE"),
+        (["kalman", "--set", "split=held_out"], "split says which draw of a task it is"),
         (["kalman", "--set", "preset=papr"], "no preset 'papr'"),
         (["kalman", "--set", "horizn=3"], "no constant horizn"),
     ],

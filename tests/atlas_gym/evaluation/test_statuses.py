@@ -17,6 +17,11 @@ CASES = {
     "null character": ("x = 1\0", Status.INVALID, "null bytes"),
     "raises at load": ("1 / 0", Status.ERROR, "line 1, in <module>: 1 / 0\nZeroDivisionError: div"),
     "raises later": ("def guess(hint, t):\n    return 1 / t", Status.ERROR, "line 2, in guess: return 1 / t"),
+    "raises behind a form feed": (
+        "x = '\u2028'\n\f\n1 / 0",
+        Status.ERROR,
+        "line 3, in <module>: 1 / 0\nZeroDivision",
+    ),
     "wrong type": ("def guess(hint, t): return 'a'", Status.ERROR, "could not convert"),
     "not finite": ("def guess(hint, t): return float('nan')", Status.ERROR, "the guess is not finite"),
     "sys.exit": ("import sys\nsys.exit(3)", Status.ERROR, "called sys.exit(3)"),

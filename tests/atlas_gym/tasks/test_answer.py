@@ -129,6 +129,16 @@ def test_parts_are_answers_in_turn():
         second.number()
 
 
+def test_entries_of_a_dictionary_are_answers():
+    assert Answer("fit", {"y": [1.0]}).entry("y").array(1)[0] == 1.0
+    assert (
+        refused({"y": "x"}, "entry", "z") == "rank returned a dictionary without 'z'; return one that has it"
+    )
+    assert refused([1], "entry", "y") == "rank returned a list; return a dictionary with 'y' in it"
+    with pytest.raises(CandidateError, match=r"fit \(y\) returned a str; return a number"):
+        Answer("fit", {"y": "x"}).entry("y").number()
+
+
 @pytest.mark.parametrize("value", [None, 1, "ab", np.zeros(2), {"a": 1, "b": 2}, [1], [1, 2, 3]])
 def test_what_has_other_parts_is_refused(value):
     assert "return 2 values" in refused(value, "parts", 2)

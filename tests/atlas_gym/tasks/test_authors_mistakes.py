@@ -2,6 +2,7 @@
 
 import linecache
 import math
+from dataclasses import field
 
 import pytest
 
@@ -95,12 +96,26 @@ def definition(**attributes):
             {"start": triple, "turns": 3, "__annotations__": {"turns": int}},
             "have a keyword turns of their own",
         ),
+        ({"start": triple, "seed": 3, "__annotations__": {"seed": int}}, "every task has a seed"),
+        (
+            {"start": triple, "weights": [1], "__annotations__": {"weights": list}},
+            "weights is a list, which can be changed; give a number, a text or a tuple",
+        ),
+        (
+            {"start": triple, "weights": field(default_factory=dict), "__annotations__": {"weights": dict}},
+            "weights is a dict, which can be changed",
+        ),
         ({"start": eval("lambda x: x")}, "give the program as a text"),
     ],
 )
 def test_a_wrong_definition_is_refused_where_it_stands(attributes, message):
     with pytest.raises(ValueError, match=message):
         definition(**attributes)
+
+
+def test_an_id_that_gymnasium_does_not_take_is_said():
+    with pytest.raises(ValueError, match="takes no id 'my task'; give one such as MyTask-v0"):
+        type("Bad", (Threefold,), {"__doc__": "Bad.", "__module__": __name__}, id="my task")
 
 
 def test_lines_that_are_not_the_functions_are_not_taken_for_it(monkeypatch):
@@ -123,3 +138,30 @@ def test_a_base_without_a_start_is_no_task():
     assert not base.programs
     derived = type("Derived", (base,), {"__doc__": "Derived.", "__module__": __name__, "start": triple})
     assert list(derived.programs) == ["start"]
+
+
+def test_assigning_to_a_task_says_what_to_do_instead(evaluator):
+    class Keeping(Threefold):
+        def instances(self, rng):
+            self.data = rng.random(3)
+            return self.data
+
+    with pytest.raises(AttributeError, match=r"cannot assign to self\.data.*yield from `instances`"):
+        evaluator.evaluate(START, Keeping())
+
+
+@pytest.mark.parametrize("horizon", ["a", None])
+def test_a_bandits_horizon_that_is_no_number_is_refused_by_its_name(horizon):
+    with pytest.raises(ValueError, match=r"horizon is .*; it must be a whole number"):
+        atlas_gym.make_task("ATLAS-Bandit-v0", horizon=horizon)
+
+
+def test_what_a_constant_takes_is_what_its_annotation_says():
+    class Loose(Threefold):
+        share_of_gold: float = 1
+        cap: "int" = None
+
+    assert Loose.from_keywords(share_of_gold=0.5, cap=None).share_of_gold == 0.5
+    assert Loose.from_keywords(cap=3).cap == 3
+    with pytest.raises(ValueError, match="cap is 'a'; it must be a whole number"):
+        Loose.from_keywords(cap="a")

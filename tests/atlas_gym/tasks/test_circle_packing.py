@@ -153,3 +153,9 @@ def test_experts_come_in_the_order_that_the_gallery_shows():
 def test_constants_are_checked(wrong):
     with pytest.raises(ValueError, match="at least 1"):
         CirclePacking(**wrong)
+
+
+def test_circles_of_the_largest_floats_are_refused_in_words():
+    largest = np.finfo(float).max
+    assert "beyond the square's edge" in infeasibility(np.full((2, 3), largest))
+    assert "beyond the square's edge" in infeasibility(np.array([[-largest, 0.5, largest]]))

@@ -187,6 +187,7 @@ def remember(step, weights):
         ("return np.ma.masked_array([1.0, 2.0, 3.0])", "array"),
         ("return np.array(1.5)", "number"),
         ("return np.float16(1.5)", "number"),
+        ("return np.longdouble(1.5)", "number"),
         ("return type('Int', (int,), {})(3)", "number"),
     ],
 )
@@ -214,3 +215,18 @@ def test_arrays_and_texts_that_are_none(body, check, detail, evaluator):
 
 def test_a_text_cannot_control_a_terminal(evaluator):
     assert evaluator.evaluate("def echo(x):\n    return '\\x1b[2J' * 100\n", Echo(check="text")).ok
+
+
+class Squared(Echo):
+    """Returns 0; scored by its square."""
+
+    def score(self, program, instance):
+        return -(program(instance).number() ** 2)
+
+
+@pytest.mark.parametrize("answer", ["1e200", "-1.7e308"])
+def test_a_finite_answer_whose_square_is_not_is_the_programs_failure(answer, evaluator):
+    evaluation = evaluator.evaluate(f"def echo(x):\n    return {answer}\n", Squared())
+    assert evaluation.status is Status.ERROR
+    assert "its answers are too large to be scored" in evaluation.detail
+    assert evaluator.evaluate("def echo(x):\n    return 0.5\n", Squared()).score == -0.25

@@ -208,3 +208,98 @@ def test_an_evaluator_remembers_nothing_of_the_last_program(tmp_path, evaluator)
     counting = counting.replace("error = float(", "COUNT[0] += 1\n        error = COUNT[0] * float(")
     task = make_task(write_folder(tmp_path / "counting", evaluator=counting))
     assert [evaluator.evaluate(START, task).score for _ in range(2)] == [pytest.approx(-0.5)] * 2
+
+
+GIVES_UP = {
+    "in a thread of its own": """
+    def value(k):
+        got = []
+        thread = threading.Thread(target=lambda: got.append(program.guess(k)), daemon=True)
+        thread.start()
+        thread.join(0.5)
+        return got[0] if got else -1.0
+""",
+    "by an alarm": """
+    def late(*_):
+        raise TimeoutError
+
+    def value(k):
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        try:
+            return program.guess(k)
+        except TimeoutError:
+            return -1.0
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+    signal.signal(signal.SIGALRM, late)
+""",
+}
+"""How evaluators give up a call of the program that takes long."""
+LATE_IN = "import time\n\n\ndef guess(k):\n    if k == {}:\n        time.sleep(1.0)\n    return float(k)\n"
+
+
+@pytest.mark.parametrize("way", GIVES_UP)
+@pytest.mark.parametrize(("late", "right"), [(0, 3), (3, 3), (9, 4)])
+def test_an_answer_that_comes_too_late_is_no_other_calls_answer(way, late, right, tmp_path, evaluator):
+    counting = "    right = 0\n    for k in range(4):\n        right += value(k) == k\n"
+    counting += "        time.sleep(0.6 * (k == 0))\n"
+    text = (
+        f"import importlib.util, signal, threading, time\n\n\ndef evaluate(program_path):\n{IMPORTS['spec']}"
+    )
+    text += f"{GIVES_UP[way]}{counting}    return {{{{'combined_score': right / 4}}}}\n"
+    task = make_task(write_folder(tmp_path / "impatient", evaluator=text, start=LATE_IN.format(9)))
+    evaluation = evaluator.evaluate(LATE_IN.format(late), task)
+    assert evaluation.score == pytest.approx(right / 4 - 1.0), evaluation.detail
+
+
+def test_names_of_metrics_that_come_from_the_program_are_made_safe(tmp_path, evaluator):
+    kind = (
+        "def evaluate(program_path):\n"
+        + IMPORTS["spec"]
+        + "    return {{'combined_score': 0.5, **program.run()}}\n"
+    )
+    task = make_task(write_folder(tmp_path / "named", evaluator="import importlib.util\n\n\n" + kind))
+    hostile = f"{REST}def run():\n    return {{'\\x1b[2J\\u202e' + '`' * 5 + 'x' * 100_000: 1.0}}\n"
+    evaluation = evaluator.evaluate(hostile, task)
+    assert evaluation.score == pytest.approx(-0.5), evaluation.detail
+    assert len(evaluation.diagnosis) <= task.limits.error_chars
+    assert evaluation.diagnosis.isprintable()
+    assert "```" not in evaluation.diagnosis
+
+
+OUT_OF_RANGE = {
+    "too deep to be sent": (
+        "program.run(program.run(0))",
+        "for _ in range(15): x = [x]\n    return x",
+        "lists nested",
+    ),
+    "too great to be sent": ("program.run(program.run(0) + 1)", "return 2**63 - 1", "beyond 64 bits"),
+    "a complex number": ("program.run(program.run(0) ** 0.5)", "return -1.0", "a complex"),
+    "a constant too great": ("program.run(program.SIZE + 1)", "return 0.0", "beyond 64 bits"),
+    "no number for a score": ("program.run(0)", "return None", "is of type NoneType, which is no number"),
+    "a text for a score": ("program.run(0)", "return '1.0'", "is of type str, which is no number"),
+}
+"""What evaluators make of an answer, the answer, and what is said of it."""
+
+
+@pytest.mark.parametrize("what", OUT_OF_RANGE)
+def test_answers_that_the_evaluator_cannot_use_are_the_programs_failure(what, tmp_path, evaluator):
+    made, body, said = OUT_OF_RANGE[what]
+    text = f"import importlib.util\n\n\ndef evaluate(program_path):\n{IMPORTS['spec']}"
+    text += f"    return {{{{'combined_score': {made}, 'speed': 99.0}}}}\n"
+    task = make_task(write_folder(tmp_path / "used", evaluator=text))
+    program = f"SIZE = 2**63 - 1\n\n\ndef guess(n):\n    pass\n\n\ndef run(x):\n    {body}\n"
+    evaluation = evaluator.evaluate(program, task)
+    assert evaluation.status is Status.ERROR
+    assert said in evaluation.detail
+
+
+def test_metrics_without_numbers_are_no_score(tmp_path, evaluator):
+    text = f"import importlib.util\n\n\ndef evaluate(program_path):\n{IMPORTS['spec']}"
+    task = make_task(write_folder(tmp_path / "whole", evaluator=f"{text}    return program.run()\n"))
+    evaluation = evaluator.evaluate(f"{REST}def run():\n    return {{'good': True}}\n", task)
+    assert (evaluation.status, evaluation.detail) == (
+        Status.ERROR,
+        "evaluator.py returns no numbers for its answers",
+    )

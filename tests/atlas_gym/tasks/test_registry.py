@@ -248,3 +248,20 @@ def test_a_task_defined_in_a_function_reaches_a_pool():
     assert [e.ok for e in evaluations] == [True, True]
     assert evaluations[0].score == pytest.approx(0.0, abs=1e-12)
     assert evaluations[1].score < -0.1
+
+
+@pytest.mark.parametrize("reference", ["./wrong.py", "wrong:Half"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1\nfloor = FLOOR\n", "wrong.py, line 2: NameError: name 'FLOOR' is not defined"),
+        ("x = int('a')\n", "wrong.py, line 1: ValueError: invalid literal"),
+        ("import nosuchmodule\n", "No module named 'nosuchmodule'"),
+    ],
+)
+def test_an_error_in_a_tasks_file_is_a_line(text, said, reference, folder):
+    (folder / "wrong.py").write_text(text)
+    done = run(folder, "-m", "atlas_gym", "evaluate", reference, "start")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert said in done.stderr

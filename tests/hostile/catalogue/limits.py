@@ -96,6 +96,7 @@ ATTACKS = (
         """,
         _OUT_OF_TIME,
     ),
+    _attack("a core given away for ever", "while True: os.sched_yield()", _OUT_OF_TIME),
     _attack("a power that takes for ever", "return 7 ** (10 ** 9) % 3", _OUT_OF_TIME | _OUT_OF_MEMORY),
     _attack("a pattern that backtracks", "import re\nre.match('(a+)+$', 'a' * 60 + 'b')", _OUT_OF_TIME),
     _attack("waiting for input", "return sys.stdin.readline() or time.sleep(10 ** 6)", _OUT_OF_TIME),
