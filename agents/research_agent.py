@@ -39,6 +39,10 @@ from atlas_gym.seeding import stream, torch_seed
 from atlas_gym.tasks.program_task import ProgramTask
 
 
+class NothingToEdit(ValueError):
+    """No style of the settings finds a place in a program where a model, or a random number, could write."""
+
+
 class ResearchAgent:
     """Islands, styles and tallies of one run."""
 
@@ -164,6 +168,23 @@ class ResearchAgent:
             )
         return proposals
 
+    def require_sites(self, program: str, called: str, island: int) -> list[tuple[Style, list[EditSite]]]:
+        """The styles of an island, each with the places in a program that it could ask about.
+
+        Raises NothingToEdit if there are none; it calls the program by the name that is given.
+        """
+        weights = self.messages.get(island, self.settings.styles)
+        styles = self._message_styles if island in self.messages else self.styles
+        options = [(style, style.sites(program)) for style in styles if weights.get(style.name, 0) > 0]
+        options = [(style, sites) for style, sites in options if sites]
+        if not options:
+            asked = ", ".join(name for name, weight in weights.items() if weight > 0)
+            raise NothingToEdit(
+                f"no style finds anything to rewrite in {called}, of {asked}: `numeric` needs a number, "
+                "the others a function with statements; `atlas check` lists what a start has"
+            )
+        return options
+
     def _parents(
         self, island: Island, rng: np.random.Generator
     ) -> tuple[CandidateRecord, CandidateRecord | None]:
@@ -177,12 +198,8 @@ class ResearchAgent:
         self, island: Island, parent: CandidateRecord, count: int, rng: np.random.Generator
     ) -> tuple[Style, list[EditSite]]:
         """A style, and up to `count` of the sites it finds in the parent."""
+        options = self.require_sites(parent.program, f"candidate {parent.id}", island.index)
         weights = self.messages.get(island.index, self.settings.styles)
-        styles = self._message_styles if island.index in self.messages else self.styles
-        options = [(style, style.sites(parent.program)) for style in styles if weights.get(style.name, 0) > 0]
-        options = [(style, sites) for style, sites in options if sites]
-        if not options:
-            raise ValueError(f"no style finds anything to rewrite in candidate {parent.id}")
         prior = [weights[style.name] for style, _ in options]
         tally = self._style_statistics if self.settings.adaptive_styles else ChoiceStatistics()
         style, sites = options[tally.choose([style.name for style, _ in options], rng, prior)]

@@ -4,13 +4,13 @@ A name is ``embedded`` (see :mod:`agents.models.embedded`), a local folder, or a
 downloads: a run that lacks its model says so at once and names the command that fetches it, ``atlas fetch NAME``.
 """
 
-import argparse
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from agents.models import embedded
+from atlas_gym.arguments import Parser
 from atlas_gym.cache import CACHE_VARIABLE, cache_folder
 
 EMBEDDED = "embedded"
@@ -83,7 +83,12 @@ def _hub_snapshot(name: str, *, local_files_only: bool) -> Path:
     try:
         found = snapshot_download(name, allow_patterns=_WANTED_FILES, local_files_only=local_files_only)
     except LocalEntryNotFoundError as error:
-        raise ModelMissing(_advice(f"The model {name} is not on this machine.", name)) from error
+        if local_files_only:
+            raise ModelMissing(_advice(f"The model {name} is not on this machine.", name)) from error
+        raise ModelMissing(
+            f"The Hugging Face hub cannot be reached for {name}, which is not on this machine: mend the connection, "
+            "or name the folder of a copy."
+        ) from error
     except HfHubHTTPError as error:
         raise ModelMissing(f"The Hugging Face hub does not hand out {name}: {error}") from error
     except HFValidationError as error:
@@ -98,7 +103,7 @@ def _advice(problem: str, name: str) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Command line: ``fetch`` makes a model available, ``path`` prints where it lies."""
-    parser = argparse.ArgumentParser(prog="atlas", description="Fetch or find a model.")
+    parser = Parser(prog="atlas", description="Fetch or find a model.")
     parser.add_argument("command", choices=["fetch", "path"])
     parser.add_argument("name", nargs="?", default=EMBEDDED, help="embedded, a folder or a Hugging Face id")
     parser.add_argument("--cache", help=f"cache folder (default: ${CACHE_VARIABLE} or the user's cache)")

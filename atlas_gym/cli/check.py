@@ -24,6 +24,8 @@ _NONSENSE_WALL_S = 2.0
 """Nonsense that never ends is waited for this long."""
 _ROOM = 0.02
 """Share of the way from start to perfect that an expert should have found."""
+_SCALE = "return minus a cost; from a gain take the best known, or a bound"
+_USE = "; what a program returned is used through .number(), .array() and so on"
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,8 @@ def _raised(task: ProgramTask, error: Exception) -> str:
     file = getattr(sys.modules.get(type(task).__module__), "__file__", None)
     lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     where = f" in line {lines[-1].lineno}, {lines[-1].line}" if lines else ""
-    return f"{type(error).__name__}{where}: {error}"
+    hint = _USE if isinstance(error, TypeError) and "'Answer'" in str(error) else ""
+    return f"{type(error).__name__}{where}: {error}{hint}"
 
 
 def _words(task: ProgramTask) -> Finding:
@@ -117,7 +120,10 @@ def _seeds(task: ProgramTask) -> Iterator[Finding]:
     if type(task).judge is not ProgramTask.judge:
         return  # it draws what is hidden in a way of its own
     draws = [_drawn(task, *where) for where in ((0, "train"), (0, "train"), (1, "train"), (0, "held_out"))]
-    if draws[0] != draws[1]:
+    if unlike := [draw for draw in draws if isinstance(draw, Exception)]:
+        text = f"instances cannot be compared ({unlike[0]}): yield numbers, texts and arrays, make functions in `score`"
+        yield Finding("seeds", "note", text)
+    elif draws[0] != draws[1]:
         yield Finding("seeds", "wrong", "a seed gives other instances every time: draw them from `rng` alone")
     elif draws[0] in (draws[2], draws[3]):
         yield Finding("seeds", "note", "all seeds give the same instances: a held-out score confirms nothing")
@@ -125,9 +131,14 @@ def _seeds(task: ProgramTask) -> Iterator[Finding]:
         yield Finding("seeds", "ok", "a seed gives the same instances again, another seed or split others")
 
 
-def _drawn(task: ProgramTask, seed: int, split: str) -> bytes:
+def _drawn(task: ProgramTask, seed: int, split: str) -> bytes | Exception:
+    """The instances as bytes, or why they cannot be bytes."""
     rng = hidden_stream("check", task.env_id, split, seed)
-    return pickle.dumps(list(task.at(seed, split).instances(rng)))
+    instances = list(task.at(seed, split).instances(rng))
+    try:
+        return pickle.dumps(instances)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        return error
 
 
 def _program(name: str, evaluations: Sequence[Evaluation]) -> Finding:
@@ -136,7 +147,7 @@ def _program(name: str, evaluations: Sequence[Evaluation]) -> Finding:
         return Finding(name, "wrong", f"{failed.status}: {failed.detail}")
     score = _score(evaluations)
     if score > _ROOM:
-        return Finding(name, "note", f"score {score:.4f}, above 0, which is to be perfect")
+        return Finding(name, "note", f"score {score:.4f}, above 0, which is to be perfect: {_SCALE}")
     return Finding(name, "ok", f"score {score:.4f}, normalized {_mean(evaluations, 'normalized_score'):.3f}")
 
 
@@ -144,7 +155,9 @@ def _repeated(task: ProgramTask, first: Evaluation, evaluator: Evaluator) -> Fin
     again = evaluator.evaluate(task.programs[task.initial].program, task.at(0))
     if again.score != first.score:
         return Finding(
-            "repeated", "wrong", f"the start scored {first.score}, then {again.score} on the same seed"
+            "repeated",
+            "wrong",
+            f"the start scored {first.score}, then {again.score} on the same seed: noise is drawn in `instances`",
         )
     return Finding("repeated", "ok", "the start scores the same again")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from gymnasium.error import DependencyNotInstalled
 
+from atlas_gym.arguments import Parser
 from atlas_gym.cli.check import add_check
 from atlas_gym.cli.gallery import score_sections, write_gallery
 from atlas_gym.cli.new_task import add_new_task
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="atlas", description=__doc__)
+    parser = Parser(prog="atlas", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_evaluate(commands)
     add_check(commands)

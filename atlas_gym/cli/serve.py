@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from atlas_gym.arguments import at_least_one, port
+
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 TOKEN_VARIABLE = "ATLAS_GYM_TOKEN"
 
@@ -14,12 +16,12 @@ TOKEN_VARIABLE = "ATLAS_GYM_TOKEN"
 def add_serve(commands: Any) -> None:
     """Add the command to those of `python -m atlas_gym`."""
     parser = commands.add_parser("serve", help="serve an environment to OpenEnv clients")
-    parser.add_argument("env_id", help="an id that `list` shows")
+    parser.add_argument("env_id", help="an id that `list` shows, module:Class or ./file.py:Class")
     parser.add_argument("--host", default="127.0.0.1", help="default: this machine alone")
-    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--port", type=port, default=8000)
     parser.add_argument("--token-file", type=Path, help=f"default: ${TOKEN_VARIABLE}, else a new token")
-    parser.add_argument("--workers", type=int, default=2, help="programs at a time (default 2)")
-    parser.add_argument("--sessions", type=int, default=64, help="sessions at a time (default 64)")
+    parser.add_argument("--workers", type=at_least_one, default=2, help="programs at a time (default 2)")
+    parser.add_argument("--sessions", type=at_least_one, default=64, help="sessions at a time (default 64)")
     parser.add_argument("--max-bytes", type=int, default=262_144, help="greatest request (default 262144)")
     parser.add_argument("--turns", type=int, default=1, help="programs per episode (default 1)")
     parser.add_argument(
@@ -40,8 +42,6 @@ def _serve(options: argparse.Namespace) -> int:
     from atlas_gym.bridges.openenv import ServerSettings, serve
     from atlas_gym.tasks.constants import constants_from
 
-    if not 0 <= options.port < 2**16:
-        raise ValueError(f"--port is {options.port}; it must be from 0 to 65535")
     secret, new = token(options.token_file)
     settings = ServerSettings(
         options.env_id,

@@ -3,16 +3,17 @@
 `make bench ARGS="evaluation burgers"` runs only those.
 """
 
-import argparse
 import subprocess
 import sys
+
+from atlas_gym.arguments import Parser
 
 BENCHMARKS = ("evaluation", "calls", "tasks", "burgers", "dpo")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run benchmarks, each in a process of its own; returns how many failed."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.benchmarks", description=__doc__)
+    parser = Parser(prog="python -m experiments.benchmarks", description=__doc__)
     about = "of " + ", ".join(BENCHMARKS) + "; default: all"
     parser.add_argument("names", nargs="*", metavar="NAME", choices=BENCHMARKS, help=about)
     names = parser.parse_args(arguments).names or BENCHMARKS

@@ -28,6 +28,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from atlas_gym.arguments import Parser
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.burgers.in_process import train_in_process
 from atlas_gym.tasks.burgers.network import Points, layer_sizes, matrices
@@ -47,7 +48,7 @@ def plain(residuals, ic_err, bc_err, extras):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="CPU time of a Burgers training, side by side.")
+    parser = Parser(description="CPU time of a Burgers training, side by side.")
     parser.add_argument("--repeats", type=int, default=5, help="rounds in which every contender runs once")
     parser.add_argument("--steps", type=int, default=500, help="Adam steps per training")
     parser.add_argument("--without-deepxde", action="store_true", help="leave DeepXDE out")

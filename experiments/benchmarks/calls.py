@@ -6,7 +6,6 @@ Of every figure the least of the repeats is shown: another job on the machine on
 one exchange. `kept`: the arguments were sent once before.
 """
 
-import argparse
 import os
 import sys
 import time
@@ -17,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 import atlas_gym
+from atlas_gym.arguments import Parser
 from atlas_gym.evaluation import ConfinedEvaluator, Limits
 from atlas_gym.tasks.answer import Answer
 from atlas_gym.tasks.calls import Program
@@ -68,7 +68,7 @@ class CallCost(atlas_gym.ProgramTask):
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the table; returns 0."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.benchmarks.calls", description=__doc__)
+    parser = Parser(prog="python -m experiments.benchmarks.calls", description=__doc__)
     parser.add_argument("--calls", type=int, default=20_000, help="calls per measurement (default 20000)")
     parser.add_argument("--repeats", type=int, default=5, help="measurements, of which the least counts")
     options = parser.parse_args(arguments)

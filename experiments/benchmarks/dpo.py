@@ -42,6 +42,7 @@ from agents.population.candidate import CandidateRecord
 from agents.proposals.edit_line import EditLine
 from agents.proposals.style import Showing
 from atlas_gym import make_task
+from atlas_gym.arguments import Parser
 from experiments.benchmarks.side_by_side import in_own_process, show
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo.kl import candidate_kls
@@ -57,9 +58,7 @@ GATE_PROMPTS = 4
 
 def main() -> None:
     """Run every contender in turn and print the ratios; with `--contender`, be one."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prompts", type=int, default=16, help="distinct prompts")
     parser.add_argument("--pairs", type=int, default=4, help="pairs per prompt, at most 4")
     parser.add_argument("--sites", type=int, default=1, help="prompts of one parent, for as many edit sites")

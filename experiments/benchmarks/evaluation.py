@@ -11,7 +11,6 @@ folder that is thrown away afterwards; its evaluation file calls the very simula
 Also printed: the time from asking for a confined worker to having loaded a program in it.
 """
 
-import argparse
 import asyncio
 import logging
 import os
@@ -28,6 +27,7 @@ import numpy as np
 import pandas as pd
 
 from atlas_gym import make_task
+from atlas_gym.arguments import Parser
 from atlas_gym.cli.doctor import cold_start_seconds
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.bandit.bare import play_bare
@@ -72,7 +72,7 @@ Contender = Callable[[], tuple[float, float]]
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the table; returns 0."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.benchmarks.evaluation", description=__doc__)
+    parser = Parser(prog="python -m experiments.benchmarks.evaluation", description=__doc__)
     parser.add_argument("--repeats", type=int, default=7, help="rounds in which every contender runs once")
     parser.add_argument("--without-openevolve", action="store_true", help="leave OpenEvolve out")
     options = parser.parse_args(arguments)

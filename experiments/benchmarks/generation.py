@@ -39,6 +39,7 @@ from agents.population.candidate import Proposal
 from agents.proposals.edit_line import EditLine
 from agents.proposals.style import Showing
 from atlas_gym import make_task
+from atlas_gym.arguments import Parser
 from experiments.benchmarks.dpo import variant
 from experiments.benchmarks.side_by_side import in_own_process, show
 
@@ -50,9 +51,7 @@ TOKENS = 32
 
 def main() -> None:
     """Run every contender in turn and print the tables; with `--contender`, be one."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     default = Path(os.environ.get("VENV_VLLM", ".venv-vllm")) / "bin" / "python"
     parser.add_argument("--vllm-python", type=Path, default=default, help="interpreter that has vLLM")
     parser.add_argument("--rounds", type=int, default=2, help="how often everything is measured")

@@ -31,6 +31,7 @@ import torch
 from agents.models.loading import resolve_model
 from agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym import make_task
+from atlas_gym.arguments import Parser
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.burgers.in_process import LocalLosses
 from atlas_gym.tasks.burgers.params import BurgersParams
@@ -73,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m experiments.benchmarks.gpu",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -20,6 +20,7 @@ from pathlib import Path
 import pandas as pd
 
 from atlas_gym import make_task
+from atlas_gym.arguments import Parser
 from atlas_gym.evaluation import EvaluatorPool, Pool, Task
 from experiments.benchmarks.side_by_side import show, spread, take_turns
 from trainers.store.store import RunStore, StoreError
@@ -29,7 +30,7 @@ _SUMS = ("samples", "new", "improving", "tokens", "generation_s", "evaluation_wa
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure what is asked for; returns 0."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m experiments.benchmarks.scaling",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -8,7 +8,6 @@ shown: another job on the machine only adds. The µs are those that the program 
 are few, an evaluation is mostly calls, or the start of its process.
 """
 
-import argparse
 import copy
 import math
 import sys
@@ -20,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from atlas_gym import make_task
+from atlas_gym.arguments import Parser
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.answer import Answer
 from atlas_gym.tasks.program_task import Calls, Judgement, ProgramTask
@@ -80,7 +80,7 @@ class BareCalls:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the table; returns 0."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.benchmarks.tasks", description=__doc__)
+    parser = Parser(prog="python -m experiments.benchmarks.tasks", description=__doc__)
     parser.add_argument("--repeats", type=int, default=5, help="rounds in which both ways run once")
     parser.add_argument("--tasks", nargs="+", default=calling(), help="ids (default: all that call programs)")
     options = parser.parse_args(arguments)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from rich.markup import escape
 from rich.table import Table
 
+from agents.engines.settings import BackendSettings
 from agents.proposals import EditLine
 from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator, EvaluatorError
@@ -134,6 +135,7 @@ def _layout(config: RunConfig, work: Counts) -> list[tuple[str, str]]:
     layout, phase = config.exploration, config.phase
     where = {"pool": "this machine", "ray": f"a Ray cluster ({config.ray_address or 'one on this machine'})"}
     what = "pairs" if phase.objective == "dpo" else "groups"
+    local = f"{config.model} by {config.backend.name}, device {config.device}, base {config.lora.base}"
     tuning = (
         f"{config.phases} phases of up to {examples(config)} {what}, {config.launch.processes} process(es), "
         f"reference {phase.reference} from {phase.initialisation}"
@@ -141,8 +143,11 @@ def _layout(config: RunConfig, work: Counts) -> list[tuple[str, str]]:
     rows = [
         ("environment, method", f"{config.env}, {config.method}, start {config.start}, seed {config.seed}"),
         ("exploration", f"{config.rounds} rounds × {layout.islands} islands × {layout.samples} samples"),
-        ("model", f"{config.model} by {config.backend.name}, device {config.device}, base {config.lora.base}"),
-        *(("islands of their own", f"{own.islands}: {own.model}") for own in config.island_models),
+        ("model", local if config.needs_policy else _served(config.backend) or local),
+        *(
+            ("islands of their own", f"{own.islands}: {_served(own.backend) or own.model}")
+            for own in config.island_models
+        ),
         ("tuning", tuning if config.phases else "none"),
     ]  # fmt: skip
     for role, calls in work.consultations.items():
@@ -150,6 +155,12 @@ def _layout(config: RunConfig, work: Counts) -> list[tuple[str, str]]:
         model = f", {settings.endpoint.model}" if settings.form == "llm" and settings.endpoint else ""
         rows.append((f"supporter: {role}", f"{settings.form}{model}, at most {calls} consultations"))
     return [*rows, ("evaluator", f"{where[config.evaluator]}, {config.workers} at a time")]
+
+
+def _served(backend: BackendSettings) -> str:
+    """The model of a server and where it is; empty for one in this process."""
+    asked = {"openai": backend.openai, "chat": backend.chat}.get(backend.name)
+    return f"{asked.model} at {asked.base_url}" if asked else ""
 
 
 def _time(seconds: float) -> str:

@@ -6,10 +6,10 @@ The folder loads with `datasets.load_dataset(FOLDER, "pairs")` (columns `prompt`
 trainers want them, and where they come from) and `"candidates"`. The run may be under way: nothing is locked.
 """
 
-import argparse
 import json
 from pathlib import Path
 
+from atlas_gym.arguments import Parser
 from atlas_gym.optional import require
 from trainers.store.rows import PAIR_FIELDS
 from trainers.store.store import RunStore, StoreError
@@ -53,7 +53,7 @@ def export(run: Path, folder: Path) -> dict[str, int]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Export one run."""
-    parser = argparse.ArgumentParser(prog="atlas export", description=__doc__)
+    parser = Parser(prog="atlas export", description=__doc__)
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("folder", type=Path, help="a new or empty folder")
     options = parser.parse_args(arguments)

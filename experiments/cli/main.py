@@ -6,6 +6,7 @@ the environments alone and answers at once.
 
 import difflib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -54,13 +55,22 @@ COMMANDS = {
     "doctor": Command(_BASE, "say which confinement layers this machine gives", ("doctor",)),
     "serve": Command(_BASE, "serve an environment to other processes", ("serve",)),
 }
-_LEARN = ("jsonargparse", "torch", "transformers", "peft", "trl", "rich", "yaml", "pandas")
-_EXTRAS = {**dict.fromkeys(_LEARN, "learn"), "matplotlib": "render", "optuna": "optimisers"}
+_LEARN = (
+    *("jsonargparse", "torch", "transformers", "peft", "trl", "rich", "yaml", "pandas"),
+    *("pydantic", "datasets", "huggingface_hub"),
+)
+_EXTRAS = {
+    **dict.fromkeys(_LEARN, "learn"),
+    "matplotlib": "render",
+    "optuna": "optimisers",
+    "bitsandbytes": "quantized",
+}
 """Package that may be missing → the extra that brings it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (2: asked wrongly)."""
+    _accept_any_output()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0] in ("-h", "--help"):
         print(_usage())
@@ -80,18 +90,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
+def _accept_any_output() -> None:
+    """A terminal that lacks a character shows a question mark; output that is closed (`>&-`) is thrown away."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (as long as the process)
+
+
 def _do(name: str, command: Command, rest: Sequence[str]) -> int:
+    folder_missing = command.arguments[-1:] == ("--folder",) and (not rest or rest[0].startswith("-"))
+    before = command.arguments[:-1] if folder_missing else command.arguments
     try:
-        module = importlib.import_module(command.module)
+        return importlib.import_module(command.module).main([*before, *rest]) or 0
+    except BrokenPipeError:
+        raise
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
         print(f'atlas {name} needs {error.name}: pip install "atlas-gym[{extra}]"', file=sys.stderr)
         return 2
-    folder_missing = command.arguments[-1:] == ("--folder",) and (not rest or rest[0].startswith("-"))
-    before = command.arguments[:-1] if folder_missing else command.arguments
-    return module.main([*before, *rest]) or 0
+    except OSError as error:  # a place that cannot be written to, a full disk: the message names it
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
 
 
 def _usage() -> str:

@@ -18,6 +18,7 @@ from transformers.utils import logging as transformers_logging
 from agents.engines.engine import BackendError
 from agents.models.adapters import AdapterError
 from agents.models.loading import ModelMissing
+from agents.research_agent import NothingToEdit
 from atlas_gym.evaluation import EvaluatorError
 from experiments.cli.summary import print_summary, write_files
 from experiments.loggers.console import LiveView, make_console
@@ -42,7 +43,7 @@ def begin(config: RunConfig, folder: Path) -> int:
     errors = Console(stderr=True, soft_wrap=True)
     try:
         return _run(config, folder, console)
-    except (SettingsError, ModelMissing) as error:
+    except (SettingsError, ModelMissing, NothingToEdit) as error:
         _say_error(errors, error)
         return EXIT_USAGE
     except (StoreError, AdapterError, EvaluatorError, LaunchError) as error:
@@ -68,6 +69,11 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
     where = escape(str(folder))
     console.print(f"[bold]{config.name}[/bold] in {where}: rounds {config.rounds}, phases {config.phases}")
     with RunStore(folder) as store:
+        if store.unit_summary(0, 0) is not None and not (folder / "config.yaml").exists():
+            raise StoreError(
+                f"{folder} holds a run whose config.yaml is gone: put that file back and add --resume, or name another "
+                "one with --folder."
+            )
         view = LiveView(config.rounds, config.phases, config.exploration.groups, console)
         tracker = WandbObserver(
             store,

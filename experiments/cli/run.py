@@ -62,6 +62,8 @@ def _resolve(flags: Namespace, settings: Mapping[str, Any]) -> tuple[RunConfig, 
         stored = None
     if flags.resume and stored is None:
         raise SettingsError("--resume needs --folder with a run in it (a config.yaml)")
+    if stored is not None and stored.stat().st_size == 0:
+        raise SettingsError(f"{stored} is empty: put the run's back, or name another --folder")
     given = find("configs", flags.config) if flags.config is not None else stored
     config = load_config(given, settings)  # what is not said anew is as the stored run has it
     return config, folder or Path("runs") / config.name

@@ -4,7 +4,6 @@ The help of `atlas run`, the list of `atlas settings` and the page of settings o
 this. A setting's meaning is the docstring under its field, so there is one place where it is written.
 """
 
-import argparse
 import ast
 import dataclasses
 import functools
@@ -17,6 +16,8 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any, Literal
+
+from atlas_gym.arguments import Parser
 
 
 @dataclass(frozen=True)
@@ -227,9 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from trainers.loop.config import RunConfig, load_config
     from trainers.store.plain import SettingsError
 
-    parser = argparse.ArgumentParser(
-        prog="atlas settings", description="All settings of a run: value, type, meaning."
-    )
+    parser = Parser(prog="atlas settings", description="All settings of a run: value, type, meaning.")
     parser.add_argument("word", nargs="?", default="", help="only settings whose name or meaning holds it")
     parser.add_argument("--config", help="show the values of this configuration, not the defaults")
     options = parser.parse_args(arguments)

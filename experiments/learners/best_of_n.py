@@ -6,7 +6,6 @@ No weights change. It is what any learner that does change them has to beat at e
 to be copied and changed: the model is any of transformers', the scores are the environment's (`ProgramReward`).
 """
 
-import argparse
 import random
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agents.models.loading import resolve_model
 from atlas_gym import make_task
+from atlas_gym.arguments import Parser
 from atlas_gym.bridges.trl import ProgramReward
 
 
@@ -43,7 +43,7 @@ class Settings:
 
 def main(arguments: list[str] | None = None) -> None:
     """Search and print the best program."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.learners.best_of_n", description=__doc__)
+    parser = Parser(prog="python -m experiments.learners.best_of_n", description=__doc__)
     for name in ("rounds", "samples", "seed"):
         parser.add_argument(f"--{name}", type=int, default=getattr(Settings, name))
     parser.add_argument("--model", default=Settings.model)

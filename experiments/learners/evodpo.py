@@ -15,7 +15,6 @@ runs is `trainers/loop`. A phase k:
 Policy and reference are two sets of LoRA weights on one model.
 """
 
-import argparse
 import random
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +26,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agents.models.loading import resolve_model
 from atlas_gym import make_task
+from atlas_gym.arguments import Parser
 from atlas_gym.bridges.trl import ProgramReward
 
 
@@ -254,7 +254,7 @@ def sites(program: str) -> list[tuple[str, str]]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run and print every phase and the best program."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.learners.evodpo", description=__doc__)
+    parser = Parser(prog="python -m experiments.learners.evodpo", description=__doc__)
     for name in ("phases", "rounds", "samples", "seed"):
         parser.add_argument(f"--{name}", type=int, default=getattr(Settings, name))
     parser.add_argument("--model", default=Settings.model)

@@ -8,13 +8,13 @@ a laptop's CPU and shows that the pieces fit; it is no recipe for good programs.
 and a trust region, it is `atlas run --method grpo`.
 """
 
-import argparse
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agents.models.loading import resolve_model
+from atlas_gym.arguments import Parser
 from atlas_gym.optional import require
 from experiments.learners.changes import Change, changes_from_defaults
 from experiments.learners.ledger import BudgetSpent, Ledger, Trial
@@ -120,7 +120,7 @@ def train(ledger: Ledger, model: str, steps: int, group: int = 8, seed: int = 0)
 
 def main() -> None:
     """Train and print what each step earned."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.learners.grpo", description=__doc__)
+    parser = Parser(prog="python -m experiments.learners.grpo", description=__doc__)
     parser.add_argument("--env-id", default="ATLAS-Bandit-v0")
     parser.add_argument("--model", default="embedded", help="a folder, a name, or the embedded model")
     parser.add_argument("--steps", type=int, default=2)

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from atlas_gym import make_task
+from atlas_gym.arguments import Parser, at_least_one
 from atlas_gym.tasks.constants import constants_from
 from experiments.learners.board import read_tables, write_tables
 from experiments.learners.board_page import write_page
@@ -155,7 +156,7 @@ def _learner(given: str) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="atlas leaderboard", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
@@ -164,11 +165,11 @@ def _parser() -> argparse.ArgumentParser:
         "if need be, as 'ATLAS-Bandit-v0 preset=noisy'; default: %(default)s")  # fmt: skip
     add("--learners", nargs="*", type=_learner, default=list(ENTRIES), metavar="NAME",
         help="default: all; none: only write the tables")  # fmt: skip
-    add("--budget", type=int, default=200, help="candidates of each row (default 200)")
+    add("--budget", type=at_least_one, default=200, help="candidates of each row (default 200)")
     add("--tokens", type=int, help="end a row that has written so many tokens, too")
     add("--seconds", type=float, help="end a row that has taken so long, too")
-    add("--seeds", type=int, default=3, help="rows of each learner and task (default 3)")
-    add("--held-out", type=int, default=16, help="held-out tasks (default 16)")
+    add("--seeds", type=at_least_one, default=3, help="rows of each learner and task (default 3)")
+    add("--held-out", type=at_least_one, default=16, help="held-out tasks (default 16)")
     add("--folder", type=Path, default=Path("runs/leaderboard"), help="of the rows (default %(default)s)")
     add("--model-url", metavar="URL", help="OpenAI-compatible server of the model for other "
         "projects' learners, as http://127.0.0.1:8000/v1; default: llama.cpp's, started for each row")  # fmt: skip

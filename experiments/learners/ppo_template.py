@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from atlas_gym import make_task
+from atlas_gym.arguments import Parser
 from atlas_gym.envs.program_env import ProgramEnv
 from atlas_gym.optional import require
 from atlas_gym.tasks.constants import constants_from
@@ -101,7 +102,7 @@ def learn_ppo(ledger: Ledger, seed: int) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Train on one task after the other, confirm on held-out ones, and record both."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m experiments.learners.ppo_template", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip

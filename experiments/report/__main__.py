@@ -8,6 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from atlas_gym.arguments import Parser, port
 from atlas_gym.tasks.registry import find_task
 from experiments.report.follow import serve
 from experiments.report.write import default_output, write_report
@@ -43,7 +44,7 @@ def _imported(task: str) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="atlas report", description=__doc__)
+    parser = Parser(prog="atlas report", description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folder")
     parser.add_argument(
         "--output",
@@ -66,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--follow", action="store_true", help="serve the report on localhost and keep it up to date"
     )
-    parser.add_argument("--port", type=int, default=8765, help="port of --follow; 0 takes a free one")
+    parser.add_argument("--port", type=port, default=8765, help="port of --follow; 0 takes a free one")
     return parser
 
 

@@ -10,6 +10,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from atlas_gym.arguments import Parser, at_least_one
 from experiments.shipped import find
 from experiments.studies.plan import do_runs, read_plan
 from experiments.studies.write import write_study
@@ -17,7 +18,7 @@ from trainers.store.plain import SettingsError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do the study; returns the exit code (0 done, 1 a run failed, 2 asked wrongly)."""
+    """Do the study; returns the exit code (0 done, 1 a run failed or none has ended, 2 asked wrongly)."""
     options = _parser().parse_args(arguments)
     try:
         plan = read_plan(find("studies", options.plan))
@@ -26,15 +27,21 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     folder = options.runs or Path("runs") / f"study-{plan.name}"
     failed = [] if options.tables else do_runs(plan, folder, options.workers, partial(print, flush=True))
-    for path in write_study(plan, folder, options.output or Path("docs/study") / plan.name):
+    output = options.output or Path("docs/study") / plan.name
+    paths = write_study(plan, folder, output)
+    for path in paths:
         print(path)
-    return 1 if failed else 0
+    if not paths:
+        print(
+            f"Error: no run in {folder} has ended, and {output} has no data of earlier ones", file=sys.stderr
+        )
+    return 1 if failed or not paths else 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="atlas study", description=__doc__)
+    parser = Parser(prog="atlas study", description=__doc__)
     parser.add_argument("plan", help="the plan: a YAML file, or the name of one that comes with the package")
-    parser.add_argument("--workers", type=int, default=1, help="runs at a time")
+    parser.add_argument("--workers", type=at_least_one, default=1, help="runs at a time")
     parser.add_argument("--runs", type=Path, help="where the runs lie; default: runs/study-NAME")
     parser.add_argument("--output", type=Path, help="where data and tables go; default: docs/study/NAME")
     parser.add_argument("--tables", action="store_true", help="run nothing, collect only")

@@ -5,11 +5,12 @@ each run's last policy for 1,728: twelve bandits whose constants are written int
 sixteen samples a site, the same prompts and random numbers for all.
 """
 
-import argparse
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from atlas_gym.arguments import Parser
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see experiments.run
 
@@ -111,7 +112,7 @@ def row(run: str, measure: str, found: Comparison) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Print what each policy writes beside the base model, with 95 % intervals over bandits."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.studies.exam", description=__doc__)
+    parser = Parser(prog="python -m experiments.studies.exam", description=__doc__)
     parser.add_argument("runs", type=Path, nargs="+", help="folders of bandit runs with phases")
     parser.add_argument("--samples", type=int, default=EXAM["samples"], help="per question")
     parser.add_argument("--output", type=Path, help="also written here, as CSV")

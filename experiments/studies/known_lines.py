@@ -6,11 +6,12 @@ phase, on the bandit whose constants are written into the formulas and which no 
 is found by 200 samples.
 """
 
-import argparse
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from atlas_gym.arguments import Parser
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see experiments.run
 
@@ -86,7 +87,7 @@ def of_run(run: Path, task: ProgramTask) -> Iterator[dict[str, Any]]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Print what each line is worth, and how near every policy is to it."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.studies.known_lines", description=__doc__)
+    parser = Parser(prog="python -m experiments.studies.known_lines", description=__doc__)
     parser.add_argument("runs", type=Path, nargs="+", help="folders of runs with phases")
     parser.add_argument("--output", type=Path, help="also written here, as CSV")
     options = parser.parse_args(arguments)

@@ -5,7 +5,6 @@ with their parents, on three draws that chose nobody; one is borne out if it imp
 average. Counted are the edits that the agent wrote, and the pairs of each phase that choose an improving edit.
 """
 
-import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from agents.population.candidate import CandidateRecord
+from atlas_gym.arguments import Parser
 from atlas_gym.evaluation import EvaluatorPool, Pool
 from experiments.report.table_formats import write_csv
 from trainers.data.measures import is_improving
@@ -57,7 +57,7 @@ def of_run(run: Path, pool: Pool) -> Iterator[dict[str, Any]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print how many improving edits of each run are borne out."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.studies.luck", description=__doc__)
+    parser = Parser(prog="python -m experiments.studies.luck", description=__doc__)
     parser.add_argument("runs", type=Path, nargs="+", help="folders of runs")
     parser.add_argument("--output", type=Path, help="also written here, as CSV")
     options = parser.parse_args(arguments)

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from atlas_gym.arguments import Parser, at_least_one
 from experiments.report.table_formats import write_csv
 from experiments.shipped import find
 from experiments.studies.scheduler import Job, do_jobs
@@ -56,13 +57,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="atlas sweep", description=__doc__)
+    parser = Parser(prog="atlas sweep", description=__doc__)
     parser.add_argument(
         "file", help="a sweep file in W&B's format, or the name of one that comes with the package"
     )
     parser.add_argument("--folder", type=Path, help="the sweep's folder; default: runs/sweep-NAME")
     parser.add_argument(
-        "--workers", type=int, default=1, help="runs at a time (each takes its own processes and threads)"
+        "--workers",
+        type=at_least_one,
+        default=1,
+        help="runs at a time (each takes its own processes and threads)",
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the search (not of the runs)")
     parser.add_argument("--poll", type=float, default=1.0, help="seconds between two looks at the runs")

@@ -5,12 +5,13 @@ and shows what the gate's Eq. 3 says of each. A budget is useful if it lets the 
 score side of Eq. 5 is held at "no worse" here, so that the trust region alone decides.
 """
 
-import argparse
 import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from atlas_gym.arguments import Parser
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see experiments.run
 
@@ -33,7 +34,7 @@ RUNAWAY: dict[str, Any] = {"epochs": 3, "learning_rate": 1e-3, "target_kl": 0.0}
 
 def main(arguments: list[str] | None = None) -> int:
     """Print both phases side by side; returns 0 if the budget separates them."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.studies.trust_region", description=__doc__)
+    parser = Parser(prog="python -m experiments.studies.trust_region", description=__doc__)
     parser.add_argument("run", type=Path, help="folder of a run with at least one phase")
     options = parser.parse_args(arguments)
     try:

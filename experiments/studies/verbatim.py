@@ -5,7 +5,6 @@ run improved a parent, counted are those whose edit TAUGHT had seen at the same 
 supporter: word for word, and but for the numbers in it.
 """
 
-import argparse
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from agents.population.candidate import CandidateRecord
+from atlas_gym.arguments import Parser
 from experiments.report.table_formats import write_csv
 from trainers.data.measures import is_improving
 from trainers.store.store import RunStore, StoreError
@@ -50,7 +50,7 @@ def found(store: RunStore) -> list[CandidateRecord]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the counts of each run."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.studies.verbatim", description=__doc__)
+    parser = Parser(prog="python -m experiments.studies.verbatim", description=__doc__)
     parser.add_argument("taught", type=Path, help="folder of the run that taught the policy")
     parser.add_argument("runs", type=Path, nargs="+", help="folders of runs that begin with its adapter")
     parser.add_argument("--output", type=Path, help="also written here, as CSV")

@@ -5,6 +5,8 @@ import os
 import sys
 from pathlib import Path
 
+from atlas_gym.arguments import Parser
+
 # The arrays are small: a second BLAS thread per process only gets in the way. Before numpy is imported.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
@@ -12,7 +14,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line's options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m experiments.theory",
         description="Dynamic regret of EvoDPO and of DPO under drift, and the lemmas of appendix A.",
     )

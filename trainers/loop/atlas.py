@@ -57,6 +57,7 @@ class AtlasRun:
         ModelMissing: the model is not on this machine; the message names the command that fetches it.
         SettingsError: the settings do not fit the environment or the machine.
         BackendError: a model behind an API cannot be used.
+        NothingToEdit: a start has no place for any of the styles that are asked for.
     """
 
     def __init__(self, config: RunConfig, store: RunStore, observers: Sequence[Observer] = ()):
@@ -75,6 +76,9 @@ class AtlasRun:
             self.spec, config.agent, seed=config.seed, chat=chat_of(tokenizer), messages=config.messages,
             instances=len(self.tasks.instances),
         )  # fmt: skip
+        for island in range(config.exploration.islands if config.exploration.samples else 0):
+            start = self.tasks.instances[island % len(self.tasks.instances)].start or config.start
+            self.agent.require_sites(self.spec.starts[start], f"the start `{start}`", island)
         self._ledger = store.folder / "spending.jsonl"
         self.backend = open_backend(
             config.backend, config.sampling, model=config.model, folder=store.folder / "adapters" / "served",

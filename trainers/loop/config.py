@@ -20,6 +20,10 @@ from trainers.loop.methods import METHODS
 from trainers.loop.settings import ExplorationSettings, Instance, MeasureSettings, ProbeSettings
 from trainers.store.plain import SettingsError, build, merge, plain, read_mapping
 
+_MOST = {"workers": 10_000, "torch_threads": 1_024, "held_out_seeds": 100_000}
+"""Beyond these a machine only fails later. Held-out seeds from 100,000 on are the measure's."""
+_MOST_CANDIDATES = 10**8
+"""Of a run, far above the largest one shipped; ids must fit the store, and a slip of the finger is to be told."""
 Mode = Literal["auto", "online", "offline", "off"]
 """How a run is tracked with W&B, see `experiments.loggers.wandb`."""
 
@@ -126,6 +130,7 @@ class RunConfig:
         for name in ("rounds", "phase_every", "workers", "torch_threads", "held_out_seeds"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        self._require_bounds()
         if len(self.instances) > self.exploration.islands:
             raise ValueError("there must be an island for each of the instances")
         if self.max_phases < 0:
@@ -142,7 +147,7 @@ class RunConfig:
         if not self.gain_clip > 0:
             raise ValueError(f"gain_clip must be positive, got {self.gain_clip}")
         islands = [island for own in self.island_models for island in own.islands]
-        if len(set(islands)) < len(islands) or not set(islands) <= set(range(self.exploration.islands)):
+        if len(set(islands)) < len(islands) or not all(0 <= i < self.exploration.islands for i in islands):
             raise ValueError(
                 f"island_models must name islands from 0 to {self.exploration.islands - 1}, each once"
             )
@@ -154,6 +159,17 @@ class RunConfig:
             raise ValueError(
                 "the model behind this endpoint cannot be tuned: set method: search (or tuning: false), or, for a "
                 "vLLM server of the same model, backend.openai.lora_loading: vllm"
+            )
+
+    def _require_bounds(self) -> None:
+        for name, most in _MOST.items():
+            if getattr(self, name) > most:
+                raise ValueError(f"{name} must be at most {most}")
+        layout = self.exploration
+        if self.rounds * layout.islands * (layout.samples + layout.patches) > _MOST_CANDIDATES:
+            raise ValueError(
+                f"rounds × islands × (samples + patches) come to more than {_MOST_CANDIDATES} candidates: lower "
+                "rounds, exploration.islands, exploration.samples or exploration.patches"
             )
 
     def _require_what_grpo_can_use(self) -> None:
@@ -232,8 +248,9 @@ def load_config(path: Path | None, overrides: Mapping[str, Any]) -> RunConfig:
         SettingsError: the file is missing or not YAML, or a setting is unknown or unusable.
     """
     values = merge({} if path is None else _read(path), overrides)
-    method = METHODS.get(values.get("method", RunConfig.method), {})
-    return build(RunConfig, merge(method, values))
+    method = values.get("method", RunConfig.method)
+    known = METHODS.get(method, {}) if isinstance(method, str) else {}  # else `build` refuses it by name
+    return build(RunConfig, merge(known, values))
 
 
 def _read(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from atlas_gym.program_text import program_key
 from trainers.data.measures import counts
 from trainers.data.rollouts import Pending, ProgramCache, outcome, write
 from trainers.loop.settings import ExplorationSettings
+from trainers.store.plain import SettingsError
 from trainers.store.protocol import Store
 
 
@@ -90,7 +91,7 @@ class Explorer:
         """Evaluate the starting programs (round 0), one for each instance, and give every island its own.
 
         Raises:
-            ValueError: the starting program itself fails.
+            SettingsError: the starting program itself fails.
         """
         records = self.store.unit_candidates(0, range(self.settings.islands))
         if not records:
@@ -108,7 +109,7 @@ class Explorer:
     def _start(self, island: int, program: str) -> CandidateRecord:
         evaluation = self.cache.evaluate(program, island)
         if not evaluation.ok:
-            raise ValueError(f"the starting program fails: {evaluation.status}: {evaluation.detail}")
+            raise SettingsError(f"the starting program fails: {evaluation.status}: {evaluation.detail}")
         return self._program("seed", 0, island, 0, program).judged(evaluation)
 
     def _program(

@@ -43,7 +43,7 @@ from trainers.loop.measure import BASE
 from trainers.loop.phase_data import PhaseData
 from trainers.loop.probe import Probes
 from trainers.loop.redo import redo_phase
-from trainers.store.plain import build, plain
+from trainers.store.plain import plain
 from trainers.store.store import RunStore
 
 _BEFORE = "before"
@@ -106,7 +106,7 @@ class Tuning:
     def _redo(self, row: dict[str, Any]) -> None:
         number, config = row["phase"], self.config
         settings, *others = (
-            trained_under(config.phase, build(TuningControls, controls))
+            trained_under(config.phase, TuningControls(**controls))
             for controls in (row["controls"], *row.get("alternatives", ()))
         )
         _, gate = self.data.buffer(number, row["round"], self.data.apart(number, row["round"]))
@@ -257,7 +257,7 @@ class Tuning:
         """What the store keeps of a phase: the result, with step averages and the gate's warnings."""
         row = plain(outcome)
         steps = row["steps"]
-        decisions = [build(GateDecision, r["decision"]) for r in self.store.phases() if r.get("decision")]
+        decisions = [GateDecision(**r["decision"]) for r in self.store.phases() if r.get("decision")]
         if outcome.decision is not None:
             decisions.append(outcome.decision)
         return row | {

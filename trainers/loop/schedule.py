@@ -48,16 +48,13 @@ class TaskSchedule:
         self._config = config
         self.instances = config.instances or (Instance(),)
         self._redrawn = cache(self._redraw)
-        for block in range(1, max(1, len(config.drift)) + 1):
-            for number in range(len(self.instances)):
-                try:
-                    self.task(block, number)
-                except (TypeError, ValueError, ImportError, OSError) as error:
-                    where = f"drift[{block - 1}] on env_args" if config.drift else "env_args"
-                    where = f"instances[{number}] on {where}" if config.instances else where
-                    raise SettingsError(
-                        f"{config.env} with {where} {dict(self.arguments(block, number))}: {error}"
-                    ) from error
+        for where, arguments in self._all_arguments():
+            try:
+                if own := {"seed", "split"} & arguments.keys():
+                    raise ValueError(f"{', '.join(sorted(own))}: the run sets that itself, by its --seed")
+                make_task(config.env, seed=config.seed, **arguments)
+            except (TypeError, ValueError, ImportError, OSError) as error:
+                raise SettingsError(f"{config.env} with {where} {dict(arguments)}: {error}") from error
         starts = make_task(config.env, **config.env_args).starts
         for start in (
             config.start,
@@ -65,6 +62,17 @@ class TaskSchedule:
         ):
             if start not in starts:
                 raise SettingsError(f"start must be one of {', '.join(starts)}, not {start!r}")
+
+    def _all_arguments(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The environment's keywords wherever the run poses a task, and which settings they come from."""
+        config = self._config
+        for block in range(1, max(1, len(config.drift)) + 1):
+            for number in range(len(self.instances)):
+                where = f"drift[{block - 1}] on env_args" if config.drift else "env_args"
+                where = f"instances[{number}] on {where}" if config.instances else where
+                yield where, self.arguments(block, number)
+        for number, instance in enumerate(config.measure.instances):
+            yield f"measure.instances[{number}] on env_args", {**config.env_args, **instance.env_args}
 
     def arguments(self, block: int, island: int = 0) -> Mapping[str, Any]:
         """The environment's keywords on an island in a block; blocks count from 1, as phases do."""

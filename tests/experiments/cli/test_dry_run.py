@@ -109,3 +109,8 @@ def test_files_are_laid_on_one_another(tmp_path):
     (tmp_path / "lost.yaml").write_text("based_on: nowhere.yaml\n")
     with pytest.raises(SettingsError, match=r"nowhere\.yaml"):
         load_config(tmp_path / "lost.yaml", {})
+
+
+def test_the_model_of_a_server_is_told_with_its_address():
+    config = load_config(None, {"method": "search", "backend": {"name": "chat", "chat": {"model": "big"}}})
+    assert dict(dry_run._layout(config, count(config)))["model"] == "big at http://localhost:8000/v1"

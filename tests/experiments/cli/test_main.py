@@ -1,7 +1,9 @@
 """The command `atlas`: every word leads somewhere, light ones stay light, wrong ones are answered with the nearest."""
 
+import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,6 +32,22 @@ def test_a_typo_is_answered_with_the_nearest_command(capsys):
     assert "did you mean evaluate?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["leaderboard", "--env", "ATLAS-Bandit-v0", "--list"], "unrecognized arguments: --env"),
+        (["evaluate", "ATLAS-Bandit-v0", "kalman", "--first", "3"], "unrecognized arguments: --first"),
+        (["study", "bandit", "--workers", "0"], "'0' must be a whole number of at least 1"),
+        (["serve", "ATLAS-Bandit-v0", "--port", "70000"], "'70000' must be a whole number from 0 to 65535"),
+    ],
+)
+def test_no_option_is_guessed_and_none_asks_for_nothing(arguments, said, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
 def test_commands_of_the_environments_need_nothing_heavy(tmp_path):
     code = (
         "import sys; from experiments.cli.main import main; code = main(['list']);"
@@ -53,6 +71,19 @@ def test_a_reader_that_has_read_enough_is_no_error(command):
     assert (process.wait(), said) == (0, b"")
 
 
+def test_an_output_that_lacks_characters_gets_question_marks():
+    command = [sys.executable, "-m", "experiments.cli.main", "settings", "control_bounds"]
+    done = subprocess.run(command, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"number ? 1" in done.stdout
+
+
+def test_a_closed_output_is_no_error(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["--help"]) == 0
+    assert main(["list"]) == 0
+
+
 def test_a_missing_package_names_its_extra(monkeypatch, capsys):
     def without_optuna(name):
         raise ModuleNotFoundError("No module named 'optuna'", name="optuna")
@@ -60,6 +91,15 @@ def test_a_missing_package_names_its_extra(monkeypatch, capsys):
     monkeypatch.setattr("experiments.cli.main.importlib.import_module", without_optuna)
     assert main(["sweep", "x"]) == 2
     assert "atlas-gym[optimisers]" in capsys.readouterr().err
+
+
+def test_a_place_that_cannot_be_written_to_is_one_line(tmp_path, monkeypatch, capsys):
+    module = SimpleNamespace(main=lambda arguments: (tmp_path / "none" / "page.html").write_text(""))
+    monkeypatch.setattr("experiments.cli.main.importlib.import_module", lambda name: module)
+    assert main(["report", "x"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("Error: ")
+    assert "page.html" in said
 
 
 def test_shipped_files_are_found_by_name_from_anywhere(tmp_path, monkeypatch):

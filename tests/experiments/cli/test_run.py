@@ -9,6 +9,7 @@ from rich.console import Console
 from experiments.cli.run import main
 from experiments.loggers.console import LiveView
 from trainers.loop.config import load_config, save_config
+from trainers.store.store import RunStore
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,17 @@ def test_a_folder_keeps_its_settings(stored, arguments, says, named, tmp_path, c
     assert not (stored / "run.sqlite").exists()
 
 
+def test_a_run_without_its_settings_is_not_taken_for_another(stored, capsys):
+    with RunStore(stored) as store:
+        store.add_unit(0, 0, [], {})
+    (stored / "config.yaml").write_text("")
+    assert main(["--folder", str(stored), "--resume"]) == 2
+    assert "is empty" in capsys.readouterr().err
+    (stored / "config.yaml").unlink()
+    assert main(["--folder", str(stored), "--method=numbers-alone", "--tracking=off"]) == 1
+    assert "config.yaml is gone" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("embedded_weights")
 def test_a_run_that_cannot_begin_leaves_its_folder_to_other_settings(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -72,6 +84,33 @@ def test_a_run_that_cannot_begin_leaves_its_folder_to_other_settings(tmp_path, m
     said = capsys.readouterr().out
     assert "vLLM" in said
     assert "--resume" not in said
+
+
+WITHOUT_NUMBERS = '''
+import atlas_gym
+
+
+class Same(atlas_gym.ProgramTask):
+    """x: a number. Returns it."""
+
+    start = "def same(x):\\n    return x\\n"
+
+    def instances(self, rng):
+        return rng.random(2)
+
+    def score(self, program, x):
+        return -abs(program(x).number() - x)
+'''
+
+
+@pytest.mark.usefixtures("embedded_weights")
+def test_a_start_with_nothing_to_edit_is_said_before_the_run_begins(tmp_path, capsys):
+    (tmp_path / "same.py").write_text(WITHOUT_NUMBERS)
+    arguments = ["--env", str(tmp_path / "same.py"), "--method=numbers-alone", "--tracking=off"]
+    assert main([*arguments, "--folder", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert "in the start `named`, of numeric: `numeric` needs a number" in said
+    assert not (tmp_path / "run" / "config.yaml").exists()
 
 
 def test_the_live_view_shows_text_in_brackets_as_it_is():

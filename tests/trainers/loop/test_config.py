@@ -76,6 +76,9 @@ RULES = {"exploration": {"form": "rules"}}
     ("values", "complaint"),
     [
         ({"method": "atlsa"}, "method must be one of"),
+        ({"method": []}, "method must be str"),
+        ({"workers": 10**9}, "workers must be at most"),
+        ({"exploration": {"islands": 10**30}}, "come to more than 100000000 candidates"),
         ({"instances": [{}] * 7}, "an island for each"),
         ({"exploration": {"sites": 9}}, "sites must lie between"),
         ({"measure": {"instances": []}}, "measure"),
@@ -103,6 +106,8 @@ def test_a_missing_file_is_named(tmp_path):
         (b"\xff\xfe", "not YAML"),
         (b"hello", "must hold settings"),
         (b"- a", "must hold settings"),
+        (b"rounds: 3\nseed: 1\nrounds: 4", "rounds stands in lines 1 and 3; keep one"),
+        (b'based_on: "a\\0b"', "null"),
         (b"based_on: own.yaml", "based on itself"),
         (b"based_on: other.yaml", "other.yaml cannot be read"),
     ],

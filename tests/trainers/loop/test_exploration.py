@@ -12,6 +12,7 @@ from agents.supporters.exploration import ExplorationAdvice
 from tests.trainers.exploring import ROUNDS, SETTINGS, SPEC, START, Evaluator, Writer, explore, stored
 from trainers.data.rollouts import ProgramCache
 from trainers.loop.exploration import Explorer
+from trainers.store.plain import SettingsError
 from trainers.store.store import RunStore
 
 
@@ -89,7 +90,7 @@ def test_a_failing_start_is_an_error(tmp_path):
     with RunStore(tmp_path) as store:
         agent = ResearchAgent(SPEC, AgentSettings(), seed=5)
         explorer = Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), [None], store), store)
-        with pytest.raises(ValueError, match="starting program fails"):
+        with pytest.raises(SettingsError, match="starting program fails"):
             explorer.seed(["def f(x:\n"])
 
 

@@ -9,7 +9,7 @@ from atlas_gym import make_task
 from tests.trainers.samples import RECORD
 from trainers.loop.config import RunConfig
 from trainers.loop.schedule import TaskSchedule, starting_program
-from trainers.loop.settings import Instance
+from trainers.loop.settings import Instance, MeasureSettings
 from trainers.store.plain import SettingsError
 
 DRIFT = ({}, {"dimension": 8}, {"dimension": 8, "noise": 0.5})
@@ -87,6 +87,10 @@ def test_prompts_say_what_random_play_observes():
         (RunConfig(env_args={"arm": 3}), "env_args {'arm': 3}"),
         (RunConfig(instances=(Instance({"noise": -1.0}),)), r"instances\[0\]"),
         (RunConfig(instances=(Instance(start="other"),)), "start must be one of"),
+        (RunConfig(env_args={"horizon": "long"}), "horizon is 'long'; it must be a whole number"),
+        (RunConfig(env_args={"seed": 3}), "seed: the run sets that itself"),
+        (RunConfig(instances=(Instance({"split": "held_out"}),)), r"instances\[0\].*split: the run sets"),
+        (RunConfig(measure=MeasureSettings(instances=(Instance({"arm": 3}),))), r"measure.instances\[0\]"),
         (RunConfig(drift=({}, {"noise": -1.0})), r"drift\[1\] on env_args {'noise': -1.0}"),
     ],
 )
