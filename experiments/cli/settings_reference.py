@@ -17,8 +17,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any, Literal
 
-from atlas_gym.arguments import Parser
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -224,6 +222,7 @@ def as_text(listed: Iterable[Section], word: str = "") -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the settings; returns the exit code (0 done, 2 asked wrongly)."""
+    from atlas_gym.arguments import Parser  # with it comes Gymnasium, which a --help does without
     from experiments.shipped import find
     from trainers.loop.config import RunConfig, load_config
     from trainers.store.plain import SettingsError
