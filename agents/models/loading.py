@@ -103,10 +103,14 @@ def _advice(problem: str, name: str) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Command line: ``fetch`` makes a model available, ``path`` prints where it lies."""
-    parser = Parser(prog="atlas", description="Fetch or find a model.")
-    parser.add_argument("command", choices=["fetch", "path"])
-    parser.add_argument("name", nargs="?", default=EMBEDDED, help="embedded, a folder or a Hugging Face id")
-    parser.add_argument("--cache", help=f"cache folder (default: ${CACHE_VARIABLE} or the user's cache)")
+    parser = Parser(prog="atlas")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, does in {"fetch": "Make a model available.", "path": "Print where a model lies."}.items():
+        command = commands.add_parser(name, description=does, help=does)
+        command.add_argument(
+            "name", nargs="?", default=EMBEDDED, help="embedded (the default), a folder or a Hugging Face id"
+        )
+        command.add_argument("--cache", help=f"cache folder (default: ${CACHE_VARIABLE} or the user's cache)")
     options = parser.parse_args(arguments)
     action = fetch_model if options.command == "fetch" else resolve_model
     try:

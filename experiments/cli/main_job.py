@@ -115,13 +115,18 @@ def _conclude_early(stopped: BaseException, folder: Path, console: Console) -> i
     if failed:
         _say_error(console, stopped)
     if (folder / "config.yaml").exists():  # else it has not begun
-        program, quoted = Path(sys.executable).name, shlex.quote(str(folder))
         console.print("\nStopped; nothing that was stored is lost. Continue with:")
         # To be copied: no line breaks in it.
-        console.print(
-            f"  {program} -m experiments.run --folder {quoted} --resume", soft_wrap=True, markup=False
-        )
+        console.print(f"  {_resuming(folder)}", soft_wrap=True, markup=False)
     return 1 if failed else EXIT_INTERRUPTED
+
+
+def _resuming(folder: Path) -> str:
+    """The command that goes on, in the words of the one that began."""
+    quoted = shlex.quote(str(folder))
+    if Path(sys.argv[0]).name == "atlas":
+        return f"atlas resume {quoted}"
+    return f"{Path(sys.executable).name} -m experiments.run --folder {quoted} --resume"
 
 
 def _write_report(folder: Path, console: Console) -> list[Path]:

@@ -61,7 +61,8 @@ def _resolve(flags: Namespace, settings: Mapping[str, Any]) -> tuple[RunConfig, 
     if stored is not None and not stored.exists():
         stored = None
     if flags.resume and stored is None:
-        raise SettingsError("--resume needs --folder with a run in it (a config.yaml)")
+        where = f"{folder} has no config.yaml" if folder else "atlas resume FOLDER"
+        raise SettingsError(f"--resume needs --folder with a run in it: {where}")
     if stored is not None and stored.stat().st_size == 0:
         raise SettingsError(f"{stored} is empty: put the run's back, or name another --folder")
     given = find("configs", flags.config) if flags.config is not None else stored

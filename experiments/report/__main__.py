@@ -1,4 +1,4 @@
-"""Write the report of one or several runs: `python -m experiments.report RUN [RUN…]`.
+"""Write the report of one or several runs: `atlas report RUN [RUN…]`.
 
 The page opens from disk and needs no network. With `--follow` the same page is served on this machine
 only and follows runs that are still under way.

@@ -1,4 +1,4 @@
-"""A study from its plan: `python -m experiments.studies experiments/studies/bandit.yaml`.
+"""A study from its plan: `atlas study bandit`.
 
 The runs go to `runs/study-NAME/`, one folder each, and are resumed if the command is given again; the data and the
 tables go to `docs/study/NAME/`. `--tables` only collects what the runs have come to so far; where there

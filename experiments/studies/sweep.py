@@ -1,7 +1,7 @@
-"""Run a W&B sweep file on this machine, without a server: `python -m experiments.studies.sweep FILE`.
+"""Run a W&B sweep file on this machine, without a server: `atlas sweep FILE`.
 
-Stopped or killed, the same command continues it. The runs are ordinary run folders; `python -m experiments.report`
-compares them, and `wandb sync` sends their offline records.
+Stopped or killed, the same command continues it. The runs are ordinary run folders; `atlas report` compares them, and
+`wandb sync` sends their offline records.
 """
 
 import argparse

@@ -81,6 +81,17 @@ def test_files_can_be_read(block):
     assert isinstance(values, dict)
 
 
+@pytest.mark.parametrize(
+    "block", [b for b in BLOCKS if b.language == "yaml" and b.page.name != "sweep.md"], ids=named
+)
+def test_a_run_takes_these_settings(block, tmp_path):
+    pytest.importorskip("transformers", reason="needs the extra `learn`")
+    from trainers.loop.config import load_config
+
+    (tmp_path / "run.yaml").write_text(block.text)
+    load_config(tmp_path / "run.yaml", {})
+
+
 def commands(block: Block) -> list[list[str]]:
     """Each command of a block as its words, variables and comments left out."""
     lines = block.text.replace("\\\n", " ").splitlines()

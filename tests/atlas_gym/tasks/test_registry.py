@@ -173,6 +173,8 @@ def test_data_may_name_what_is_imported_already():
         ("atlas_gym:ProgramTask", ValueError, "with a start"),
         ("no_such_module:Task", ModuleNotFoundError, "no_such_module"),
         ("./no_such_file.py:Task", FileNotFoundError, "no_such_file"),
+        ("./no_such_folder", ValueError, r"\./no_such_folder does not exist; name a task's file"),
+        ("/dev", ValueError, r"/dev has no evaluator\.py; name a task's file"),
         ("./no_such_file:Task", ValueError, r"name one as \./file\.py:Class"),
         (":Task", ValueError, r"name one as \./file\.py:Class"),
     ],

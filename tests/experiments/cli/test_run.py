@@ -1,11 +1,14 @@
 """What the command line says: in words, and to the letter."""
 
 import io
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 from rich.console import Console
 
+from experiments.cli import main_job
 from experiments.cli.run import main
 from experiments.loggers.console import LiveView
 from trainers.loop.config import load_config, save_config
@@ -18,7 +21,8 @@ from trainers.store.store import RunStore
         # In brackets, as extras and lists are: a console with markup would swallow them.
         (["--config", "no[such,file].yaml"], "no[such,file].yaml"),
         (["--seed=[yes,no]"], "seed must be a whole number, not [True, False]"),
-        (["--resume", "--folder", "no[run]"], "--resume needs --folder with a run in it"),
+        (["--resume", "--folder", "no[run]"], "--folder with a run in it: no[run] has no config.yaml"),
+        (["--resume"], "--resume needs --folder with a run in it: atlas resume FOLDER"),
         (["--env=ATLAS-Nope-v0"], "there are ATLAS-Bandit-v0, ATLAS-Burgers-v0"),
         (["--env=ATLAS-Nope-v0", "--dry-run"], "there are ATLAS-Bandit-v0, ATLAS-Burgers-v0"),
         (["--start=nope"], "start must be one of named, inlined, scratch"),
@@ -31,6 +35,18 @@ def test_a_mistake_is_one_line_and_a_usage_error(arguments, says, capsys):
     said = capsys.readouterr().err
     assert says in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("began", "says"),
+    [
+        ("/usr/bin/atlas", "atlas resume 'a run'"),
+        ("/usr/lib/experiments/run.py", f"{Path(sys.executable).name} -m experiments.run --folder 'a run' --resume"),
+    ],
+)
+def test_a_run_goes_on_with_the_command_that_began_it(began, says, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [began, "run"])
+    assert main_job._resuming(Path("a run")) == says
 
 
 @pytest.fixture
