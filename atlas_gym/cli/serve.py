@@ -39,14 +39,18 @@ def token(file: Path | None) -> tuple[str, bool]:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from atlas_gym.bridges.openenv import ServerSettings, serve
     from atlas_gym.tasks.constants import constants_from
+    from atlas_gym.tasks.registry import make_task
+
+    constants = constants_from(options.set)
+    make_task(options.env_id, **constants)  # a typo is answered before anything says that it serves
+    from atlas_gym.bridges.openenv import ServerSettings, serve
 
     secret, new = token(options.token_file)
     settings = ServerSettings(
         options.env_id,
         secret,
-        constants_from(options.set),
+        constants,
         turns=options.turns,
         workers=options.workers,
         sessions=options.sessions,

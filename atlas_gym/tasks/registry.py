@@ -144,7 +144,9 @@ def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
     module = _imported(place)
     if module is None and importing and not colon and "/" in reference:
         lacks = "has no evaluator.py" if Path(reference).is_dir() else "does not exist"
-        raise ValueError(f"{reference} {lacks}; name a task's file, ./file.py, or a folder in OpenEvolve's form")
+        raise ValueError(
+            f"{reference} {lacks}; name a task's file, ./file.py, or a folder in OpenEvolve's form"
+        )
     if module is None and (not importing or not colon):
         hint = (
             "name one as module:Class or ./file.py"

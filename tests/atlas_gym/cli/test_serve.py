@@ -1,5 +1,6 @@
-"""Where the token of `python -m atlas_gym serve` comes from."""
+"""`python -m atlas_gym serve`: where its token comes from, and what it refuses."""
 
+from atlas_gym.cli.main import main
 from atlas_gym.cli.serve import TOKEN_VARIABLE, token
 
 
@@ -16,3 +17,10 @@ def test_without_either_it_is_new_each_time(monkeypatch):
     assert new
     assert first != second
     assert len(first) >= 32
+
+
+def test_what_is_no_task_is_refused_before_anything_is_served(capsys):
+    assert main(["serve", "Nowhere-v0"]) == 2
+    said = capsys.readouterr()
+    assert "no task 'Nowhere-v0'" in said.err
+    assert said.out == ""

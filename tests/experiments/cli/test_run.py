@@ -41,7 +41,10 @@ def test_a_mistake_is_one_line_and_a_usage_error(arguments, says, capsys):
     ("began", "says"),
     [
         ("/usr/bin/atlas", "atlas resume 'a run'"),
-        ("/usr/lib/experiments/run.py", f"{Path(sys.executable).name} -m experiments.run --folder 'a run' --resume"),
+        (
+            "/usr/lib/experiments/run.py",
+            f"{Path(sys.executable).name} -m experiments.run --folder 'a run' --resume",
+        ),
     ],
 )
 def test_a_run_goes_on_with_the_command_that_began_it(began, says, monkeypatch):
