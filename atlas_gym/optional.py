@@ -10,9 +10,13 @@ def require(module: str, extra: str) -> ModuleType:
     Raises:
         ModuleNotFoundError: It is not installed; the message names the extra that brings it.
     """
+    missing = f'{module} is not installed: pip install "atlas-gym[{extra}]"'
     try:
-        return import_module(module)
+        found = import_module(module)
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f'{module} is not installed: pip install "atlas-gym[{extra}]"', name=error.name
-        ) from error
+        raise ModuleNotFoundError(missing, name=error.name) from error
+    if (
+        getattr(found, "__file__", None) is None
+    ):  # any folder of that name, such as a run's, imports as a package
+        raise ModuleNotFoundError(missing, name=module)
+    return found

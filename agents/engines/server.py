@@ -103,7 +103,7 @@ class ServerGenerator(Generator):
         try:
             return api_key(self.settings.api_key_env)
         except EndpointError as error:
-            raise BackendError(f"{error}; set it and resume the run") from None
+            raise BackendError(f"{error}; set it and give the command again") from None
 
     def alive(self) -> bool:
         """Whether the server answers a short request: then it is not down, and a request that fails is at fault."""

@@ -233,7 +233,10 @@ def test_the_key_is_sent_and_stored_nowhere(tmp_path, monkeypatch, caplog):
     assert server.requests[1].headers["authorization"] == "Bearer sk-secret-0123456789"
     assert "sk-secret" not in completion.text + caplog.text + (tmp_path / "spending.jsonl").read_text()
     monkeypatch.delenv("CHAT_TEST_KEY")
-    with s.serve(YES) as server, pytest.raises(BackendError, match="CHAT_TEST_KEY is not set"):
+    with (
+        s.serve(YES) as server,
+        pytest.raises(BackendError, match="CHAT_TEST_KEY is not set; set it and give the command again"),
+    ):
         backend(server, tmp_path, api_key_env="CHAT_TEST_KEY")
 
 
