@@ -101,7 +101,7 @@ def learn_ppo(ledger: Ledger, seed: int) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train on one task after the other, confirm on held-out ones, and record both."""
+    """Train on one task after the other, confirm on held-out ones, and print or record both."""
     parser = Parser(
         prog="python -m experiments.learners.ppo_template", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -113,16 +113,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--held-out", type=int, default=16, help="held-out tasks (default 16)")
     parser.add_argument("--expert", default="tuned_sw_linucb", help="what it is compared with")
-    parser.add_argument("--record", type=Path, required=True, help="path without ending for .csv and .json")
+    parser.add_argument("--record", type=Path, help="path without ending: also write .csv and .json")
     options = parser.parse_args(arguments)
     result = record(options, constants_from(options.constants))
     text = json.dumps(result, indent=2) + "\n"
-    options.record.with_suffix(".json").write_text(text, encoding="utf-8")
+    if options.record is not None:
+        options.record.with_suffix(".json").write_text(text, encoding="utf-8")
     print(text, end="")
 
 
 def record(options: argparse.Namespace, constants: dict[str, Any]) -> dict[str, Any]:
-    """Train, and write the evaluations to a CSV file, a line each; what came of it, and the expert's score."""
+    """Train, and write the evaluations to a CSV file where one is named; what came of it, and the expert's score."""
     task = make_task(options.env_id, **constants)
     posed = TemplateAction(ProgramEnv(task=options.env_id, limits=patient(task.limits), **constants))
     env = Recorded(posed)
@@ -131,7 +132,8 @@ def record(options: argparse.Namespace, constants: dict[str, Any]) -> dict[str, 
         action, _ = model.predict(env.reset(seed=0)[0], deterministic=True)
     finally:
         env.close()
-    pd.DataFrame(env.rows).to_csv(options.record.with_suffix(".csv"), index=False, lineterminator="\n")
+    if options.record is not None:
+        pd.DataFrame(env.rows).to_csv(options.record.with_suffix(".csv"), index=False, lineterminator="\n")
     point = np.clip(action, -1.0, 1.0)
     ours, theirs = (
         float(np.mean(confirm(options.env_id, program, options.held_out)))

@@ -40,6 +40,14 @@ def test_the_recorded_parameters_score_so_here_too():
     assert here / expert - 1.0 < GOAL
 
 
+def test_without_a_record_what_came_of_it_is_only_printed(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("stable_baselines3", reason="needs the extra `sb3`")
+    monkeypatch.chdir(tmp_path)
+    main(["horizon=60", "replicas=1", "--budget", "8", "--held-out", "1"])
+    assert json.loads(capsys.readouterr().out)["algorithm"] == "PPO"
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_smaller_run_reaches_it_again(tmp_path):
