@@ -9,6 +9,7 @@ import hashlib
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 LONGEST_PROGRAM = 65_536
 """Characters of the longest text that is parsed, the default limit of an evaluation; half a second at worst."""
@@ -109,15 +110,22 @@ def _is_bare_constant(statement: ast.stmt) -> bool:
 _FENCE = "```"
 
 
-def program_in(answer: str | Sequence[Mapping[str, str]]) -> str:
+def program_in(answer: str | Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
     """The last fenced code block of an answer, or all of it if it has none.
 
     Args:
-        answer: a text, or the messages of a chat, of which the last is taken.
+        answer: a text, or a message of a chat, or several, of which the last is taken.
     """
-    text = answer if isinstance(answer, str) else (answer[-1].get("content") or "" if answer else "")
+    text = answer if isinstance(answer, str) else _content(answer)
     block = _last_block(text)
     return text if block is None else block
+
+
+def _content(answer: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
+    """The text of the last message, which may be in parts."""
+    message = answer if isinstance(answer, Mapping) else answer[-1] if answer else {}
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "".join(part.get("text") or "" for part in content)
 
 
 def _last_block(text: str) -> str | None:

@@ -29,7 +29,7 @@ class Guard:
         if not token:
             raise ValueError("the token is empty: everybody would know it")
         self.app = app
-        self.expected = f"Bearer {token}".encode()
+        self.expected = f"bearer {token}".encode()
         self.max_bytes = max_bytes
         self.max_requests = max_requests
         self._under_way = 0
@@ -49,8 +49,8 @@ class Guard:
                 self._under_way -= 1
 
     def _known(self, scope: Message) -> bool:
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        return secrets.compare_digest(given, self.expected)
+        scheme, space, token = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+        return secrets.compare_digest(scheme.lower() + space + token, self.expected)  # RFC 9110: in any case
 
     async def _pass(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

@@ -18,7 +18,7 @@ class ProgramReward:
     """Scores completions as programs; give it to `GRPOTrainer(reward_funcs=...)`.
 
     A dataset column `seed` chooses the task of each prompt, so that all completions of a group are compared on the
-    same random numbers; without it all play task 0.
+    same random numbers; without it, or where it is None, they play task 0.
 
     Args:
         env_id: A registered id.
@@ -39,13 +39,13 @@ class ProgramReward:
 
     def __call__(
         self,
-        completions: Sequence[str | list[dict[str, str]]],
-        seed: Sequence[int] | None = None,
+        completions: Sequence[str | list[dict[str, Any]]],
+        seed: Sequence[int | None] | None = None,
         **columns: Any,
     ) -> list[float]:
         """One score per completion, the worst score for a program that fails."""
-        seeds = [0] * len(completions) if seed is None else seed
-        tasks = [self.task.at(int(number), self.split) for number in seeds]
+        seeds = [None] * len(completions) if seed is None else seed
+        tasks = [self.task.at(0 if number is None else int(number), self.split) for number in seeds]
         programs = [self.prefix + program_in(completion) for completion in completions]
         evaluations = self._pool.evaluate_all(programs, tasks)
         return [self.task.worst_score if e.score is None else e.score for e in evaluations]

@@ -34,7 +34,7 @@ def token(file: Path | None) -> tuple[str, bool]:
     """The token, and whether it is new; never an argument, which every user of the machine could read."""
     if file is not None:
         return file.read_text(encoding="utf-8").strip(), False
-    given = os.environ.get(TOKEN_VARIABLE, "")
+    given = os.environ.get(TOKEN_VARIABLE, "").strip()  # a header has no white space around it
     return (given, False) if given else (secrets.token_urlsafe(24), True)
 
 

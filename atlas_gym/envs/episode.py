@@ -35,9 +35,11 @@ class EpisodeSettings:
 
 def known_options(options: Mapping[str, Any] | None, known: tuple[str, ...]) -> Mapping[str, Any]:
     """The options of a reset; ValueError for a key that is not known, with the nearest that is."""
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"options is a {type(options).__name__}; pass a dictionary")
     for key in options or {}:
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
+            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.0)[0]
             raise ValueError(f"reset has no option {key!r}; did you mean {near!r}?")
     return options or {}
 

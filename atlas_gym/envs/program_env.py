@@ -36,6 +36,12 @@ def prompt_space(task: ProgramTask) -> Source:
     return Source(len(task.description) + block + error + _TEXT_BESIDE, pool=task.starts.values())
 
 
+def check_render_mode(mode: str | None) -> None:
+    """ValueError for a mode that nothing would be drawn in."""
+    if mode is not None and mode not in (modes := ProgramEnv.metadata["render_modes"]):
+        raise ValueError(f"render_mode is {mode!r}; it must be None or one of {', '.join(modes)}")
+
+
 def task_seed_for(settings: EpisodeSettings, seed: int | None, rng: np.random.Generator) -> int:
     """The task of a new episode: the fixed one, else the seed given to reset, else a random one."""
     if settings.task_seed is not None:
@@ -75,6 +81,7 @@ class ProgramEnv(gym.Env[str, str]):
         self.task = find_task(task).from_keywords(**constants)
         self.settings = EpisodeSettings(turns, split, start, task_seed)
         check_confinement(confinement)
+        check_render_mode(render_mode)
         self.confinement = confinement
         self.render_mode = render_mode
         self._evaluator: SharedEvaluator | None = None

@@ -5,16 +5,20 @@ gibberish and prints its whole alphabet. `Source` bounds the length alone, accep
 a pool of valid programs and prints in one line.
 """
 
+import sys
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import numpy as np
 from gymnasium.error import CustomSpaceError
-from gymnasium.spaces import Text
+from gymnasium.spaces import Box, Text
+from gymnasium.spaces.utils import flatten, flatten_space, unflatten
 from gymnasium.vector.utils import create_shared_memory
 
-#: Used only where Gymnasium asks a text space for characters: masked sampling and flattening.
+#: Used only where Gymnasium asks a text space for characters: masked sampling.
 _CHARSET = frozenset(map(chr, range(32, 127))) | {"\n", "\t"}
+_NO_CHARACTER = sys.maxunicode + 1
+"""Fills a flattened text up."""
 
 
 class Source(Text):
@@ -61,6 +65,24 @@ class Source(Text):
 
     def __hash__(self) -> int:
         return hash((Source, self.max_length, self.pool))
+
+
+@flatten_space.register(Source)
+def _flat_space(space: Source) -> Box:
+    return Box(0, _NO_CHARACTER, (space.max_length,), np.int32)
+
+
+@flatten.register(Source)
+def _flat(space: Source, x: str) -> np.ndarray:
+    """The code points: `Text` has only those of its alphabet."""
+    points = np.full(space.max_length, _NO_CHARACTER, np.int32)
+    points[: len(x)] = np.frombuffer(x.encode("utf-32-le", "surrogatepass"), "<i4")
+    return points
+
+
+@unflatten.register(Source)
+def _unflat(space: Source, x: np.ndarray) -> str:
+    return "".join(map(chr, x[x < _NO_CHARACTER]))
 
 
 @create_shared_memory.register(Source)

@@ -18,7 +18,13 @@ from gymnasium.vector.utils import batch_space
 
 from atlas_gym.envs.cascade import Cascade, evaluate_in_stages
 from atlas_gym.envs.episode import Episode, EpisodeSettings, known_options, plain_seed
-from atlas_gym.envs.program_env import program_space, prompt_space, task_seed_for
+from atlas_gym.envs.program_env import (
+    ProgramEnv,
+    check_render_mode,
+    program_space,
+    prompt_space,
+    task_seed_for,
+)
 from atlas_gym.evaluation.evaluator import check_confinement
 from atlas_gym.evaluation.pool import EvaluatorPool, core_count
 from atlas_gym.evaluation.result import Evaluation
@@ -56,13 +62,16 @@ class ProgramVectorEnv(VectorEnv):
         render_mode: str | None = None,
         **constants: Any,
     ):
-        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["ansi", "rgb_array"]}
+        self.metadata = {**ProgramEnv.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
         self.task = find_task(task).from_keywords(**constants)
         if num_envs < 1:
             raise ValueError(f"num_envs is {num_envs}; a batch has at least one program")
+        if isinstance(cascade, Mapping):  # an `EnvSpec` that went through JSON
+            cascade = Cascade(**cascade)
         if cascade is not None and not isinstance(cascade, Cascade):
             raise TypeError(f"cascade is {cascade!r}; pass atlas_gym.envs.cascade.Cascade(keep=0.5)")
         check_confinement(confinement)
+        check_render_mode(render_mode)
         self.num_envs = num_envs
         self.workers = workers or min(num_envs, core_count())
         self.cascade = cascade
@@ -125,8 +134,10 @@ class ProgramVectorEnv(VectorEnv):
         """
         if not self._generators:
             raise gym.error.ResetNeeded("call reset() before the first step()")
-        if isinstance(actions, str):
-            raise TypeError("the actions are one text; pass a tuple with a program for each episode")
+        if isinstance(actions, str | bytes | Mapping):
+            raise TypeError(
+                f"the actions are one {type(actions).__name__}; pass a tuple with a program for each episode"
+            )
         if len(actions) != self.num_envs:
             raise ValueError(f"{len(actions)} programs for num_envs={self.num_envs}")
         evaluations, full = self._evaluate(actions)
@@ -180,9 +191,10 @@ class ProgramVectorEnv(VectorEnv):
             raise ValueError("reset without reset_mask first: the other episodes have not begun")
         return [int(index) for index in np.flatnonzero(mask)]
 
-    def _install(self, begun: Mapping[int, Episode], incumbents: str | Sequence[str | None] | None) -> None:
-        """Evaluate the incumbents that the caller brought, and give them to their episodes."""
-        given = [incumbents] * self.num_envs if isinstance(incumbents, str | None) else list(incumbents)
+    def _install(self, begun: Mapping[int, Episode], incumbents: Any) -> None:
+        """Evaluate what the caller brought (a program for all, or one or None for each) and give it to the episodes."""
+        several = isinstance(incumbents, Sequence | np.ndarray) and not isinstance(incumbents, str | bytes)
+        given = list(incumbents) if several else [incumbents] * self.num_envs
         if len(given) != self.num_envs:
             raise ValueError(f"{len(given)} incumbents for num_envs={self.num_envs}")
         brought = {index: program for index in begun if (program := given[index]) is not None}
@@ -202,13 +214,19 @@ class ProgramVectorEnv(VectorEnv):
     def _add_info(
         self, vector_infos: dict[str, Any], env_info: dict[str, Any], env_num: int
     ) -> dict[str, Any]:
-        """As Gymnasium's, but numbers stay numbers: NaN where there is none, so that the type never changes."""
+        """As Gymnasium's, but numbers stay numbers: NaN where there is none, so that the type never changes.
+
+        Seeds stay Python's integers, of which none is too large.
+        """
+        if "task_seed" in env_info:
+            vector_infos.setdefault("task_seed", np.full(self.num_envs, None))
         numbers = (*_SCORES, *self.task.metric_names)
         numeric = {k: np.nan if k in numbers and v is None else v for k, v in env_info.items()}
         return super()._add_info(vector_infos, numeric, env_num)
 
     def _running_pool(self) -> EvaluatorPool:
         if self._pool is None:
+            self.closed = False  # or the next `close` would do nothing
             self._pool = EvaluatorPool(self.workers, confinement=self.confinement)
         return self._pool
 

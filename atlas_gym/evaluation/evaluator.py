@@ -69,7 +69,7 @@ class Evaluator:
         """
         if self._owner != os.getpid():
             self._adopt()  # a copy made by fork must not speak through its original's sockets
-        source, unfit = _encode(program, task.limits)
+        source, unfit = encode(program, task.limits)
         if unfit:
             return Evaluation(Status.INVALID, None, unfit)
         task.prepare()
@@ -214,7 +214,7 @@ def _explained(lacking: Sequence[str], reasons: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _encode(program: str, limits: Limits) -> tuple[bytes, str]:
+def encode(program: str, limits: Limits) -> tuple[bytes, str]:
     """The program in UTF-8, or why it cannot be one."""
     if not isinstance(program, str):
         return b"", f"a program is text, not {type(program).__name__}"

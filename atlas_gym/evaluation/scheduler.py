@@ -22,6 +22,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Self
 
+from atlas_gym.evaluation.evaluator import encode
 from atlas_gym.evaluation.protocols import (
     ATTEMPTS,
     BLAMELESS,
@@ -32,7 +33,7 @@ from atlas_gym.evaluation.protocols import (
     RemoteEvaluator,
     Task,
 )
-from atlas_gym.evaluation.result import Evaluation, Limits
+from atlas_gym.evaluation.result import Evaluation, Limits, Status
 from atlas_gym.evaluation.work_queue import Work, WorkQueue
 from atlas_gym.evaluation.worker_end import STARVED
 
@@ -96,8 +97,11 @@ class Pool:
             raise RuntimeError("a pool cannot be used in a fork of the process that made it")
         future: Future[Evaluation] = Future()
         future.add_done_callback(self._counter.count)
-        if not self._queue.put(Work(program, task, future)):
+        source, unfit = encode(program, task.limits)
+        if self._queue.closed or not (unfit or self._queue.put(Work(source.decode(), task, future))):
             raise RuntimeError("the pool is closed")
+        if unfit:  # what is no text need not be something that can travel
+            future.set_result(Evaluation(Status.INVALID, None, unfit))
         return future
 
     def close(self) -> None:

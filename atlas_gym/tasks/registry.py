@@ -37,6 +37,8 @@ BUILT_IN = {
 }
 """The tasks of this package: `module:Class` by id."""
 _FOLDERS = "atlas_gym.tasks.openevolve"  # imported at first use, as all tasks: they import this module
+_FILE = "task_file_"
+"""Begins the names of modules that are files found by their paths."""
 _ENVIRONMENT = "atlas_gym.envs.program_env:ProgramEnv"
 _VECTOR_ENVIRONMENT = "atlas_gym.envs.vector_env:ProgramVectorEnv"
 
@@ -76,7 +78,7 @@ def register(kind: "type[ProgramTask]", task_id: str = "") -> None:
     if holder is None and task_id:
         _check_free(task_id, kind)
         try:
-            make_known(task_id)
+            make_known(task_id, _reference(kind, task_id))
         except gymnasium.error.Error:
             raise ValueError(f"Gymnasium takes no id {task_id!r}; give one such as MyTask-v0") from None
     _classes.add(kind)
@@ -94,14 +96,24 @@ def _check_free(task_id: str, kind: "type[ProgramTask]") -> None:
         raise ValueError(f"the id {task_id} is taken by {owner}")
 
 
-def make_known(task_id: str) -> None:
+def _reference(kind: type, task_id: str) -> str:
+    """What finds the task also in a process that has not imported it: the id, after its module or file."""
+    module = kind.__module__
+    if module.startswith(_FILE):
+        return f"{_file_of(sys.modules[module])}:{task_id}"
+    if module == "__main__" or module not in sys.modules or "<locals>" in kind.__qualname__:
+        return task_id  # nobody else could import it
+    return f"{module}:{task_id}"
+
+
+def make_known(task_id: str, reference: str = "") -> None:
     """Let `gymnasium.make` find an id; its task may be imported later."""
     if task_id not in gymnasium.registry:
         gymnasium.register(
             id=task_id,
             entry_point=_ENVIRONMENT,
             vector_entry_point=_VECTOR_ENVIRONMENT,
-            kwargs={"task": task_id},
+            kwargs={"task": reference or task_id},
         )
 
 
@@ -195,7 +207,7 @@ def load_file(path: Path) -> ModuleType:
         raise FileNotFoundError(f"there is no file {path}")
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
-    name = f"task_file_{path.stem}"
+    name = f"{_FILE}{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")

@@ -2,7 +2,8 @@
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import gymnasium as gym
@@ -11,10 +12,12 @@ from gymnasium import spaces
 
 from atlas_gym.envs.program_env import ProgramEnv
 from atlas_gym.tasks.program_task import ProgramTask
-from atlas_gym.tasks.template import Template
+from atlas_gym.tasks.template import Parameter, Template
 
 #: turn, whether the last program ran, its normalized score, the best normalized score.
 _PROGRESS = 4
+#: Gymnasium counts a Discrete space's actions in 64 bits.
+_MOST_POINTS = 2**63
 
 
 def task_of(env: gym.Env[Any, Any]) -> ProgramTask:
@@ -33,7 +36,8 @@ class NumericProgram(gym.Wrapper[np.ndarray, Any, str, str], ABC):
     |---------|----------------------------------------------------------------------------------|
     | 0       | turns taken, as a share of the episode's turns                                   |
     | 1       | 1 if the last program ran, -1 if it failed, 0 before the first                   |
-    | 2       | normalized score of the last program, clipped to [-1, 1]; -1 if it failed        |
+    | 2       | normalized score of the last program, clipped to [-1, 1]; -1 if it failed; the   |
+    |         | score itself if its task does not normalize                                      |
     | 3       | the best normalized score of the episode so far, likewise; 0 before the first    |
     | 4 …     | the last action as n coordinates; 0 before the first                             |
     """
@@ -71,7 +75,8 @@ class NumericProgram(gym.Wrapper[np.ndarray, Any, str, str], ABC):
 
     def _observe(self, action: Any, info: dict[str, Any]) -> np.ndarray:
         ran = info["status"] == "ok"
-        score = float(np.clip(info["normalized_score"], -1.0, 1.0)) if ran else -1.0
+        normalized = info["score"] if info["normalized_score"] is None else info["normalized_score"]
+        score = float(np.clip(normalized, -1.0, 1.0)) if ran else -1.0
         self._best = max(self._best, score) if self._evaluated else score
         self._evaluated = True
         progress = [info["turn"] / self._turns, 1.0 if ran else -1.0, score, self._best]
@@ -135,14 +140,20 @@ def _index(action: Any, count: int) -> int:
 
 def _resolve(env: gym.Env[str, str], template: Template | str | None) -> Template:
     task = task_of(env)
+    if isinstance(template, Mapping):  # an `EnvSpec` that went through JSON
+        return Template(**{**template, "parameters": tuple(Parameter(**p) for p in template["parameters"])})
     return template if isinstance(template, Template) else task.template(template or "")
 
 
 def _action_space(template: Template, levels: int | None) -> spaces.Space[Any]:
     if levels is None:
         return spaces.Box(-1.0, 1.0, (template.size,), np.float32)
-    if levels < 2:
-        raise ValueError(f"levels is {levels}; a grid has at least 2 values per parameter")
+    if not isinstance(levels, Integral) or levels < 2:
+        raise ValueError(
+            f"levels is {levels!r}; a grid has a whole number of at least 2 values per parameter"
+        )
+    if int(levels) ** template.size >= _MOST_POINTS:
+        raise ValueError(f"levels is {levels}; with {template.size} parameters those are too many actions")
     return spaces.Discrete(levels**template.size)
 
 

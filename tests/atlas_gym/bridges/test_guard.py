@@ -51,6 +51,14 @@ def test_other_tokens_do_not(headers):
     assert [message["type"] for message in closed] == ["websocket.close"]
 
 
+@pytest.mark.parametrize("scheme", [b"bearer", b"BEARER"])
+def test_the_word_before_the_token_is_read_in_any_case(scheme):
+    assert (
+        call({"type": "http", "headers": [(b"authorization", scheme + b" secret")]}, body(b""))[0]["status"]
+        == 200
+    )
+
+
 def test_a_socket_with_the_token_passes():
     assert call({"type": "websocket", "headers": HEADERS}) == [{"type": "websocket.reached"}]
 

@@ -42,7 +42,11 @@ def test_a_batch_gets_its_scores_in_order(reward):
 
 def test_chats_are_read_and_seeds_may_be_left_out(reward):
     answer = f"Here it is:\n```python\n{GOOD}```\nGood luck."
-    assert reward([[{"role": "assistant", "content": answer}], GOOD]) == [score(GOOD, 0)] * 2
+    message = {"role": "assistant", "content": answer}
+    parts = {"role": "assistant", "content": [{"type": "image"}, {"type": "text", "text": answer}]}
+    assert reward([[message], message, [parts], GOOD]) == [score(GOOD, 0)] * 4
+    assert reward([GOOD, GOOD], seed=[None, 3]) == [score(GOOD, 0), score(GOOD, 3)]
+    assert reward([], seed=[]) == reward([]) == []
 
 
 def test_the_prefix_completes_a_completion():
@@ -60,6 +64,8 @@ def test_the_prefix_completes_a_completion():
         ("```python\nx = 1\n```\nbetter:\n```python\nx = 2\n```", "x = 2\n"),
         ([{"role": "assistant", "content": None}], ""),
         ([], ""),
+        ({"role": "assistant"}, ""),
+        ([{"content": [{"text": "```\nx = "}, {"text": "1\n```"}, {"text": None}]}], "x = 1\n"),
     ],
 )
 def test_the_last_block_is_the_program(answer, program):

@@ -11,6 +11,13 @@ def test_a_file_comes_before_the_variable(tmp_path, monkeypatch):
     assert token(None) == ("of the variable", False)
 
 
+def test_white_space_around_it_which_no_header_can_carry_is_not_its_own(monkeypatch):
+    monkeypatch.setenv(TOKEN_VARIABLE, " of the variable\n")
+    assert token(None) == ("of the variable", False)
+    monkeypatch.setenv(TOKEN_VARIABLE, " \n")
+    assert token(None)[1]
+
+
 def test_without_either_it_is_new_each_time(monkeypatch):
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     (first, new), (second, _) = token(None), token(None)

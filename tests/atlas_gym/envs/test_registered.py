@@ -12,10 +12,12 @@ import warnings
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.spaces.utils import flatten, unflatten
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.wrappers import (
     Autoreset,
     ClipReward,
+    FlattenObservation,
     RecordEpisodeStatistics,
     TimeLimit,
     TransformObservation,
@@ -24,7 +26,9 @@ from gymnasium.wrappers import (
 
 import atlas_gym
 from atlas_gym import make_task
+from atlas_gym.envs.program_env import ProgramEnv
 from atlas_gym.envs.spaces import Source
+from atlas_gym.envs.vector_env import ProgramVectorEnv
 from atlas_gym.evaluation import Limits
 from atlas_gym.tasks.program_task import SPLITS
 from tests.atlas_gym.envs.registered import IDS, ONE_PROBLEM, QUICK, starts
@@ -222,6 +226,35 @@ def test_misspelt_options_are_refused(env, env_id):
         env.unwrapped.reset(options={"incumbant": ""})
     with pytest.raises(ValueError, match="no option 'resetmask'; did you mean 'reset_mask'"):
         gym.make_vec(env_id, num_envs=1, **QUICK[env_id]).reset(options={"resetmask": [True]})
+
+
+@pytest.mark.parametrize("options", [["incumbent"], "incumbent", 5, {1: 2}, {None: 1}, {("a",): 1}])
+def test_odd_options_are_refused_in_words(env, env_id, options):
+    for made in (env.unwrapped, gym.make_vec(env_id, num_envs=1, **QUICK[env_id])):
+        with pytest.raises(
+            (TypeError, ValueError), match=r"options is a .*; pass a dictionary|has no option"
+        ):
+            made.reset(options=options)
+
+
+@pytest.mark.parametrize("kind", [ProgramEnv, ProgramVectorEnv])
+def test_a_render_mode_that_draws_nothing_is_refused(env_id, kind):
+    with pytest.raises(ValueError, match="render_mode is 'human'; it must be None or one of ansi, rgb_array"):
+        kind(task=env_id, render_mode="human", **QUICK[env_id])
+
+
+def test_a_batch_says_as_much_about_its_drawings(env_id, env):
+    batch = gym.make_vec(env_id, num_envs=1, **QUICK[env_id])
+    assert env.metadata.items() <= batch.metadata.items()
+
+
+def test_prompts_and_programs_can_be_flattened(env):
+    flat = FlattenObservation(env)
+    observation, _ = flat.reset(seed=0)
+    assert observation in flat.observation_space
+    assert unflatten(env.observation_space, observation) == env.unwrapped.reset(seed=0)[0]
+    program = env.action_space.sample() + "# θ 🙂 \ud800"
+    assert unflatten(env.action_space, flatten(env.action_space, program)) == program
 
 
 def test_counts_that_are_no_integers_are_refused_where_they_are_given(env_id):

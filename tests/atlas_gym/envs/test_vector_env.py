@@ -126,8 +126,12 @@ def test_misuse_is_refused(batch):
         batch.step((GOOD,) * 3)
     with pytest.raises(gym.error.ResetNeeded):
         make(1).step((GOOD,))
-    with pytest.raises(TypeError, match="pass a tuple with a program for each episode"):
-        batch.step("four")
+    for actions in ("four", b"four", dict.fromkeys(range(4), GOOD)):
+        with pytest.raises(TypeError, match="pass a tuple with a program for each episode"):
+            batch.step(actions)
+    for incumbent in (3, b"four", {"a": GOOD}):
+        with pytest.raises(ValueError, match="incumbent program failed: invalid: a program is text, not"):
+            batch.reset(options={"incumbent": incumbent})
     with pytest.raises(ValueError, match="num_envs is 0; a batch has at least one"):
         make(0)
     with pytest.raises(TypeError, match=r"cascade is 0\.5; pass atlas_gym\.envs\.cascade\.Cascade"):
@@ -151,12 +155,55 @@ def test_a_reset_that_is_refused_leaves_all_episodes_as_they_were(batch, seed, o
     assert infos["final_info"]["task_seed"].tolist() == [40, 41, 42, 43]
 
 
+@pytest.mark.parametrize("seed", [2**63 - 1, [0, 2**63, 3, 10**30]])
+def test_no_seed_is_too_large(batch, seed):
+    expected = seed if isinstance(seed, list) else [seed + i for i in range(4)]
+    assert batch.reset(seed=seed)[1]["task_seed"].tolist() == expected
+    assert batch.step(("",) * 4)[4]["final_info"]["task_seed"].tolist() == expected
+
+
+class Text(str):
+    """A text of a class that no other process knows."""
+
+    def __reduce__(self):
+        raise TypeError("no pickling")
+
+
+@pytest.mark.parametrize(
+    "action", [Text(GOOD), np.str_(GOOD), lambda: GOOD, None, GOOD.encode(), [GOOD], "\ud800", "#" * 10**6]
+)
+def test_odd_actions_are_what_they_are_to_a_single_environment(batch, action):
+    single = gym.make("ATLAS-Bandit-v0", **SMALL)
+    single.reset(seed=0)
+    status = single.step(action)[4]["status"]
+    single.close()
+    batch.reset(seed=0)
+    assert batch.step((action, "", "", ""))[4]["final_info"]["status"][0] == status
+
+
 def test_after_a_first_reset_that_is_refused_nothing_has_begun():
     env = make(1)
     with pytest.raises(gym.error.Error):
         env.reset(seed=-1)
     with pytest.raises(gym.error.ResetNeeded):
         env.step((GOOD,))
+
+
+def test_what_a_step_after_closing_has_started_can_be_closed():
+    env = make(1)
+    env.close()
+    env.reset(seed=0)
+    env.step((GOOD,))
+    pool = env.unwrapped._pool
+    env.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        pool.submit(GOOD, SPEC)
+
+
+def test_the_specification_makes_an_equal_environment():
+    env = make(2, cascade=Cascade(keep=0.25))
+    again = gym.make_vec(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
+    assert (again.num_envs, again.cascade, again.task) == (2, env.cascade, env.task)
 
 
 def test_drawings_are_one_per_program():

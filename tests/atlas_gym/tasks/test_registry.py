@@ -196,6 +196,26 @@ def test_a_reference_leads_back():
     assert find_task(Threefold.env_id) is Threefold
 
 
+MADE = """
+import gymnasium as gym
+from atlas_gym.tasks.registry import find_task
+find_task({reference!r})
+print(gym.make("Half-v0", count=2).spec.to_json())
+"""
+MADE_AGAIN = """
+import gymnasium as gym
+env = gym.make(gym.envs.registration.EnvSpec.from_json({spec!r}))
+print(env.unwrapped.task.count)
+"""
+
+
+@pytest.mark.parametrize("reference", ["my_task:Half", "./my_task.py"])
+def test_a_specification_finds_its_task_in_a_process_that_has_not_imported_it(reference, folder):
+    spec = run(folder, "-c", MADE.format(reference=reference)).stdout
+    done = run(folder, "-c", MADE_AGAIN.format(spec=spec))
+    assert done.stdout == "2\n", done.stderr
+
+
 def test_an_id_belongs_to_one_task():
     class First(Threefold, id="Taken-v0"):
         """First."""

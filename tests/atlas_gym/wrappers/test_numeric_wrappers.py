@@ -1,6 +1,7 @@
 """The wrappers on every environment: checkers, observations, and Stable-Baselines3 as it comes."""
 
 import copy
+import dataclasses
 import pickle
 from functools import partial
 
@@ -127,8 +128,9 @@ def test_wrong_arguments_are_named():
     env = gym.make("ATLAS-Bandit-v0")
     with pytest.raises(ValueError, match="there are"):
         TemplateAction(env, "greedy")
-    with pytest.raises(ValueError, match="levels"):
-        TemplateAction(env, levels=1)
+    for levels in (1, 2.5, "3", 10**9):
+        with pytest.raises(ValueError, match="levels"):
+            TemplateAction(env, levels=levels)
     with pytest.raises(ValueError, match="kalman"):
         ProgramChoice(env, ["nobody"])
     with pytest.raises(ValueError, match="at least one"):
@@ -157,8 +159,26 @@ def test_copies_go_on_where_the_original_was(clone):
     env.close(), other.close()
 
 
-def test_the_specification_makes_an_equal_environment():
-    env = make("ATLAS-Bandit-v0", lambda env: TemplateAction(env, "discounted_linucb"))
+def test_scores_stand_in_where_a_task_does_not_normalize(monkeypatch):
+    env = make("ATLAS-Bandit-v0", ProgramChoice)
+    played = env.unwrapped.task.judge
+
+    def judge(task, channel):
+        return dataclasses.replace(played(channel), metrics={})
+
+    monkeypatch.setattr(type(env.unwrapped.task), "judge", judge)
+    env.reset(seed=0)
+    observation, reward, *_ = env.step(0)
+    assert observation[2] == np.float32(max(reward, -1.0))
+    env.close()
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["discounted_linucb", dataclasses.replace(find_task("ATLAS-Bandit-v0").template(), name="own")],
+)
+def test_the_specification_makes_an_equal_environment(template):
+    env = make("ATLAS-Bandit-v0", lambda env: TemplateAction(env, template))
     again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
     action = np.zeros(3, np.float32)
     env.reset(seed=4), again.reset(seed=4)
