@@ -15,8 +15,7 @@ def require(module: str, extra: str) -> ModuleType:
         found = import_module(module)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(missing, name=error.name) from error
-    if (
-        getattr(found, "__file__", None) is None
-    ):  # any folder of that name, such as a run's, imports as a package
+    # Any folder of that name, such as one of Ray's logs, imports as a package without a file.
+    if getattr(found, "__file__", None) is None:
         raise ModuleNotFoundError(missing, name=module)
     return found

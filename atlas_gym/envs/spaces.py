@@ -73,7 +73,7 @@ def _flat_space(space: Source) -> Box:
 
 
 @flatten.register(Source)
-def _flat(space: Source, x: str) -> np.ndarray:
+def _flat(space: Source, x: str) -> np.ndarray:  # type: ignore[misc]  # mypy takes `Space[T]` for a class
     """The code points: `Text` has only those of its alphabet."""
     points = np.full(space.max_length, _NO_CHARACTER, np.int32)
     points[: len(x)] = np.frombuffer(x.encode("utf-32-le", "surrogatepass"), "<i4")
@@ -81,7 +81,7 @@ def _flat(space: Source, x: str) -> np.ndarray:
 
 
 @unflatten.register(Source)
-def _unflat(space: Source, x: np.ndarray) -> str:
+def _unflat(space: Source, x: np.ndarray) -> str:  # type: ignore[misc]
     return "".join(map(chr, x[x < _NO_CHARACTER]))
 
 
