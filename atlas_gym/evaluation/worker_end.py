@@ -1,7 +1,8 @@
 """How a worker ends: when its time is up, and what its end is called.
 
 Time in which the worker or the judging thread was ready to run and waited for a core is the machine's and does
-not count; the kernel measures it (`schedstat`). Time asleep counts, so a program that sleeps ends at its limit.
+not count; the kernel measures it (`schedstat`). Neither does time in which the trusted process was stopped (Ctrl-Z, a
+suspended job): it shows in waits that take too long. Time asleep counts, so a program that sleeps ends at its limit.
 However much there was to wait for, the fork server ends the worker after `STARVED` times the limit: the trusted
 side then knows that the machine, not the program, was too slow. Where the kernel does not measure, all time counts.
 
@@ -32,6 +33,8 @@ STARVED = 8.0
 """An evaluation may take this many times its wall-clock limit if it waits for a core that long."""
 _NANO = 1e-9
 _SHORTEST_S = 0.01
+_LOOKS = 16
+"""The clock is looked at so often within a limit: of a stop no more than this part is taken for the program's time."""
 _NEARLY_ALL = 0.75
 """A worker that dies with this share of a budget used up is taken to have died of it."""
 
@@ -80,12 +83,16 @@ class Patience:
         self._thread.join()
 
     def _watch(self) -> None:
-        left = self._limit_s
+        left, stopped = self._limit_s, 0.0
         while left > 0:
-            if self._over.wait(max(left, _SHORTEST_S)):
+            asked = max(min(left, self._limit_s / _LOOKS), _SHORTEST_S)
+            asleep = time.monotonic()
+            if self._over.wait(asked):
                 return
+            now = time.monotonic()
+            stopped += now - asleep - asked
             waited = self._waited_s() - self._waited_before
-            left = self._limit_s + waited - (time.monotonic() - self._began)
+            left = self._limit_s + waited + stopped - (now - self._began)
         self.expired = True
         self._worker.expire()
 

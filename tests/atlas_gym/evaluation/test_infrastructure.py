@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +55,19 @@ class OutOfMemoryTask(ToyTask):
         if os.path.getsize(self.counted_in) <= self.kills:
             for pid in descendants() - {server.pid for server in SERVERS}:
                 os.kill(pid, signal.SIGKILL)
+        return super().judge(channel)
+
+
+@dataclass(frozen=True)
+class StoppedTask(ToyTask):
+    """Its evaluator is stopped, as by Ctrl-Z or a batch system that suspends jobs."""
+
+    written_to: str = ""
+
+    def judge(self, channel):
+        with open(self.written_to, "w") as file:
+            file.write(f"{os.getpid()}\n")
+        os.kill(os.getpid(), signal.SIGSTOP)
         return super().judge(channel)
 
 
@@ -116,6 +130,27 @@ def test_a_pool_counts_what_the_machine_spoiled(tmp_path):
             pool.evaluate(HONEST, replace(task, kills=99, counted_in=str(tmp_path / "always")))
         counted = pool.statistics
     assert (counted.evaluated, counted.retried, counted.failed) == (1, 1, 1)
+
+
+def test_time_in_which_an_evaluator_was_stopped_is_not_the_programs(tmp_path):
+    limits = Limits(wall_s=2.0)
+    task = StoppedTask(limits=limits, written_to=str(tmp_path / "evaluator"))
+    program = HONEST.replace("    return", "    if t == 19:\n        time.sleep(0.3)\n    return")
+    with EvaluatorPool(1) as pool:
+        future = pool.submit(f"import time\n{program}", task)
+        while not (pid := written(tmp_path / "evaluator")) or state(pid) != "T":
+            time.sleep(0.01)
+        time.sleep(1.2 * limits.wall_s)
+        os.kill(int(pid), signal.SIGCONT)
+        assert future.result().status is Status.OK
+
+
+def written(path):
+    return path.read_text() if path.exists() else ""
+
+
+def state(pid):
+    return Path(f"/proc/{int(pid)}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @pytest.mark.parametrize("number", [signal.SIGRTMIN, signal.SIGRTMIN + 3, signal.SIGSEGV])
