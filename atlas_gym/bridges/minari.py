@@ -36,18 +36,19 @@ def record(
         The `minari.MinariDataset`.
 
     Raises:
-        ValueError: If the id is none, or that of a dataset there is, which is known before anything is evaluated; or
-            if an episode has no programs.
+        ValueError: If the id is none, or that of a dataset there is, or an episode has no programs, or some that are
+            no text in UTF-8: all of that is known before anything is evaluated.
     """
     minari = require("minari", "minari")
     buffers = require("minari.data_collector", "minari")
     require("minari.dataset.minari_dataset", "minari").parse_dataset_id(dataset_id)
     if require("minari.storage", "minari").get_dataset_path(dataset_id).exists():
         raise ValueError(f"there is a dataset {dataset_id} already; name another version of it")
+    given = [(int(seed), _storable(seed, programs)) for seed, programs in episodes]
     env = gym.make(find_task(env_id).env_id, **constants)  # Minari stores the id
     try:
         # Minari's own DataCollector needs jax, which nothing here does.
-        played = [buffers.EpisodeBuffer(**_play(env, seed, programs)) for seed, programs in episodes]
+        played = [buffers.EpisodeBuffer(**_play(env, seed, programs)) for seed, programs in given]
         return minari.create_dataset_from_buffers(
             dataset_id, played, env=env, algorithm_name=algorithm, data_format="arrow", **(about or {})
         )
@@ -55,10 +56,22 @@ def record(
         env.close()
 
 
-def _play(env: gym.Env[str, str], seed: int, programs: Sequence[str]) -> dict[str, Any]:
+def _storable(seed: int, programs: Sequence[str]) -> list[str]:
+    """The programs of an episode; what a file cannot hold would be found when all is evaluated."""
+    if isinstance(programs, str) or len(programs) == 0:
+        raise ValueError(f"the episode of seed {seed} has no programs: pass a list of texts")
+    for program in programs:
+        if not isinstance(program, str):
+            raise ValueError(f"a program of seed {seed} is no text but {type(program).__name__}")
+        try:
+            program.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"a program of seed {seed} is no text in UTF-8: {error.reason}") from None
+    return list(programs)
+
+
+def _play(env: gym.Env[str, str], seed: int, programs: list[str]) -> dict[str, Any]:
     """One episode as the fields of Minari's buffer; the last one ends it, if only by truncation."""
-    if not programs:
-        raise ValueError(f"the episode of seed {seed} has no programs")
     prompt, _ = env.reset(seed=seed)
     prompts, rewards, ended = [prompt], [], []
     for program in programs:
@@ -70,7 +83,7 @@ def _play(env: gym.Env[str, str], seed: int, programs: Sequence[str]) -> dict[st
     return {
         "seed": seed,
         "observations": prompts,
-        "actions": list(programs),
+        "actions": programs,
         "rewards": rewards,
         "terminations": ended,
         "truncations": cut,

@@ -1,6 +1,7 @@
 """A dataset is recorded, reloaded and says what the environment said."""
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 import atlas_gym
@@ -12,7 +13,7 @@ EPISODES = [
         seed,
         [SPEC.starts["named"], "def policy(θ):\n    # no such function — «broken»\n", SPEC.starts["scratch"]],
     )
-    for seed in (3, 4)
+    for seed in (np.int64(3), 4)
 ]
 
 
@@ -48,3 +49,23 @@ def test_a_name_that_cannot_be_used_costs_no_evaluation(dataset_id, message, tmp
     monkeypatch.delattr("atlas_gym.envs.program_env.ProgramEnv.step")
     with pytest.raises(ValueError, match=message):
         record("ATLAS-Bandit-v0", dataset_id, EPISODES, algorithm="experts", turns=3, **SMALL)
+
+
+@pytest.mark.parametrize(
+    ("programs", "message"),
+    [
+        ([], "seed 7 has no programs"),
+        ("x = 1", "pass a list of texts"),
+        (["x = 1", None], "is no text but NoneType"),
+        (["x = 1", "x = '\ud800'"], "no text in UTF-8"),
+    ],
+)
+def test_programs_that_cannot_be_stored_cost_no_evaluation(programs, message, tmp_path, monkeypatch):
+    pytest.importorskip("minari", reason="needs the extra `minari`")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    from atlas_gym.bridges.minari import record
+
+    monkeypatch.delattr("atlas_gym.envs.program_env.ProgramEnv.step")
+    with pytest.raises(ValueError, match=message):
+        record("ATLAS-Bandit-v0", "atlas/x-v0", [*EPISODES, (7, programs)], algorithm="experts", **SMALL)
+    assert not list(tmp_path.iterdir())
