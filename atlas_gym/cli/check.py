@@ -234,16 +234,19 @@ def _head_room(task: ProgramTask, scores: dict[str, float]) -> Finding:
     start, (best, score) = scores[task.initial], max(scores.items(), key=lambda item: item[1])
     text = f"floor {task.floor:g}, start {start:.4f}, best {score:.4f} ({best}), perfect 0"
     if start <= task.floor:
-        return Finding(
-            "head-room", "note", f"{text}: the start is worth no more than nothing, so nothing shows the way"
+        lack = (
+            "a score below the floor counts as the floor, so nothing shows the way; give a lower floor or a better "
+            "start"
         )
-    if len(scores) == 1:
-        return Finding(
-            "head-room", "note", f"{text}: without an expert nobody knows whether better is possible"
-        )
-    if score - start < -_ROOM * start:
-        return Finding("head-room", "note", f"{text}: no expert is much better than the start")
-    return Finding("head-room", "ok", text)
+    elif start >= 0:
+        lack = "the start is perfect, so nothing is left to gain"
+    elif len(scores) == 1:
+        lack = "without an expert nobody knows whether better is possible"
+    elif score - start < -_ROOM * start:
+        lack = "no expert is much better than the start"
+    else:
+        return Finding("head-room", "ok", text)
+    return Finding("head-room", "note", f"{text}: {lack}")
 
 
 def _edit_sites(task: ProgramTask) -> Finding:

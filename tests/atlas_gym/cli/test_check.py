@@ -168,6 +168,19 @@ def test_an_expert_no_better_and_constants_without_names_are_noted(evaluator):
     assert "share at 0" in verdicts(Zero(), evaluator)["edit sites"][0][1]
 
 
+@pytest.mark.parametrize(
+    ("factor", "said"), [(0.5, "the start is perfect"), (100, "give a lower floor or a better start")]
+)
+def test_a_start_from_which_nothing_leads_on_is_noted(factor, said, evaluator):
+    class Led(Sound):
+        """x: a number."""
+
+        start = f"def half(x):\n    return {factor} * x\n"
+        experts = ()
+
+    assert said in verdicts(Led(), evaluator)["head-room"][0][1]
+
+
 def test_nonsense_parses_whatever_the_function():
     for name, program in nonsense("rank").items():
         assert compile(program, name, "exec")
