@@ -43,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         code = options.command(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as it is where the shell has closed it (`>&-`)
+            sys.stdout.flush()
         return code
     except BrokenPipeError:  # whoever reads the output has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -197,7 +197,9 @@ def _only_descriptor(control_fd: int) -> socket.socket:
     if control_fd != first:
         os.dup2(control_fd, first, inheritable=False)
         os.close(control_fd)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (worker.DESCRIPTORS, worker.DESCRIPTORS))
+    _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = worker.DESCRIPTORS if allowed == resource.RLIM_INFINITY else min(worker.DESCRIPTORS, allowed)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return socket.socket(fileno=first)
 
 

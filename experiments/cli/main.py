@@ -88,6 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever reads the output has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # a place that cannot be written to, a full disk: the message names it
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
 
 
 def _accept_any_output() -> None:
@@ -103,17 +106,12 @@ def _do(name: str, command: Command, rest: Sequence[str]) -> int:
     before = command.arguments[:-1] if folder_missing else command.arguments
     try:
         return importlib.import_module(command.module).main([*before, *rest]) or 0
-    except BrokenPipeError:
-        raise
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
         print(f'atlas {name} needs {error.name}: pip install "atlas-gym[{extra}]"', file=sys.stderr)
         return 2
-    except OSError as error:  # a place that cannot be written to, a full disk: the message names it
-        print(f"Error: {error}", file=sys.stderr)
-        return 1
 
 
 def _usage() -> str:

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -161,6 +162,18 @@ def test_a_forgotten_evaluator_leaves_nothing():
     gc.collect()
     assert alive(processes) == set()
     assert open_descriptors() == descriptors
+
+
+def test_few_descriptors_suffice():
+    code = """
+    from tests.atlas_gym.evaluation.toy import HONEST, ToyTask
+    from atlas_gym.evaluation import ConfinedEvaluator
+    with ConfinedEvaluator() as evaluator:
+        print(evaluator.evaluate(HONEST, ToyTask()).status)
+    """
+    command = f"ulimit -n 64; exec {shlex.quote(sys.executable)} -c {shlex.quote(textwrap.dedent(code))}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("ok\n", "")
 
 
 SCAN = """

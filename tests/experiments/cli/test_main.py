@@ -71,6 +71,19 @@ def test_a_reader_that_has_read_enough_is_no_error(command):
     assert (process.wait(), said) == (0, b"")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@pytest.mark.parametrize("command", [["run", "--print-settings"], ["list"]], ids=" ".join)
+def test_an_output_without_room_is_one_line(command):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "experiments.cli.main", *command],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode in (1, 2)
+    assert len(done.stderr.splitlines()) == 1
+    assert "No space left on device" in done.stderr
+
+
 def test_an_output_that_lacks_characters_gets_question_marks():
     command = [sys.executable, "-m", "experiments.cli.main", "settings", "control_bounds"]
     done = subprocess.run(command, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True)
