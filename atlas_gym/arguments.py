@@ -32,7 +32,7 @@ def _within(text: str, low: int, high: int | None) -> int:
 
 
 def flush_or_drop() -> None:
-    """Write what the standard output holds; drop it where nobody takes it, lest the interpreter try again at the end."""
+    """Write what the standard output holds; drop it where nobody takes it, lest Python try again in the end."""
     if sys.stdout is None:
         return
     try:
