@@ -1,6 +1,7 @@
 """Evaluate a program, list or serve the environments, examine the machine, generate the gallery."""
 
 import argparse
+import io
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -39,6 +40,8 @@ _READ_CHARS = 2**20
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 fine, 1 program or machine failed, 2 wrong usage."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a character shows a question mark
     options = _parser().parse_args(arguments)
     try:
         code = options.command(options)

@@ -62,8 +62,11 @@ def main(socket_fd: int, parent: int, core: int, confinement: str | list[str]) -
     if core >= 0:
         os.sched_setaffinity(0, {core})
     service = Service(confinement)
-    connection = socket.socket(fileno=socket_fd)
-    with contextlib.closing(service), contextlib.suppress(OSError):  # the pool has hung up
+    with (
+        socket.socket(fileno=socket_fd) as connection,
+        contextlib.closing(service),
+        contextlib.suppress(OSError),  # the pool has hung up
+    ):
         while True:
             send_frame(connection, service.answer(receive_frame(connection)))
 

@@ -1,3 +1,4 @@
+import io
 import sys
 
 import pytest
@@ -109,6 +110,14 @@ def test_the_list_shows_every_environment(capsys):
 def test_a_closed_output_is_no_error(monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
     assert main(["list"]) == 0
+
+
+def test_an_output_that_lacks_characters_gets_question_marks(monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    monkeypatch.setattr("atlas_gym.cli.main._list", lambda options: print("±") or 0)
+    assert main(["list"]) == 0
+    assert written.getvalue() == b"?\n"
 
 
 def test_a_secret_that_cannot_be_kept_is_one_line(tmp_path, monkeypatch, capsys):

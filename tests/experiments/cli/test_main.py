@@ -91,6 +91,13 @@ def test_an_output_that_lacks_characters_gets_question_marks():
     assert b"number ? 1" in done.stdout
 
 
+def test_stripped_docstrings_are_said_at_once():
+    command = [sys.executable, "-OO", "-m", "experiments.cli.main", "run", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "run without -OO" in done.stderr.splitlines()[-1]
+
+
 def test_a_closed_output_is_no_error(monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
     assert main(["--help"]) == 0
