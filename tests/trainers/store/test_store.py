@@ -165,6 +165,12 @@ def test_a_full_disk_loses_nothing_and_says_so(store):
     assert store.count("candidates") == 2
 
 
+def test_a_store_that_may_not_be_written_to_says_so(store):
+    store._db.execute("PRAGMA query_only = ON")
+    with pytest.raises(StoreError, match=r"readonly database.*allow writing"):
+        store.set_meta("x", 1)
+
+
 def test_a_reader_sees_one_moment_of_a_run_that_goes_on(store):
     store.add_unit(1, 0, [RECORD], {"samples": 1}, [PROPOSAL])
     with RunStore.open_readonly(store.folder) as reader:
