@@ -69,7 +69,7 @@ def test_a_full_disk_leaves_nothing_half_written(run, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_text", fill)
-        with pytest.raises(OSError, match="No space left on device: .*out"):
+        with pytest.raises(OSError, match=r"No space left on device: .*out"):
             export(run, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert export(run, tmp_path / "out")["pairs"] == 1
