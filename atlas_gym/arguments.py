@@ -1,6 +1,8 @@
 """Arguments of the commands: options by their whole names, and numbers that would do nothing refused."""
 
 import argparse
+import os
+import sys
 from typing import Any
 
 
@@ -27,3 +29,13 @@ def _within(text: str, low: int, high: int | None) -> int:
         limits = f"of at least {low}" if high is None else f"from {low} to {high}"
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number {limits}")
     return number
+
+
+def flush_or_drop() -> None:
+    """Write what the standard output holds; drop it where nobody takes it, lest Python try again in the end."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

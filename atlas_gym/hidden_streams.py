@@ -28,6 +28,10 @@ SECRET_VARIABLE = "ATLAS_GYM_SECRET"
 PUBLIC = "public"
 
 
+class SecretError(RuntimeError):
+    """The machine's secret can be neither read nor made; the message names the way out."""
+
+
 def hidden_stream(*labels: str | int, secret: str | None = None) -> np.random.Generator:
     """The random stream named by `labels`, e.g. `hidden_stream("bandit", "train", seed, replica, "noise")`.
 
@@ -53,7 +57,7 @@ def secret_in_force() -> str:
 
     Set as ATLAS_GYM_SECRET there. It must reach no worker, no log and no file that others can read.
     """
-    return _secret().decode()
+    return os.fsdecode(_secret())
 
 
 def _encode(label: str | int) -> bytes:
@@ -69,7 +73,8 @@ def _encode(label: str | int) -> bytes:
 
 def _secret() -> bytes:
     from_environment = os.environ.get(SECRET_VARIABLE)
-    return from_environment.encode() if from_environment else _secret_from_file(secret_path())
+    # The bytes that the shell gave, whatever the locale makes of them.
+    return os.fsencode(from_environment) if from_environment else _secret_from_file(secret_path())
 
 
 @cache
@@ -79,12 +84,12 @@ def _secret_from_file(path: Path) -> bytes:
             _create_secret(path)
         secret = path.read_bytes()
     except OSError as error:
-        raise RuntimeError(
+        raise SecretError(
             f"cannot keep the secret of the hidden streams in {path} ({error.strerror}); "
             f"set {SECRET_VARIABLE} to a text of your own"
         ) from error
     if not secret.strip():  # a full disk, a crash: streams under it could be guessed
-        raise RuntimeError(
+        raise SecretError(
             f"the secret of the hidden streams in {path} is empty; delete the file for a new one"
         )
     return secret

@@ -1,7 +1,7 @@
 """Evaluate a program, list or serve the environments, examine the machine, generate the gallery."""
 
 import argparse
-import os
+import io
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import Any
 
 from gymnasium.error import DependencyNotInstalled
 
-from atlas_gym.arguments import Parser
+from atlas_gym.arguments import Parser, flush_or_drop
 from atlas_gym.cli.check import add_check
 from atlas_gym.cli.gallery import score_sections, write_gallery
 from atlas_gym.cli.new_task import add_new_task
@@ -40,16 +40,20 @@ _READ_CHARS = 2**20
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 fine, 1 program or machine failed, 2 wrong usage."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a character shows a question mark
     options = _parser().parse_args(arguments)
     try:
         code = options.command(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as it is where the shell has closed it (`>&-`)
+            sys.stdout.flush()
         return code
     except BrokenPipeError:  # whoever reads the output has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        flush_or_drop()
         return 0
     except _EXPECTED_ERRORS as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        flush_or_drop()
         return 2
 
 

@@ -26,7 +26,14 @@ def safe_command(module: str, *arguments: str) -> list[str]:
 
 def safe_script(module: str, *arguments: str) -> list[str]:
     """The same without the interpreter, for launchers that bring their own."""
-    return [__file__, json.dumps([os.path.abspath(p) for p in sys.path]), module, *arguments]
+    return [__file__, json.dumps(list(_absolute(sys.path))), module, *arguments]
+
+
+def _absolute(paths: Sequence[str]) -> Iterator[str]:
+    """Without those below a working directory that has been deleted: nothing can be imported from there."""
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            yield os.path.abspath(path)
 
 
 def safe_environment() -> dict[str, str]:

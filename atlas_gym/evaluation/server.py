@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from atlas_gym.evaluation.evaluator import Evaluator, make_evaluator
 from atlas_gym.evaluation.pool import pickled, receive_frame, send_frame
 from atlas_gym.evaluation.protocols import EvaluatorError
+from atlas_gym.hidden_streams import SecretError
 from atlas_gym.sandbox.confinement import die_with_parent, refuse_debuggers
 
 
@@ -39,6 +40,8 @@ class Service:
             return pickled(self._evaluator.evaluate(program, task))
         except EvaluatorError as error:
             return pickled(error)
+        except SecretError as error:  # a matter of the machine, for a line
+            return pickled(EvaluatorError(str(error)))
         except Exception:  # noqa: BLE001 - a mistake in a task must reach the caller, not end the service
             return pickled(EvaluatorError(f"the task failed:\n{traceback.format_exc()}"))
 
@@ -59,8 +62,11 @@ def main(socket_fd: int, parent: int, core: int, confinement: str | list[str]) -
     if core >= 0:
         os.sched_setaffinity(0, {core})
     service = Service(confinement)
-    connection = socket.socket(fileno=socket_fd)
-    with contextlib.closing(service), contextlib.suppress(OSError):  # the pool has hung up
+    with (
+        socket.socket(fileno=socket_fd) as connection,
+        contextlib.closing(service),
+        contextlib.suppress(OSError),  # the pool has hung up
+    ):
         while True:
             send_frame(connection, service.answer(receive_frame(connection)))
 

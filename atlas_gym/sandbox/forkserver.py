@@ -176,15 +176,16 @@ def _kill_group(pid: int) -> None:
 def main(control_fd: int, stub_packages: Callable[[str, Path], None]) -> None:
     """Be the fork server on this control socket, until it closes; `stub_packages` is `boot`'s."""
     control = _only_descriptor(control_fd)
-    config = _receive_json(control)
-    try:
-        stub_packages(config["driver"], Path(config["driver_file"]))
-        server, greeting = _prepare(control, config)
-    except Exception:  # noqa: BLE001 - the trusted side reports it
-        _send_json(control, {"error": traceback.format_exc()})
-        return
-    _send_json(control, greeting)
-    server.run()
+    with contextlib.suppress(ConnectionError):  # the trusted side was killed, and nobody is left to be told
+        config = _receive_json(control)
+        try:
+            stub_packages(config["driver"], Path(config["driver_file"]))
+            server, greeting = _prepare(control, config)
+        except Exception:  # noqa: BLE001 - the trusted side reports it
+            _send_json(control, {"error": traceback.format_exc()})
+            return
+        _send_json(control, greeting)
+        server.run()
 
 
 def _only_descriptor(control_fd: int) -> socket.socket:
@@ -197,7 +198,9 @@ def _only_descriptor(control_fd: int) -> socket.socket:
     if control_fd != first:
         os.dup2(control_fd, first, inheritable=False)
         os.close(control_fd)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (worker.DESCRIPTORS, worker.DESCRIPTORS))
+    _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = worker.DESCRIPTORS if allowed == resource.RLIM_INFINITY else min(worker.DESCRIPTORS, allowed)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return socket.socket(fileno=first)
 
 
@@ -254,9 +257,16 @@ def _require_one_thread() -> None:
 
 
 def _receive_json(control: socket.socket) -> dict[str, Any]:
-    (length,) = wire.LENGTH.unpack(control.recv(wire.LENGTH.size, socket.MSG_WAITALL))
-    received: dict[str, Any] = json.loads(control.recv(length, socket.MSG_WAITALL))
+    (length,) = wire.LENGTH.unpack(_receive(control, wire.LENGTH.size))
+    received: dict[str, Any] = json.loads(_receive(control, length))
     return received
+
+
+def _receive(control: socket.socket, n: int) -> bytes:
+    data = control.recv(n, socket.MSG_WAITALL)
+    if len(data) < n:
+        raise ConnectionResetError("the trusted side has hung up")
+    return data
 
 
 def _send_json(control: socket.socket, message: dict[str, Any]) -> None:

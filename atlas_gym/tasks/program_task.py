@@ -18,7 +18,6 @@ and the splits `train` and `held_out` share none.
 """
 
 import copy
-import inspect
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -39,7 +38,7 @@ from atlas_gym.tasks.given_programs import Expert, GivenExperts, GivenStart, rea
 from atlas_gym.tasks.registry import register
 from atlas_gym.tasks.summary import summary
 from atlas_gym.tasks.template import Template
-from atlas_gym.tasks.words import told
+from atlas_gym.tasks.words import words_of
 
 SPLITS = ("train", "held_out")
 """The families of seeds: to learn on, and to confirm on. They share no random numbers."""
@@ -178,7 +177,7 @@ class ProgramTask:
 
         By default the class's docstring; of one in Gymnasium's sections, what a program does, gets and is worth.
         """
-        return told(inspect.getdoc(type(self)) or "")
+        return words_of(type(self))
 
     def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
         """Draw an evaluation's traces on matplotlib's axes; by default the scores of the instances."""

@@ -1,11 +1,26 @@
 """What an environment's documentation tells those who write programs for it."""
 
+import inspect
 import re
+import sys
 
 _SECTION = re.compile(r"(?m)^## ")
 _TOLD = ("Description", "Action Space", "Rewards")
 _ASIDE = re.compile(r"(?ms)^(?:>>> |`info` has ).*?(?:\n\n|\Z)")
 """Examples of the environment's use, and what its steps return beside the score."""
+
+
+def words_of(task: type) -> str:
+    """What a task's docstring tells whoever writes programs.
+
+    Raises `RuntimeError` where Python has stripped docstrings (`-OO`): nobody can solve a task without words.
+    """
+    if sys.flags.optimize > 1:
+        raise RuntimeError(
+            "a task's words are its docstring, which python -OO takes away: run without -OO, and unset PYTHONOPTIMIZE "
+            "or set it to 1"
+        )
+    return told(inspect.getdoc(task) or "")
 
 
 def told(docstring: str) -> str:

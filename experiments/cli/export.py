@@ -7,7 +7,10 @@ trainers want them, and where they come from) and `"candidates"`. The run may be
 """
 
 import json
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from atlas_gym.arguments import Parser
 from atlas_gym.optional import require
@@ -39,6 +42,15 @@ def export(run: Path, folder: Path) -> dict[str, int]:
             "candidates": [vars(c) | {"metrics": json.dumps(dict(c.metrics))} for c in store.candidates()],
             "pairs": [dict(zip(("phase", "index", *PAIR_FIELDS), row, strict=True)) for row in store.pairs()],
         }
+    try:
+        _write(folder, parts)
+    except OSError as error:  # a full disk: what is half written would only be in the next attempt's way
+        shutil.rmtree(folder, ignore_errors=True)
+        raise OSError(error.errno, error.strerror, str(folder)) from error
+    return {name: len(rows) for name, rows in parts.items()}
+
+
+def _write(folder: Path, parts: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     configs = []
     for name, rows in parts.items():
         if rows:
@@ -48,7 +60,6 @@ def export(run: Path, folder: Path) -> dict[str, int]:
     counts = {name: len(rows) for name, rows in parts.items()}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "README.md").write_text(_CARD.format(configs="\n".join(configs), **counts), encoding="utf-8")
-    return counts
 
 
 def main(arguments: list[str] | None = None) -> None:

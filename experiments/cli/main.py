@@ -71,7 +71,21 @@ _EXTRAS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (2: asked wrongly)."""
     _accept_any_output()
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = _answer(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+        return code
+    except OSError as error:
+        from atlas_gym.arguments import flush_or_drop
+
+        enough = isinstance(error, BrokenPipeError)  # whoever reads the output has read enough
+        if not enough:  # a place that cannot be written to, a full disk: the message names it
+            print(f"Error: {error}", file=sys.stderr)
+        flush_or_drop()
+        return 0 if enough else 1
+
+
+def _answer(given: Sequence[str]) -> int:
     if not given or given[0] in ("-h", "--help"):
         print(_usage())
         return 0 if given else 2
@@ -81,13 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(COMMANDS)}"
         print(f"atlas: no command {name}{hint}", file=sys.stderr)
         return 2
-    try:
-        code = _do(name, COMMANDS[name], rest)
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:  # whoever reads the output has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    return _do(name, COMMANDS[name], rest)
 
 
 def _accept_any_output() -> None:
@@ -103,17 +111,12 @@ def _do(name: str, command: Command, rest: Sequence[str]) -> int:
     before = command.arguments[:-1] if folder_missing else command.arguments
     try:
         return importlib.import_module(command.module).main([*before, *rest]) or 0
-    except BrokenPipeError:
-        raise
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
         print(f'atlas {name} needs {error.name}: pip install "atlas-gym[{extra}]"', file=sys.stderr)
         return 2
-    except OSError as error:  # a place that cannot be written to, a full disk: the message names it
-        print(f"Error: {error}", file=sys.stderr)
-        return 1
 
 
 def _usage() -> str:

@@ -27,6 +27,7 @@ from experiments.report.data import read_run
 from experiments.report.write import write_report
 from trainers.evodpo.launch import LaunchError
 from trainers.loop.atlas import AtlasRun
+from trainers.loop.beginning import require_beginning
 from trainers.loop.config import RunConfig
 from trainers.loop.control import FOLDER, frozen, open_control
 from trainers.store.plain import SettingsError
@@ -71,9 +72,10 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
     with RunStore(folder) as store:
         if store.unit_summary(0, 0) is not None and not (folder / "config.yaml").exists():
             raise StoreError(
-                f"{folder} holds a run whose config.yaml is gone: put that file back and add --resume, or name another "
-                "one with --folder."
+                f"{folder} holds a run whose config.yaml is gone: add --resume, which writes it again if it can, or "
+                "name another one with --folder."
             )
+        require_beginning(config, store)
         view = LiveView(config.rounds, config.phases, config.exploration.groups, console)
         tracker = WandbObserver(
             store,

@@ -58,6 +58,10 @@ def _folder_of_sweep() -> Path | None:
 def _resolve(flags: Namespace, settings: Mapping[str, Any]) -> tuple[RunConfig, Path]:
     folder = Path(flags.folder) if flags.folder else _folder_of_sweep()
     stored = folder / "config.yaml" if folder else None
+    if stored is not None and (flags.resume or flags.resume_if_exists) and _is_lost(stored):
+        from trainers.loop.beginning import restore_config
+
+        restore_config(stored.parent)
     if stored is not None and not stored.exists():
         stored = None
     if flags.resume and stored is None:
@@ -68,6 +72,10 @@ def _resolve(flags: Namespace, settings: Mapping[str, Any]) -> tuple[RunConfig, 
     given = find("configs", flags.config) if flags.config is not None else stored
     config = load_config(given, settings)  # what is not said anew is as the stored run has it
     return config, folder or Path("runs") / config.name
+
+
+def _is_lost(config: Path) -> bool:
+    return not config.exists() or (config.is_file() and config.stat().st_size == 0)
 
 
 def _require_own_folder(flags: Namespace, config: RunConfig, folder: Path) -> None:

@@ -49,8 +49,12 @@ def write_report(
     output.parent.mkdir(parents=True, exist_ok=True)
     # Written aside and moved: a reader (or a tracker's upload) never sees half a page.
     aside = output.with_suffix(".tmp")
-    aside.write_text(page, encoding="utf-8")
-    aside.replace(output)
+    try:
+        aside.write_text(page, encoding="utf-8")
+        aside.replace(output)
+    except OSError as error:  # a full disk does not say where it is
+        aside.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(output)) from error
     paths = [output, *write_tables(tables, output.parent / "tables")]
     if figures:
         paths += write_figures(groups, output.parent / "figures")

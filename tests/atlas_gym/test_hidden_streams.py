@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_gym import hidden_streams
-from atlas_gym.hidden_streams import SECRET_VARIABLE, hidden_stream, secret_path
+from atlas_gym.hidden_streams import SECRET_VARIABLE, hidden_stream, secret_in_force, secret_path
 
 PUBLIC_FIRST_DRAW = 0.2736781171300272
 LABEL = st.one_of(st.text(max_size=8), st.integers(-(2**70), 2**70))
@@ -85,6 +85,13 @@ def test_variable_goes_before_the_file(fresh_state, monkeypatch):
     monkeypatch.setenv(SECRET_VARIABLE, "mine")
     assert draws("x") == draws("x", secret="mine")
     assert not secret_path().exists()
+
+
+def test_a_secret_is_the_bytes_that_the_shell_gave(monkeypatch):
+    """Under a locale that cannot decode them they arrive as lone surrogates."""
+    monkeypatch.setenv(SECRET_VARIABLE, "\udcff")
+    assert draws("x") != draws("x", secret="")
+    assert secret_in_force() == "\udcff"
 
 
 def test_public_streams_are_the_same_everywhere(monkeypatch):

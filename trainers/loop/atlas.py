@@ -29,6 +29,7 @@ from atlas_gym.seeding import stream
 from trainers.data.redraws import Redraws
 from trainers.data.rollouts import ProgramCache
 from trainers.loop.advisers import PhaseAdvisers
+from trainers.loop.beginning import note_beginning
 from trainers.loop.config import RunConfig, save_config
 from trainers.loop.confirmation import confirm
 from trainers.loop.exploration import Explorer
@@ -99,6 +100,7 @@ class AtlasRun:
         self._generator: Generator | None = None
         # Last: a run that could not even begin must not tie its folder to the settings that prevented it.
         save_config(config, store.folder / "config.yaml")
+        note_beginning(config, store)
 
     def _tuning(self, policy: Policy, supporters: Supporters) -> Tuning:
         config, store, backend, agent = self.config, self.store, self.backend, self.agent

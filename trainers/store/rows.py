@@ -85,9 +85,15 @@ def candidate_from_row(row: tuple) -> CandidateRecord:
 
 
 def make_file(path: Path) -> None:
-    """An empty store, in its place only once it is whole: a reader in between would keep the journal from changing."""
+    """An empty store, in its place only once it is whole: a reader in between would keep the journal from changing.
+
+    Raises :class:`sqlite3.DatabaseError` where a journal has outlived its store: it would be read into the new one.
+    """
+    if path.with_name("run.sqlite-wal").exists():
+        raise sqlite3.DatabaseError("it is gone, and its journal run.sqlite-wal is not: put it back")
     beginning = path.with_name("run.sqlite.new")
-    beginning.unlink(missing_ok=True)
+    for left in ("", "-wal", "-shm"):  # by a process that was killed here
+        beginning.with_name(beginning.name + left).unlink(missing_ok=True)
     db = sqlite3.connect(beginning)
     db.execute("PRAGMA journal_mode=WAL")
     db.executescript(SCHEMA)

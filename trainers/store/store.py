@@ -74,13 +74,13 @@ class RunStore(StoreQueries):
             self._db.execute("PRAGMA synchronous=FULL")
             require_whole(self._db)
             self._db.executescript(SCHEMA)
-        except sqlite3.DatabaseError as error:
+            self._check_version()
+        except (sqlite3.DatabaseError, ValueError) as error:
             self._lock.close()
             raise StoreError(
-                f"{self.folder / 'run.sqlite'} cannot be read as a run store ({error}): free some space if "
-                "the disk is full, else move the folder away or name another one with --folder."
+                f"{self.folder / 'run.sqlite'} cannot be read as a run store ({error}): free some space if the disk is "
+                "full, allow writing if it is read-only, else move the folder away or name another one with --folder."
             ) from error
-        self._check_version()
 
     @classmethod
     def open_readonly(cls, folder: Path) -> "RunStore":
@@ -150,8 +150,8 @@ class RunStore(StoreQueries):
         except sqlite3.OperationalError as error:
             self._rollback()
             raise StoreError(
-                f"Writing to {self.folder} failed ({error}). Nothing stored so far is lost: free some space "
-                "and run the same command with --resume."
+                f"Writing to {self.folder} failed ({error}). Nothing stored so far is lost: free some space, "
+                "or allow writing if it is read-only, and run the same command with --resume."
             ) from error
         except BaseException:  # whatever ends the block, Ctrl-C included, must leave no half of it
             self._rollback()

@@ -1,9 +1,13 @@
+import io
+import sys
+
 import pytest
 
 from atlas_gym.cli import doctor
 from atlas_gym.cli import gallery as gallery_page
 from atlas_gym.cli.gallery import write_gallery
 from atlas_gym.cli.main import main
+from atlas_gym.hidden_streams import SECRET_VARIABLE
 from atlas_gym.tasks.bandit.experts import EXPERTS
 from atlas_gym.tasks.bandit.params import PRESETS
 
@@ -101,6 +105,28 @@ def test_the_list_shows_every_environment(capsys):
     assert "ATLAS-Bandit-v0\n" in output
     assert "ATLAS-Burgers-v0\n" in output
     assert "sw_linucb" in output
+
+
+def test_a_closed_output_is_no_error(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["list"]) == 0
+
+
+def test_an_output_that_lacks_characters_gets_question_marks(monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    monkeypatch.setattr("atlas_gym.cli.main._list", lambda options: print("±") or 0)
+    assert main(["list"]) == 0
+    assert written.getvalue() == b"?\n"
+
+
+def test_a_secret_that_cannot_be_kept_is_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv(SECRET_VARIABLE)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (tmp_path / "atlas-gym" / "secret").mkdir(parents=True)
+    assert evaluate("kalman", "--seeds", 1) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"set {SECRET_VARIABLE} to a text of your own" in line
 
 
 def test_the_doctors_verdict_is_the_exit_code(monkeypatch):

@@ -307,6 +307,16 @@ def test_the_standard_library_goes_first_and_the_rest_keeps_its_order():
     assert ordered.index(os.path.dirname(os.__file__)) < ordered.index("/shadow") < ordered.index("/other")
 
 
+def test_a_working_directory_that_was_deleted_is_no_hindrance(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    with EvaluatorPool(1) as pool:
+        assert pool.evaluate(HONEST, TASK).ok
+
+
 def test_the_environment_is_as_before_afterwards(monkeypatch):
     for before in (None, "x"):
         monkeypatch.delenv("PYTHONSAFEPATH", raising=False)

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -161,6 +162,29 @@ def test_a_forgotten_evaluator_leaves_nothing():
     gc.collect()
     assert alive(processes) == set()
     assert open_descriptors() == descriptors
+
+
+@pytest.mark.parametrize("hears", [b"", wire.LENGTH.pack(1000)], ids=["nothing", "half"])
+def test_a_fork_server_whose_owner_is_gone_ends_without_a_word(hears):
+    ours, theirs = socket.socketpair()
+    with theirs:
+        with ours:
+            ours.sendall(hears)
+        command = [sys.executable, str(handles._BOOT), str(theirs.fileno())]
+        done = subprocess.run(command, capture_output=True, pass_fds=[theirs.fileno()], check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_few_descriptors_suffice():
+    code = """
+    from tests.atlas_gym.evaluation.toy import HONEST, ToyTask
+    from atlas_gym.evaluation import ConfinedEvaluator
+    with ConfinedEvaluator() as evaluator:
+        print(evaluator.evaluate(HONEST, ToyTask()).status)
+    """
+    command = f"ulimit -n 64; exec {shlex.quote(sys.executable)} -c {shlex.quote(textwrap.dedent(code))}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("ok\n", "")
 
 
 SCAN = """

@@ -225,6 +225,13 @@ def test_the_interpreter_may_end_without_close():
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_an_evaluator_process_leaves_nothing_to_warn_of(monkeypatch, capfd):
+    monkeypatch.setenv("PYTHONWARNINGS", "always")
+    with EvaluatorPool(1) as pool:
+        assert pool.evaluate(HONEST, ToyTask()).ok
+    assert "ResourceWarning" not in capfd.readouterr().err
+
+
 def test_nothing_survives_a_killed_owner():
     code = SCRIPT + textwrap.dedent("""
     if os.fork() == 0:  # a copy that holds the sockets open

@@ -1,9 +1,19 @@
 """What is told of a task to those who write programs for it."""
 
+import subprocess
+import sys
+
 import pytest
 
 from atlas_gym import make_task
 from atlas_gym.tasks.words import told
+
+
+def test_no_task_goes_without_words_where_docstrings_are_stripped():
+    code = "import atlas_gym; atlas_gym.make_task('ATLAS-Bandit-v0').describe()"
+    done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=False)
+    assert "run without -OO" in done.stderr.splitlines()[-1]
+
 
 SECTIONS = """\
 ## Description

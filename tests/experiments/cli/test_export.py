@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +60,16 @@ def test_nothing_is_overwritten_and_a_missing_run_is_named(run, tmp_path):
         export(tmp_path / "nowhere", tmp_path / "new")
     with pytest.raises(SystemExit, match="mine"):  # a word, no traceback
         main([str(run), str(tmp_path / "out" / "mine")])
+
+
+def test_a_full_disk_leaves_nothing_half_written(run, tmp_path, monkeypatch):
+    def fill(path, *_, **__):
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", fill)
+        with pytest.raises(OSError, match=r"No space left on device: .*out"):
+            export(run, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert export(run, tmp_path / "out")["pairs"] == 1

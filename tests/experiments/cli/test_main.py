@@ -71,11 +71,31 @@ def test_a_reader_that_has_read_enough_is_no_error(command):
     assert (process.wait(), said) == (0, b"")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@pytest.mark.parametrize("command", [["--help"], ["settings", "beta"], ["list"]], ids=" ".join)
+def test_an_output_without_room_is_one_line(command, monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "experiments.cli.main", *command],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    (line,) = done.stderr.splitlines()
+    assert (done.returncode > 0, line.endswith("No space left on device")) == (True, True)
+
+
 def test_an_output_that_lacks_characters_gets_question_marks():
     command = [sys.executable, "-m", "experiments.cli.main", "settings", "control_bounds"]
     done = subprocess.run(command, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"number ? 1" in done.stdout
+
+
+def test_stripped_docstrings_are_said_at_once():
+    command = [sys.executable, "-OO", "-m", "experiments.cli.main", "run", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "run without -OO" in done.stderr.splitlines()[-1]
 
 
 def test_a_closed_output_is_no_error(monkeypatch):

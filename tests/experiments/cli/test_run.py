@@ -11,6 +11,8 @@ from rich.console import Console
 from experiments.cli import main_job
 from experiments.cli.run import main
 from experiments.loggers.console import LiveView
+from tests.secret import secret_is
+from trainers.loop.beginning import note_beginning
 from trainers.loop.config import load_config, save_config
 from trainers.store.store import RunStore
 
@@ -90,6 +92,45 @@ def test_a_run_without_its_settings_is_not_taken_for_another(stored, capsys):
     (stored / "config.yaml").unlink()
     assert main(["--folder", str(stored), "--method=numbers-alone", "--tracking=off"]) == 1
     assert "config.yaml is gone" in capsys.readouterr().err
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """A folder with a run that has begun."""
+    config = load_config(None, {"method": "search", "rounds": 3})
+    with RunStore(tmp_path) as store:
+        note_beginning(config, store)
+        store.add_unit(0, 0, [], {})
+    save_config(config, tmp_path / "config.yaml")
+    return tmp_path
+
+
+@pytest.mark.parametrize("lost", ["", None], ids=["empty", "gone"])
+def test_lost_settings_are_written_again(begun, lost, capsys):
+    path = begun / "config.yaml"
+    before = path.read_text()
+    path.unlink()
+    if lost is not None:
+        path.write_text(lost)
+    assert main(["--folder", str(begun), "--resume", "--print-settings"]) == 0
+    assert path.read_text() == before == capsys.readouterr().out
+
+
+def test_settings_that_were_cut_short_make_no_other_run(begun, capsys):
+    path = begun / "config.yaml"
+    cut = path.read_text().partition("rounds:")[0]
+    path.write_text(cut)
+    assert main(["--folder", str(begun), "--resume"]) == 2
+    said = capsys.readouterr().err
+    assert "rounds: 24 against 3" in said
+    assert "delete that file" in said
+    assert path.read_text() == cut
+
+
+def test_a_run_keeps_its_secret(begun, capsys):
+    with secret_is("another"):
+        assert main(["--folder", str(begun), "--resume"]) == 2
+    assert "was begun under another secret" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("embedded_weights")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -104,3 +105,14 @@ def test_a_picture_takes_no_memory_that_a_stranger_asks_for(tmp_path, constants)
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_what_is_no_number_in_json_becomes_null(value):
     assert finite({"a": [value, (1.5, {"b": value})]}) == {"a": [None, [1.5, {"b": None}]]}
+
+
+def test_a_full_disk_is_named_and_leaves_no_half_page(run_folder, tmp_path, monkeypatch):
+    def fill(path, *_, **__):
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fill)
+    with pytest.raises(OSError, match=r"No space left on device: .*report\.html"):
+        main([str(run_folder), "--output", str(tmp_path / "report.html"), "--no-pictures"])
+    assert list(tmp_path.iterdir()) == []

@@ -165,6 +165,12 @@ def test_a_full_disk_loses_nothing_and_says_so(store):
     assert store.count("candidates") == 2
 
 
+def test_a_store_that_may_not_be_written_to_says_so(store):
+    store._db.execute("PRAGMA query_only = ON")
+    with pytest.raises(StoreError, match=r"readonly database.*allow writing"):
+        store.set_meta("x", 1)
+
+
 def test_a_reader_sees_one_moment_of_a_run_that_goes_on(store):
     store.add_unit(1, 0, [RECORD], {"samples": 1}, [PROPOSAL])
     with RunStore.open_readonly(store.folder) as reader:
@@ -188,3 +194,38 @@ def test_a_reader_needs_a_run(tmp_path):
     (tmp_path / "run.sqlite").write_bytes(b"not a database" * 200)
     with pytest.raises(StoreError, match="cannot be read as a run store"):
         RunStore.open_readonly(tmp_path)
+
+
+def test_a_journal_that_outlived_its_store_is_not_read_into_a_new_one(tmp_path):
+    _killed_after(tmp_path, "[store.set_meta(str(i), 'x' * 9000) for i in range(600)]")
+    kept = tmp_path / "run.sqlite"
+    kept.rename(tmp_path / "moved away")
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"its journal run\.sqlite-wal is not: put it back"):
+            RunStore(tmp_path)
+    (tmp_path / "moved away").rename(kept)
+    with RunStore(tmp_path) as store:
+        assert store.get_meta("599") == "x" * 9000
+
+
+def test_a_store_whose_making_was_killed_is_made_again(tmp_path):
+    _killed_after(tmp_path, "store.set_meta('half', 1)")
+    for name in ("run.sqlite", "run.sqlite-wal"):
+        (tmp_path / name).rename(tmp_path / name.replace("sqlite", "sqlite.new"))
+    with RunStore(tmp_path) as store:
+        assert store.get_meta("half") is None
+
+
+def _killed_after(folder, does):
+    script = (
+        f"import os; from trainers.store.store import RunStore; store = RunStore({str(folder)!r}); {does}; "
+    )
+    subprocess.run([sys.executable, "-c", script + "os.kill(os.getpid(), 9)"], check=False)
+
+
+def test_a_version_that_is_no_json_is_named(store):
+    with store.transaction():
+        store._db.execute("UPDATE meta SET value = '{' WHERE key = 'schema_version'")
+    store.close()
+    with pytest.raises(StoreError, match="cannot be read as a run store"):
+        RunStore(store.folder)
