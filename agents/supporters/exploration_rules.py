@@ -47,7 +47,7 @@ ANYWHERE: Rules = {
 
 AT_A_SITE: Rules = {
     "": (site_rules.check_summands, site_rules.check_drops, site_rules.check_wraps),
-    "memory": (site_rules.check_slices,),
+    "memory": (site_rules.check_slices, site_rules.check_recent),
     "drift": (site_rules.check_fading,),
 }
 """Further rules for any expression, where the supporter answers one of the agent's prompts."""

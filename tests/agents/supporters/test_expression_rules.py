@@ -72,7 +72,8 @@ EXPECTED = {
     "A =": {"scale", "slice", "fade", "wrap", "drop", "regularisation"},
     "b =": {"scale", "slice", "fade", "wrap"},
     "y =": {"scale", "fade"},
-    "theta =": {"scale", "slice", "wrap"},
+    "theta =": {"scale", "slice", "wrap", "recent"},
+    "A_inv =": {"scale", "wrap", "recent"},
     "scores =": {"scale", "drop", "bonus", "wrap"},
 }
 
@@ -82,6 +83,7 @@ def test_the_rules_that_a_site_knows(label):
     kinds = {part for kind, _ in at(label, n=12) for part in kind.split("+")}
     assert EXPECTED[label] - {"slice"} <= kinds
     assert ("slice" in kinds) == (label in ("A =", "b ="))
+    assert ("recent" in kinds) == (label in ("theta =", "A_inv ="))
 
 
 def test_rules_for_past_data_follow_the_tasks_traits():
@@ -103,6 +105,38 @@ def test_faded_arrays_keep_their_shape():
             assert value.shape == shape
             np.testing.assert_allclose(value[-1], (contexts if label == "X =" else rewards)[-1])
             assert np.all(np.abs(value[0]) <= np.abs((contexts if label == "X =" else rewards)[0]))
+
+
+def test_what_is_computed_anew_is_of_the_latest_entries_alone():
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    known = {"np": np, "d": 3, "X": rng.normal(size=(50, 3)), "y": rng.normal(size=50)}
+    known |= {"A": np.eye(3) + known["X"].T @ known["X"], "b": known["X"].T @ known["y"]}
+    recent = [text.strip() for kind, text in at("theta =", n=12) if kind == "recent"]
+    assert {"b)" in text for text in recent} == {True, False}  # of either side
+    for text in recent:
+        windows = {int(number) for number in re.findall(r"\[-(\d+):\]", text)}
+        (window,) = windows
+        X, y = known["X"][-window:], known["y"][-window:]
+        A, b = (known["A"], X.T @ y) if "(A," in text else (np.eye(3) + X.T @ X, known["b"])
+        np.testing.assert_allclose(eval(text, dict(known)), np.linalg.solve(A, b))
+
+
+def test_what_is_computed_anew_keeps_its_place_in_a_product():
+    program = (
+        "def policy(context, history, t):\n    y = history.rewards\n    above = y - 0.5\n"
+        "    twice = 2 * above\n    return int(np.argmax(context[:, 0] * np.sum(twice)))\n"
+    )
+    style = EditLine("policy")
+    (hole,) = [hole for hole in style.sites(program) if hole.label == "twice ="]
+    recent = [
+        text
+        for kind, text in answers(TASKS["ATLAS-Bandit-v0"], program, style, hole, n=12)
+        if kind == "recent"
+    ]
+    assert recent
+    assert all(re.fullmatch(r" 2 \* \(y\[-\d+:\] - 0\.5\)\n", text) for text in recent)
 
 
 def teaching_request():
