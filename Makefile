@@ -35,6 +35,7 @@ lint: $(DEV)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 docs: $(DOCS)  ## the documentation's site in build/site; any warning is an error
+	@$(BIN)/atlas settings --output docs/settings.md
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
 
 bench: $(DEV) model  ## half an hour: evaluating, training on Burgers, a DPO phase, each beside what one would use instead

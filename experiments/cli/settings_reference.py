@@ -15,6 +15,7 @@ import textwrap
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 
@@ -176,8 +177,8 @@ def _row(setting: Setting) -> str:
 PAGE = """# All settings
 
 Every setting of a run, with its type, its default, the numbers it takes and what it means. The page is
-made from the program's own definitions when the site is built, so it cannot be out of date. A key that does not exist,
-or a value that cannot be used, is refused with a message that names the setting.
+made from the program's own definitions (`atlas settings --output docs/settings.md`), and a test sees that it is up to
+date. A key that does not exist, or a value that cannot be used, is refused with a message that names the setting.
 
 A configuration file nests what the dots separate; on the command line the dots stay:
 `--phase.beta 0.2`. How files and the command line are laid on each other: [Running ATLAS](running.md).
@@ -230,7 +231,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(prog="atlas settings", description="All settings of a run: value, type, meaning.")
     parser.add_argument("word", nargs="?", default="", help="only settings whose name or meaning holds it")
     parser.add_argument("--config", help="show the values of this configuration, not the defaults")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="write a page with all of them there, as Markdown"
+    )
     options = parser.parse_args(arguments)
+    if options.output:
+        options.output.write_text(page(), encoding="utf-8")
+        return 0
     try:
         config = load_config(find("configs", options.config), {}) if options.config else RunConfig()
     except SettingsError as error:

@@ -1,4 +1,4 @@
-"""What MkDocs calls while the documentation's site is built (`make docs`): settings and doctests are made readable."""
+"""What MkDocs calls while the documentation's site is built (`make docs`): doctests and blocks are made readable."""
 
 import re
 from collections.abc import Sequence
@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from markdown import Extension, Markdown
 from markdown.preprocessors import Preprocessor
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
-
-from experiments.cli.settings_reference import page
 
 _DOCTEST = re.compile(r"^>>> .*(\n.*\S.*)*", re.MULTILINE)
 """From `>>>` at the margin to the next empty line."""
@@ -27,12 +25,6 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """What stands behind a fence's language is for the tests; of it the site shows the name of a file, as a title."""
     return _MARKED_FENCE.sub(lambda fence: fence[1] + (f' title="{fence[2]}"' if fence[2] else ""), markdown)
-
-
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated page to the written ones."""
-    files.append(File.generated(config, "settings.md", content=page()))
-    return files
 
 
 class DoctestExtension(Extension):

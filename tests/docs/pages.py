@@ -11,8 +11,6 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 """What people write; the pages of studies and the leaderboard are written by programs."""
-GENERATED = {ROOT / "docs" / "settings.md"}
-"""Pages that are made when the site is built."""
 
 
 @dataclass(frozen=True)

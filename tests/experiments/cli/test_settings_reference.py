@@ -2,11 +2,12 @@
 
 import dataclasses
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from experiments.cli.settings_reference import page, sections
+from experiments.cli.settings_reference import main, page, sections
 from trainers.loop.config import RunConfig
 
 
@@ -79,3 +80,10 @@ def test_a_bar_in_a_meaning_does_not_break_the_table():
     assert "\\|" in page() or not any(
         "|" in s.meaning for part in sections(RunConfig()) for s in part.settings
     )
+
+
+def test_the_page_in_the_repository_is_up_to_date(tmp_path):
+    assert main(["--output", str(tmp_path / "settings.md")]) == 0
+    made = (tmp_path / "settings.md").read_text(encoding="utf-8")
+    kept = Path(__file__).parents[3] / "docs" / "settings.md"
+    assert kept.read_text(encoding="utf-8") == made, "make it again: atlas settings --output docs/settings.md"
