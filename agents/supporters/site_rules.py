@@ -16,7 +16,7 @@ _COUNTS = {"int", "len", "range", "list", "tuple", "dict", "bool", "str", "float
 """Calls whose value is no quantity: a factor breaks it."""
 
 _LINEAR = 0.4
-"""Probability that samples fade in a straight line with their age, not by a constant factor."""
+"""Probability that samples fade in a straight line with their age, not by a constant factor, if `wider`."""
 
 _FUNCTIONS = ("sqrt(abs)", "log1p", "tanh", "abs", "square", "clip")
 
@@ -96,7 +96,9 @@ def check_fading(case: Case) -> Iterator[Finding]:
 
 
 def check_recent(case: Case) -> Iterator[Finding]:
-    """A variable computed of past data: where it is used, computed anew of the latest entries alone."""
+    """A variable computed of past data: where it is used, computed anew of the latest entries alone. If `wider`."""
+    if not case.wider:
+        return
     code, arrays = case.code, sampled(case)
     window = int(case.factor(4, 80))
     latest = {
@@ -191,7 +193,7 @@ def _named_products(case: Case) -> list[tuple[ast.BinOp, str]]:
 
 def _fading(case: Case, samples: str, rows: bool) -> str:
     """Source text of weights that fall with the age of these samples, each a row or a number."""
-    if case.rng.random() < _LINEAR:
+    if case.wider and case.rng.random() < _LINEAR:
         ages = f"np.linspace({short(case.factor(0.01, 0.6))}, 1.0, len({samples}))"
     else:
         keep = short(1 - case.factor(0.01, 0.3))
