@@ -38,7 +38,7 @@ def build_supporters(settings: SupporterSettings, seed: int) -> Supporters:
     """The supporters of a run under its seed. Nothing is contacted yet."""
     exploration: ExplorationSupporter | None = None
     if settings.exploration.form == "rules":
-        exploration = RuleExplorationSupporter(seed, settings.patch_bound)
+        exploration = RuleExplorationSupporter(seed, settings.patch_bound, wider=settings.wider_rules)
     elif settings.exploration.form == "llm":
         exploration = LLMExplorationSupporter(settings, seed)
     strategist: FineTuningStrategist | None = None

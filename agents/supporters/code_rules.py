@@ -26,6 +26,8 @@ class Case:
     """What the supporter was told."""
     rng: np.random.Generator
     """The consultation's random stream."""
+    wider: bool = False
+    """Whether further kinds of changes are made: `SupporterSettings.wider_rules`."""
 
     def failed_with(self, *words: str) -> bool:
         """Whether a recent failure's status or text mentions one of the words."""

@@ -47,7 +47,7 @@ ANYWHERE: Rules = {
 
 AT_A_SITE: Rules = {
     "": (site_rules.check_summands, site_rules.check_drops, site_rules.check_wraps),
-    "memory": (site_rules.check_slices,),
+    "memory": (site_rules.check_slices, site_rules.check_recent),
     "drift": (site_rules.check_fading,),
 }
 """Further rules for any expression, where the supporter answers one of the agent's prompts."""
@@ -77,8 +77,9 @@ _A_PASS = 3
 class RuleExplorationSupporter(ExplorationSupporter):
     """Rules that read a program, say what is weak about it and vary it."""
 
-    def __init__(self, seed: int, bound: EditBound | None = None) -> None:
+    def __init__(self, seed: int, bound: EditBound | None = None, *, wider: bool = False) -> None:
         self._seed = seed
+        self._wider = wider
         self._bound = bound or EditBound()
 
     def consult(self, request: ExplorationRequest) -> Consultation[ExplorationAdvice]:
@@ -93,7 +94,8 @@ class RuleExplorationSupporter(ExplorationSupporter):
         return Consultation(advice, call)
 
     def _advise(self, code: Source, request: ExplorationRequest) -> ExplorationAdvice:
-        case = Case(code, request, stream(self._seed, "supporter", "exploration", *request.key))
+        rng = stream(self._seed, "supporter", "exploration", *request.key)
+        case = Case(code, request, rng, self._wider)
         if request.opening is not None:
             return ExplorationAdvice(patches=admit_patches(request, _site_patches(case), self._bound))
         findings = _findings(case, ANYWHERE)

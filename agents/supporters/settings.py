@@ -62,6 +62,11 @@ class SupporterSettings:
     """Policy inspector (the paper's: Llama 4)."""
     patch_bound: EditBound = field(default_factory=EditBound)
     """How far a patch may lie from the agent's program."""
+    wider_rules: bool = False
+    """Whether the exploration supporter's rules write two more kinds of lines where they answer a prompt: samples that
+    fade in a straight line with their age, and what was computed of past data, computed anew of its latest entries
+    where it is used. More kinds of good lines come within reach; a small phase learns less of each
+    (docs/study/moving_forms)."""
     control_bounds: ControlBounds = field(default_factory=ControlBounds)
     """What the strategist may set."""
     inspection: InspectorSettings = field(default_factory=InspectorSettings)

@@ -6,13 +6,17 @@ these rules know of no task. Some are for tasks that declare past data: cutting 
 """
 
 import ast
-from collections.abc import Iterator, Sequence
+import copy
+from collections.abc import Collection, Iterator, Sequence
 
 from agents.proposals.source import Source, Splice
 from agents.supporters.code_rules import Case, Finding, Fix, sample_products, sampled, short
 
 _COUNTS = {"int", "len", "range", "list", "tuple", "dict", "bool", "str", "float", "enumerate", "zip"}
 """Calls whose value is no quantity: a factor breaks it."""
+
+_LINEAR = 0.4
+"""Probability that samples fade in a straight line with their age, not by a constant factor, if `wider`."""
 
 _FUNCTIONS = ("sqrt(abs)", "log1p", "tanh", "abs", "square", "clip")
 
@@ -91,6 +95,28 @@ def check_fading(case: Case) -> Iterator[Finding]:
     yield from _finding("fade", 3.0, fixes)
 
 
+def check_recent(case: Case) -> Iterator[Finding]:
+    """A variable computed of past data: where it is used, computed anew of the latest entries alone. If `wider`."""
+    if not case.wider:
+        return
+    code, arrays = case.code, sampled(case)
+    window = int(case.factor(4, 80))
+    latest = {
+        name: _cut(statement.value, arrays, window)
+        for statement, name in _variables(case)
+        if any(isinstance(node, ast.Name) and node.id in arrays for node in ast.walk(statement.value))
+    }
+    fixes: list[Fix] = []
+    for value in _right_sides(code):
+        uses = [
+            n for n in ast.walk(value) if isinstance(n, ast.Name) and n.id in latest and n.id not in arrays
+        ]
+        for node in uses:
+            text = latest[node.id]
+            fixes.append((code.replace(node, text if _stands_alone(code, node) else f"({text})"),))
+    yield from _finding("recent", 2.5, fixes)
+
+
 def check_scaling(case: Case) -> Iterator[Finding]:
     """Every variable, times a factor."""
     fixes = []
@@ -167,9 +193,30 @@ def _named_products(case: Case) -> list[tuple[ast.BinOp, str]]:
 
 def _fading(case: Case, samples: str, rows: bool) -> str:
     """Source text of weights that fall with the age of these samples, each a row or a number."""
-    keep = short(1 - case.factor(0.01, 0.3))
-    ages = f"{keep} ** np.arange(len({samples}))[::-1]"
+    if case.wider and case.rng.random() < _LINEAR:
+        ages = f"np.linspace({short(case.factor(0.01, 0.6))}, 1.0, len({samples}))"
+    else:
+        keep = short(1 - case.factor(0.01, 0.3))
+        ages = f"{keep} ** np.arange(len({samples}))[::-1]"
     return f"({ages})[:, None]" if rows else ages
+
+
+def _cut(value: ast.expr, arrays: Collection[str], window: int) -> str:
+    """Source text of an expression with its arrays of past data cut to the latest entries."""
+
+    class Cut(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            return ast.parse(f"{node.id}[-{window}:]", mode="eval").body if node.id in arrays else node
+
+        def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+            return node  # an entry, or cut already
+
+    return ast.unparse(Cut().visit(copy.deepcopy(value)))
+
+
+def _stands_alone(code: Source, node: ast.expr) -> bool:
+    """Whether an expression is an argument or a whole right side, so that it needs no parentheses."""
+    return isinstance(code.parents[node], ast.Call | ast.Assign | ast.Return)
 
 
 def _finding(kind: str, priority: float, fixes: Sequence[Fix]) -> Iterator[Finding]:

@@ -17,14 +17,14 @@ TASKS = {name: make_task(name) for name in ("ATLAS-Bandit-v0", "ATLAS-Burgers-v0
 STARTS = [(name, start) for name, task in TASKS.items() for start in task.starts]
 
 
-def answers(task, program, style, hole, *, seed=0, n=6, traits=None):
+def answers(task, program, style, hole, *, seed=0, n=6, traits=None, wider=False):
     """(kind, completion) of every patch at a site."""
     proposal = style.propose(candidate(program), hole, Showing())
     request = ExplorationRequest(
         ("phase", 1, "prompt", 0), posed(task.function, task.traits if traits is None else traits),
         candidate(program), max_patches=n, opening=opening_of(proposal, program),
     )  # fmt: skip
-    patches = RuleExplorationSupporter(seed).consult(request).advice.patches
+    patches = RuleExplorationSupporter(seed, wider=wider).consult(request).advice.patches
     found = []
     for made in patches:
         completion = completion_of(proposal, made.program)
@@ -36,10 +36,11 @@ def answers(task, program, style, hole, *, seed=0, n=6, traits=None):
 
 @pytest.mark.parametrize(("name", "start"), STARTS)
 @pytest.mark.parametrize("style", [EditLine, TwoLines, Complete], ids=lambda style: style.name)
-def test_every_patch_at_a_site_is_an_answer_to_its_prompt(name, start, style):
+@pytest.mark.parametrize("wider", [False, True], ids=["", "wider"])
+def test_every_patch_at_a_site_is_an_answer_to_its_prompt(name, start, style, wider):
     task, program = TASKS[name], TASKS[name].starts[start]
     style = style(task.function)
-    found = [answers(task, program, style, hole) for hole in style.sites(program)]
+    found = [answers(task, program, style, hole, wider=wider) for hole in style.sites(program)]
     assert sum(map(bool, found)) >= 0.8 * len(found)
     for own in found:
         assert len({completion for _, completion in own}) == len(own)
@@ -84,25 +85,62 @@ def test_the_rules_that_a_site_knows(label):
     assert ("slice" in kinds) == (label in ("A =", "b ="))
 
 
+@pytest.mark.parametrize("label", [*EXPECTED, "A_inv ="])
+def test_wider_rules_know_further_kinds(label):
+    kinds = {part for kind, _ in at(label, n=12, wider=True) for part in kind.split("+")}
+    assert EXPECTED.get(label, set()) - {"slice"} <= kinds
+    assert ("recent" in kinds) == (label in ("theta =", "A_inv ="))
+
+
 def test_rules_for_past_data_follow_the_tasks_traits():
     kinds = {part for kind, _ in at("b =", n=12, traits=frozenset()) for part in kind.split("+")}
     assert kinds == {"scale", "wrap"}
 
 
-def test_faded_arrays_keep_their_shape():
+@pytest.mark.parametrize("wider", [False, True], ids=["", "wider"])
+def test_faded_arrays_keep_their_shape(wider):
     import numpy as np
 
     rng = np.random.default_rng(0)
     contexts, rewards = rng.normal(size=(7, 3)), rng.normal(size=7)
     for label, shape in (("X =", (7, 3)), ("y =", (7,))):
         history = type("History", (), {"contexts": contexts, "rewards": rewards})
-        faded = [text for kind, text in at(label, n=12) if kind == "fade"]
-        assert faded
+        faded = [text for kind, text in at(label, n=12, wider=wider) if kind == "fade"]
+        assert {"linspace" in text for text in faded} == {False, wider}
         for text in faded:
             value = eval(text.strip(), {"np": np, "history": history})
             assert value.shape == shape
             np.testing.assert_allclose(value[-1], (contexts if label == "X =" else rewards)[-1])
             assert np.all(np.abs(value[0]) <= np.abs((contexts if label == "X =" else rewards)[0]))
+
+
+def test_what_is_computed_anew_is_of_the_latest_entries_alone():
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    known = {"np": np, "d": 3, "X": rng.normal(size=(50, 3)), "y": rng.normal(size=50)}
+    known |= {"A": np.eye(3) + known["X"].T @ known["X"], "b": known["X"].T @ known["y"]}
+    recent = [text.strip() for kind, text in at("theta =", n=12, wider=True) if kind == "recent"]
+    assert {"b)" in text for text in recent} == {True, False}  # of either side
+    for text in recent:
+        windows = {int(number) for number in re.findall(r"\[-(\d+):\]", text)}
+        (window,) = windows
+        X, y = known["X"][-window:], known["y"][-window:]
+        A, b = (known["A"], X.T @ y) if "(A," in text else (np.eye(3) + X.T @ X, known["b"])
+        np.testing.assert_allclose(eval(text, dict(known)), np.linalg.solve(A, b))
+
+
+def test_what_is_computed_anew_keeps_its_place_in_a_product():
+    program = (
+        "def policy(context, history, t):\n    y = history.rewards\n    above = y - 0.5\n"
+        "    twice = 2 * above\n    return int(np.argmax(context[:, 0] * np.sum(twice)))\n"
+    )
+    style = EditLine("policy")
+    (hole,) = [hole for hole in style.sites(program) if hole.label == "twice ="]
+    found = answers(TASKS["ATLAS-Bandit-v0"], program, style, hole, n=12, wider=True)
+    recent = [text for kind, text in found if kind == "recent"]
+    assert recent
+    assert all(re.fullmatch(r" 2 \* \(y\[-\d+:\] - 0\.5\)\n", text) for text in recent)
 
 
 def teaching_request():
