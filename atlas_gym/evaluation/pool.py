@@ -47,6 +47,11 @@ class EvaluatorPool(Pool):
         super().__init__(
             [partial(LocalEvaluator, cores[i % len(cores)], confinement) for i in range(workers)]
         )
+        self._again = partial(EvaluatorPool, workers, confinement=confinement)
+
+    def __reduce__(self) -> tuple[Callable[[], "EvaluatorPool"], tuple[()]]:
+        """Pickled, e.g. within a reward function that a trainer sends to its workers, it starts processes there."""
+        return self._again, ()
 
 
 class LocalEvaluator:

@@ -2,6 +2,7 @@
 
 import re
 
+import cloudpickle
 import gymnasium as gym
 import pytest
 from hypothesis import given
@@ -54,6 +55,13 @@ def test_the_prefix_completes_a_completion():
     function = ProgramReward("ATLAS-Bandit-v0", prefix=head, **SMALL)
     assert function([tail]) == [score(GOOD, 0)]
     function.close()
+
+
+def test_a_trainer_may_send_it_to_its_workers(reward):
+    copy = cloudpickle.loads(cloudpickle.dumps(reward))
+    assert copy([GOOD, "no program"]) == reward([GOOD, "no program"])
+    copy.close()
+    assert reward([GOOD]) == [score(GOOD, 0)]
 
 
 @pytest.mark.parametrize(
