@@ -1,0 +1,68 @@
+"""Methods over several studies that have the same arms: `python -m experiments.studies.over_tasks FOLDER …`.
+
+Each folder has a study's data (`docs/study/NAME`). A method's improvement on a task is the mean over its seeds; over
+tasks it is compared with the first method of the first study, paired by task.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from atlas_gym.arguments import Parser
+from atlas_gym.intervals import mean_interval
+from experiments.report.table_formats import Table, as_markdown, table
+from experiments.report.tables import percent_error
+
+_NOTE = (
+    "Improvement on held-out tasks, ± standard error over seeds; difference: percentage points, mean over tasks of the "
+    "differences paired by seed, 95 % interval over tasks (Student's t)."
+)
+
+
+def over_tasks(studies: Mapping[str, pd.DataFrame]) -> Table:
+    """One row a method, one column a study, and the difference to the first method over all of them.
+
+    Args:
+        studies: the rows of `runs.csv` by the study's name; a study has one start.
+    """
+    by_seed = {
+        name: 100 * runs.pivot(index="seed", columns="arm", values="improvement")
+        for name, runs in studies.items()
+    }
+    arms = list(next(iter(studies.values())).arm.unique())
+    rows = []
+    for arm in arms:
+        cells = {
+            name: percent_error(found[arm].dropna() / 100) if arm in found else "–"
+            for name, found in by_seed.items()
+        }
+        apart = [(found[arm] - found[arms[0]]).mean() for found in by_seed.values() if arm in found]
+        known = pd.Series(apart).dropna()
+        rows.append({"Method": arm, **cells, f"Less {arms[0]}": "" if arm == arms[0] else _interval(known)})
+    return table("over_tasks", "Methods over tasks", rows, _NOTE)
+
+
+def _interval(differences: pd.Series) -> str:
+    if len(differences) < 2:
+        return "–"
+    found = mean_interval(differences)
+    return f"{found.mean:+.1f} [{found.low:+.1f}, {found.high:+.1f}] ({len(differences)} tasks)"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table as Markdown."""
+    parser = Parser(prog="python -m experiments.studies.over_tasks", description=__doc__)
+    parser.add_argument(
+        "folders", type=Path, nargs="+", help="folders of studies' data, with a runs.csv each"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        studies = {folder.name: pd.read_csv(folder / "runs.csv") for folder in options.folders}
+    except OSError as error:
+        raise SystemExit(f"Error: {error.filename}: {error.strerror}; `atlas study NAME` makes it") from error
+    print(as_markdown(over_tasks(studies)))
+
+
+if __name__ == "__main__":
+    main()

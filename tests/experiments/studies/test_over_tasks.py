@@ -1,0 +1,37 @@
+"""Methods over several studies: means of each, differences paired by seed and then by task."""
+
+import pandas as pd
+import pytest
+from scipy import stats
+
+from experiments.studies.over_tasks import main, over_tasks
+
+
+def runs(**improvements: list[float]) -> pd.DataFrame:
+    return pd.DataFrame([
+        {"arm": arm, "seed": seed, "improvement": value}
+        for arm, values in improvements.items()
+        for seed, value in enumerate(values)
+    ])  # fmt: skip
+
+
+def test_difference_is_paired_by_seed_and_averaged_over_tasks() -> None:
+    made = over_tasks({
+        "tours": runs(search=[0.1, 0.3], atlas=[0.2, 0.5]),
+        "bins": runs(search=[0.0], atlas=[0.05]),
+        "circles": runs(search=[0.4, 0.1], atlas=[0.3, 0.1]),
+    })  # fmt: skip
+    first, second = made.rows
+    assert first == ("search", "20.0 ± 10.0 %", "0.0 %", "25.0 ± 15.0 %", "")
+    low, high = stats.t.interval(0.95, 2, loc=5.0, scale=stats.sem([15.0, 5.0, -5.0]))
+    assert second[-1] == f"+5.0 [{low:+.1f}, {high:+.1f}] (3 tasks)"
+
+
+def test_seeds_that_one_method_lacks_do_not_count() -> None:
+    made = over_tasks({name: runs(search=[0.1, 0.9], atlas=[0.2]) for name in ("tours", "bins")})
+    assert made.rows[1] == ("atlas", "20.0 %", "20.0 %", "+10.0 [+10.0, +10.0] (2 tasks)")
+
+
+def test_missing_data_are_one_line(tmp_path) -> None:
+    with pytest.raises(SystemExit, match=r"runs\.csv.*atlas study"):
+        main([str(tmp_path)])
