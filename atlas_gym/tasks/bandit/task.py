@@ -18,9 +18,9 @@ from atlas_gym.tasks.bandit.driver import HEADER, LOADED
 from atlas_gym.tasks.bandit.instances import Instances, draw_instances
 from atlas_gym.tasks.bandit.params import PRESETS, BanditParams
 from atlas_gym.tasks.bandit.prompts import HINTS, description, observe
-from atlas_gym.tasks.bandit.rendering import diagnose, draw_image, draw_text
+from atlas_gym.tasks.bandit.rendering import diagnose, draw_curves, draw_text
 from atlas_gym.tasks.constants import values_of
-from atlas_gym.tasks.given_programs import as_expert, opened, without_docstring
+from atlas_gym.tasks.given_programs import opened, without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.template import Parameter, Template
 
@@ -35,7 +35,8 @@ WORST_GAUSSIAN = -10.0
 _SHORTER = 10
 
 SW_LINUCB = opened(
-    as_expert(without_docstring(experts.__name__, "sw_linucb"), "sw_linucb"),
+    "sw_linucb",
+    without_docstring(experts.__name__, "sw_linucb"),
     Parameter("window", 5, 500, integer=True),
     Parameter("lam", 0.01, 100.0),
     Parameter("alpha", 0.01, 100.0),
@@ -144,6 +145,7 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     presets = PRESETS
     traits = frozenset({"drift", "memory", "regression", "choice"})
     hints = HINTS
+    panels = (2, 1)
     driver = "atlas_gym.tasks.bandit.driver"
 
     @classmethod
@@ -183,8 +185,8 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     def text(self, evaluation: Evaluation | None) -> str:
         return draw_text(evaluation) if evaluation and evaluation.ok else super().text(evaluation)
 
-    def image(self, evaluation: Evaluation | None) -> np.ndarray:
-        return draw_image(evaluation)
+    def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
+        draw_curves(*axes, traces)
 
     def drawn(self) -> Instances:
         """The hidden state, drawn once per process."""
