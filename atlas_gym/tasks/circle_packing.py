@@ -165,9 +165,6 @@ class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
     ## Starting State
     Nothing is drawn: seeds and splits differ in nothing but the seed of the program's own random generators.
 
-    ## Episode End
-    After `turns` programs, by default one, the episode is terminated. It is never truncated.
-
     ## Arguments
 
     | Keyword       | Default            | Meaning                                                  |
@@ -176,15 +173,9 @@ class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
     | `n`           | 26                 | number of circles                                        |
     | `best_known`  | 2.6359             | sum of radii that is worth 0; to be given with another n |
     | `limits`      | 30 s, else as ever | programs that optimise need seconds                      |
-    | `turns`       | 1                  | programs per episode                                     |
-    | `split`       | `"train"`          | or `held_out`, for confirmation: other instances         |
     | `start`       | `"named"`          | program shown first; or `inlined`, `scratch`             |
-    | `task_seed`   | None               | pose this task in every episode                          |
-    | `confinement` | `"default"`        | or `unconfined`, or the layers that must be achieved     |
-    | `render_mode` | None               | `ansi`, `rgb_array`                                      |
 
-    ## Version History
-    * v0: initial version
+    All tasks have the keywords of `atlas_gym.envs.program_env.ProgramEnv` as well.
     """
 
     function = "pack"

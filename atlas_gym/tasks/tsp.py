@@ -122,9 +122,6 @@ class TravellingSalesman(Tours, id="ATLAS-TSP-v0"):
     `reset(seed=s)` draws `count` sets of `cities`. The same seed gives the same cities under the same
     `ATLAS_GYM_SECRET`; the held-out ones follow the same law and share none.
 
-    ## Episode End
-    After `turns` programs, by default one, the episode is terminated. It is never truncated.
-
     ## Arguments
 
     | Keyword       | Default     | Meaning                                                         |
@@ -134,15 +131,9 @@ class TravellingSalesman(Tours, id="ATLAS-TSP-v0"):
     | `count`       | 20          | sets per evaluation; five were few enough to be learnt by heart |
     | `punishments` | 60          | of the guided local search; under the preset `guided` alone     |
     | `limits`      | `Limits()`  | wall-clock and CPU time, memory, source and error length        |
-    | `turns`       | 1           | programs per episode                                            |
-    | `split`       | `"train"`   | or `held_out`, for confirmation: other instances                |
     | `start`       | `"named"`   | program shown first; or `inlined`, `scratch`                    |
-    | `task_seed`   | None        | pose this task in every episode                                 |
-    | `confinement` | `"default"` | or `unconfined`, or the layers that must be achieved            |
-    | `render_mode` | None        | `ansi`, `rgb_array`                                             |
 
-    ## Version History
-    * v0: initial version
+    All tasks have the keywords of `atlas_gym.envs.program_env.ProgramEnv` as well.
     """
 
     function = "next_city"

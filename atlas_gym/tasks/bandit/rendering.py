@@ -1,7 +1,7 @@
 """A bandit evaluation in pictures (regret between the two ends of the scale, the drift of θ) and, for the next prompt,
 in words."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,9 @@ def draw_text(evaluation: Evaluation) -> str:
     )
 
 
-def draw_curves(above: Any, below: Any, traces: Mapping[str, np.ndarray]) -> None:
+def draw_curves(axes: Sequence[Any], traces: Mapping[str, np.ndarray]) -> None:
     """Cumulative regret with uniform play and full information; below it regret per step with the drift."""
+    above, below = axes
     above.set_ylabel("cumulative regret")
     below.set_ylabel("regret per step", color="tab:blue")
     below.set_xlabel(f"step (lower curves: over {DISPLACEMENT_LAG} steps)")

@@ -106,18 +106,13 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
     The last one **can be gamed**, e.g. by `0 * residuals.mean()`: it is there to reproduce the paper, not to
     trust.
 
-    `info` has the same keys at every reset and step: `status` (ok, invalid, error, timeout, memory,
-    violation, crashed, screened), `score` (None unless ok), `normalized_score` (1 − relative L2 error: 0 is u = 0, 1
-    the exact solution), `metrics` (all three metrics, the three mean squares, the best and the worst
-    replica's relative L2 error), `feedback`, `incumbent`, `incumbent_score`, `task_seed` and `turn`.
+    `info` has a `normalized_score`, 1 − relative L2 error (0 is u = 0, 1 the exact solution), and as `metrics` all
+    three metrics, the three mean squares, and the best and the worst replica's relative L2 error.
 
     ## Starting State
     `reset(seed=s)` poses the task of seed `s`: every replica's initial network, collocation and held-out
     points. The same seed gives the same task on one machine; on another only with the same
     `ATLAS_GYM_SECRET`.
-
-    ## Episode End
-    After `turns` programs, by default one, the episode is terminated. It is never truncated.
 
     ## Arguments
 
@@ -135,17 +130,9 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
     | `backend`                       | `"auto"`               | `compiled` kernel, `torch`, or whichever can be had  |
     | `device`                        | `"cpu"`                | where torch trains all replicas at once, e.g. `cuda` |
     | `limits`                        | `Limits(60, 30, 1024)` | seconds of wall clock and CPU, MB of memory, …       |
-    | `turns`                         | 1                      | programs per episode                                 |
-    | `split`                         | `"train"`              | or `held_out`: tasks for confirmation                |
     | `start`                         | `"named"`              | program shown first; or `inlined`, `scratch`         |
-    | `task_seed`                     | None                   | pose this task in every episode                      |
-    | `confinement`                   | `"default"`            | or `unconfined`, or the layers that must be achieved |
-    | `render_mode`                   | None                   | `ansi`, `rgb_array`                                  |
 
-    `reset(options={"incumbent": program})` evaluates a program and shows it as the best so far.
-
-    ## Version History
-    * v0: initial version
+    All tasks have the keywords of `atlas_gym.envs.program_env.ProgramEnv` as well.
     """
 
     function = "pinn_loss_strategy"
