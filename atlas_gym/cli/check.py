@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, Literal
 
+from atlas_gym.arguments import at_least_one
 from atlas_gym.evaluation import ConfinedEvaluator, Evaluation, Evaluator, EvaluatorError
 from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.constants import constants_from
@@ -25,6 +26,7 @@ _NONSENSE_WALL_S = 2.0
 _ROOM = 0.02
 """Share of the way from start to perfect that an expert should have found."""
 _SCALE = "return minus a cost; from a gain take the best known, or a bound"
+_SUNK = "a score below the floor counts as the floor, so nothing shows the way"
 _USE = "; what a program returned is used through .number(), .array() and so on"
 
 
@@ -45,7 +47,7 @@ def add_check(commands: Any) -> None:
     parser = commands.add_parser("check", help="say whether a task of your own is fit for use")
     parser.add_argument("task", help="an id that `list` shows, module:Class or ./file.py")
     parser.add_argument(
-        "--seeds", type=int, default=4, help="tasks that the programs are tried on (default 4)"
+        "--seeds", type=at_least_one, default=4, help="tasks that the programs are tried on (default 4)"
     )
     parser.add_argument("--set", nargs="*", default=(), metavar="NAME=VALUE", help="constants")
     parser.set_defaults(command=_check)
@@ -85,7 +87,7 @@ def _tried(task: ProgramTask, evaluator: Evaluator, seeds: int) -> Iterator[Find
     yield from _seeds(task)
     results = {}
     for name, expert in task.programs.items():
-        results[name] = [evaluator.evaluate(expert.program, task.at(seed)) for seed in range(max(1, seeds))]
+        results[name] = [evaluator.evaluate(expert.program, task.at(seed)) for seed in range(seeds)]
         yield _program(name, results[name])
     start = results[task.initial]
     if all(evaluation.ok for evaluation in start):
@@ -105,11 +107,7 @@ def _raised(task: ProgramTask, error: Exception) -> str:
 
 
 def _words(task: ProgramTask) -> Finding:
-    arguments = [
-        argument.arg
-        for argument in ast.walk(ast.parse(f"{task.signature} ..."))
-        if isinstance(argument, ast.arg)
-    ]
+    arguments = [n.arg for n in ast.walk(ast.parse(f"{task.signature} ...")) if isinstance(n, ast.arg)]
     missing = [name for name in arguments if name not in task.description.replace(task.signature, "")]
     if missing:
         return Finding("words", "note", f"the docstring does not say what {', '.join(missing)} is")
@@ -145,40 +143,35 @@ def _program(name: str, evaluations: Sequence[Evaluation]) -> Finding:
     failed = next((e for e in evaluations if not e.ok), None)
     if failed is not None:
         return Finding(name, "wrong", f"{failed.status}: {failed.detail}")
-    score = _score(evaluations)
+    score, normalized = _score(evaluations), mean(e.metrics["normalized_score"] for e in evaluations)
     if score > _ROOM:
         return Finding(name, "note", f"score {score:.4f}, above 0, which is to be perfect: {_SCALE}")
-    return Finding(name, "ok", f"score {score:.4f}, normalized {_mean(evaluations, 'normalized_score'):.3f}")
+    return Finding(name, "ok", f"score {score:.4f}, normalized {normalized:.3f}")
 
 
 def _repeated(task: ProgramTask, first: Evaluation, evaluator: Evaluator) -> Finding:
     again = evaluator.evaluate(task.programs[task.initial].program, task.at(0))
-    if again.score != first.score:
-        return Finding(
-            "repeated",
-            "wrong",
-            f"the start scored {first.score}, then {again.score} on the same seed: noise is drawn in `instances`",
-        )
-    return Finding("repeated", "ok", "the start scores the same again")
+    if again.score == first.score:
+        return Finding("repeated", "ok", "the start scores the same again")
+    scored = f"the start scored {first.score}, then {again.score} on the same seed"
+    return Finding("repeated", "wrong", f"{scored}: noise is drawn in `instances`")
 
 
 def _nonsense(task: ProgramTask, start: float, evaluator: Evaluator) -> Iterator[Finding]:
     """Nonsense must fail, or at least not win."""
     limits = replace(task.limits, wall_s=min(task.limits.wall_s, _NONSENSE_WALL_S))
-    quick, accepted, tried = replace(task.at(0), limits=limits), [], 0
-    for name, program in nonsense(task.function).items():
+    quick, programs, accepted = replace(task.at(0), limits=limits), nonsense(task.function), []
+    for name, program in programs.items():
         evaluation = evaluator.evaluate(program, quick)
-        tried += 1
         if evaluation.score is not None and evaluation.score > start:
             yield Finding("nonsense", "wrong", f"{name} scores {evaluation.score:.4f}, more than the start")
         elif evaluation.ok:
             accepted.append(name)
     if accepted:
-        yield Finding(
-            "nonsense", "note", f"taken for answers: {', '.join(accepted)}; check answers before using them"
-        )
+        taken = ", ".join(accepted)
+        yield Finding("nonsense", "note", f"taken for answers: {taken}; check answers before using them")
     else:
-        yield Finding("nonsense", "ok", f"{tried} programs that answer nonsense or do harm fail")
+        yield Finding("nonsense", "ok", f"{len(programs)} programs that answer nonsense or do harm fail")
 
 
 ANSWERS = {
@@ -234,10 +227,7 @@ def _head_room(task: ProgramTask, scores: dict[str, float]) -> Finding:
     start, (best, score) = scores[task.initial], max(scores.items(), key=lambda item: item[1])
     text = f"floor {task.floor:g}, start {start:.4f}, best {score:.4f} ({best}), perfect 0"
     if start <= task.floor:
-        lack = (
-            "a score below the floor counts as the floor, so nothing shows the way; give a lower floor or a better "
-            "start"
-        )
+        lack = f"{_SUNK}; give a lower floor or a better start"
     elif start >= 0:
         lack = "the start is perfect, so nothing is left to gain"
     elif len(scores) == 1:
@@ -260,24 +250,16 @@ def _edit_sites(task: ProgramTask) -> Finding:
         and isinstance(node.value, ast.Constant)
         and type(node.value.value) in (int, float)
     }
-    lines = sum(
-        isinstance(node, ast.stmt) and not isinstance(node, ast.FunctionDef) for node in ast.walk(tree)
-    )
-    text = f"{lines} lines, {len(found)} constants on lines of their own: {', '.join(found) or 'none'}"
+    lines = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and not isinstance(n, ast.FunctionDef)]
+    text = f"{len(lines)} lines, {len(found)} constants on lines of their own: {', '.join(found) or 'none'}"
     if zero := [name for name, value in found.items() if value == 0]:
-        return Finding(
-            "edit sites", "note", f"{text}; {', '.join(zero)} at 0 switches something off: begin elsewhere"
-        )
-    if not found:
-        return Finding(
-            "edit sites", "note", f"{text}; give the start's constants names, for small models to edit"
-        )
-    return Finding("edit sites", "ok", text)
+        lack = f"{', '.join(zero)} at 0 switches something off: begin elsewhere"
+    elif not found:
+        lack = "give the start's constants names, for small models to edit"
+    else:
+        return Finding("edit sites", "ok", text)
+    return Finding("edit sites", "note", f"{text}; {lack}")
 
 
 def _score(evaluations: Sequence[Evaluation]) -> float:
     return mean(e.score for e in evaluations if e.score is not None)
-
-
-def _mean(evaluations: Sequence[Evaluation], metric: str) -> float:
-    return mean(e.metrics[metric] for e in evaluations)

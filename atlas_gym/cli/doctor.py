@@ -14,8 +14,9 @@ from atlas_gym.evaluation.handles import ForkServerHandle
 from atlas_gym.evaluation.protocols import EvaluatorError
 from atlas_gym.evaluation.result import Limits
 from atlas_gym.hidden_streams import PUBLIC, SECRET_VARIABLE, secret_path
-from atlas_gym.sandbox import null_driver
+from atlas_gym.sandbox import call_driver
 from atlas_gym.sandbox.confinement import ALL_LAYERS
+from atlas_gym.tasks.calls import Calls
 
 _STARTS = 10
 _PROGRAM = b"def nothing(): pass\n"
@@ -66,7 +67,7 @@ def _layers() -> Iterator[Finding]:
         reasons = dict.fromkeys(ALL_LAYERS, "this is not Linux")
     else:
         try:
-            server = ForkServerHandle(null_driver.__name__, torch=False, layers=ALL_LAYERS)
+            server = ForkServerHandle(call_driver.__name__, torch=False, layers=ALL_LAYERS)
             held, reasons = server.layers, server.missing
             server.close()
         except EvaluatorError as error:
@@ -102,14 +103,14 @@ def _starts(name: str, torch: bool) -> Finding:
 
 def cold_start_seconds(torch: bool, layers: tuple[str, ...]) -> list[float]:
     """Seconds from asking for a worker to its confined program being loaded, nothing forked ahead."""
-    server = ForkServerHandle(null_driver.__name__, torch, layers=layers)
+    server = ForkServerHandle(call_driver.__name__, torch, layers=layers)
     seconds = []
     try:
         for _ in range(_STARTS):
             began = time.perf_counter()
             worker = server.take()
             worker.start(_PROGRAM, "nothing", Limits(), core=-1)
-            worker.channel.receive(len(null_driver.LOADED))
+            Calls(worker.channel, "nothing", seed=0).start()
             seconds.append(time.perf_counter() - began)
             worker.end()
     finally:

@@ -10,7 +10,8 @@ from typing import Any
 
 from gymnasium.error import DependencyNotInstalled
 
-from atlas_gym.arguments import Parser, flush_or_drop
+from atlas_gym.arguments import Parser, at_least_one, flush_or_drop
+from atlas_gym.cli import doctor
 from atlas_gym.cli.check import add_check
 from atlas_gym.cli.gallery import score_sections, write_gallery
 from atlas_gym.cli.new_task import add_new_task
@@ -66,15 +67,13 @@ def _parser() -> argparse.ArgumentParser:
     listing = commands.add_parser("list", help="list the environments")
     listing.set_defaults(command=_list)
     examination = commands.add_parser("doctor", help="say which confinement layers this machine gives")
-    examination.set_defaults(command=_doctor)
+    examination.set_defaults(command=lambda options: doctor.main())
     add_serve(commands)
     page = commands.add_parser("gallery", help="score all expert programs")
     ids = registered_ids()
     page.add_argument("env_ids", nargs="*", default=ids, metavar="ENV_ID", help="default: all environments")
-    page.add_argument("--seeds", type=int, default=16, help="held-out tasks per preset (default 16)")
-    page.add_argument(
-        "--workers", type=int, default=core_count(), help="evaluations at a time (default: all cores)"
-    )
+    page.add_argument("--seeds", type=at_least_one, default=16, help="held-out tasks per preset (default 16)")
+    _add_workers(page)
     page.add_argument("--presets", nargs="*", default=(), help="presets to show (default: all)")
     page.add_argument(
         "--output", type=Path, help="a page to write or to bring up to date (default: print the tables)"
@@ -89,12 +88,10 @@ def _add_evaluate(commands: Any) -> None:
     evaluate.add_argument(
         "program", type=Path, help="file with the program, or the name of an expert program"
     )
-    evaluate.add_argument("--seeds", type=int, default=16, help="number of tasks (default 16)")
+    evaluate.add_argument("--seeds", type=at_least_one, default=16, help="number of tasks (default 16)")
     evaluate.add_argument("--first-seed", type=int, default=0, help="seed of the first task (default 0)")
     evaluate.add_argument("--split", choices=SPLITS, default="train", help="family of tasks (default train)")
-    evaluate.add_argument(
-        "--workers", type=int, default=core_count(), help="evaluations at a time (default: all cores)"
-    )
+    _add_workers(evaluate)
     evaluate.add_argument("--unconfined", action="store_true", help="run the program without confinement")
     evaluate.add_argument(
         "--set", nargs="*", default=(), metavar="NAME=VALUE", help="constants, e.g. preset=paper horizon=500"
@@ -102,12 +99,15 @@ def _add_evaluate(commands: Any) -> None:
     evaluate.set_defaults(command=_evaluate)
 
 
+def _add_workers(parser: argparse.ArgumentParser) -> None:
+    usual, words = core_count(), "evaluations at a time (default: all cores)"
+    parser.add_argument("--workers", type=at_least_one, default=usual, help=words)
+
+
 def _evaluate(options: argparse.Namespace) -> int:
     task = make_task(options.env_id, **constants_from(options.set))
     program = _program(options.program, task)
     tasks = [task.at(options.first_seed + i, options.split) for i in range(options.seeds)]
-    if not tasks:
-        raise ValueError("--seeds is at least 1")
     confinement = "unconfined" if options.unconfined else "default"
     with EvaluatorPool(min(options.workers, len(tasks)), confinement=confinement) as pool:
         evaluations = pool.evaluate_all([program] * len(tasks), tasks)
@@ -172,15 +172,7 @@ def _list(options: argparse.Namespace) -> int:
     return 0
 
 
-def _doctor(options: argparse.Namespace) -> int:
-    from atlas_gym.cli import doctor
-
-    return doctor.main()
-
-
 def _gallery(options: argparse.Namespace) -> int:
-    if options.seeds < 1:
-        raise ValueError("--seeds is at least 1")
     sections = score_sections(options.env_ids, options.presets, options.seeds, options.workers)
     if options.output:
         write_gallery(options.output, sections)

@@ -107,7 +107,10 @@ class Episode:
         return feedback_text(self.last, self.task.limits) if self.last is not None else ""
 
     def info(self) -> dict[str, Any]:
-        """The same keys at every reset and step, free of wall-clock times; None where there is no value."""
+        """The same keys at every reset and step, free of wall-clock times; None where there is no value.
+
+        `status` is one of `Status`, the scores are None unless it is ok, and `metrics` are the task's.
+        """
         metrics = dict(self.last.metrics) if self.last is not None and self.last.ok else {}
         return {
             "status": str(self.last.status) if self.last is not None else None,

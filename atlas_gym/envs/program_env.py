@@ -52,10 +52,13 @@ def task_seed_for(settings: EpisodeSettings, seed: int | None, rng: np.random.Ge
 class ProgramEnv(gym.Env[str, str]):
     """The environment of a task: the action is a program. What programs do is in the documentation of the task's class.
 
+    An episode is terminated after `turns` programs and never truncated. `info` has the same keys at every reset and
+    step: see `Episode.info`.
+
     Args:
         task: What `find_task` finds the task by; `gymnasium.make` fills it in.
         turns: Programs per episode.
-        split: `train` or `held_out`.
+        split: `train`, or `held_out`, for confirmation: other tasks by the same law.
         start: The program shown before any has been scored: `named`, `inlined` or `scratch`.
         task_seed: Pose this task in every episode, whatever the seed given to `reset`.
         confinement: `default` for the layers that Linux gives without root, `unconfined` for none, or the

@@ -67,17 +67,14 @@ class Channel:
         the end of the pipe.
         """
         message = os.read(self._read_fd, n + 1)
-        if len(message) == n + 1 and message[0] == DATA:
-            return message[1:]
-        return self._receive_slowly(message, n)
+        if not message or message[0] != DATA:
+            raise self._what_came_instead(message)
+        return (message if len(message) > n else self._complete(message, n + 1))[1:]
 
     def exchange(self, data: Buffer, n: int) -> bytes:
         """`send(data)`, then `receive(n)`: one step of a conversation in lockstep."""
         self.send(data)
-        message = os.read(self._read_fd, n + 1)
-        if len(message) == n + 1 and message[0] == DATA:
-            return message[1:]
-        return self._receive_slowly(message, n)
+        return self.receive(n)
 
     def converse(self, request: bytearray, head: Struct, most_bytes: int) -> bytes:
         """Send a request and return the whole reply, head included, whose head says how long the rest is.
@@ -93,12 +90,7 @@ class Channel:
             CandidateError: If the worker reports a failure, breaks the format, or says more than it was asked for.
             ChannelClosed: At the end of the pipe.
         """
-        try:
-            sent = os.write(self._write_fd, request)
-        except BrokenPipeError:
-            raise self._last_words() from None
-        if sent != len(request):
-            self.send(memoryview(request)[sent:])
+        self.send(request)
         reply = os.read(self._read_fd, _USUAL_REPLY)
         if not reply or reply[0] != DATA:
             raise self._what_came_instead(reply)
@@ -115,13 +107,7 @@ class Channel:
 
     def unread(self) -> bool:
         """Whether the worker has said more than it was asked for."""
-        os.set_blocking(self._read_fd, False)
-        try:
-            return bool(os.read(self._read_fd, 1))
-        except BlockingIOError:
-            return False
-        finally:
-            os.set_blocking(self._read_fd, True)
+        return self._waiting_byte() != b""
 
     def readable(self, seconds: float) -> bool:
         """Whether the worker says something, or ends, within `seconds`."""
@@ -153,21 +139,20 @@ class Channel:
             missing -= len(part)
         return b"".join(parts)
 
-    def _receive_slowly(self, head: bytes, n: int) -> bytes:
-        if head and head[0] == DATA:
-            return self._complete(head, n + 1)[1:]
-        raise self._what_came_instead(head)
+    def _waiting_byte(self) -> bytes:
+        """The next byte if it is there already; empty if not, or at the end of the pipe."""
+        os.set_blocking(self._read_fd, False)
+        try:
+            return os.read(self._read_fd, 1)
+        except BlockingIOError:
+            return b""
+        finally:
+            os.set_blocking(self._read_fd, True)
 
     def _last_words(self) -> CandidateError | ChannelClosed:
         """The exception for a worker that listens no more: the failure it has reported, if it has."""
-        os.set_blocking(self._read_fd, False)
-        try:
-            tag = os.read(self._read_fd, 1)
-        except BlockingIOError:
-            tag = b""
-        finally:
-            os.set_blocking(self._read_fd, True)
-        return self._reported_failure(b"") if tag == bytes((ERROR,)) else ChannelClosed()
+        said_error = self._waiting_byte() == bytes((ERROR,))
+        return self._reported_failure(b"") if said_error else ChannelClosed()
 
     def _what_came_instead(self, head: bytes) -> CandidateError | ChannelClosed:
         """The exception for something that does not begin as an answer does."""

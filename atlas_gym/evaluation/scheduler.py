@@ -233,8 +233,7 @@ class Supervisor:
     def _take_up(self, work: Work) -> None:
         remote = self._still_there()
         if remote is None:
-            if not self._queue.put_back(work):
-                work.give_up()
+            self._queue.put_back(work)
         elif work.losses or work.future.set_running_or_notify_cancel():
             self._settle(work, remote)
 
@@ -265,8 +264,8 @@ class Supervisor:
         if work.losses == ATTEMPTS:
             reason = f"{ATTEMPTS} evaluators were lost, the last one because {lost}. {BLAMELESS}"
             work.future.set_exception(InfrastructureError(reason))
-        elif not self._queue.put_back(work):
-            work.give_up()
+        else:
+            self._queue.put_back(work)
 
     def _forget(self, lost: Exception) -> None:
         if not self._queue.closed:

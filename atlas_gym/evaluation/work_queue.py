@@ -2,7 +2,6 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -43,11 +42,20 @@ class WorkQueue:
 
     def put(self, work: Work) -> bool:
         """Queue new work; False if the queue is closed."""
-        return self._insert(work, self._work.append)
+        with self._changed:
+            if not self.closed:
+                self._work.append(work)
+                self._changed.notify()
+            return not self.closed
 
-    def put_back(self, work: Work) -> bool:
-        """Queue work ahead of all other; False if the queue is closed."""
-        return self._insert(work, self._work.appendleft)
+    def put_back(self, work: Work) -> None:
+        """Queue work ahead of all other, or settle it if the queue is closed."""
+        with self._changed:
+            if not self.closed:
+                self._work.appendleft(work)
+                self._changed.notify()
+                return
+        work.give_up()
 
     def take(self) -> Work | None:
         """The next work; waits for it. None once the queue is closed."""
@@ -84,13 +92,6 @@ class WorkQueue:
             self._changed.notify_all()
         for work in waiting:
             work.give_up()
-
-    def _insert(self, work: Work, insert: Callable[[Work], None]) -> bool:
-        with self._changed:
-            if not self.closed:
-                insert(work)
-                self._changed.notify()
-            return not self.closed
 
 
 def _unavailable(reason: Exception) -> EvaluatorError:

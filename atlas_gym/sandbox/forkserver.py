@@ -79,7 +79,8 @@ class ForkServer:
                 if descriptor == self._wake_read:
                     self._report_ended()
                 elif descriptor == self._parent or not self._handle_request():
-                    self._kill_all()
+                    for pid in self._workers:
+                        _kill_group(pid)
                     return
             self._kill_overdue()
 
@@ -145,10 +146,6 @@ class ForkServer:
             if now >= running.deadline:
                 running.killed, running.deadline = wire.KILLED_BY_WATCHDOG, float("inf")
                 _kill_group(pid)
-
-    def _kill_all(self) -> None:
-        for pid in self._workers:
-            _kill_group(pid)
 
     def _report_ended(self) -> None:
         with contextlib.suppress(BlockingIOError):

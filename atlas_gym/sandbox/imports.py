@@ -17,16 +17,7 @@ PACKAGES = ("numpy", "scipy", "torch", "torchgen", "functorch", "typing_extensio
 """What can be imported besides the standard library, where it is installed; the last five are torch's own needs."""
 _IMPORT_NAME, _EXTENDED_ARG = dis.opmap["IMPORT_NAME"], dis.opmap["EXTENDED_ARG"]
 _NEED_DYNAMO = {
-    "optim",
-    "func",
-    "vmap",
-    "grad_and_value",
-    "jacrev",
-    "jacfwd",
-    "vjp",
-    "jvp",
-    "checkpoint",
-    "compile",
+    *("optim", "func", "vmap", "grad_and_value", "jacrev", "jacfwd", "vjp", "jvp", "checkpoint", "compile")
 }
 """Names in a program upon whose use torch imports `torch._dynamo`."""
 

@@ -112,9 +112,6 @@ class OnlineBinPacking(ProgramTask, id="ATLAS-BinPacking-v0"):
     `reset(seed=s)` draws `count` sequences of `items` sizes, whole numbers. The same seed gives the same sequences
     under the same `ATLAS_GYM_SECRET`; the held-out ones follow the same law and share none.
 
-    ## Episode End
-    After `turns` programs, by default one, the episode is terminated. It is never truncated.
-
     ## Arguments
 
     | Keyword       | Default     | Meaning                                                                           |
@@ -125,15 +122,9 @@ class OnlineBinPacking(ProgramTask, id="ATLAS-BinPacking-v0"):
     | `items`       | 1000        | in a sequence                                                                     |
     | `count`       | 5           | sequences per evaluation                                                          |
     | `limits`      | `Limits()`  | wall-clock and CPU time, memory, source and error length                          |
-    | `turns`       | 1           | programs per episode                                                              |
-    | `split`       | `"train"`   | or `held_out`, for confirmation: other instances                                  |
     | `start`       | `"named"`   | program shown first; or `inlined`, `scratch`                                      |
-    | `task_seed`   | None        | pose this task in every episode                                                   |
-    | `confinement` | `"default"` | or `unconfined`, or the layers that must be achieved                              |
-    | `render_mode` | None        | `ansi`, `rgb_array`                                                               |
 
-    ## Version History
-    * v0: initial version
+    All tasks have the keywords of `atlas_gym.envs.program_env.ProgramEnv` as well.
     """
 
     function = "priority"

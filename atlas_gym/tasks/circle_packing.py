@@ -13,7 +13,7 @@ import numpy as np
 
 from atlas_gym.evaluation.result import Judgement, Limits
 from atlas_gym.tasks.calls import Program
-from atlas_gym.tasks.given_programs import template_of
+from atlas_gym.tasks.given_programs import load_experts, template_of
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.template import Parameter
 
@@ -70,63 +70,6 @@ def grid(n):
     return np.concatenate([centers, holes[:left].reshape(-1, 2)]), radii * (1 - 1e-12)
 
 
-slsqp = '''"""Centres and radii together by sequential quadratic programming (Kraft 1988) from shaken grids."""
-
-import numpy as np
-from scipy.optimize import minimize
-
-
-def pack(n):
-    rng = np.random.default_rng(1)
-    side = int(np.ceil(np.sqrt(n)))
-    places = (np.arange(side) + 0.5) / side
-    spots = np.array([(x, y) for x in places for y in places])
-    best = None
-    for _ in range(2):
-        chosen = spots[np.sort(rng.permutation(len(spots))[:n])]
-        centers = np.clip(chosen + 0.05 * rng.standard_normal((n, 2)), 0.05, 0.95)
-        found = optimised(centers, n)
-        if best is None or found[1].sum() > best[1].sum():
-            best = found
-    return best
-
-
-def optimised(centers, n):
-    i, j = np.triu_indices(n, 1)
-    pair, each = np.arange(len(i)), np.arange(n)
-
-    def slack(v):
-        x, y, r = v.reshape(3, n)
-        apart = np.hypot(x[i] - x[j], y[i] - y[j]) - r[i] - r[j]
-        return np.concatenate([apart, x - r, y - r, 1 - x - r, 1 - y - r])
-
-    def slope(v):
-        x, y, r = v.reshape(3, n)
-        apart = np.hypot(x[i] - x[j], y[i] - y[j])
-        rows = np.zeros((len(i) + 4 * n, 3 * n))
-        for place, axis in ((0, x), (n, y)):
-            rows[pair, place + i] = (axis[i] - axis[j]) / apart
-            rows[pair, place + j] = -rows[pair, place + i]
-        rows[pair, 2 * n + i] = rows[pair, 2 * n + j] = -1
-        rows[len(i) :, 2 * n :] = -np.tile(np.eye(n), (4, 1))
-        for wall, (place, sign) in enumerate(((0, 1), (n, 1), (0, -1), (n, -1))):
-            rows[len(i) + wall * n + each, place + each] = sign
-        return rows
-
-    found = minimize(
-        lambda v: -v[2 * n :].sum(),
-        np.concatenate([*centers.T, np.full(n, 0.05)]),
-        jac=lambda v: np.repeat([0.0, 0.0, -1.0], n),
-        constraints={"type": "ineq", "fun": slack, "jac": slope},
-        bounds=[(0, 1)] * (3 * n),
-        method="SLSQP",
-        options={"maxiter": 80},
-    ).x
-    radii = found[2 * n :] + min(0, slack(found).min()) - 1e-12
-    return found[: 2 * n].reshape(2, n).T, np.maximum(0, radii)
-'''
-
-
 class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
     """
     ## Description
@@ -165,9 +108,6 @@ class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
     ## Starting State
     Nothing is drawn: seeds and splits differ in nothing but the seed of the program's own random generators.
 
-    ## Episode End
-    After `turns` programs, by default one, the episode is terminated. It is never truncated.
-
     ## Arguments
 
     | Keyword       | Default            | Meaning                                                  |
@@ -176,15 +116,9 @@ class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
     | `n`           | 26                 | number of circles                                        |
     | `best_known`  | 2.6359             | sum of radii that is worth 0; to be given with another n |
     | `limits`      | 30 s, else as ever | programs that optimise need seconds                      |
-    | `turns`       | 1                  | programs per episode                                     |
-    | `split`       | `"train"`          | or `held_out`, for confirmation: other instances         |
     | `start`       | `"named"`          | program shown first; or `inlined`, `scratch`             |
-    | `task_seed`   | None               | pose this task in every episode                          |
-    | `confinement` | `"default"`        | or `unconfined`, or the layers that must be achieved     |
-    | `render_mode` | None               | `ansi`, `rgb_array`                                      |
 
-    ## Version History
-    * v0: initial version
+    All tasks have the keywords of `atlas_gym.envs.program_env.ProgramEnv` as well.
     """
 
     function = "pack"
@@ -198,7 +132,7 @@ class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
             Parameter("members", 4, 16, integer=True),
         ),
     )
-    experts = {"grid": grid, "slsqp": slsqp}
+    experts = {"grid": grid, **load_experts("atlas_gym.tasks.experts", "slsqp")}
     imports = ("scipy.optimize",)
     floor = -2.6359
     metrics = ("sum_of_radii",)

@@ -16,13 +16,13 @@ _OF_ENVIRONMENTS = {
     *("max_episode_steps", "disable_env_checker", "vectorization_mode", "vector_kwargs", "wrappers"),
 }
 """Keywords that `gym.make` and the environments take themselves: a constant of such a name could never be given."""
-_KINDS: tuple[tuple[type, Any, str], ...] = (
-    (bool, bool, "True or False"),
-    (int, Integral, "a whole number (int)"),
-    (float, Real, "a number"),
-    (str, str, "a text"),
-)
-"""Type of a constant, by its annotation or else its default, what may take its place, and how that is called."""
+_KINDS: dict[str, tuple[Any, str]] = {
+    "bool": (bool, "True or False"),
+    "int": (Integral, "a whole number (int)"),
+    "float": (Real, "a number"),
+    "str": (str, "a text"),
+}
+"""By the type of a constant, its annotation or else its default, what may take its place, and how that is called."""
 
 
 def make_constants(cls: type) -> None:
@@ -131,10 +131,6 @@ def _check(constant: "Field[Any]", value: Any) -> None:
     if constant.default is MISSING or value is constant.default:
         return
     name = constant.type if isinstance(constant.type, str) else getattr(constant.type, "__name__", "")
-    if name not in (kind.__name__ for kind, _, _ in _KINDS):
-        name = type(constant.default).__name__
-    for kind, takes, called in _KINDS:
-        if kind.__name__ == name:
-            if not isinstance(value, takes) or (isinstance(value, bool) and kind is not bool):
-                raise ValueError(f"{constant.name} is {value!r}; it must be {called}")
-            return
+    takes, called = _KINDS.get(name) or _KINDS.get(type(constant.default).__name__) or (type(value), "")
+    if not isinstance(value, takes) or (type(value) is bool and called and takes is not bool):
+        raise ValueError(f"{constant.name} is {value!r}; it must be {called}")

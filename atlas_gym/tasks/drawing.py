@@ -26,7 +26,7 @@ def as_text(title: str, evaluation: Evaluation | None, floor: float) -> str:
     return f"{title}: ok, score {evaluation.score:.4f}\ninstances |{blocks(shares)}| of perfect\n"
 
 
-def figure(title: str, rows: int = 1, columns: int = 1) -> tuple[Any, list[Any]]:
+def figure(title: str, rows: int, columns: int) -> tuple[Any, list[Any]]:
     """A canvas of 640 × 480 pixels with rows · columns axes, apart from matplotlib's global state.
 
     Raises:

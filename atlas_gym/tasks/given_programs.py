@@ -98,18 +98,18 @@ def template_of(given: Callable[..., Any], function: str, *parameters: Parameter
 
     Raises ValueError unless each parameter has just one such line, `name = number`.
     """
-    return opened(as_expert(given, given.__name__, function), *parameters)
+    return opened(given.__name__, as_expert(given, given.__name__, function).program, *parameters)
 
 
-def opened(expert: Expert, *parameters: Parameter) -> Template:
-    """The same of a program that has been read."""
-    text = expert.program.replace("$", "$$")
+def opened(name: str, program: str, *parameters: Parameter) -> Template:
+    """The same of a program's text, under a name."""
+    text = program.replace("$", "$$")
     for parameter in parameters:
         line = re.compile(rf"^( *{parameter.name} = )[-+.\w]+$", re.M)
         text, count = line.subn(rf"\g<1>${parameter.name}", text)
         if count != 1:
-            raise ValueError(f"{expert.name} has {count} lines `{parameter.name} = number`; it needs one")
-    return Template(expert.name, text, parameters)
+            raise ValueError(f"{name} has {count} lines `{parameter.name} = number`; it needs one")
+    return Template(name, text, parameters)
 
 
 def entry_of(program: str, function: str = "") -> tuple[str, str]:

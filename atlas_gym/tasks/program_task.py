@@ -96,6 +96,8 @@ class ProgramTask:
     """What whoever edits programs may take for granted, some of `TRAITS`."""
     hints: ClassVar[tuple[str, ...]] = ()
     """What usually limits a program, a line each, for whoever is asked to improve one."""
+    panels: ClassVar[tuple[int, int]] = (1, 1)
+    """Rows and columns of a picture's axes."""
     torch: ClassVar[bool] = False
     """Whether programs are given torch."""
     imports: ClassVar[tuple[str, ...]] = ()
@@ -180,7 +182,7 @@ class ProgramTask:
         return words_of(type(self))
 
     def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
-        """Draw an evaluation's traces on matplotlib's axes; by default the scores of the instances."""
+        """Draw an evaluation's traces on matplotlib's axes, of several `panels` a list; by default the scores."""
         axes.bar(np.arange(len(traces["scores"])), traces["scores"])
         axes.set(xlabel="instance", ylabel="score")
 
@@ -246,12 +248,12 @@ class ProgramTask:
 
     def image(self, evaluation: Evaluation | None) -> np.ndarray:
         """Draw an evaluation as an image, uint8 (height, width, 3); None before the first."""
-        canvas, (axes,) = figure(self.env_id)
+        canvas, axes = figure(self.env_id, *self.panels)
         if evaluation is not None and evaluation.ok:
-            axes.set_title(f"score {evaluation.score:.4f}", fontsize=9)
-            self.draw(axes, evaluation.traces)
+            axes[0].set_title(f"score {evaluation.score:.4f}", fontsize=9)
+            self.draw(axes[0] if len(axes) == 1 else axes, evaluation.traces)
         elif evaluation is not None:
-            axes.set_title(f"status: {evaluation.status}", fontsize=9)
+            axes[0].set_title(f"status: {evaluation.status}", fontsize=9)
         return to_image(canvas)
 
     def _stream(self, purpose: str) -> np.random.Generator:

@@ -150,27 +150,22 @@ def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
     if (Path(reference) / "evaluator.py").is_file():
         folders = importlib.import_module(_FOLDERS)
         return folders.folder_task(Path(reference), importing=importing)
-    place, colon, name = reference.rpartition(":")
-    if reference.endswith(".py"):
-        place, colon, name = reference, ":", ""
+    place, colon, name = (reference, ":", "") if reference.endswith(".py") else reference.rpartition(":")
     module = _imported(place)
-    if module is None and importing and not colon and "/" in reference:
+    if module is None and not importing:
+        raise ValueError(f"{_no_task(reference)}; or import the module that defines it first")
+    if module is None and not colon and "/" in reference:
         lacks = "has no evaluator.py" if Path(reference).is_dir() else "does not exist"
         raise ValueError(
             f"{reference} {lacks}; name a task's file, ./file.py, or a folder in OpenEvolve's form"
         )
-    if module is None and (not importing or not colon):
-        hint = (
-            "name one as module:Class or ./file.py"
-            if importing
-            else "import the module that defines it first"
-        )
-        raise ValueError(f"no task {reference!r}; there are {', '.join(registered_ids())}; or {hint}")
-    if module is None and not place.endswith(".py") and (not place or place[0] == "." or "/" in place):
-        raise ValueError(f"{place!r} is no module and no Python file; name one as ./file.py:Class")
-    if module is None:
-        module = load_file(Path(place)) if place.endswith(".py") else _import_module(place)
-    return _task_of(module, name)
+    if module is None and not colon:
+        raise ValueError(f"{_no_task(reference)}; or name one as module:Class or ./file.py")
+    return _task_of(module or _import(place), name)
+
+
+def _no_task(reference: str) -> str:
+    return f"no task {reference!r}; there are {', '.join(registered_ids())}"
 
 
 def _task_of(module: ModuleType, name: str) -> "type[ProgramTask]":
@@ -215,21 +210,23 @@ def load_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except SyntaxError as error:
-        del sys.modules[name]
-        where = f"{error.filename or path}, line {error.lineno}" if error.lineno else f"{path}"
-        raise ImportError(f"{where}: {error.msg}") from None
-    except Exception as error:
-        del sys.modules[name]
-        raise _failed_import(str(path), error) from error
-    except BaseException:  # half a module is not found the next time, not even after Ctrl-C in a notebook
-        del sys.modules[name]
+    except BaseException as error:
+        del sys.modules[name]  # half a module is not found the next time, not even after Ctrl-C in a notebook
+        if isinstance(error, SyntaxError):
+            where = f"{error.filename or path}, line {error.lineno}" if error.lineno else f"{path}"
+            raise ImportError(f"{where}: {error.msg}") from None
+        if isinstance(error, Exception):
+            raise _failed_import(str(path), error) from error
         raise
     cloudpickle.register_pickle_by_value(module)  # other processes cannot import it by this name
     return module
 
 
-def _import_module(place: str) -> ModuleType:
+def _import(place: str) -> ModuleType:
+    if place.endswith(".py"):
+        return load_file(Path(place))
+    if not place or place[0] == "." or "/" in place:
+        raise ValueError(f"{place!r} is no module and no Python file; name one as ./file.py:Class")
     try:
         return importlib.import_module(place)
     except (ImportError, gymnasium.error.Error):  # they say what is missing

@@ -19,9 +19,8 @@ def play_bare(program: str, task: BanditTask) -> float:
     state = random.getstate(), np.random.get_state()
     seed_globals(task.program_seed)
     try:
-        return task.score_of_choices(
-            _play([_load(program, task.function) for _ in range(task.replicas)], task)
-        )
+        policies = [_load(program, task.function) for _ in range(task.replicas)]
+        return task.score_of_choices(_play(policies, task))
     finally:
         random.setstate(state[0])
         np.random.set_state(state[1])
@@ -29,11 +28,10 @@ def play_bare(program: str, task: BanditTask) -> float:
 
 def _play(policies: list[Policy], task: BanditTask) -> np.ndarray:
     """The arms that the policies choose, (T, R)."""
-    params, instances = task, task.drawn()
-    book = HistoryBook(params.replicas, params.horizon, params.dimension)
-    replicas = np.arange(params.replicas)
-    choices = np.empty((params.horizon, params.replicas), dtype=np.intp)
-    for t in range(params.horizon):
+    instances, replicas = task.drawn(), np.arange(task.replicas)
+    book = HistoryBook(task.replicas, task.horizon, task.dimension)
+    choices = np.empty((task.horizon, task.replicas), dtype=np.intp)
+    for t in range(task.horizon):
         choices[t] = chosen = choose(policies, instances.contexts[t], book.histories, t)
         book.record(instances.contexts[t], chosen, instances.rewards[t, replicas, chosen])
     return choices

@@ -7,7 +7,7 @@ one: whoever treats the history as a list finds it as quick as a list, and whoev
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias, overload
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -53,13 +53,7 @@ class History(Sequence):
     def __len__(self) -> int:
         return self._length
 
-    @overload
-    def __getitem__(self, index: int) -> Entry: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> "History": ...
-
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         entries = self._entries
         if len(entries) < self._length:
             self._make_entries()

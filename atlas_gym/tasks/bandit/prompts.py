@@ -11,20 +11,18 @@ from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.bandit.instances import draw_instances
 from atlas_gym.tasks.bandit.params import BanditParams
 
-_SIGNATURE = "def policy(context, history, t):"
-
 _TEMPLATE = """\
 Write a Python function `policy` that plays a drifting linear contextual bandit with low regret.
 
-In every step t = 0 … {last} you see {arms} context vectors and choose one, the arm. The reward of an arm with
+In every step t = 0 … {last} you see {p.arms} context vectors and choose one, the arm. The reward of an arm with
 context x is ⟨θ_t, x⟩ plus noise, where the hidden vector θ_t has length 1 and {drift}.
 Only the reward of the chosen arm is revealed. The score is the negative mean expected regret per step, over
-{replicas} independent bandits: higher is better, 0 is perfect, random play is the bottom.
+{p.replicas} independent bandits: higher is better, 0 is perfect, random play is the bottom.
 
-{signature}
-    context: float64 array of shape ({arms}, {dimension}), {contexts}.
+def policy(context, history, t):
+    context: float64 array of shape ({p.arms}, {p.dimension}), {contexts}.
     history: the rounds played so far, a sequence of (x, arm, reward), oldest first. As read-only arrays, much
-        faster than a loop: history.contexts (n, {dimension}), history.arms (n,), history.rewards (n,).
+        faster than a loop: history.contexts (n, {p.dimension}), history.arms (n,), history.rewards (n,).
     t: index of the step, equal to len(history).
     Returns the index of the arm, an integer from 0 to {last_arm}.
 
@@ -43,14 +41,11 @@ _CONTEXTS = {"unit": "one vector of length 1 per arm", "gaussian": "one standard
 def description(params: BanditParams) -> str:
     """State the task with its constants; σ and the speed of the drift stay for the program to find out."""
     return _TEMPLATE.format(
+        p=params,
         last=params.horizon - 1,
-        arms=params.arms,
         last_arm=params.arms - 1,
-        dimension=params.dimension,
-        replicas=params.replicas,
         drift=_DRIFT[params.drift],
         contexts=_CONTEXTS[params.contexts],
-        signature=_SIGNATURE,
     )
 
 

@@ -1,7 +1,7 @@
 """A bandit evaluation in pictures (regret between the two ends of the scale, the drift of θ) and, for the next prompt,
 in words."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.tasks.bandit.instances import DISPLACEMENT_LAG, Instances, chord_angle
 from atlas_gym.tasks.bandit.params import BanditParams
-from atlas_gym.tasks.drawing import blocks, figure, to_image
+from atlas_gym.tasks.drawing import blocks
 
 _TITLE = "ATLAS-Bandit-v0"
 
@@ -24,21 +24,12 @@ def draw_text(evaluation: Evaluation) -> str:
     )
 
 
-def draw_image(evaluation: Evaluation | None) -> np.ndarray:
+def draw_curves(axes: Sequence[Any], traces: Mapping[str, np.ndarray]) -> None:
     """Cumulative regret with uniform play and full information; below it regret per step with the drift."""
-    canvas, (above, below) = figure(_TITLE, rows=2)
+    above, below = axes
     above.set_ylabel("cumulative regret")
     below.set_ylabel("regret per step", color="tab:blue")
     below.set_xlabel(f"step (lower curves: over {DISPLACEMENT_LAG} steps)")
-    if evaluation is not None and evaluation.ok:
-        above.set_title(f"score {evaluation.score:.4f}", fontsize=9)
-        _draw_curves(above, below, evaluation.traces)
-    elif evaluation is not None:
-        above.set_title(f"status: {evaluation.status}", fontsize=9)
-    return to_image(canvas)
-
-
-def _draw_curves(above: Any, below: Any, traces: Mapping[str, np.ndarray]) -> None:
     for name, label, color in _CURVES:
         above.plot(traces[name], label=label, color=color)
     above.legend(fontsize=8)

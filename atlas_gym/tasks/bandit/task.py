@@ -18,9 +18,9 @@ from atlas_gym.tasks.bandit.driver import HEADER, LOADED
 from atlas_gym.tasks.bandit.instances import Instances, draw_instances
 from atlas_gym.tasks.bandit.params import PRESETS, BanditParams
 from atlas_gym.tasks.bandit.prompts import HINTS, description, observe
-from atlas_gym.tasks.bandit.rendering import diagnose, draw_image, draw_text
+from atlas_gym.tasks.bandit.rendering import diagnose, draw_curves, draw_text
 from atlas_gym.tasks.constants import values_of
-from atlas_gym.tasks.given_programs import as_expert, opened, without_docstring
+from atlas_gym.tasks.given_programs import opened, without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.template import Parameter, Template
 
@@ -35,7 +35,8 @@ WORST_GAUSSIAN = -10.0
 _SHORTER = 10
 
 SW_LINUCB = opened(
-    as_expert(without_docstring(experts.__name__, "sw_linucb"), "sw_linucb"),
+    "sw_linucb",
+    without_docstring(experts.__name__, "sw_linucb"),
     Parameter("window", 5, 500, integer=True),
     Parameter("lam", 0.01, 100.0),
     Parameter("alpha", 0.01, 100.0),
@@ -95,18 +96,12 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     The score: minus the mean expected regret per step, averaged over the replicas; at most 0. A program that
     fails gets the worst score, −3 (−11 with Gaussian contexts), below any that a program can reach.
 
-    `info` has the same keys at every reset and step: `status` (ok, invalid, error, timeout, memory,
-    violation, crashed, screened), `score` (None unless ok), `normalized_score` (0 is uniformly random play, 1 full
-    information: being told θ_{t−1} in every step), `metrics`, `feedback`, `incumbent`, `incumbent_score`,
-    `task_seed` and `turn`.
+    `info` has a `normalized_score`: 0 is uniformly random play, 1 full information, being told θ_{t−1} in every step.
 
     ## Starting State
     `reset(seed=s)` poses the task of seed `s`: contexts, θ and noise of every replica. The same seed gives
     the same task on one machine; on another only with the same `ATLAS_GYM_SECRET`, so that programs cannot
     recompute the hidden state from the seed. A reset without seed poses the next task of the stream.
-
-    ## Episode End
-    After `turns` programs, by default one, the episode is terminated. It is never truncated.
 
     ## Arguments
 
@@ -122,17 +117,9 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     | `contexts`          | `"unit"`        | or `gaussian`: not normalised                                  |
     | `replicas`          | 5               | independent bandits per evaluation                             |
     | `limits`            | `Limits()`      | wall-clock and CPU time, memory, source and error length       |
-    | `turns`             | 1               | programs per episode                                           |
-    | `split`             | `"train"`       | or `held_out`, for confirmation: other tasks than in training  |
     | `start`             | `"named"`       | program shown first; or `inlined`, `scratch`, `slots`          |
-    | `task_seed`         | None            | pose this task in every episode                                |
-    | `confinement`       | `"default"`     | or `unconfined`, or the layers that must be achieved           |
-    | `render_mode`       | None            | `ansi`, `rgb_array`                                            |
 
-    `reset(options={"incumbent": program})` evaluates a program and shows it as the best so far.
-
-    ## Version History
-    * v0: initial version
+    All tasks have the keywords of `atlas_gym.envs.program_env.ProgramEnv` as well.
     """
 
     function = "policy"
@@ -144,6 +131,7 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     presets = PRESETS
     traits = frozenset({"drift", "memory", "regression", "choice"})
     hints = HINTS
+    panels = (2, 1)
     driver = "atlas_gym.tasks.bandit.driver"
 
     @classmethod
@@ -183,8 +171,8 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     def text(self, evaluation: Evaluation | None) -> str:
         return draw_text(evaluation) if evaluation and evaluation.ok else super().text(evaluation)
 
-    def image(self, evaluation: Evaluation | None) -> np.ndarray:
-        return draw_image(evaluation)
+    def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
+        draw_curves(axes, traces)
 
     def drawn(self) -> Instances:
         """The hidden state, drawn once per process."""

@@ -60,16 +60,13 @@ def unpack_points(message: bytearray) -> dict[str, torch.Tensor]:
 def answer(strategy: Strategy, message: bytearray, sizes: list[int], extras: dict[str, Any]) -> bytes:
     """The loss and its gradient as float64 bytes; `message` is residuals, errors, u, u_x and is given to the
     program."""
-    n, n_initial, n_boundary = sizes
-    errors = []
-    at = 0
-    for size in (n, n_initial, n_boundary):
-        errors.append(
-            torch.frombuffer(message, dtype=torch.float64, count=size, offset=8 * at).requires_grad_()
-        )
+    vectors, at = [], 0
+    for size in (*sizes, sizes[0], sizes[0]):
+        vectors.append(torch.frombuffer(message, dtype=torch.float64, count=size, offset=8 * at))
         at += size
-    extras["u"] = torch.frombuffer(message, dtype=torch.float64, count=n, offset=8 * at)
-    extras["u_x"] = torch.frombuffer(message, dtype=torch.float64, count=n, offset=8 * (at + n))
+    *errors, extras["u"], extras["u_x"] = vectors
+    for vector in errors:
+        vector.requires_grad_()
     loss = strategy(errors[0], errors[1], errors[2], extras)
     check_loss(loss)
     parts = [loss.detach().reshape(1).numpy(), *_gradients(loss, errors)]

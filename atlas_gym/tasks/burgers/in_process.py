@@ -43,11 +43,7 @@ def train_in_process(
     """Train one network from theta with a loss function; the loss of every step."""
     alone = replace(params, replicas=1)
     with as_in_a_worker(seed=0):
-        trainings = begin(alone, [points], [theta])
-        history, (failure,) = train(alone, trainings, [LocalLosses([strategy], alone)])
-    if failure is not None:
-        raise failure
-    return history[:, 0]
+        return train(alone, begin(alone, [points], [theta]), LocalLosses([strategy], alone))[:, 0]
 
 
 @contextmanager

@@ -2,22 +2,21 @@
 
 from atlas_gym.tasks.burgers.params import BurgersParams
 
-_SIGNATURE = "def pinn_loss_strategy(residuals, ic_err, bc_err, extras):"
-
 _TEMPLATE = """\
 Write a Python function `pinn_loss_strategy` that computes the training loss of a physics-informed network.
 
 The network u(x, t) is to solve the viscous Burgers equation u_t + u u_x = ν(t) u_xx on −1 ≤ x ≤ 1,
 0 ≤ t ≤ 1 with u(x, 0) = −sin πx and u(±1, t) = 0. The viscosity ν {drift}{shock}.
-The network has {layers} hidden layers of {width} tanh units. Adam, step size {learning_rate:g}, trains it
-for {steps} epochs on the loss that your function returns, in float64. {goal}
+The network has {p.hidden_layers} hidden layers of {p.hidden_width} tanh units. Adam, step size {p.learning_rate:g}, \
+trains it
+for {p.steps} epochs on the loss that your function returns, in float64. {goal}
 
-{signature}
-    residuals: tensor ({n_residual},), u_t + u u_x − ν u_xx at the collocation points.
-    ic_err: tensor ({n_initial},), u(x, 0) + sin πx at the initial points.
-    bc_err: tensor ({n_boundary},), u(±1, t) at the boundary points.
-    extras: dict with "epoch" (0 … {last}), "n_epochs" ({steps}) and, at the collocation points, tensors
-        ({n_residual},) without gradient: "x", "t", "nu" (the viscosity), "u", "u_x".
+def pinn_loss_strategy(residuals, ic_err, bc_err, extras):
+    residuals: tensor ({p.n_residual},), u_t + u u_x − ν u_xx at the collocation points.
+    ic_err: tensor ({p.n_initial},), u(x, 0) + sin πx at the initial points.
+    bc_err: tensor ({p.n_boundary},), u(±1, t) at the boundary points.
+    extras: dict with "epoch" (0 … {last}), "n_epochs" ({p.steps}) and, at the collocation points, tensors
+        ({p.n_residual},) without gradient: "x", "t", "nu" (the viscosity), "u", "u_x".
     Returns a scalar tensor that depends on residuals, ic_err and bc_err.
 
 PyTorch is available as torch and torch.nn.functional as F. The function is called once per epoch.
@@ -25,17 +24,17 @@ Module-level variables keep their values between the epochs of one training and 
 files, network or processes."""
 
 _DRIFT = {
-    "geometric": "drifts from {nu0:.3g} at t = 0 to {nu1:.3g} at t = 1, geometrically",
-    "linear": "drifts from {nu0:.3g} at t = 0 to {nu1:.3g} at t = 1, linearly",
-    "constant": "is {nu1:.3g}",
+    "geometric": "drifts from {p.nu0:.3g} at t = 0 to {p.nu1:.3g} at t = 1, geometrically",
+    "linear": "drifts from {p.nu0:.3g} at t = 0 to {p.nu1:.3g} at t = 1, linearly",
+    "constant": "is {p.nu1:.3g}",
 }
 _SHOCK = ", so that a shock forms at x = 0"
 _GOAL = {
     "relative_l2": "The score is the negative relative L2 error of u against the exact solution, averaged "
-    "over {replicas} trainings: higher is better, 0 is perfect, u = 0 scores −1.",
+    "over {p.replicas} trainings: higher is better, 0 is perfect, u = 0 scores −1.",
     "residual": "The score is the negative sum of the mean squares of the three errors at held-out points, "
-    "averaged over {replicas} trainings: higher is better, 0 is perfect, u = 0 scores −0.5.",
-    "nvl": "The score is the negative of this loss itself at held-out points, averaged over {replicas} "
+    "averaged over {p.replicas} trainings: higher is better, 0 is perfect, u = 0 scores −0.5.",
+    "nvl": "The score is the negative of this loss itself at held-out points, averaged over {p.replicas} "
     "trainings: higher is better.",
 }
 
@@ -43,18 +42,11 @@ _GOAL = {
 def description(params: BurgersParams) -> str:
     """State the task with its constants."""
     return _TEMPLATE.format(
-        drift=_DRIFT[params.schedule].format(nu0=params.nu0, nu1=params.nu1),
+        p=params,
+        drift=_DRIFT[params.schedule].format(p=params),
         shock=_SHOCK if params.nu1 < 0.01 else "",
-        layers=params.hidden_layers,
-        width=params.hidden_width,
-        learning_rate=params.learning_rate,
-        steps=params.steps,
         last=params.steps - 1,
-        goal=_GOAL[params.metric].format(replicas=params.replicas),
-        signature=_SIGNATURE,
-        n_residual=params.n_residual,
-        n_initial=params.n_initial,
-        n_boundary=params.n_boundary,
+        goal=_GOAL[params.metric].format(p=params),
     )
 
 

@@ -1,11 +1,12 @@
-"""Pictures of a Burgers evaluation: the network's solution beside the reference, the error, the training
-loss."""
+"""Pictures of a Burgers evaluation: the network's solution beside the reference, the error, the training loss."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.tasks.burgers.reference import GRID_T, GRID_X
-from atlas_gym.tasks.drawing import figure, to_image
 
 _TITLE = "ATLAS-Burgers-v0"
 _SHADES = " .:-=+*#%@"
@@ -26,24 +27,16 @@ def draw_text(evaluation: Evaluation) -> str:
     return "\n".join([f"{_TITLE}: ok, {named}", legend, *lines]) + "\n"
 
 
-def draw_image(evaluation: Evaluation | None) -> np.ndarray:
-    """The network's u, the reference, their difference over (t, x), and the program's loss over the
-    epochs."""
-    canvas, axes = figure(_TITLE, rows=2, columns=2)
-    if evaluation is None:
-        return to_image(canvas)
-    if not evaluation.ok:
-        axes[0].set_title(f"status: {evaluation.status}", fontsize=9)
-        return to_image(canvas)
-    u, exact = evaluation.traces["u"], evaluation.traces["reference"]
+def draw_panels(axes: Sequence[Any], traces: Mapping[str, np.ndarray]) -> None:
+    """The network's u, the reference, their difference over (t, x), and the program's loss over the epochs."""
+    u, exact, loss = traces["u"], traces["reference"], traces["loss"]
     panels = ((u, "network", 1.0), (exact, "reference", 1.0), (u - exact, "difference", None))
     for axis, (values, title, bound) in zip(axes, panels, strict=False):
         bound = bound or max(float(np.abs(values).max()), 1e-12)
         picture = axis.pcolormesh(GRID_T, GRID_X, values.T, cmap="RdBu_r", vmin=-bound, vmax=bound)
-        canvas.figure.colorbar(picture, ax=axis)
+        axis.figure.colorbar(picture, ax=axis)
         axis.set(title=title, xlabel="t", ylabel="x")
-    axes[3].plot(evaluation.traces["loss"])
-    axes[3].set(title=f"loss, relative L2 {evaluation.metrics['relative_l2']:.4f}", xlabel="epoch")
-    if (evaluation.traces["loss"] > 0).all():
+    axes[3].plot(loss)
+    axes[3].set(title=f"loss, relative L2 {-traces['replica_scores'].mean():.4f}", xlabel="epoch")
+    if (loss > 0).all():
         axes[3].set_yscale("log")
-    return to_image(canvas)

@@ -33,7 +33,8 @@ class StackedStep:
         self._run: Callable[..., Any] = self._evaluate
         if self._device.type == "cuda":
             # A step is some fifty kernels of microseconds each: replayed as a graph they cost one launch.
-            sample = self._inputs.new_zeros(len(points), self._n_parameters, requires_grad=True)
+            count = sum(rows * (columns + 1) for rows, columns in self._sizes)
+            sample = self._inputs.new_zeros(len(points), count, requires_grad=True)
             self._run = torch.cuda.make_graphed_callables(self._evaluate, (sample,))
 
     def put(self, array: np.ndarray) -> torch.Tensor:
@@ -50,10 +51,6 @@ class StackedStep:
         """The gradients, a row for each network, of adjoints . (residuals, errors) where forward was called."""
         (gradient,) = torch.autograd.grad(self._outputs, self._theta, self.put(adjoints))
         return gradient
-
-    @property
-    def _n_parameters(self) -> int:
-        return sum(rows * (columns + 1) for rows, columns in self._sizes)
 
     def _evaluate(self, theta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """(residuals and errors, u and u_x) of every network."""

@@ -5,10 +5,10 @@ on the task's seed only, so that programs are compared on common random numbers.
 answers with gradients, for all replicas in lockstep.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
@@ -21,13 +21,13 @@ from atlas_gym.tasks.burgers.network import Points, draw_parameters, draw_points
 from atlas_gym.tasks.burgers.params import METRICS, PRESETS, BurgersParams
 from atlas_gym.tasks.burgers.prompts import HINTS, description
 from atlas_gym.tasks.burgers.reference import GRID_T, GRID_X, reference
-from atlas_gym.tasks.burgers.rendering import draw_image, draw_text
+from atlas_gym.tasks.burgers.rendering import draw_panels, draw_text
 from atlas_gym.tasks.burgers.scoring import METRIC_NAMES, WORST_METRIC, Outcome, judgement
 from atlas_gym.tasks.burgers.steps import stacks
 from atlas_gym.tasks.burgers.training import Conversation, Losses, Training, ask, begin, train
-from atlas_gym.tasks.given_programs import without_docstring
+from atlas_gym.tasks.given_programs import opened, without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
-from atlas_gym.tasks.template import Parameter, Template
+from atlas_gym.tasks.template import Parameter
 
 DEFAULT_LIMITS = Limits(wall_s=60.0, cpu_s=30.0, memory_mb=1024)
 """Some 2 s with the compiled kernel and 15 s without, on an idle core of 2024; the rest is for busy
@@ -38,32 +38,18 @@ STARTS = {"named": "weighted", "inlined": "weighted_inlined", "scratch": "from_s
 #: The short task of a cascade: half the training of one replica.
 _SHORTER = 2
 
-LOSS_WEIGHTS = Template(
+LOSS_WEIGHTS = opened(
     "loss_weights",
-    """\
-import torch
-
-
-def pinn_loss_strategy(residuals, ic_err, bc_err, extras):
-    w_pde = $w_pde
-    w_ic = $w_ic
-    w_bc = $w_bc
-    steep = $steep
-    weight = 1.0 / (1.0 + steep * torch.abs(extras["u_x"]))
-    loss_pde = torch.mean(weight * residuals**2)
-    loss_ic = torch.mean(ic_err**2)
-    loss_bc = torch.mean(bc_err**2)
-    return w_pde * loss_pde + w_ic * loss_ic + w_bc * loss_bc
-""",
-    (
-        Parameter("w_pde", 0.01, 100.0),
-        Parameter("w_ic", 0.01, 100.0),
-        Parameter("w_bc", 0.01, 100.0),
-        Parameter("steep", 0.0, 5.0, scale="linear"),
+    without_docstring(experts.__name__, "weighted").replace(
+        "(weight * residuals) ** 2", "weight * residuals**2"
     ),
+    Parameter("w_pde", 0.01, 100.0),
+    Parameter("w_ic", 0.01, 100.0),
+    Parameter("w_bc", 0.01, 100.0),
+    Parameter("steep", 0.0, 5.0, scale="linear"),
 )
-"""Weights of the three terms, and how much a residual counts less where the solution is steep (the shock). Bounds are
-wide, and their middle is the plain loss."""
+"""Weights of the three terms, and how much a squared residual counts less where the solution is steep (the shock).
+Bounds are wide, and their middle is the plain loss."""
 
 
 class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
@@ -120,18 +106,13 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
     The last one **can be gamed**, e.g. by `0 * residuals.mean()`: it is there to reproduce the paper, not to
     trust.
 
-    `info` has the same keys at every reset and step: `status` (ok, invalid, error, timeout, memory,
-    violation, crashed, screened), `score` (None unless ok), `normalized_score` (1 − relative L2 error: 0 is u = 0, 1
-    the exact solution), `metrics` (all three metrics, the three mean squares, the best and the worst
-    replica's relative L2 error), `feedback`, `incumbent`, `incumbent_score`, `task_seed` and `turn`.
+    `info` has a `normalized_score`, 1 − relative L2 error (0 is u = 0, 1 the exact solution), and as `metrics` all
+    three metrics, the three mean squares, and the best and the worst replica's relative L2 error.
 
     ## Starting State
     `reset(seed=s)` poses the task of seed `s`: every replica's initial network, collocation and held-out
     points. The same seed gives the same task on one machine; on another only with the same
     `ATLAS_GYM_SECRET`.
-
-    ## Episode End
-    After `turns` programs, by default one, the episode is terminated. It is never truncated.
 
     ## Arguments
 
@@ -149,17 +130,9 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
     | `backend`                       | `"auto"`               | `compiled` kernel, `torch`, or whichever can be had  |
     | `device`                        | `"cpu"`                | where torch trains all replicas at once, e.g. `cuda` |
     | `limits`                        | `Limits(60, 30, 1024)` | seconds of wall clock and CPU, MB of memory, …       |
-    | `turns`                         | 1                      | programs per episode                                 |
-    | `split`                         | `"train"`              | or `held_out`: tasks for confirmation                |
     | `start`                         | `"named"`              | program shown first; or `inlined`, `scratch`         |
-    | `task_seed`                     | None                   | pose this task in every episode                      |
-    | `confinement`                   | `"default"`            | or `unconfined`, or the layers that must be achieved |
-    | `render_mode`                   | None                   | `ansi`, `rgb_array`                                  |
 
-    `reset(options={"incumbent": program})` evaluates a program and shows it as the best so far.
-
-    ## Version History
-    * v0: initial version
+    All tasks have the keywords of `atlas_gym.envs.program_env.ProgramEnv` as well.
     """
 
     function = "pinn_loss_strategy"
@@ -174,6 +147,7 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
     presets = PRESETS
     traits = frozenset({"loss"})
     hints = HINTS
+    panels = (2, 2)
     floor = -WORST_METRIC
     torch = True
     driver = "atlas_gym.tasks.burgers.driver"
@@ -199,8 +173,8 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
     def text(self, evaluation: Evaluation | None) -> str:
         return draw_text(evaluation) if evaluation and evaluation.ok else super().text(evaluation)
 
-    def image(self, evaluation: Evaluation | None) -> np.ndarray:
-        return draw_image(evaluation)
+    def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
+        draw_panels(axes, traces)
 
     def prepare(self) -> None:
         """Nothing: what is hidden takes no time to draw beside the training."""
@@ -215,13 +189,14 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
         Raises:
             CandidateError: If a loss, its gradient or a network is no longer finite.
         """
-        history, thetas = self._train(losses)
-        held_out = [self.held_out_points(replica) for replica in range(self.replicas)]
+        replicas = range(self.replicas)
+        points, thetas = zip(*map(self.beginning, replicas), strict=True)
+        trainings = begin(self, points, thetas)
+        history = train(self, trainings, losses)
+        trained = (theta for training in trainings for theta in training.thetas)
+        held_out = [*map(self.held_out_points, replicas)]
         losses.begin(held_out)
-        outcomes = [
-            self._outcome(replica, theta, points, losses)
-            for replica, (theta, points) in enumerate(zip(thetas, held_out, strict=True))
-        ]
+        outcomes = [self._outcome(*own, losses) for own in zip(replicas, trained, held_out, strict=True)]
         return judgement(outcomes, history, reference(self.viscosity), self.metric)
 
     def beginning(self, replica: int) -> tuple[Points, np.ndarray]:
@@ -229,15 +204,6 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
         p = self
         theta = draw_parameters(p.hidden_width, p.hidden_layers, self._replica_stream(replica, "network"))
         return draw_points(p, self._replica_stream(replica, "points")), theta
-
-    def _train(self, losses: Losses) -> tuple[np.ndarray, Sequence[np.ndarray]]:
-        """Losses of every step and replica, and the trained networks."""
-        points, thetas = zip(*map(self.beginning, range(self.replicas)), strict=True)
-        trainings = begin(self, points, thetas)
-        history, (failure,) = train(self, trainings, [losses])
-        if failure is not None:
-            raise failure
-        return history, [theta for training in trainings for theta in training.thetas]
 
     def held_out_points(self, replica: int) -> Points:
         """A replica's test points, as many as it is trained on."""

@@ -113,47 +113,26 @@ def begin(params: BurgersParams, points: Sequence[Points], thetas: Sequence[np.n
     return [Training(params, [own], [theta]) for own, theta in zip(points, thetas, strict=True)]
 
 
-def train(
-    params: BurgersParams, trainings: Sequence[Training], losses: Sequence[Losses]
-) -> tuple[np.ndarray, list[CandidateError | None]]:
-    """Train the replicas of every candidate in lockstep. One whose loss fails leaves the others as they are.
+def train(params: BurgersParams, trainings: Sequence[Training], losses: Losses) -> np.ndarray:
+    """Train networks in lockstep, one for each replica that `losses` answers for.
 
-    Args:
-        params: The constants; `params.replicas` networks belong to each candidate.
-        trainings: The networks, those of a candidate one after the other.
-        losses: Each candidate's.
-
-    Returns:
-        The loss of every step and network, (steps, networks), NaN after a failure; and what was wrong with
-        each candidate, None if nothing.
+    Returns the loss of every step and network, (steps, networks). Raises CandidateError as `ask` does.
     """
     points = [own for training in trainings for own in training.points]
-    history = np.full((params.steps, len(points)), np.nan)
-    failures: list[CandidateError | None] = [None] * len(losses)
-    nothing = np.zeros(params.n_residual + params.n_initial + params.n_boundary)
-
-    def adjoint(epoch: int, network: int, vectors: np.ndarray) -> np.ndarray:
-        candidate, replica = divmod(network, params.replicas)
-        if failures[candidate] is None:
-            try:
-                history[epoch, network], gradient = ask(losses[candidate], replica, epoch, vectors)
-                return gradient
-            except CandidateError as error:
-                failures[candidate] = error
-        return nothing
-
-    for candidate, own in enumerate(losses):
-        own.begin(points[candidate * params.replicas : (candidate + 1) * params.replicas])
+    history = np.empty((params.steps, len(points)))
+    losses.begin(points)
     # A loss that blows up overflows in the arithmetic here; it is found out by the checks, not by warnings.
     with np.errstate(all="ignore"):
         for epoch in range(params.steps):
-            networks = itertools.count()
+            replicas = itertools.count()
             for training in trainings:
-                rows = [adjoint(epoch, next(networks), vectors) for vectors in training.vectors()]
-                training.update(np.stack(rows))
-            if all(failures):
-                break
-    return history, failures
+                gradients = []
+                for vectors in training.vectors():
+                    replica = next(replicas)
+                    history[epoch, replica], gradient = ask(losses, replica, epoch, vectors)
+                    gradients.append(gradient)
+                training.update(np.stack(gradients))
+    return history
 
 
 def ask(losses: Losses, replica: int, epoch: int, vectors: np.ndarray) -> tuple[float, np.ndarray]:

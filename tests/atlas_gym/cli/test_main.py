@@ -68,7 +68,6 @@ def test_unconfined_is_possible_and_shows(program, capsys):
     [
         (["missing.py"], "missing.py is neither a file nor an expert program; those are "),
         (["tests"], "tests is neither a file"),
-        (["kalman", "--seeds", "0"], "--seeds is at least 1"),
         (["kalman", "--set", "horizon"], "'horizon' is not NAME=VALUE"),
         (["kalman", "--set", "split=held_out"], "split says which draw of a task it is"),
         (["kalman", "--set", "preset=papr"], "no preset 'papr'"),
@@ -80,6 +79,13 @@ def test_mistakes_are_one_line_and_exit_code_2(arguments, message, capsys):
     error = capsys.readouterr().err
     assert message in error
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("option", ["--seeds", "--workers"])
+def test_numbers_of_which_nothing_would_come_are_refused(option, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["evaluate", "ATLAS-Bandit-v0", "kalman", option, "0"])
+    assert f"{option}: '0' must be a whole number of at least 1" in capsys.readouterr().err
 
 
 def test_a_mark_at_the_beginning_of_a_file_is_not_read(tmp_path):

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import atlas_gym
-from atlas_gym.tasks.burgers.rendering import draw_image
 from tests.atlas_gym.tasks.burgers.strategies import PLAIN, program
 
 QUICK = {"steps": 20, "replicas": 1, "n_residual": 100}
@@ -49,7 +48,7 @@ def test_pictures_of_every_kind_of_outcome(evaluator):
     good = evaluator.evaluate(program(PLAIN), task)
     negative = evaluator.evaluate(program("return -residuals.sum()"), task)
     failed = evaluator.evaluate(program("return None"), task)
-    images = [draw_image(evaluation) for evaluation in (None, good, negative, failed)]
+    images = [task.image(evaluation) for evaluation in (None, good, negative, failed)]
     assert {(image.shape, image.dtype) for image in images} == {((480, 640, 3), np.dtype(np.uint8))}
     assert len({image.tobytes() for image in images}) == 4
     assert "t=1.0 |" in task.text(good)
