@@ -128,10 +128,9 @@ def _rules_at(case: Case) -> Rules:
 
 def _within(case: Case, fix: Fix) -> bool:
     """Whether a fix changes nothing but what the request leaves open."""
-    opening, program = case.request.opening, case.code.program
+    opening = case.request.opening
     assert opening is not None
-    start, end = len(program[: opening.start].encode()), len(program[: opening.end].encode())
-    return all(start <= splice.start and splice.end <= end for splice in fix)
+    return all(opening.start <= splice.start and splice.end <= opening.end for splice in fix)
 
 
 def _draw_order(case: Case, options: list[tuple[Finding, Fix]]) -> list[tuple[Finding, Fix]]:
