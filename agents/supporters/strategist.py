@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from agents.supporters.call import Key, Supporter
+from agents.supporters.settings import ControlBounds
 
 REASON_CHARS = 400
 """Longest reason, characters."""
@@ -30,44 +31,6 @@ class TuningControls:
 
 
 CONTROL_NAMES = ("beta", "score_threshold", "epochs", "learning_rate")
-
-
-@dataclass(frozen=True)
-class ControlRange:
-    """What one control may become."""
-
-    low: float
-    """Smallest value."""
-    high: float
-    """Largest value."""
-    factor: float
-    """Largest change in one phase: the new value lies between current/factor and current·factor."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.low <= self.high or self.factor < 1:
-            raise ValueError("a range needs 0 < low <= high and a factor of at least 1")
-
-    def bounded(self, current: float, proposed: float) -> float:
-        """``proposed`` moved into reach of ``current``; ``current`` itself if it is not a finite number."""
-        if not math.isfinite(proposed) or proposed == current:
-            return current
-        low = max(min(self.low, current), current / self.factor)
-        high = min(max(self.high, current), current * self.factor)
-        return min(max(proposed, low), high)
-
-
-@dataclass(frozen=True)
-class ControlBounds:
-    """Ranges of the four controls."""
-
-    beta: ControlRange = ControlRange(0.02, 1.0, 1.5)
-    """EvoTune's default is 0.4, the embedded set-up's 0.1; the paper's logs move between 0.5 and 0.7."""
-    score_threshold: ControlRange = ControlRange(0.05, 0.8, 1.5)
-    """EvoTune takes the 30th percentile."""
-    epochs: ControlRange = ControlRange(1.0, 8.0, 2.0)
-    """A phase ends at its target divergence, so that many epochs are only a limit."""
-    learning_rate: ControlRange = ControlRange(1e-6, 1e-3, 2.0)
-    """The embedded set-up uses 2e-4, EvoTune 1e-5 for larger models."""
 
 
 @dataclass(frozen=True)

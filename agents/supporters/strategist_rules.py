@@ -6,16 +6,13 @@ Rules that fire together multiply; the bounds of :mod:`agents.supporters.strateg
 """
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agents.supporters.call import Consultation, rules_call
+from agents.supporters.call import RuleSupporter
 from agents.supporters.strategist import (
     CONTROL_NAMES,
     REASON_CHARS,
-    ControlBounds,
-    FineTuningStrategist,
     StrategyAdvice,
     Telemetry,
     bounded_advice,
@@ -124,27 +121,19 @@ RULES: tuple[StrategyRule, ...] = (
 )  # fmt: skip
 
 
-class RuleFineTuningStrategist(FineTuningStrategist):
+class RuleFineTuningStrategist(RuleSupporter[Telemetry, StrategyAdvice]):
     """The table above, applied."""
 
-    def __init__(self, bounds: ControlBounds | None = None) -> None:
-        self._bounds = bounds or ControlBounds()
+    role = "strategist"
 
-    def consult(self, request: Telemetry) -> Consultation[StrategyAdvice]:
-        """Bounded settings for the next phase."""
-        began = time.monotonic()
-        advice = bounded_advice(request.controls, self._bounds, *_wanted(request))
-        call = rules_call("strategist", request.key, began, advice.summary())
-        return Consultation(advice, call)
-
-
-def _wanted(telemetry: Telemetry) -> tuple[dict[str, float], str]:
-    """What the rules that fire want together, unbounded, and why."""
-    values = {name: getattr(telemetry.controls, name) for name in CONTROL_NAMES}
-    fired = [rule for rule in RULES if rule.applies(telemetry)]
-    for rule in fired:
-        for name in CONTROL_NAMES:
-            change = getattr(rule, name)
-            values[name] = values[name] + change if name == "epochs" else values[name] * change
-    reason = "; ".join(f"{rule.name}: {rule.why}" for rule in fired) or "nothing stands out"
-    return values, one_line(reason, REASON_CHARS)
+    def advise(self, request: Telemetry) -> tuple[StrategyAdvice, str]:
+        """What the rules that fire want together, bounded."""
+        values = {name: getattr(request.controls, name) for name in CONTROL_NAMES}
+        fired = [rule for rule in RULES if rule.applies(request)]
+        for rule in fired:
+            for name in CONTROL_NAMES:
+                change = getattr(rule, name)
+                values[name] = values[name] + change if name == "epochs" else values[name] * change
+        reason = "; ".join(f"{rule.name}: {rule.why}" for rule in fired) or "nothing stands out"
+        bounds = self.settings.control_bounds
+        return bounded_advice(request.controls, bounds, values, one_line(reason, REASON_CHARS)), ""
