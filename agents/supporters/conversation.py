@@ -47,12 +47,9 @@ class Budget:
         """Why the next consultation must not reach for the server; empty if it may."""
         with self._lock:
             limits = self.limits
-            if self.calls >= limits.calls:
-                return f"the budget of {limits.calls} calls is spent"
-            if self.tokens >= limits.tokens:
-                return f"the budget of {limits.tokens} tokens is spent"
-            if self.seconds >= limits.seconds:
-                return f"the budget of {limits.seconds:g} seconds is spent"
+            for unit in ("calls", "tokens", "seconds"):
+                if getattr(self, unit) >= getattr(limits, unit):
+                    return f"the budget of {getattr(limits, unit):.12g} {unit} is spent"
             if self._resting:
                 return f"left alone after {self._failures} failed calls in a row ({self._resting} to go)"
             return ""

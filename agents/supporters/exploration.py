@@ -90,13 +90,13 @@ def admit_patches(
     as asked for."""
     seen = {program_key(request.parent.program)}
     admitted: list[Patch] = []
-    for unchecked in proposed:
+    for patch in proposed:
         if len(admitted) >= request.max_patches:
             break
-        patch = _admit(request, unchecked, bound)
-        if patch is not None and patch.program_key not in seen and patch.program_key not in request.tried:
-            seen.add(patch.program_key)
-            admitted.append(patch)
+        key = program_key(patch.program) if _is_admissible(request, patch.program, bound) else None
+        if key is not None and key not in seen and key not in request.tried:
+            seen.add(key)
+            admitted.append(replace(patch, program_key=key))
     return tuple(admitted)
 
 
@@ -113,13 +113,8 @@ def bounded_value(current: float, proposed: float) -> float | None:
     return None if value == current else value
 
 
-def _admit(request: ExplorationRequest, patch: Patch, bound: EditBound) -> Patch | None:
-    parent = request.parent.program
-    if request.opening is not None and not request.opening.holds(parent, patch.program):
-        return None
-    if not is_plain(patch.program) or not bound.allows(parent, patch.program):
-        return None
-    key = program_key(patch.program)
-    if key is None or syntax_error(patch.program, request.task.function) is not None:
-        return None
-    return replace(patch, program_key=key)
+def _is_admissible(request: ExplorationRequest, program: str, bound: EditBound) -> bool:
+    parent, opening = request.parent.program, request.opening
+    fits = opening is None or opening.holds(parent, program)
+    fits = fits and is_plain(program) and bound.allows(parent, program)
+    return fits and syntax_error(program, request.task.function) is None
