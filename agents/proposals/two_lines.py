@@ -45,7 +45,9 @@ def _pairs(lines: Sequence[tuple[ast.stmt, EditSite]]) -> Iterator[tuple[EditSit
         below = [pair for pair in lines[place + 1 :] if pair[1].line - site.line + 1 in _STOPS]
         assignment = next((other for node, other in below if _assigned(node)), None)
         use = next((other for node, other in below if _used(node) & names), None)
-        yield from ((site, other) for other in (assignment, use) if names and other is not None)
+        for other in (assignment, use):
+            if names and other is not None:
+                yield site, other
 
 
 def _assigned(node: ast.stmt) -> set[str]:
