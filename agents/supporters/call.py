@@ -24,11 +24,12 @@ Key = tuple[str | int, ...]
 """Names one consultation within a run, for example ``("round", 3, "island", 1)``; seeds its random stream."""
 
 
-class Keyed(Protocol):
-    """A request with the name of its consultation."""
+@dataclass(frozen=True)
+class Question:
+    """What a supporter is asked."""
 
-    @property
-    def key(self) -> Key: ...
+    key: Key
+    """Name of the consultation."""
 
 
 class Summarised(Protocol):
@@ -39,7 +40,7 @@ class Summarised(Protocol):
         ...
 
 
-Request = TypeVar("Request", bound=Keyed, contravariant=True)
+Request = TypeVar("Request", bound=Question, contravariant=True)
 Advice = TypeVar("Advice", bound=Summarised)
 
 

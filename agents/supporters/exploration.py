@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from agents.population.candidate import CandidateRecord
 from agents.proposals.completing import Opening
-from agents.supporters.call import Key, Supporter
+from agents.supporters.call import Question, Supporter
 from agents.supporters.edits import EditBound
 from atlas_gym.program_text import program_key, syntax_error
 from atlas_gym.tasks.program_task import ProgramTask
@@ -32,11 +32,9 @@ SUGGESTION_FACTOR = 10.0
 
 
 @dataclass(frozen=True)
-class ExplorationRequest:
+class ExplorationRequest(Question):
     """What the exploration supporter is told. All of the programs' records may be text that a candidate wrote."""
 
-    key: Key
-    """Name of the consultation, for example ``("round", 3, "island", 1)``."""
     task: ProgramTask
     """What programs are for: in words, with the traits and hints that its author declares."""
     parent: CandidateRecord

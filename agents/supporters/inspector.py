@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agents.supporters.call import Key, RuleSupporter, Supporter
+from agents.supporters.call import Question, RuleSupporter, Supporter
 from agents.supporters.conversation import LLMSupporter
 from agents.supporters.prompts import Data
 from agents.supporters.replies import InspectionReply, parse_reply
@@ -58,11 +58,9 @@ class MetricChange:
 
 
 @dataclass(frozen=True)
-class Inspection:
+class Inspection(Question):
     """What the inspector is told about one proposed promotion."""
 
-    key: Key
-    """Name of the consultation, for example ``("phase", 4)``."""
     rule_accepts: bool
     """The gate's own decision by Eq. 5."""
     gain: float

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from agents.supporters.call import Key, Supporter
+from agents.supporters.call import Question, Supporter
 from agents.supporters.settings import ControlBounds
 
 REASON_CHARS = 400
@@ -46,11 +46,9 @@ class GateOutcome:
 
 
 @dataclass(frozen=True)
-class Telemetry:
+class Telemetry(Question):
     """What the strategist is told about the phase that is about to run and those before it."""
 
-    key: Key
-    """Name of the consultation, for example ``("phase", 4)``."""
     controls: TuningControls
     """The settings now."""
     pairs: int
