@@ -96,7 +96,6 @@ class TransformersGenerator(Generator):
         self._sampler = Sampler(tokenizer, model.get_output_embeddings().weight.shape[0], self.sampling)
 
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
-        """Generate and hand over each completion as it ends."""
         prompts = [encode_prompt(self.tokenizer, request.prompt) for request in requests]
         for chunk in self._chunks(requests, prompts):
             sampling = self._sampler.of(requests[chunk[0][0]])

@@ -72,7 +72,6 @@ class ExplorationAdvice:
     """New candidate programs."""
 
     def summary(self) -> str:
-        """The advice in one line, for the record."""
         patches = "; ".join(f"{p.kind} {p.program_key[:12]}" for p in self.patches)
         return f"patches: {patches or 'none'} | critique: {self.critique}"
 

@@ -100,7 +100,6 @@ class InspectorVerdict:
         return self.rule_accepts and not self.veto
 
     def summary(self) -> str:
-        """The verdict in one line, for the record."""
         worse = ", ".join(f"{name} ×{factor:.3g}" for name, factor in self.regressions.items())
         decision = "accept" if self.accept else "veto" if self.rule_accepts else "refused by the rule"
         return f"{decision} | regressions: {worse or 'none'} | {'; '.join(self.reasons)}"
@@ -141,7 +140,6 @@ class LLMPolicyInspector(LLMSupporter[Inspection, InspectorVerdict]):
     reply = InspectionReply
 
     def values(self, request: Inspection) -> dict[str, str | Data]:
-        """What the template's placeholders stand for."""
         metrics = "\n".join(
             f"- {one_line(metric.name, 60)}: {metric.reference:.5g} -> {metric.candidate:.5g} "
             f"({'higher' if metric.higher_is_better else 'lower'} is better)"
@@ -160,7 +158,6 @@ class LLMPolicyInspector(LLMSupporter[Inspection, InspectorVerdict]):
         }
 
     def interpret(self, request: Inspection, text: str) -> InspectorVerdict:
-        """The verdict that a reply amounts to; raises ReplyError if it is no reply."""
         reply = parse_reply(text, InspectionReply)
         measured = {metric.name: metric for metric in request.metrics}
         regressions = {

@@ -101,7 +101,6 @@ class StrategyAdvice:
     change, then a β one step weaker and one step stronger."""
 
     def summary(self) -> str:
-        """The advice in one line, for the record."""
         values = ", ".join(f"{name} = {getattr(self.controls, name):g}" for name in self.changed)
         return f"{values or 'no change'} | {self.reason}"
 

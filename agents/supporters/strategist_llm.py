@@ -38,7 +38,6 @@ class LLMFineTuningStrategist(LLMSupporter[Telemetry, StrategyAdvice]):
         }
 
     def interpret(self, request: Telemetry, text: str) -> StrategyAdvice:
-        """The bounded advice that a reply amounts to; raises ReplyError if it is no reply."""
         reply = parse_reply(text, StrategyReply)
         wanted = {name: getattr(reply, name) for name in CONTROL_NAMES if getattr(reply, name) is not None}
         return bounded_advice(
