@@ -232,18 +232,12 @@ class ResearchAgent:
 
     def _reset_if_weak(self, island: Island, round: int) -> None:
         """Start again from a stronger island's best if this island is in the weaker half."""
-        bests = [
-            (-best.score, index)
-            for index in self._companions(island)
-            if (best := self.islands[index].best) is not None and best.score is not None
-        ]
-        strong = [index for _, index in sorted(bests)[: (len(bests) + 1) // 2]]
-        if island.index in strong or not strong:
-            return
-        rng = stream(self.seed, "reset", round, island.index)
-        chosen = self.islands[strong[int(rng.integers(len(strong)))]].best
-        if chosen is not None:
-            island.restart(chosen)
+        found = [(index, self.islands[index].best) for index in self._companions(island)]
+        bests = {index: best for index, best in found if best is not None}
+        strong = sorted(bests, key=lambda index: -bests[index].value)[: (len(bests) + 1) // 2]
+        if strong and island.index not in strong:
+            rng = stream(self.seed, "reset", round, island.index)
+            island.restart(bests[strong[int(rng.integers(len(strong)))]])
 
     def _companions(self, island: Island) -> list[int]:
         """The islands that have the same instance, itself included."""

@@ -26,7 +26,7 @@ LONGEST_ANSWER = 262_144
 MOST_EDITS = 50
 """Blocks of one answer, at most."""
 
-_REASONING_TAGS = ("think", "thinking", "reasoning")
+_REASONING = re.compile("<(/?)(?:think|thinking|reasoning)>", re.IGNORECASE | re.ASCII)
 
 _SEARCH = re.compile(r"<{5,9} ?SEARCH\s*")
 _MIDDLE = re.compile(r"={5,9}\s*")
@@ -68,15 +68,12 @@ def patched(parent: str, answer: str) -> str:
 
 def strip_reasoning(text: str) -> str:
     """``text`` behind the last closing reasoning tag (many servers leave out the opening one)."""
-    lowered = text.lower()
-    if len(lowered) != len(text):  # a few characters change length in lower case; tags are ASCII
-        lowered = text
-    ends = [lowered.rfind(f"</{tag}>") + len(tag) + 3 for tag in _REASONING_TAGS if f"</{tag}>" in lowered]
-    if ends:
-        return text[max(ends) :]
-    starts = [lowered.find(f"<{tag}>") for tag in _REASONING_TAGS if f"<{tag}>" in lowered]
+    tags = list(_REASONING.finditer(text))
+    closing = [tag.end() for tag in tags if tag[1]]
+    if closing:
+        return text[closing[-1] :]
     # Reasoning that never ended: what stands inside it is not the answer.
-    return text[: min(starts)] if starts else text
+    return text[: tags[0].start()] if tags else text
 
 
 def _spoken(answer: str) -> str:

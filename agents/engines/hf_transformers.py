@@ -17,7 +17,8 @@ learned positions); recurrent models and flash attention are not supported.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -95,62 +96,49 @@ class TransformersGenerator(Generator):
         self._sampler = Sampler(tokenizer, model.get_output_embeddings().weight.shape[0], self.sampling)
 
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
-        """Generate and hand over each completion as it ends."""
-        prompts = {
-            index: encode_prompt(self.tokenizer, request.prompt) for index, request in enumerate(requests)
-        }
+        prompts = [encode_prompt(self.tokenizer, request.prompt) for request in requests]
         for chunk in self._chunks(requests, prompts):
-            samples = [
-                [
-                    sample
-                    for index in group
-                    for sample in self._sampler.begin(index, requests[index], prompts[index])
-                ]
-                for group in chunk
-            ]
             sampling = self._sampler.of(requests[chunk[0][0]])
+            samples = [
+                [s for i in group for s in self._sampler.begin(i, requests[i], prompts[i])] for group in chunk
+            ]
             with torch.inference_mode(), grouped_attention(self.model):
                 self._run(SampleBatch(self.model, self._sampler.vocabulary, sampling, samples), on_completion)
 
     def _chunks(
-        self, requests: Sequence[Request], prompts: Mapping[int, Sequence[int]]
+        self, requests: Sequence[Request], prompts: Sequence[Sequence[int]]
     ) -> Iterator[list[list[int]]]:
         """Indices of requests to be decoded together, by sequence: alike in sampling and in what is banned, within
         the limit.
 
         Every step of decoding is as wide for all sequences as for the one with most samples, so the limit is on
         sequences times samples."""
-        kinds: dict[tuple[str, Sampling], list[int]] = {}
-        for index in prompts:
-            sampling = self._sampler.of(requests[index])
-            kinds.setdefault((sampling.banned(requests[index].stop), sampling), []).append(index)
+        kinds: defaultdict[tuple[str, Sampling], list[int]] = defaultdict(list)
+        for index, request in enumerate(requests):
+            sampling = self._sampler.of(request)
+            kinds[sampling.banned(request.stop), sampling].append(index)
         for kind in kinds.values():
             chunk: list[list[int]] = []
-            widest = 0
-            for group, samples in self._sequences(kind, requests, prompts):
-                if chunk and (len(chunk) + 1) * max(widest, samples) > self._max_samples:
+            for group in self._sequences(kind, requests, prompts):
+                widest = max(_samples(requests, member) for member in (*chunk, group))
+                if chunk and (len(chunk) + 1) * widest > self._max_samples:
                     yield chunk
-                    chunk, widest = [], 0
+                    chunk = []
                 chunk.append(group)
-                widest = max(widest, samples)
             yield chunk
 
     def _sequences(
-        self, kind: Sequence[int], requests: Sequence[Request], prompts: Mapping[int, Sequence[int]]
-    ) -> list[tuple[list[int], int]]:
-        """Requests whose prompts begin alike, with the number of their samples; alike in width and length first."""
-        found: list[tuple[list[int], int]] = []
+        self, kind: Sequence[int], requests: Sequence[Request], prompts: Sequence[Sequence[int]]
+    ) -> list[list[int]]:
+        """Requests whose prompts begin alike; alike in number of samples and in length first."""
+        found: list[list[int]] = []
         for family in families([prompts[index] for index in kind]):
-            group: list[int] = []
-            samples = 0
+            found.append([])
             for index in (kind[member] for member in family):
-                if group and samples + requests[index].n > self._max_samples:
-                    found.append((group, samples))
-                    group, samples = [], 0
-                group.append(index)
-                samples += requests[index].n
-            found.append((group, samples))
-        return sorted(found, key=lambda sequence: (sequence[1], len(prompts[sequence[0][-1]])))
+                if found[-1] and _samples(requests, [*found[-1], index]) > self._max_samples:
+                    found.append([])
+                found[-1].append(index)
+        return sorted(found, key=lambda group: (_samples(requests, group), len(prompts[group[-1]])))
 
     def _run(self, batch: SampleBatch, on_completion: OnCompletion) -> None:
         advanced = batch.prefill()
@@ -163,3 +151,8 @@ class TransformersGenerator(Generator):
             if not batch.active:
                 break
             advanced = batch.step()
+
+
+def _samples(requests: Sequence[Request], group: Sequence[int]) -> int:
+    """How many samples a sequence has."""
+    return sum(requests[index].n for index in group)

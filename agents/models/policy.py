@@ -51,8 +51,7 @@ class Policy:
         folder: Path | None = None,
         seed: int = 0,
     ) -> None:
-        """Wraps `model`. `folder`: its checkpoint, from which merged weights are restored without a copy in
-        memory."""
+        """Wraps `model`. `folder`: its checkpoint, from which other processes can load it."""
         self.tokenizer = tokenizer
         self.folder = folder
         self.dtype: torch.dtype = model.dtype
@@ -67,9 +66,8 @@ class Policy:
             for name, module in self.model.get_base_model().named_modules()
             if isinstance(module, LoraLayer)
         }
-        self._merge = ExactMerge(
-            {name: layer for name, layer in self._layers.items() if isinstance(layer, Linear)}, folder
-        )
+        linear = {name: layer for name, layer in self._layers.items() if isinstance(layer, Linear)}
+        self._merge = ExactMerge(linear)
         self.add(REFERENCE, copy_of=POLICY)
 
     @classmethod

@@ -103,24 +103,16 @@ class Clusters:
     """Programs in each cluster."""
 
     def add(self, program: Signature) -> int:
-        """Assign one program; returns its cluster's index."""
-        nearest, gap = self._nearest(program)
-        if nearest is None or (gap > self.settings.radius and len(self.leaders) < self.settings.limit):
+        """Assign one program to the nearest leader, the earliest of equals; returns its cluster's index."""
+        gaps = [distance(leader, program, self.settings) for leader in self.leaders]
+        nearest = min(range(len(gaps)), key=lambda index: gaps[index], default=0)
+        far = not gaps or gaps[nearest] > self.settings.radius
+        if far and len(self.leaders) < self.settings.limit:
             self.leaders.append(program)
             self.sizes.append(0)
             nearest = len(self.leaders) - 1
         self.sizes[nearest] += 1
         return nearest
-
-    def _nearest(self, program: Signature) -> tuple[int | None, float]:
-        """The nearest leader, the earliest of equals, and its distance."""
-        nearest, gap = None, math.inf
-        for index, leader in enumerate(self.leaders):
-            # Behaviour alone is a lower bound of the distance, and much the cheaper half of it.
-            behaviour = self.settings.behaviour * _behaviour_distance(leader.behaviour, program.behaviour)
-            if behaviour < gap and (found := distance(leader, program, self.settings)) < gap:
-                nearest, gap = index, found
-        return nearest, gap
 
     @property
     def effective(self) -> float:

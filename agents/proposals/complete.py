@@ -5,11 +5,10 @@ function's top-level statements, roughly from a quarter to three quarters of its
 """
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
-from agents.proposals.style import EditSite, PartStyle, Showing, versions
+from agents.proposals.style import EditSite, PartStyle
 
 _EARLIEST, _LATEST = 0.25, 0.75
 """Smallest and largest share of the body's statements that is kept."""
@@ -23,27 +22,16 @@ class Complete(PartStyle):
 
     def places(self, source: Source) -> list[EditSite]:
         """One site after each statement in the middle of the body."""
-        body = source.function.body
-        ends = range(max(1, round(_EARLIEST * len(body))), round(_LATEST * len(body)) + 1)
-        return [
-            site_after(source, body[end - 1])
-            for end in ends
-            if end < len(body) and are_apart(*body[end - 1 : end + 1])
+        body, end = source.function.body, source.end(source.last)
+        kept = range(max(1, round(_EARLIEST * len(body))), round(_LATEST * len(body)) + 1)
+        sites = [
+            site_after(source, body[count - 1])
+            for count in kept
+            if count < len(body) and are_apart(*body[count - 1 : count + 1])
         ]
-
-    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
-        """Prompt: the versions so far, then the kept part of ``f_v2``."""
-        source = Source.of(parent.program, self.function)
-        kept, rest = source.lines[: site.line + 1], source.lines[site.line + 1 : source.last + 1]
-        return self.asked(
-            parent,
-            site,
-            prompt=versions(source, showing) + source.function_text(f"{self.function}_v2", site.line + 1),
-            avoid="\n" + "\n".join(rest),
-            stop="function",
-            head="\n".join(kept),
-            tail=source.behind(source.last),
-        )
+        return [
+            replace(site, end=end, stop="function", avoid=source.program[site.end : end]) for site in sites
+        ]
 
 
 def site_after(source: Source, statement: ast.stmt) -> EditSite:
@@ -52,7 +40,7 @@ def site_after(source: Source, statement: ast.stmt) -> EditSite:
     first = source.lines[statement.lineno - 1].strip()
     assigns = isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign)
     label = first[: first.find("=") + 1] if assigns and "=" in first else first
-    return EditSite(f"after {label}", line, len(source.lines[line]))
+    return EditSite(f"after {label}", line, len(source.lines[line]), source.end(line))
 
 
 def are_apart(statement: ast.stmt, following: ast.stmt) -> bool:

@@ -7,9 +7,8 @@ site begins after the ``=`` of an assignment, after ``return``, or after the ``i
 import ast
 from dataclasses import dataclass
 
-from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.source import Source
-from agents.proposals.style import EditSite, PartStyle, Showing, versions
+from agents.proposals.style import EditSite, PartStyle
 
 
 @dataclass(frozen=True)
@@ -21,28 +20,11 @@ class EditLine(PartStyle):
     ``numeric`` and the model's samples go to structure."""
 
     name = "edit_line"
+    changes = "changes one line of"
 
     def places(self, source: Source) -> list[EditSite]:
         """One site per simple statement with a right side."""
         return [site for _, site in rewritable(source, self.numbers)]
-
-    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
-        """Prompt: the versions so far, then ``f_v2`` up to the site."""
-        source = Source.of(parent.program, self.function)
-        line = source.lines[site.line]
-        beginning = line[: site.column]
-        kept = source.function_text(f"{self.function}_v2", site.line)
-        return self.asked(
-            parent,
-            site,
-            prompt=versions(source, showing)
-            + f"# {self.function}_v2 changes one line of {self.function}_v1\n"
-            + "\n".join([kept, *_remarks(line, showing), beginning]),
-            avoid=line[site.column : source.comments.get(site.line)].rstrip(),
-            stop="line",
-            head=source.above(site.line) + beginning,
-            tail=source.behind(site.line),
-        )
 
 
 def rewritable(source: Source, numbers: bool) -> list[tuple[ast.stmt, EditSite]]:
@@ -56,12 +38,6 @@ def rewritable(source: Source, numbers: bool) -> list[tuple[ast.stmt, EditSite]]
         (node, _site(source, node)) for node in source.nodes(ast.stmt) if numbers or not _is_number(node)
     ]
     return sorted(((node, site) for node, site in found if site is not None), key=lambda pair: pair[1].line)
-
-
-def _remarks(line: str, showing: Showing) -> list[str]:
-    """Other programs' versions of the line as comments above it."""
-    indent = line[: len(line) - len(line.lstrip())]
-    return [f"{indent}# score {score:.3f}: {text.strip()}" for score, text in showing.variants]
 
 
 def _site(source: Source, node: ast.stmt) -> EditSite | None:
@@ -78,7 +54,9 @@ def _site(source: Source, node: ast.stmt) -> EditSite | None:
     beginning = text[: source.column(line, value.col_offset)].rstrip(" \t(")
     if text.endswith("\\") or not beginning.endswith(("=", "return", " in", "\tin")):
         return None
-    return EditSite(" ".join(beginning.split()), line, len(beginning))
+    column = len(beginning)
+    avoid = source.code(line)[column:].rstrip()
+    return EditSite(" ".join(beginning.split()), line, column, source.end(line), avoid=avoid)
 
 
 def _is_number(node: ast.stmt) -> bool:

@@ -8,12 +8,11 @@ the parent's next line begins with, and one that repeats a neighbour makes the p
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.complete import are_apart, site_after
 from agents.proposals.source import Source
-from agents.proposals.style import EditSite, PartStyle, Showing, versions
+from agents.proposals.style import EditSite, PartStyle
 
 _FOLLOWED = (
     ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Pass, ast.Assert, ast.Delete, ast.Import, ast.ImportFrom,
@@ -27,35 +26,14 @@ class InsertLine(PartStyle):
     """Writes a line of its own."""
 
     name = "insert_line"
+    changes = "adds one line to"
 
     def places(self, source: Source) -> list[EditSite]:
         """One site after each simple statement of the function's body and of its loops."""
-        return sorted((site for site, _ in _places(source)), key=lambda site: site.line)
-
-    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
-        """Prompt: the versions so far, then ``f_v2`` up to the site and the new line's indentation.
-
-        Tokens of code begin with a space, so the last one of the indentation is left to the completion.
-        """
-        source = Source.of(parent.program, self.function)
-        indentation = dict(_places(source))[site]
-        begun = indentation[:-1] or indentation
-        kept = source.function_text(f"{self.function}_v2", site.line + 1)
-        word = _next_word(source.lines[site.line + 1 :], indentation)
-        return self.asked(
-            parent,
-            site,
-            prompt=versions(source, showing)
-            + f"# {self.function}_v2 adds one line to {self.function}_v1\n{kept}\n{begun}",
-            avoid=word and indentation[len(begun) :] + word,
-            stop="new line",
-            head=source.above(site.line + 1) + begun,
-            tail=source.behind(site.line),
-        )
+        return sorted(_places(source), key=lambda site: site.line)
 
 
-def _places(source: Source) -> Iterator[tuple[EditSite, str]]:
-    """Where a line may be added, and its indentation."""
+def _places(source: Source) -> Iterator[EditSite]:
     for body in _bodies(source):
         first = source.lines[body[0].lineno - 1]
         indentation = first[: source.column(body[0].lineno - 1, body[0].col_offset)]
@@ -64,7 +42,11 @@ def _places(source: Source) -> Iterator[tuple[EditSite, str]]:
             following = body[place + 1 : place + 2]
             alone = all(are_apart(statement, other) for other in following)
             if isinstance(statement, _FOLLOWED) and alone and not source.lines[site.line].endswith("\\"):
-                yield site, indentation
+                # Tokens of code begin with a space, so the last one of the indentation is left to the completion.
+                begun = indentation[:-1] or indentation
+                word = _next_word(source.lines[site.line + 1 :], indentation)
+                avoid = word and indentation[len(begun) :] + word
+                yield replace(site, stop="new line", avoid=avoid, begun=f"\n{begun}")
 
 
 def _bodies(source: Source) -> Iterator[list[ast.stmt]]:

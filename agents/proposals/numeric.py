@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.population.candidate import CandidateRecord, Proposal
+from agents.population.candidate import Proposal
 from agents.proposals.constants import numbers
 from agents.proposals.source import Source
 from agents.proposals.style import EditSite, PartStyle, Showing
@@ -31,21 +31,9 @@ class Numeric(PartStyle):
         found = sorted(numbers(source), key=lambda node: (node.lineno, node.col_offset))
         return [_site(source, node) for node in found]
 
-    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
-        """No prompt; the completion is the new number."""
-        source = Source.of(parent.program, self.function)
-        line = source.lines[site.line]
-        (old,) = [n for n in numbers(source) if _site(source, n) == site]
-        end = source.column(site.line, old.end_col_offset or old.col_offset)
-        return self.asked(
-            parent,
-            site,
-            prompt="",
-            avoid=line[site.column : end],
-            stop="line",
-            head=source.above(site.line) + line[: site.column],
-            tail=line[end:] + source.behind(site.line),
-        )
+    def prompt(self, source: Source, site: EditSite, start: int, showing: Showing) -> str:
+        """None; the completion is the new number."""
+        return ""
 
     def write(self, proposal: Proposal, n: int, rng: np.random.Generator) -> tuple[str, ...]:
         """``n`` numbers, none of them the parent's."""
@@ -56,7 +44,8 @@ class Numeric(PartStyle):
 def _site(source: Source, node: ast.Constant) -> EditSite:
     line = node.lineno - 1
     column = source.column(line, node.col_offset)
-    return EditSite(" ".join(source.lines[line][:column].split()), line, column)
+    label = " ".join(source.lines[line][:column].split())
+    return EditSite(label, line, column, source.place(node)[1], avoid=source.text(node))
 
 
 def _perturbed(old: int | float, rng: np.random.Generator) -> str:

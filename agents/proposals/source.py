@@ -26,9 +26,9 @@ class Splice:
     """Replacement of a stretch of the source."""
 
     start: int
-    """First byte that is replaced."""
+    """First character that is replaced."""
     end: int
-    """Byte behind the last one."""
+    """Character behind the last one."""
     text: str
     """What comes in its place."""
 
@@ -107,24 +107,28 @@ class Source:
             return {}
         return found
 
-    def above(self, line: int) -> str:
-        """The text above a line, the newline at its end included."""
-        return "".join(f"{text}\n" for text in self.lines[:line])
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Character at which each line begins."""
+        return (0, *accumulate(len(line) + 1 for line in self.lines))
 
-    def behind(self, line: int) -> str:
-        """The text behind a line, the newline at its end included."""
-        return "\n" + "".join(f"{text}\n" for text in self.lines[line + 1 :])
+    def end(self, line: int) -> int:
+        """Character behind a line, its newline."""
+        return self.starts[line] + len(self.lines[line])
 
     def column(self, line: int, offset: int) -> int:
         """Character column of a syntax tree's byte offset."""
         return len(self.lines[line].encode()[:offset].decode())
 
+    def code(self, line: int) -> str:
+        """A line without its comment."""
+        column = self.comments.get(line)
+        return self.lines[line] if column is None else self.lines[line][:column].rstrip()
+
     def function_text(self, name: str, end: int | None = None) -> str:
-        """The function's lines (up to line index ``end``, exclusive) with the function called ``name``."""
-        lines = self.lines[self.first : self.last + 1 if end is None else end]
-        return re.sub(rf"\b{re.escape(self.function.name)}\b", name, lines[0], count=1) + "".join(
-            "\n" + line for line in lines[1:]
-        )
+        """The function's lines (up to character ``end`` of the program) with the function called ``name``."""
+        text = self.program[self.starts[self.first] : self.end(self.last) if end is None else end]
+        return re.sub(rf"\b{re.escape(self.function.name)}\b", name, text, count=1)
 
     def starts_its_line(self, node: ast.stmt) -> bool:
         """Whether nothing but indentation stands before a statement on its line."""
@@ -151,23 +155,17 @@ class Source:
 
     def text(self, node: ast.expr | ast.stmt) -> str:
         """The node's source text."""
-        start, end = self.place(node)
-        return self.program.encode()[start:end].decode()
-
-    @cached_property
-    def _line_starts(self) -> tuple[int, ...]:
-        """Byte at which each line begins."""
-        return (0, *accumulate(len(line) + 1 for line in self.program.encode().split(b"\n")))
+        return self.program[slice(*self.place(node))]
 
     def place(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
-        """First byte of the node and the byte behind it."""
-        last, column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
-        return self._line_starts[node.lineno - 1] + node.col_offset, self._line_starts[last - 1] + column
+        """First character of the node and the one behind it."""
+        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+        end = self.column(last, node.end_col_offset or node.col_offset)
+        return self.starts[first] + self.column(first, node.col_offset), self.starts[last] + end
 
     def replace(self, node: ast.expr | ast.stmt, text: str) -> Splice:
         """The edit that puts ``text`` in the node's place."""
-        start, end = self.place(node)
-        return Splice(start, end, text)
+        return Splice(*self.place(node), text)
 
     def wrap(self, node: ast.expr, before: str, after: str) -> Splice:
         """The edit that puts text around an expression."""
@@ -175,17 +173,15 @@ class Source:
 
     def below(self, statement: ast.stmt, text: str) -> Splice:
         """The edit that adds a line below the last line of a statement, indented as the statement's first line is."""
-        first, last = statement.lineno - 1, (statement.end_lineno or statement.lineno) - 1
-        indentation = self.lines[first][: len(self.lines[first]) - len(self.lines[first].lstrip())]
-        end = self._line_starts[last] + len(self.lines[last].encode())
-        return Splice(end, end, f"\n{indentation}{text}")
+        line, end = self.lines[statement.lineno - 1], self.end((statement.end_lineno or statement.lineno) - 1)
+        return Splice(end, end, f"\n{line[: len(line) - len(line.lstrip())]}{text}")
 
     def apply(self, splices: tuple[Splice, ...]) -> str | None:
         """The program with all the edits made; None if two of them overlap."""
-        data = self.program.encode()
+        program = self.program
         ordered = sorted(splices, key=lambda splice: splice.start)
         if any(a.end > b.start for a, b in pairwise(ordered)):
             return None
         for splice in reversed(ordered):
-            data = data[: splice.start] + splice.text.encode() + data[splice.end :]
-        return data.decode()
+            program = program[: splice.start] + splice.text + program[splice.end :]
+        return program

@@ -11,6 +11,7 @@ the beginning of ``f_v2``. They never end in a newline, which would break the to
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,6 +30,14 @@ class EditSite:
     """Index of the line it is on."""
     column: int
     """Character column at which the rewriting begins."""
+    end: int = 0
+    """Character of the program behind what is rewritten."""
+    stop: Stop = "line"
+    """Where a completion ends."""
+    avoid: str | None = None
+    """What a completion must differ from: see :class:`agents.engines.engine.Request`."""
+    begun: str = ""
+    """What the completion follows and the program does not have: a new line's break and indentation."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,9 @@ class PartStyle(Style):
     function: str
     """Name of the entry function."""
 
+    changes: ClassVar[str] = ""
+    """What is asked for, as a prompt says it: what the new version does to the old one."""
+
     def sites(self, program: str) -> list[EditSite]:
         """Places of ``program``, in the order of the lines; none in one that does not define its function plainly."""
         source = Source.by_lines(program, self.function)
@@ -89,6 +101,24 @@ class PartStyle(Style):
     @abstractmethod
     def places(self, source: Source) -> list[EditSite]:
         """The same for a parsed program."""
+
+    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
+        """Prompt: the versions so far, then ``f_v2`` up to the site."""
+        source = Source.of(parent.program, self.function)
+        start = source.starts[site.line] + site.column
+        return self.asked(
+            parent, site, self.prompt(source, site, start, showing), site.stop, avoid=site.avoid,
+            head=source.program[:start] + site.begun, tail=source.program[site.end :],
+        )  # fmt: skip
+
+    def prompt(self, source: Source, site: EditSite, start: int, showing: Showing) -> str:
+        """What the model continues where the site begins at character ``start``."""
+        name, line = self.function, source.lines[site.line]
+        indent = line[: len(line) - len(line.lstrip())]
+        variants = [f"{indent}# score {score:.3f}: {text.strip()}" for score, text in showing.variants]
+        asked = f"# {name}_v2 {self.changes} {name}_v1\n" if self.changes else ""
+        *above, last = (source.function_text(f"{name}_v2", start) + site.begun).split("\n")
+        return versions(source, showing) + asked + "\n".join([*above, *variants, last])
 
 
 def versions(source: Source, showing: Showing) -> str:

@@ -5,14 +5,13 @@ itself, neither line runs. A site joins an assignment to the next one, or to the
 """
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.engines.engine import Stop
-from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals.edit_line import rewritable, right_side
 from agents.proposals.source import Source
-from agents.proposals.style import EditSite, PartStyle, Showing, versions
+from agents.proposals.style import EditSite, PartStyle
 
 _STOPS: Mapping[int, Stop] = {2: "2 lines", 3: "3 lines", 4: "4 lines"}
 """Where a completion of so many lines ends; no two lines are further apart."""
@@ -26,44 +25,29 @@ class TwoLines(PartStyle):
     """Whether lines that only set a number are among the two; see :class:`agents.proposals.EditLine`."""
 
     name = "two_lines"
+    changes = "changes two lines of"
 
     def places(self, source: Source) -> list[EditSite]:
         """One or two sites per assignment."""
-        return list(_ends(source, self.numbers))
-
-    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
-        """Prompt: the versions so far, then ``f_v2`` up to the site."""
-        source = Source.of(parent.program, self.function)
-        end = _ends(source, self.numbers)[site]
-        beginning = source.lines[site.line][: site.column]
-        kept = source.function_text(f"{self.function}_v2", site.line)
-        written = "\n".join(_without_comment(source, line) for line in range(site.line, end + 1))
-        return self.asked(
-            parent,
-            site,
-            prompt=versions(source, showing)
-            + f"# {self.function}_v2 changes two lines of {self.function}_v1\n{kept}\n{beginning}",
-            avoid=written[site.column :],
-            stop=_STOPS[end - site.line + 1],
-            head=source.above(site.line) + beginning,
-            tail=source.behind(end),
-        )
+        found: dict[tuple[str, int], EditSite] = {}
+        for first, second in _pairs(rewritable(source, self.numbers)):
+            written = "\n".join(source.code(line) for line in range(first.line, second.line + 1))
+            stop, label = _STOPS[second.line - first.line + 1], f"{first.label} & {second.label}"
+            site = EditSite(label, first.line, first.column, second.end, stop, written[first.column :])
+            found.setdefault((label, first.line), site)
+        return list(found.values())
 
 
-def _ends(source: Source, numbers: bool) -> dict[EditSite, int]:
-    """Every site, and the index of its second line."""
-    lines = rewritable(source, numbers)
-    ends: dict[EditSite, int] = {}
+def _pairs(lines: Sequence[tuple[ast.stmt, EditSite]]) -> Iterator[tuple[EditSite, EditSite]]:
+    """An assignment's line with the next assignment's, and with the next line that uses what it assigns."""
     for place, (first, site) in enumerate(lines):
         names = _assigned(first)
         below = [pair for pair in lines[place + 1 :] if pair[1].line - site.line + 1 in _STOPS]
         assignment = next((other for node, other in below if _assigned(node)), None)
         use = next((other for node, other in below if _used(node) & names), None)
-        for other in (assignment, use) if names else ():
-            if other is not None:
-                label = f"{site.label} & {other.label}"
-                ends.setdefault(EditSite(label, site.line, site.column), other.line)
-    return ends
+        for other in (assignment, use):
+            if names and other is not None:
+                yield site, other
 
 
 def _assigned(node: ast.stmt) -> set[str]:
@@ -82,8 +66,3 @@ def _used(node: ast.stmt) -> set[str]:
 
 def _names(*nodes: ast.expr) -> set[str]:
     return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
-
-
-def _without_comment(source: Source, line: int) -> str:
-    column = source.comments.get(line)
-    return source.lines[line] if column is None else source.lines[line][:column].rstrip()

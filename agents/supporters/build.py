@@ -1,18 +1,24 @@
 """From a run's settings to its supporters."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from agents.supporters.call import SupporterCall
+from agents.supporters.call import ROLES, Role, SupporterCall
 from agents.supporters.exploration import ExplorationSupporter
 from agents.supporters.exploration_llm import LLMExplorationSupporter
 from agents.supporters.exploration_rules import RuleExplorationSupporter
-from agents.supporters.inspector import PolicyInspector, RulePolicyInspector
-from agents.supporters.inspector_llm import LLMPolicyInspector
+from agents.supporters.inspector import LLMPolicyInspector, PolicyInspector, RulePolicyInspector
 from agents.supporters.settings import SupporterSettings
 from agents.supporters.strategist import FineTuningStrategist
 from agents.supporters.strategist_llm import LLMFineTuningStrategist
 from agents.supporters.strategist_rules import RuleFineTuningStrategist
+
+_FORMS: Mapping[Role, Mapping[str, Callable[[SupporterSettings, int], Any]]] = {
+    "exploration": {"rules": RuleExplorationSupporter, "llm": LLMExplorationSupporter},
+    "strategist": {"rules": RuleFineTuningStrategist, "llm": LLMFineTuningStrategist},
+    "inspector": {"rules": RulePolicyInspector, "llm": LLMPolicyInspector},
+}
 
 
 @dataclass(frozen=True)
@@ -36,19 +42,6 @@ class Supporters:
 
 def build_supporters(settings: SupporterSettings, seed: int) -> Supporters:
     """The supporters of a run under its seed. Nothing is contacted yet."""
-    exploration: ExplorationSupporter | None = None
-    if settings.exploration.form == "rules":
-        exploration = RuleExplorationSupporter(seed, settings.patch_bound, wider=settings.wider_rules)
-    elif settings.exploration.form == "llm":
-        exploration = LLMExplorationSupporter(settings, seed)
-    strategist: FineTuningStrategist | None = None
-    if settings.strategist.form == "rules":
-        strategist = RuleFineTuningStrategist(settings.control_bounds)
-    elif settings.strategist.form == "llm":
-        strategist = LLMFineTuningStrategist(settings, seed)
-    inspector: PolicyInspector | None = None
-    if settings.inspector.form == "rules":
-        inspector = RulePolicyInspector(settings.inspection)
-    elif settings.inspector.form == "llm":
-        inspector = LLMPolicyInspector(settings, seed)
-    return Supporters(exploration, strategist, inspector)
+    forms = {role: getattr(settings, role).form for role in ROLES}
+    made = {role: _FORMS[role][form](settings, seed) for role, form in forms.items() if form != "off"}
+    return Supporters(**made)

@@ -3,21 +3,18 @@
 A supporter never raises at its caller and never blocks it for long. It answers with a *consultation*: advice
 that is always usable (neutral if there is none) and the record of the call, which says whether the advice is
 real or why it was skipped. The loop stores the record before it acts on the advice.
-
-What a role may spend, and what it has spent (`Budget`), is a fold over its records and nothing else: a resumed run
-replays the stored ones and stands exactly where the killed one stood. A server that keeps failing is left in peace for
-a few calls: otherwise an endpoint that hangs would cost every consultation its full deadline.
 """
 
 from __future__ import annotations
 
-import threading
 import time
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from agents.engines.settings import RequestLimits
+from agents.supporters.settings import SupporterSettings
+from atlas_gym.text import one_line
 
 Role = Literal["exploration", "strategist", "inspector"]
 
@@ -26,8 +23,25 @@ ROLES: tuple[Role, ...] = ("exploration", "strategist", "inspector")
 Key = tuple[str | int, ...]
 """Names one consultation within a run, for example ``("round", 3, "island", 1)``; seeds its random stream."""
 
-Request = TypeVar("Request", contravariant=True)
-Advice = TypeVar("Advice")
+
+@dataclass(frozen=True)
+class Question:
+    """What a supporter is asked."""
+
+    key: Key
+    """Name of the consultation."""
+
+
+class Summarised(Protocol):
+    """Advice that can say itself in one line."""
+
+    def summary(self) -> str:
+        """The advice in one line, for the record."""
+        ...
+
+
+Request = TypeVar("Request", bound=Question, contravariant=True)
+Advice = TypeVar("Advice", bound=Summarised)
 
 
 @dataclass(frozen=True)
@@ -78,17 +92,6 @@ class SupporterCall:
         return cls(**known | {"key": tuple(values["key"])})
 
 
-def rules_call(role: Role, key: Key, began: float, summary: str, skipped: str = "") -> SupporterCall:
-    """The record of an answer by rules, begun at a moment of the monotonic clock; `skipped`: why there is none."""
-    # Here, because settings import this module and wait for nothing heavy.
-    from atlas_gym.text import one_line
-
-    return SupporterCall(
-        role, "rules", "", key, "skipped" if skipped else "ok", skipped,
-        seconds=time.monotonic() - began, outcome=one_line(summary, 1_000),
-    )  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Consultation(Generic[Advice]):
     """What a supporter hands back."""
@@ -111,74 +114,25 @@ class Supporter(Protocol[Request, Advice]):
         return
 
 
-@dataclass(frozen=True)
-class CallLimits(RequestLimits):
-    """Limits of one consultation and of a role over the whole run."""
+class RuleSupporter(Supporter[Request, Advice]):
+    """A role as rules. Whoever derives from it writes `advise`."""
 
-    reply_chars: int = 16_384
-    """Longest reply text that is considered, characters."""
-    calls: int = 5_000
-    """Consultations of the run that may reach the server."""
-    tokens: int = 5_000_000
-    """Tokens of the run, read and written together."""
-    seconds: float = 3_600.0
-    """Wall-clock time of the run spent waiting for this role, seconds."""
-    rest_after: int = 3
-    """Failed consultations in a row after which the server is left alone for a while; 0 never rests."""
-    rest_calls: int = 4
-    """Consultations that are skipped without a request each time the server is left alone."""
+    role: Role
+    """Which supporter it is."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.reply_chars < 1:
-            raise ValueError("reply_chars must be positive")
-        if min(self.calls, self.tokens, self.seconds, self.rest_after, self.rest_calls) < 0:
-            raise ValueError("a budget cannot be negative")
+    def __init__(self, settings: SupporterSettings | None = None, seed: int = 0) -> None:
+        self.settings = settings or SupporterSettings()
+        self.seed = seed
 
+    @abstractmethod
+    def advise(self, request: Request) -> tuple[Advice, str]:
+        """The advice, and why it is the neutral one; empty if it is not."""
 
-class Budget:
-    """Remaining means of one role. Several threads may use it; those in flight can overshoot it together."""
-
-    def __init__(self, limits: CallLimits) -> None:
-        self.limits = limits
-        self.calls = 0
-        """Consultations that reached for the server."""
-        self.tokens = 0
-        """Tokens read and written."""
-        self.seconds = 0.0
-        """Wall-clock time, seconds."""
-        self._lock = threading.Lock()
-        self._failures = 0
-        self._resting = 0
-
-    def refusal(self) -> str:
-        """Why the next consultation must not reach for the server; empty if it may."""
-        with self._lock:
-            limits = self.limits
-            if self.calls >= limits.calls:
-                return f"the budget of {limits.calls} calls is spent"
-            if self.tokens >= limits.tokens:
-                return f"the budget of {limits.tokens} tokens is spent"
-            if self.seconds >= limits.seconds:
-                return f"the budget of {limits.seconds:g} seconds is spent"
-            if self._resting:
-                return f"left alone after {self._failures} failed calls in a row ({self._resting} to go)"
-            return ""
-
-    def deadline(self) -> float:
-        """Seconds that the next consultation may take."""
-        with self._lock:
-            return max(0.0, min(self.limits.deadline_s, self.limits.seconds - self.seconds))
-
-    def record(self, call: SupporterCall) -> None:
-        """Account for a finished consultation."""
-        with self._lock:
-            if call.attempts == 0:
-                self._resting = max(0, self._resting - 1)
-                return
-            self.calls += 1
-            self.tokens += call.tokens
-            self.seconds += call.seconds
-            self._failures = 0 if call.status == "ok" else self._failures + 1
-            if self.limits.rest_after and self._failures >= self.limits.rest_after:
-                self._resting = self.limits.rest_calls
+    def consult(self, request: Request) -> Consultation[Advice]:
+        """What the rules say."""
+        began = time.monotonic()
+        advice, skipped = self.advise(request)
+        return Consultation(advice, SupporterCall(
+            self.role, "rules", "", request.key, "skipped" if skipped else "ok", skipped,
+            seconds=time.monotonic() - began, outcome=one_line(advice.summary(), 1_000),
+        ))  # fmt: skip

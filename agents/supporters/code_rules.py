@@ -60,28 +60,16 @@ class Finding:
     """Ways to act on it; none if only the agent can."""
 
 
-_FACTORS: dict[ConstantRole, tuple[float, float]] = {
-    "window": (0.15, 2.5),
-    "regularisation": (0.1, 5.0),
-    "bonus": (0.1, 3.0),
-    "weight": (0.1, 10.0),
-    "other": (0.3, 3.0),
+_ROLES: dict[ConstantRole, tuple[float, float, float, str]] = {
+    "window": (0.15, 2.5, 3.0, "fixes how much of the past is used, however fast the world changes."),
+    "discount": (0.3, 3.0, 3.0, "sets how fast old data fades."),
+    "regularisation": (0.1, 5.0, 1.5, "pulls the estimate to zero; with little data it decides the outcome."),
+    "bonus": (0.1, 3.0, 1.5, "sets how much is explored for its own sake."),
+    "weight": (0.1, 10.0, 2.0, "is a fixed weight."),
+    "other": (0.3, 3.0, 0.5, "was never varied."),
 }
-"""Range of the factor that a constant is multiplied by. Windows lean to shorter: old data is the usual fault
-where the world drifts."""
-
-_PRIORITIES: dict[ConstantRole, float] = {
-    "window": 3.0, "discount": 3.0, "regularisation": 1.5, "bonus": 1.5, "weight": 2.0, "other": 0.5,
-}  # fmt: skip
-
-_MESSAGES: dict[ConstantRole, str] = {
-    "window": "{name} = {value} fixes how much of the past is used, however fast the world changes.",
-    "discount": "{name} = {value} sets how fast old data fades.",
-    "regularisation": "{name} = {value} pulls the estimate to zero; with little data it decides the outcome.",
-    "bonus": "{name} = {value} sets how much is explored for its own sake.",
-    "weight": "{name} = {value} is a fixed weight.",
-    "other": "{name} = {value} was never varied.",
-}
+"""Of a constant in each role: range of the factor that it is multiplied by, priority, and what is said of it. Windows
+lean to shorter: old data is the usual fault where the world drifts."""
 
 
 def check_constants(case: Case) -> Iterator[Finding]:
@@ -92,9 +80,9 @@ def check_constants(case: Case) -> Iterator[Finding]:
         if value is None:
             continue
         fix = tuple(case.code.replace(member.node, short(value)) for member in group)
-        message = _MESSAGES[constant.role].format(name=constant.name, value=constant.value)
-        priority = _PRIORITIES[constant.role] / (1 if constant.named else 2)
-        yield Finding(constant.role, message, priority, (fix,))
+        *_, priority, remark = _ROLES[constant.role]
+        message = f"{constant.name} = {constant.value} {remark}"
+        yield Finding(constant.role, message, priority / (1 if constant.named else 2), (fix,))
 
 
 def check_forgetting(case: Case) -> Iterator[Finding]:
@@ -237,7 +225,7 @@ def _other_value(case: Case, constant: Constant) -> float | None:
         if isinstance(value, int) or value == 1:
             return 1 - case.factor(0.005, 0.1)
         return min(0.9999, max(0.01, 1 - (1 - value) * case.factor(0.2, 5)))
-    low, high = _FACTORS.get(constant.role, _FACTORS["other"])
+    low, high, *_ = _ROLES[constant.role]
     proposed = value * case.factor(low, high)
     if constant.role in ("regularisation", "bonus", "weight"):
         value = float(value)  # `lam = 1` may become 0.4

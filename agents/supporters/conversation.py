@@ -2,45 +2,75 @@
 
 A consultation makes up to ``attempts`` requests within one deadline. It ends in advice or in a record that
 says why there is none; it raises for nothing that a server or its reply can do.
+
+What a role may spend, and what it has spent (`Budget`), is a fold over its records and nothing else: a resumed run
+replays the stored ones and stands exactly where the killed one stood. A server that keeps failing is left in peace for
+a few calls: otherwise an endpoint that hangs would cost every consultation its full deadline.
 """
 
 import hashlib
+import threading
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
 
 from agents.engines.endpoint import ChatClient, Message, prompt_estimate
 from agents.engines.http import EndpointError
-from agents.supporters.call import Budget, Consultation, Key, Role, Supporter, SupporterCall
+from agents.supporters.call import Advice, Consultation, Key, Request, Role, Supporter, SupporterCall
 from agents.supporters.prompts import Data, fill, load_template
 from agents.supporters.replies import Reply, ReplyError, json_schema, schema_text
-from agents.supporters.settings import RoleSettings, SupporterSettings
+from agents.supporters.settings import CallLimits, RoleSettings, SupporterSettings
 from atlas_gym.seeding import torch_seed
 from atlas_gym.text import clean, one_line
 
-
-class Keyed(Protocol):
-    """A request with the name of its consultation."""
-
-    @property
-    def key(self) -> Key: ...
-
-
-class Summarised(Protocol):
-    """Advice that can say itself in one line."""
-
-    def summary(self) -> str:
-        """The advice in one line, for the record."""
-        ...
-
-
-Request = TypeVar("Request", bound=Keyed, contravariant=True)
-Advice = TypeVar("Advice", bound=Summarised)
-
 _REFUSED_REPLY_CHARS = 2_000
 """Of a reply that could not be used, this much is kept in the record."""
+
+
+class Budget:
+    """Remaining means of one role. Several threads may use it; those in flight can overshoot it together."""
+
+    def __init__(self, limits: CallLimits) -> None:
+        self.limits = limits
+        self.calls = 0
+        """Consultations that reached for the server."""
+        self.tokens = 0
+        """Tokens read and written."""
+        self.seconds = 0.0
+        """Wall-clock time, seconds."""
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._resting = 0
+
+    def refusal(self) -> str:
+        """Why the next consultation must not reach for the server; empty if it may."""
+        with self._lock:
+            limits = self.limits
+            for unit in ("calls", "tokens", "seconds"):
+                if getattr(self, unit) >= getattr(limits, unit):
+                    return f"the budget of {getattr(limits, unit):.12g} {unit} is spent"
+            if self._resting:
+                return f"left alone after {self._failures} failed calls in a row ({self._resting} to go)"
+            return ""
+
+    def deadline(self) -> float:
+        """Seconds that the next consultation may take."""
+        with self._lock:
+            return max(0.0, min(self.limits.deadline_s, self.limits.seconds - self.seconds))
+
+    def record(self, call: SupporterCall) -> None:
+        """Account for a finished consultation."""
+        with self._lock:
+            if call.attempts == 0:
+                self._resting = max(0, self._resting - 1)
+                return
+            self.calls += 1
+            self.tokens += call.tokens
+            self.seconds += call.seconds
+            self._failures = 0 if call.status == "ok" else self._failures + 1
+            if self.limits.rest_after and self._failures >= self.limits.rest_after:
+                self._resting = self.limits.rest_calls
 
 
 @dataclass

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from agents.population.candidate import CandidateRecord
 from agents.proposals.completing import Opening
-from agents.supporters.call import Key, Supporter
+from agents.supporters.call import Question, Supporter
 from agents.supporters.edits import EditBound
 from atlas_gym.program_text import program_key, syntax_error
 from atlas_gym.tasks.program_task import ProgramTask
@@ -32,11 +32,9 @@ SUGGESTION_FACTOR = 10.0
 
 
 @dataclass(frozen=True)
-class ExplorationRequest:
+class ExplorationRequest(Question):
     """What the exploration supporter is told. All of the programs' records may be text that a candidate wrote."""
 
-    key: Key
-    """Name of the consultation, for example ``("round", 3, "island", 1)``."""
     task: ProgramTask
     """What programs are for: in words, with the traits and hints that its author declares."""
     parent: CandidateRecord
@@ -74,7 +72,6 @@ class ExplorationAdvice:
     """New candidate programs."""
 
     def summary(self) -> str:
-        """The advice in one line, for the record."""
         patches = "; ".join(f"{p.kind} {p.program_key[:12]}" for p in self.patches)
         return f"patches: {patches or 'none'} | critique: {self.critique}"
 
@@ -90,13 +87,13 @@ def admit_patches(
     as asked for."""
     seen = {program_key(request.parent.program)}
     admitted: list[Patch] = []
-    for unchecked in proposed:
+    for patch in proposed:
         if len(admitted) >= request.max_patches:
             break
-        patch = _admit(request, unchecked, bound)
-        if patch is not None and patch.program_key not in seen and patch.program_key not in request.tried:
-            seen.add(patch.program_key)
-            admitted.append(patch)
+        key = program_key(patch.program) if _is_admissible(request, patch.program, bound) else None
+        if key is not None and key not in seen and key not in request.tried:
+            seen.add(key)
+            admitted.append(replace(patch, program_key=key))
     return tuple(admitted)
 
 
@@ -113,13 +110,8 @@ def bounded_value(current: float, proposed: float) -> float | None:
     return None if value == current else value
 
 
-def _admit(request: ExplorationRequest, patch: Patch, bound: EditBound) -> Patch | None:
-    parent = request.parent.program
-    if request.opening is not None and not request.opening.holds(parent, patch.program):
-        return None
-    if not is_plain(patch.program) or not bound.allows(parent, patch.program):
-        return None
-    key = program_key(patch.program)
-    if key is None or syntax_error(patch.program, request.task.function) is not None:
-        return None
-    return replace(patch, program_key=key)
+def _is_admissible(request: ExplorationRequest, program: str, bound: EditBound) -> bool:
+    parent, opening = request.parent.program, request.opening
+    fits = opening is None or opening.holds(parent, program)
+    fits = fits and is_plain(program) and bound.allows(parent, program)
+    return fits and syntax_error(program, request.task.function) is None

@@ -29,7 +29,6 @@ class LLMExplorationSupporter(LLMSupporter[ExplorationRequest, ExplorationAdvice
     reply = ExplorationReply
 
     def values(self, request: ExplorationRequest) -> dict[str, str | Data]:
-        """What the template's placeholders stand for."""
         task, parent = request.task, request.parent
         failures = "\n".join(
             f"- {failed.status}: {one_line(failed.detail, 300)} {one_line(failed.completion.strip(), 200)}".rstrip()

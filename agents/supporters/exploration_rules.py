@@ -6,21 +6,18 @@ wrote; it holds no program of its own that it could insert. The rules stand in `
 the priority of the rules that answer them. The same request under the same seed gives the same advice.
 """
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
 from agents.proposals.source import Source
 from agents.supporters import code_rules, loss_rules, site_rules
-from agents.supporters.call import Consultation, rules_call
+from agents.supporters.call import RuleSupporter
 from agents.supporters.code_rules import Case, Finding, Fix
-from agents.supporters.edits import EditBound
 from agents.supporters.exploration import (
     CRITIQUE_CHARS,
     ExplorationAdvice,
     ExplorationRequest,
-    ExplorationSupporter,
     Patch,
     admit_patches,
 )
@@ -74,34 +71,25 @@ _A_PASS = 3
 """Changes that are made in one pass, so that several values of a likely one can be drawn."""
 
 
-class RuleExplorationSupporter(ExplorationSupporter):
+class RuleExplorationSupporter(RuleSupporter[ExplorationRequest, ExplorationAdvice]):
     """Rules that read a program, say what is weak about it and vary it."""
 
-    def __init__(self, seed: int, bound: EditBound | None = None, *, wider: bool = False) -> None:
-        self._seed = seed
-        self._wider = wider
-        self._bound = bound or EditBound()
+    role = "exploration"
 
-    def consult(self, request: ExplorationRequest) -> Consultation[ExplorationAdvice]:
+    def advise(self, request: ExplorationRequest) -> tuple[ExplorationAdvice, str]:
         """Advice on one program; neutral if it does not parse."""
-        began = time.monotonic()
-        program = request.parent.program
-        readable = len(program) <= LONGEST_PROGRAM
-        code = Source.parse(program, request.task.function) if readable else None
-        advice = ExplorationAdvice() if code is None else self._advise(code, request)
-        skipped = "" if code else "the program does not parse, lacks the entry function or is too long"
-        call = rules_call("exploration", request.key, began, advice.summary(), skipped)
-        return Consultation(advice, call)
-
-    def _advise(self, code: Source, request: ExplorationRequest) -> ExplorationAdvice:
-        rng = stream(self._seed, "supporter", "exploration", *request.key)
-        case = Case(code, request, rng, self._wider)
+        program, bound = request.parent.program, self.settings.patch_bound
+        code = Source.parse(program, request.task.function) if len(program) <= LONGEST_PROGRAM else None
+        if code is None:
+            return ExplorationAdvice(), "the program does not parse, lacks the entry function or is too long"
+        rng = stream(self.seed, "supporter", "exploration", *request.key)
+        case = Case(code, request, rng, self.settings.wider_rules)
         if request.opening is not None:
-            return ExplorationAdvice(patches=admit_patches(request, _site_patches(case), self._bound))
+            return ExplorationAdvice(patches=admit_patches(request, _site_patches(case), bound)), ""
         findings = _findings(case, ANYWHERE)
         order = _draw_order(case, [(finding, fix) for finding in findings for fix in finding.fixes])
-        patches = admit_patches(request, _patches(case, order), self._bound)
-        return ExplorationAdvice(_critique(request, findings), patches)
+        patches = admit_patches(request, _patches(case, order), bound)
+        return ExplorationAdvice(_critique(request, findings), patches), ""
 
 
 def _findings(case: Case, rules: Rules) -> list[Finding]:
@@ -128,10 +116,9 @@ def _rules_at(case: Case) -> Rules:
 
 def _within(case: Case, fix: Fix) -> bool:
     """Whether a fix changes nothing but what the request leaves open."""
-    opening, program = case.request.opening, case.code.program
+    opening = case.request.opening
     assert opening is not None
-    start, end = len(program[: opening.start].encode()), len(program[: opening.end].encode())
-    return all(start <= splice.start and splice.end <= end for splice in fix)
+    return all(opening.start <= splice.start and splice.end <= opening.end for splice in fix)
 
 
 def _draw_order(case: Case, options: list[tuple[Finding, Fix]]) -> list[tuple[Finding, Fix]]:

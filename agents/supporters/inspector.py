@@ -7,19 +7,26 @@ set, so no reply can turn a refusal into a promotion.
 
 The rule-based form objects when a measurement got much worse behind a better score (the paper's case: the residual fell
 while the initial condition's error rose, the trivial solution), when a quantity is not a number, and by option when the
-gain is within its noise. Everything that got noticeably worse is named, objection or not.
+gain is within its noise. Everything that got noticeably worse is named, objection or not. For a language model, too,
+the measurements decide what counts as a regression; it may name one, and object. A name that was not measured is
+ignored.
 """
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agents.supporters.call import Consultation, Key, Supporter, rules_call
-from agents.supporters.settings import InspectorSettings
+from agents.supporters.call import Question, RuleSupporter, Supporter
+from agents.supporters.conversation import LLMSupporter
+from agents.supporters.prompts import Data
+from agents.supporters.replies import InspectionReply, parse_reply
+from atlas_gym.text import one_line
 
 REASON_CHARS = 400
 """Longest reason, characters."""
+
+_MOST_ITEMS = 8
+"""Reasons and regressions of a model's reply that are looked at."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +58,9 @@ class MetricChange:
 
 
 @dataclass(frozen=True)
-class Inspection:
+class Inspection(Question):
     """What the inspector is told about one proposed promotion."""
 
-    key: Key
-    """Name of the consultation, for example ``("phase", 4)``."""
     rule_accepts: bool
     """The gate's own decision by Eq. 5."""
     gain: float
@@ -95,7 +100,6 @@ class InspectorVerdict:
         return self.rule_accepts and not self.veto
 
     def summary(self) -> str:
-        """The verdict in one line, for the record."""
         worse = ", ".join(f"{name} ×{factor:.3g}" for name, factor in self.regressions.items())
         decision = "accept" if self.accept else "veto" if self.rule_accepts else "refused by the rule"
         return f"{decision} | regressions: {worse or 'none'} | {'; '.join(self.reasons)}"
@@ -105,31 +109,64 @@ PolicyInspector = Supporter[Inspection, InspectorVerdict]
 """Decides on one promotion; its neutral advice is the rule's own decision."""
 
 
-class RulePolicyInspector(PolicyInspector):
+class RulePolicyInspector(RuleSupporter[Inspection, InspectorVerdict]):
     """Names regressions and objects to the bad ones."""
 
-    def __init__(self, settings: InspectorSettings | None = None) -> None:
-        self._settings = settings or InspectorSettings()
+    role = "inspector"
 
-    def consult(self, request: Inspection) -> Consultation[InspectorVerdict]:
+    def advise(self, request: Inspection) -> tuple[InspectorVerdict, str]:
         """The rule's decision, or a veto."""
-        began = time.monotonic()
-        verdict = self._inspect(request)
-        call = rules_call("inspector", request.key, began, verdict.summary())
-        return Consultation(verdict, call)
-
-    def _inspect(self, request: Inspection) -> InspectorVerdict:
-        found = {metric.name: metric.regression(self._settings.floor) for metric in request.metrics}
+        settings = self.settings.inspection
+        found = {metric.name: metric.regression(settings.floor) for metric in request.metrics}
         worst_first = sorted(found.items(), key=lambda pair: -pair[1])
-        named = {name: factor for name, factor in worst_first if factor >= self._settings.name_factor}
+        named = {name: factor for name, factor in worst_first if factor >= settings.name_factor}
         reasons = [
             f"Regression: {name} is worse by a factor of {factor:.3g}."
             for name, factor in named.items()
-            if factor >= self._settings.veto_factor
+            if factor >= settings.veto_factor
         ]
         if not (math.isfinite(request.gain) and math.isfinite(request.kl)):
             reasons.append("The gain or the KL is not a finite number.")
         error = request.gain_error
-        if error is not None and self._settings.noise > 0 and request.gain < self._settings.noise * error:
-            reasons.append(f"The gain is below {self._settings.noise:g} standard errors.")
-        return InspectorVerdict(request.rule_accepts, bool(reasons), tuple(reasons), named)
+        if error is not None and settings.noise > 0 and request.gain < settings.noise * error:
+            reasons.append(f"The gain is below {settings.noise:g} standard errors.")
+        return InspectorVerdict(request.rule_accepts, bool(reasons), tuple(reasons), named), ""
+
+
+class LLMPolicyInspector(LLMSupporter[Inspection, InspectorVerdict]):
+    """A model that looks at a proposed promotion and may object."""
+
+    role = "inspector"
+    reply = InspectionReply
+
+    def values(self, request: Inspection) -> dict[str, str | Data]:
+        metrics = "\n".join(
+            f"- {one_line(metric.name, 60)}: {metric.reference:.5g} -> {metric.candidate:.5g} "
+            f"({'higher' if metric.higher_is_better else 'lower'} is better)"
+            for metric in request.metrics
+        )
+        error = "" if request.gain_error is None else f" (standard error {request.gain_error:.4g})"
+        return {
+            "rule": "accepts" if request.rule_accepts else "refuses",
+            "gain": f"{request.gain:.5g}{error}",
+            "min_gain": f"{request.min_gain:.5g}",
+            "kl": f"{request.kl:.5g}",
+            "max_kl": f"{request.max_kl:.5g}",
+            "samples": str(request.samples),
+            "metrics": Data(metrics, 3_000),
+            "recent": ", ".join("promoted" if done else "kept" for done in request.recent[-8:]) or "none yet",
+        }
+
+    def interpret(self, request: Inspection, text: str) -> InspectorVerdict:
+        reply = parse_reply(text, InspectionReply)
+        measured = {metric.name: metric for metric in request.metrics}
+        regressions = {
+            named.metric: measured[named.metric].regression()
+            for named in reply.regressions[:_MOST_ITEMS]
+            if named.metric in measured
+        }
+        reasons = tuple(one_line(reason, REASON_CHARS) for reason in reply.reasons[:_MOST_ITEMS])
+        return InspectorVerdict(request.rule_accepts, reply.decision == "veto", reasons, regressions)
+
+    def neutral(self, request: Inspection) -> InspectorVerdict:
+        return InspectorVerdict(request.rule_accepts)

@@ -4,13 +4,37 @@ A configuration names a form for each role: ``off``, ``rules`` (the embedded def
 endpoint. The paper's roles are shipped as ``experiments/configs/paper_supporters.yaml``.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agents.engines.settings import Endpoint
-from agents.supporters.call import CallLimits
+from agents.engines.settings import Endpoint, RequestLimits
 from agents.supporters.edits import EditBound
-from agents.supporters.strategist import ControlBounds
+
+
+@dataclass(frozen=True)
+class CallLimits(RequestLimits):
+    """Limits of one consultation and of a role over the whole run."""
+
+    reply_chars: int = 16_384
+    """Longest reply text that is considered, characters."""
+    calls: int = 5_000
+    """Consultations of the run that may reach the server."""
+    tokens: int = 5_000_000
+    """Tokens of the run, read and written together."""
+    seconds: float = 3_600.0
+    """Wall-clock time of the run spent waiting for this role, seconds."""
+    rest_after: int = 3
+    """Failed consultations in a row after which the server is left alone for a while; 0 never rests."""
+    rest_calls: int = 4
+    """Consultations that are skipped without a request each time the server is left alone."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reply_chars < 1:
+            raise ValueError("reply_chars must be positive")
+        if min(self.calls, self.tokens, self.seconds, self.rest_after, self.rest_calls) < 0:
+            raise ValueError("a budget cannot be negative")
 
 
 @dataclass(frozen=True)
@@ -48,6 +72,44 @@ class InspectorSettings:
     def __post_init__(self) -> None:
         if not 1 < self.name_factor <= self.veto_factor or self.floor <= 0 or self.noise < 0:
             raise ValueError("1 < name_factor <= veto_factor, floor > 0 and noise >= 0 are needed")
+
+
+@dataclass(frozen=True)
+class ControlRange:
+    """What one control may become."""
+
+    low: float
+    """Smallest value."""
+    high: float
+    """Largest value."""
+    factor: float
+    """Largest change in one phase: the new value lies between current/factor and current·factor."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low <= self.high or self.factor < 1:
+            raise ValueError("a range needs 0 < low <= high and a factor of at least 1")
+
+    def bounded(self, current: float, proposed: float) -> float:
+        """``proposed`` moved into reach of ``current``; ``current`` itself if it is not a finite number."""
+        if not math.isfinite(proposed) or proposed == current:
+            return current
+        low = max(min(self.low, current), current / self.factor)
+        high = min(max(self.high, current), current * self.factor)
+        return min(max(proposed, low), high)
+
+
+@dataclass(frozen=True)
+class ControlBounds:
+    """Ranges of the four controls."""
+
+    beta: ControlRange = ControlRange(0.02, 1.0, 1.5)
+    """EvoTune's default is 0.4, the embedded set-up's 0.1; the paper's logs move between 0.5 and 0.7."""
+    score_threshold: ControlRange = ControlRange(0.05, 0.8, 1.5)
+    """EvoTune takes the 30th percentile."""
+    epochs: ControlRange = ControlRange(1.0, 8.0, 2.0)
+    """A phase ends at its target divergence, so that many epochs are only a limit."""
+    learning_rate: ControlRange = ControlRange(1e-6, 1e-3, 2.0)
+    """The embedded set-up uses 2e-4, EvoTune 1e-5 for larger models."""
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,11 @@ these rules know of no task. Some are for tasks that declare past data: cutting 
 
 import ast
 import copy
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
+from functools import wraps
+from itertools import chain
 
-from agents.proposals.source import Source, Splice
+from agents.proposals.source import Source
 from agents.supporters.code_rules import Case, Finding, Fix, sample_products, sampled, short
 
 _COUNTS = {"int", "len", "range", "list", "tuple", "dict", "bool", "str", "float", "enumerate", "zip"}
@@ -18,43 +20,59 @@ _COUNTS = {"int", "len", "range", "list", "tuple", "dict", "bool", "str", "float
 _LINEAR = 0.4
 """Probability that samples fade in a straight line with their age, not by a constant factor, if `wider`."""
 
-_FUNCTIONS = ("sqrt(abs)", "log1p", "tanh", "abs", "square", "clip")
+_FUNCTIONS = (
+    "{library}.sqrt({library}.abs({argument}))", "{library}.log1p({argument})", "{library}.tanh({argument})",
+    "{library}.abs({argument})", "{argument} ** 2", "{library}.clip({argument}, -1.0, 1.0)",
+)  # fmt: skip
+"""Functions of one argument."""
+
+Fixes = Callable[[Case], Iterator[Fix]]
 
 
-def check_summands(case: Case) -> Iterator[Finding]:
+def _rule(kind: str, priority: float) -> Callable[[Fixes], Callable[[Case], Iterator[Finding]]]:
+    """Makes a rule, of this name and priority, of a function that says what can be changed."""
+
+    def made(fixes: Fixes) -> Callable[[Case], Iterator[Finding]]:
+        @wraps(fixes)
+        def check(case: Case) -> Iterator[Finding]:
+            if found := tuple(fixes(case)):
+                yield Finding(kind, "", priority, found)
+
+        return check
+
+    return made
+
+
+@_rule("scale", 3.0)
+def check_summands(case: Case) -> Iterator[Fix]:
     """Every summand, with a factor."""
-    fixes = []
     for node in _summands(case.code):
-        factor = short(case.factor(0.05, 10.0))
-        fixes.append((case.code.wrap(node, f"{factor} * ", ""),))
-    yield from _finding("scale", 3.0, fixes)
+        yield (case.code.wrap(node, f"{short(case.factor(0.05, 10.0))} * ", ""),)
 
 
-def check_drops(case: Case) -> Iterator[Finding]:
+@_rule("drop", 0.7)
+def check_drops(case: Case) -> Iterator[Fix]:
     """Every sum or difference, without one of its sides."""
-    code = case.code
-    fixes = [
-        (code.replace(node, code.text(kept)),) for node in _sums(code) for kept in (node.left, node.right)
-    ]
-    yield from _finding("drop", 0.7, fixes)
+    for node in _sums(case.code):
+        for kept in (node.left, node.right):
+            yield (case.code.replace(node, case.code.text(kept)),)
 
 
-def check_wraps(case: Case) -> Iterator[Finding]:
+@_rule("wrap", 1.0)
+def check_wraps(case: Case) -> Iterator[Fix]:
     """Every variable and call, within a function of one argument."""
-    code, fixes = case.code, []
+    code = case.code
     for value in _right_sides(code):
         for node in ast.walk(value):
             if isinstance(node, ast.Name | ast.Call) and _is_quantity(code, node):
-                name = _FUNCTIONS[case.rng.integers(len(_FUNCTIONS))]
-                fixes.append((code.wrap(node, *_call_around(code, name)),))
-    yield from _finding("wrap", 1.0, fixes)
+                yield (code.replace(node, _function_of(case, code.text(node))),)
 
 
-def check_slices(case: Case) -> Iterator[Finding]:
+@_rule("slice", 2.5)
+def check_slices(case: Case) -> Iterator[Fix]:
     """Arrays of past data, cut to the latest entries: those of one expression together, or all of the program."""
     code = case.code
-    fixes: list[Fix] = []
-    everywhere: list[Splice] = []
+    found: list[Fix] = []
     window = int(case.factor(4, 80))
     arrays = sampled(case)
     for value in _right_sides(code):
@@ -62,40 +80,39 @@ def check_slices(case: Case) -> Iterator[Finding]:
         uses = [n for n in names if not isinstance(code.parents[n], ast.Subscript)]
         splices = tuple(code.wrap(n, "", f"[-{window}:]") for n in uses)
         if splices:
-            fixes.append(splices)
-            everywhere += splices
-    if len(fixes) > 1:
-        fixes.append(tuple(everywhere))
-    yield from _finding("slice", 2.5, fixes)
+            found.append(splices)
+    yield from found
+    if len(found) > 1:
+        yield tuple(chain.from_iterable(found))
 
 
-def check_fading(case: Case) -> Iterator[Finding]:
+@_rule("fade", 3.0)
+def check_fading(case: Case) -> Iterator[Fix]:
     """Products ``X.T @ y`` over samples, one at a time: either side fades with a sample's age, in the product itself or
     where it is read off past data."""
     code, arrays = case.code, sampled(case)
-    fixes: list[Fix] = []
     matrices: set[str] = set()
     vectors: set[str] = set()
 
-    def fade(node: ast.expr, samples: str, rows: bool = False) -> None:
+    def fade(node: ast.expr, samples: str, rows: bool = False) -> Fix:
         weights = _fading(case, samples, rows)
         inner = isinstance(code.parents[node], ast.expr)
-        fixes.append((code.wrap(node, "(" if inner else "", f" * {weights}" + (")" if inner else "")),))
+        return (code.wrap(node, "(" if inner else "", f" * {weights}" + (")" if inner else "")),)
 
     for node, samples in _named_products(case):
         matrices.add(samples)
-        fade(node.left, samples)
+        yield fade(node.left, samples)
         if isinstance(node.right, ast.Name) and node.right.id != samples:
             vectors.add(node.right.id)
-            fade(node.right, samples)
+            yield fade(node.right, samples)
     for statement in code.nodes(ast.Assign):
         names = {target.id for target in statement.targets if isinstance(target, ast.Name)} & arrays
         if names & (matrices | vectors):
-            fade(statement.value, code.text(statement.value), bool(names & matrices))
-    yield from _finding("fade", 3.0, fixes)
+            yield fade(statement.value, code.text(statement.value), bool(names & matrices))
 
 
-def check_recent(case: Case) -> Iterator[Finding]:
+@_rule("recent", 2.5)
+def check_recent(case: Case) -> Iterator[Fix]:
     """A variable computed of past data: where it is used, computed anew of the latest entries alone. If `wider`."""
     if not case.wider:
         return
@@ -106,48 +123,38 @@ def check_recent(case: Case) -> Iterator[Finding]:
         for statement, name in _variables(case)
         if any(isinstance(node, ast.Name) and node.id in arrays for node in ast.walk(statement.value))
     }
-    fixes: list[Fix] = []
     for value in _right_sides(code):
-        uses = [
-            n for n in ast.walk(value) if isinstance(n, ast.Name) and n.id in latest and n.id not in arrays
-        ]
-        for node in uses:
-            text = latest[node.id]
-            fixes.append((code.replace(node, text if _stands_alone(code, node) else f"({text})"),))
-    yield from _finding("recent", 2.5, fixes)
+        for node in ast.walk(value):
+            if isinstance(node, ast.Name) and node.id in latest and node.id not in arrays:
+                text = latest[node.id]
+                yield (code.replace(node, text if _stands_alone(code, node) else f"({text})"),)
 
 
-def check_scaling(case: Case) -> Iterator[Finding]:
+@_rule("scale", 2.0)
+def check_scaling(case: Case) -> Iterator[Fix]:
     """Every variable, times a factor."""
-    fixes = []
     for statement, name in _variables(case):
-        factor = short(case.factor(0.05, 10.0))
-        fixes.append(_line(case, statement, f"{name} = {factor} * {name}"))
-    yield from _finding("scale", 2.0, fixes)
+        yield (case.code.below(statement, f"{name} = {short(case.factor(0.05, 10.0))} * {name}"),)
 
 
-def check_wrapping(case: Case) -> Iterator[Finding]:
+@_rule("wrap", 1.0)
+def check_wrapping(case: Case) -> Iterator[Fix]:
     """Every variable, within a function of one argument."""
-    fixes = []
     for statement, name in _variables(case):
-        function = _FUNCTIONS[case.rng.integers(len(_FUNCTIONS))]
-        before, after = _call_around(case.code, function)
-        fixes.append(_line(case, statement, f"{name} = {before}{name}{after}"))
-    yield from _finding("wrap", 1.0, fixes)
+        yield (case.code.below(statement, f"{name} = {_function_of(case, name)}"),)
 
 
-def check_line_fading(case: Case) -> Iterator[Finding]:
+@_rule("fade", 3.0)
+def check_line_fading(case: Case) -> Iterator[Fix]:
     """Arrays of past data that are multiplied as ``X.T @ y``: a sample fades with its age."""
     rows, entries = _factors(case)
-    fixes = []
     for statement, name in _variables(case):
         if name in rows | entries:
-            weights = _fading(case, name, name in rows)
-            fixes.append(_line(case, statement, f"{name} = {name} * {weights}"))
-    yield from _finding("fade", 3.0, fixes)
+            yield (case.code.below(statement, f"{name} = {name} * {_fading(case, name, name in rows)}"),)
 
 
-def check_line_slices(case: Case) -> Iterator[Finding]:
+@_rule("slice", 2.5)
+def check_line_slices(case: Case) -> Iterator[Fix]:
     """Whatever is read off past data as it stands, cut to the latest entries all at once."""
     arrays = sampled(case)
     found = [
@@ -159,11 +166,7 @@ def check_line_slices(case: Case) -> Iterator[Finding]:
         window = int(case.factor(4, 80))
         names = list(dict.fromkeys(name for _, name in found))
         cut = f"{', '.join(names)} = {', '.join(f'{name}[-{window}:]' for name in names)}"
-        yield from _finding("slice", 2.5, [_line(case, found[-1][0], cut)])
-
-
-def _line(case: Case, statement: ast.stmt, text: str) -> Fix:
-    return (case.code.below(statement, text),)
+        yield (case.code.below(found[-1][0], cut),)
 
 
 def _variables(case: Case) -> list[tuple[ast.Assign, str]]:
@@ -219,11 +222,6 @@ def _stands_alone(code: Source, node: ast.expr) -> bool:
     return isinstance(code.parents[node], ast.Call | ast.Assign | ast.Return)
 
 
-def _finding(kind: str, priority: float, fixes: Sequence[Fix]) -> Iterator[Finding]:
-    if fixes:
-        yield Finding(kind, "", priority, tuple(fixes))
-
-
 def _right_sides(code: Source) -> list[ast.expr]:
     """What is assigned or returned, facts about shapes left out."""
     values = [
@@ -269,13 +267,7 @@ def _is_count(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _COUNTS
 
 
-def _call_around(code: Source, name: str) -> tuple[str, str]:
-    """What stands before and behind an argument of this function."""
-    library = "torch" if "torch" in code.names(code.tree) else "np"
-    if name == "square":
-        return "", " ** 2"
-    if name == "clip":
-        return f"{library}.clip(", ", -1.0, 1.0)"
-    if name == "sqrt(abs)":
-        return f"{library}.sqrt({library}.abs(", "))"
-    return f"{library}.{name}(", ")"
+def _function_of(case: Case, argument: str) -> str:
+    """Source text of one of the functions of this argument, drawn at random."""
+    library = "torch" if "torch" in case.code.names(case.code.tree) else "np"
+    return _FUNCTIONS[case.rng.integers(len(_FUNCTIONS))].format(library=library, argument=argument)

@@ -9,7 +9,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from agents.supporters.call import Key, Supporter
+from agents.supporters.call import Question, Supporter
+from agents.supporters.settings import ControlBounds
 
 REASON_CHARS = 400
 """Longest reason, characters."""
@@ -33,44 +34,6 @@ CONTROL_NAMES = ("beta", "score_threshold", "epochs", "learning_rate")
 
 
 @dataclass(frozen=True)
-class ControlRange:
-    """What one control may become."""
-
-    low: float
-    """Smallest value."""
-    high: float
-    """Largest value."""
-    factor: float
-    """Largest change in one phase: the new value lies between current/factor and current·factor."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.low <= self.high or self.factor < 1:
-            raise ValueError("a range needs 0 < low <= high and a factor of at least 1")
-
-    def bounded(self, current: float, proposed: float) -> float:
-        """``proposed`` moved into reach of ``current``; ``current`` itself if it is not a finite number."""
-        if not math.isfinite(proposed) or proposed == current:
-            return current
-        low = max(min(self.low, current), current / self.factor)
-        high = min(max(self.high, current), current * self.factor)
-        return min(max(proposed, low), high)
-
-
-@dataclass(frozen=True)
-class ControlBounds:
-    """Ranges of the four controls."""
-
-    beta: ControlRange = ControlRange(0.02, 1.0, 1.5)
-    """EvoTune's default is 0.4, the embedded set-up's 0.1; the paper's logs move between 0.5 and 0.7."""
-    score_threshold: ControlRange = ControlRange(0.05, 0.8, 1.5)
-    """EvoTune takes the 30th percentile."""
-    epochs: ControlRange = ControlRange(1.0, 8.0, 2.0)
-    """A phase ends at its target divergence, so that many epochs are only a limit."""
-    learning_rate: ControlRange = ControlRange(1e-6, 1e-3, 2.0)
-    """The embedded set-up uses 2e-4, EvoTune 1e-5 for larger models."""
-
-
-@dataclass(frozen=True)
 class GateOutcome:
     """One earlier decision of the gate."""
 
@@ -83,11 +46,9 @@ class GateOutcome:
 
 
 @dataclass(frozen=True)
-class Telemetry:
+class Telemetry(Question):
     """What the strategist is told about the phase that is about to run and those before it."""
 
-    key: Key
-    """Name of the consultation, for example ``("phase", 4)``."""
     controls: TuningControls
     """The settings now."""
     pairs: int
@@ -140,7 +101,6 @@ class StrategyAdvice:
     change, then a β one step weaker and one step stronger."""
 
     def summary(self) -> str:
-        """The advice in one line, for the record."""
         values = ", ".join(f"{name} = {getattr(self.controls, name):g}" for name in self.changed)
         return f"{values or 'no change'} | {self.reason}"
 

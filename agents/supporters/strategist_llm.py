@@ -1,7 +1,6 @@
 """The fine-tuning strategist as a language model behind an OpenAI-compatible endpoint."""
 
 from agents.supporters.conversation import LLMSupporter
-from agents.supporters.prompts import Data
 from agents.supporters.replies import StrategyReply, parse_reply
 from agents.supporters.strategist import (
     CONTROL_NAMES,
@@ -22,34 +21,23 @@ class LLMFineTuningStrategist(LLMSupporter[Telemetry, StrategyAdvice]):
     role = "strategist"
     reply = StrategyReply
 
-    def values(self, request: Telemetry) -> dict[str, str | Data]:
+    def values(self, request: Telemetry) -> dict[str, str]:
         """What the template's placeholders stand for: numbers only, so nothing needs delimiting."""
-        return {
+        shown = {name: _text(value) for name, value in vars(request).items() if name != "key"}
+        shown["quantiles"] = shown.pop("score_quantiles")
+        gate = [
+            f"- {'promoted' if outcome.promoted else 'refused'}: gain {outcome.gain:.4g}, KL {outcome.kl:.4g}"
+            for outcome in request.gate[-_SHOWN:]
+        ]
+        return shown | {
             "controls": "\n".join(self._control_line(request, name) for name in CONTROL_NAMES),
-            "pairs": str(request.pairs),
-            "passed": str(request.passed),
-            "failed": str(request.failed),
-            "quantiles": _numbers(request.score_quantiles),
-            "initial_score": f"{request.initial_score:.5g}",
-            "best_scores": _numbers(request.best_scores[-_SHOWN:]),
-            "distinct_share": _optional(request.distinct_share),
-            "entropy": _optional(request.entropy),
-            "losses": _numbers(_thinned(request.losses)),
-            "accuracies": _numbers(_thinned(request.accuracies)),
-            "chosen_shift": _optional(request.chosen_shift),
-            "kl": _optional(request.kl),
-            "target_kl": f"{request.target_kl:.4g}",
-            "gate": "\n".join(
-                f"- {'promoted' if outcome.promoted else 'refused'}: gain {outcome.gain:.4g}, KL {outcome.kl:.4g}"
-                for outcome in request.gate[-_SHOWN:]
-            )
-            or "- no decisions yet",
-            "min_gain": f"{request.min_gain:.4g}",
-            "max_kl": f"{request.max_kl:.4g}",
+            "best_scores": _text(request.best_scores[-_SHOWN:]),
+            "losses": _text(_thinned(request.losses)),
+            "accuracies": _text(_thinned(request.accuracies)),
+            "gate": "\n".join(gate) or "- no decisions yet",
         }
 
     def interpret(self, request: Telemetry, text: str) -> StrategyAdvice:
-        """The bounded advice that a reply amounts to; raises ReplyError if it is no reply."""
         reply = parse_reply(text, StrategyReply)
         wanted = {name: getattr(reply, name) for name in CONTROL_NAMES if getattr(reply, name) is not None}
         return bounded_advice(
@@ -72,9 +60,9 @@ def _thinned(values: tuple[float, ...]) -> tuple[float, ...]:
     return values[::step]
 
 
-def _numbers(values: tuple[float, ...]) -> str:
-    return ", ".join(f"{value:.5g}" for value in values) or "none yet"
-
-
-def _optional(value: float | None) -> str:
-    return "not measured" if value is None else f"{value:.3g}"
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(_text, value)) or "none yet"
+    if value is None:
+        return "not measured"
+    return f"{value:.5g}" if isinstance(value, float) else str(value)

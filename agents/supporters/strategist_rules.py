@@ -6,16 +6,12 @@ Rules that fire together multiply; the bounds of :mod:`agents.supporters.strateg
 """
 
 import math
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from agents.supporters.call import Consultation, rules_call
+from agents.supporters.call import RuleSupporter
 from agents.supporters.strategist import (
-    CONTROL_NAMES,
     REASON_CHARS,
-    ControlBounds,
-    FineTuningStrategist,
     StrategyAdvice,
     Telemetry,
     bounded_advice,
@@ -33,12 +29,8 @@ class StrategyRule:
     """Whether it fires."""
     why: str
     """What for."""
-    beta: float = 1.0
-    """Factor on β."""
-    score_threshold: float = 1.0
-    """Factor on the score threshold."""
-    learning_rate: float = 1.0
-    """Factor on the learning rate."""
+    factors: Mapping[str, float] = field(default_factory=dict)
+    """Factors on controls, by name."""
     epochs: int = 0
     """Epochs added."""
 
@@ -87,27 +79,27 @@ def _plateau(telemetry: Telemetry) -> bool:
 RULES: tuple[StrategyRule, ...] = (
     StrategyRule(
         "few pairs", lambda t: t.pairs < 24, "admit more chosen completions before anything else",
-        score_threshold=1 / 1.25,
+        factors={"score_threshold": 1 / 1.25},
     ),
     StrategyRule(
         "many pairs", lambda t: t.pairs > 900, "there are enough to be choosy",
-        score_threshold=1.25,
+        factors={"score_threshold": 1.25},
     ),
     StrategyRule(
         "too far", _over, "the last phase left the KL budget: smaller steps",
-        beta=1.25, learning_rate=1 / 1.5, epochs=-1,
+        factors={"beta": 1.25, "learning_rate": 1 / 1.5}, epochs=-1,
     ),
     StrategyRule(
         "head-room", _head_room, "most of what the policy may move was left unused: larger steps, more passes",
-        learning_rate=1.5, epochs=1,
+        factors={"learning_rate": 1.5}, epochs=1,
     ),
     StrategyRule(
         "repetition", _repetitive, "valid programs repeat: stay closer to the reference, admit more kinds",
-        beta=1.25, score_threshold=1 / 1.25,
+        factors={"beta": 1.25, "score_threshold": 1 / 1.25},
     ),
     StrategyRule(
         "sinking", _sinking, "the chosen completions lose likelihood too: smaller steps, closer to the reference",
-        beta=1.4, learning_rate=1 / 1.4,
+        factors={"beta": 1.4, "learning_rate": 1 / 1.4},
     ),
     StrategyRule(
         "memorised", _memorised, "the last loss says the pairs are learnt by heart",
@@ -115,36 +107,28 @@ RULES: tuple[StrategyRule, ...] = (
     ),
     StrategyRule(
         "not learning", _unfit, "the policy moved without telling chosen from rejected: clearer pairs",
-        score_threshold=1.2, learning_rate=1 / 1.25,
+        factors={"score_threshold": 1.2, "learning_rate": 1 / 1.25},
     ),
     StrategyRule(
         "plateau", _plateau, "no better best score in three phases: learn from the top only",
-        score_threshold=1.15,
+        factors={"score_threshold": 1.15},
     ),
 )  # fmt: skip
 
 
-class RuleFineTuningStrategist(FineTuningStrategist):
+class RuleFineTuningStrategist(RuleSupporter[Telemetry, StrategyAdvice]):
     """The table above, applied."""
 
-    def __init__(self, bounds: ControlBounds | None = None) -> None:
-        self._bounds = bounds or ControlBounds()
+    role = "strategist"
 
-    def consult(self, request: Telemetry) -> Consultation[StrategyAdvice]:
-        """Bounded settings for the next phase."""
-        began = time.monotonic()
-        advice = bounded_advice(request.controls, self._bounds, *_wanted(request))
-        call = rules_call("strategist", request.key, began, advice.summary())
-        return Consultation(advice, call)
-
-
-def _wanted(telemetry: Telemetry) -> tuple[dict[str, float], str]:
-    """What the rules that fire want together, unbounded, and why."""
-    values = {name: getattr(telemetry.controls, name) for name in CONTROL_NAMES}
-    fired = [rule for rule in RULES if rule.applies(telemetry)]
-    for rule in fired:
-        for name in CONTROL_NAMES:
-            change = getattr(rule, name)
-            values[name] = values[name] + change if name == "epochs" else values[name] * change
-    reason = "; ".join(f"{rule.name}: {rule.why}" for rule in fired) or "nothing stands out"
-    return values, one_line(reason, REASON_CHARS)
+    def advise(self, request: Telemetry) -> tuple[StrategyAdvice, str]:
+        """What the rules that fire want together, bounded."""
+        values = vars(request.controls).copy()
+        fired = [rule for rule in RULES if rule.applies(request)]
+        for rule in fired:
+            values["epochs"] += rule.epochs
+            for name, factor in rule.factors.items():
+                values[name] *= factor
+        reason = "; ".join(f"{rule.name}: {rule.why}" for rule in fired) or "nothing stands out"
+        bounds = self.settings.control_bounds
+        return bounded_advice(request.controls, bounds, values, one_line(reason, REASON_CHARS)), ""

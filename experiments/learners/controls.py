@@ -29,7 +29,7 @@ def learn_rules(ledger: Ledger, seed: int) -> None:
 
     Ends before the budget is spent if the rules have nothing left to say about these programs.
     """
-    supporter, rng, task = RuleExplorationSupporter(seed), random.Random(seed), ledger.task
+    supporter, rng, task = RuleExplorationSupporter(seed=seed), random.Random(seed), ledger.task
     scores = {ledger.start: ledger.best[1]}
     silent = 0
     while silent < 10 * _PARENTS:

@@ -8,8 +8,7 @@ import pytest
 
 from agents.engines.settings import Endpoint
 from agents.supporters.build import build_supporters
-from agents.supporters.call import CallLimits
-from agents.supporters.settings import RoleSettings, SupporterSettings
+from agents.supporters.settings import CallLimits, RoleSettings, SupporterSettings
 
 QUICK = CallLimits(deadline_s=20.0, attempts=1, pause_s=0.0, reply_bytes=100_000, rest_after=0)
 

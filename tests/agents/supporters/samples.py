@@ -7,8 +7,8 @@ from agents.engines.settings import Endpoint
 from agents.supporters.build import build_supporters
 from agents.supporters.exploration import ExplorationAdvice, ExplorationRequest
 from agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange
-from agents.supporters.settings import RoleSettings, SupporterSettings
-from agents.supporters.strategist import ControlBounds, GateOutcome, Telemetry, TuningControls, bounded_advice
+from agents.supporters.settings import ControlBounds, RoleSettings, SupporterSettings
+from agents.supporters.strategist import GateOutcome, Telemetry, TuningControls, bounded_advice
 from tests.agents.records import record
 
 BANDIT = """import numpy as np

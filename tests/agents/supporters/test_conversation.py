@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from agents.engines.settings import Endpoint
-from agents.supporters.call import Budget, CallLimits, SupporterCall
+from agents.supporters.call import SupporterCall
+from agents.supporters.conversation import Budget
+from agents.supporters.settings import CallLimits
 from tests.agents.supporters import server as s
 from tests.agents.supporters.samples import EXPLORATION, INSPECTION, NEUTRAL, REQUESTS, TELEMETRY
 

@@ -12,6 +12,7 @@ from agents.population.candidate import CandidateRecord
 from agents.supporters.edits import EditBound, line_distance, new_characters
 from agents.supporters.exploration import SUGGESTION_FACTOR, ExplorationAdvice, ExplorationRequest
 from agents.supporters.exploration_rules import ANYWHERE, LONGEST_PROGRAM, RuleExplorationSupporter
+from agents.supporters.settings import SupporterSettings
 from atlas_gym import make_task
 from atlas_gym.program_text import program_key, syntax_error
 from atlas_gym.tasks.program_task import TRAITS
@@ -32,7 +33,7 @@ def ask(
     task = posed(function, find_task(TASKS[function]).traits if traits is None else traits)
     parent = record(program, -0.2, metrics=metrics or {})
     request = ExplorationRequest(("round", 1, "island", 0), task, parent, **fields)
-    return RuleExplorationSupporter(seed).consult(request).advice
+    return RuleExplorationSupporter(seed=seed).consult(request).advice
 
 
 PROGRAMS = [("policy", BANDIT), ("policy", BANDIT_LOOP), ("pinn_loss_strategy", BURGERS)]
@@ -62,8 +63,16 @@ def test_patches_reach_beyond_the_constants(function, program):
 
 def test_a_smaller_bound_admits_less():
     request = replace(EXPLORATION, max_patches=50)
-    wide = RuleExplorationSupporter(0, EditBound(lines=6)).consult(request).advice.patches
-    narrow = RuleExplorationSupporter(0, EditBound(lines=1)).consult(request).advice.patches
+    wide = (
+        RuleExplorationSupporter(SupporterSettings(patch_bound=EditBound(lines=6)))
+        .consult(request)
+        .advice.patches
+    )
+    narrow = (
+        RuleExplorationSupporter(SupporterSettings(patch_bound=EditBound(lines=1)))
+        .consult(request)
+        .advice.patches
+    )
     assert 0 < len(narrow) < len(wide)
     assert all(line_distance(BANDIT, patch.program, 1) == 1 for patch in narrow)
 
@@ -75,7 +84,7 @@ def test_same_seed_same_advice_and_no_global_randomness():
     assert ask(BANDIT) == first
     assert ask(BANDIT, seed=1) != first
     other_round = replace(EXPLORATION, key=("round", 4, "island", 1))
-    supporter = RuleExplorationSupporter(0)
+    supporter = RuleExplorationSupporter()
     assert supporter.consult(EXPLORATION).advice == supporter.consult(EXPLORATION).advice
     assert supporter.consult(other_round).advice != supporter.consult(EXPLORATION).advice
 
@@ -163,7 +172,7 @@ def test_failures_are_counted_and_raise_the_rules_that_answer_them():
     "program", ["", "def policy(", "x = 1", "\x00", "(" * 5000, "#" * (LONGEST_PROGRAM + 1)]
 )
 def test_unusable_program_is_skipped(program):
-    answer = RuleExplorationSupporter(0).consult(replace(EXPLORATION, parent=record(program)))
+    answer = RuleExplorationSupporter().consult(replace(EXPLORATION, parent=record(program)))
     assert answer.advice == ExplorationAdvice()
     assert answer.call.status == "skipped"
     assert answer.call.reason

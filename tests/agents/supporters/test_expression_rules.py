@@ -9,6 +9,7 @@ from agents.proposals import Complete, EditLine, Rewrite, Showing, TwoLines
 from agents.proposals.completing import Opening, completion_of, opening_of
 from agents.supporters.exploration import ExplorationRequest
 from agents.supporters.exploration_rules import RuleExplorationSupporter
+from agents.supporters.settings import SupporterSettings
 from atlas_gym import make_task
 from tests.agents.proposals.programs import candidate
 from tests.agents.supporters.samples import BANDIT, EXPLORATION, MODELS, patch, posed, reply
@@ -24,7 +25,9 @@ def answers(task, program, style, hole, *, seed=0, n=6, traits=None, wider=False
         ("phase", 1, "prompt", 0), posed(task.function, task.traits if traits is None else traits),
         candidate(program), max_patches=n, opening=opening_of(proposal, program),
     )  # fmt: skip
-    patches = RuleExplorationSupporter(seed, wider=wider).consult(request).advice.patches
+    patches = (
+        RuleExplorationSupporter(SupporterSettings(wider_rules=wider), seed).consult(request).advice.patches
+    )
     found = []
     for made in patches:
         completion = completion_of(proposal, made.program)

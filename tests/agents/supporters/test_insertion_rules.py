@@ -37,7 +37,7 @@ def answers(label, program=INLINED, traits=TASK.traits, seeds=3):
             max_patches=4,
             opening=opening,
         )
-        for made in RuleExplorationSupporter(seed).consult(request).advice.patches:
+        for made in RuleExplorationSupporter(seed=seed).consult(request).advice.patches:
             completion = completion_of(proposal, made.program)
             assert proposal.assemble(completion) == made.program
             yield made.kind, made.program, completion

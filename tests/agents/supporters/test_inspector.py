@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange, RulePolicyInspector
 from agents.supporters.replies import ReplyError
-from agents.supporters.settings import InspectorSettings
+from agents.supporters.settings import InspectorSettings, SupporterSettings
 from tests.agents.supporters.samples import INSPECTION, MODELS
 
 _METRICS = st.lists(
@@ -63,7 +63,9 @@ def test_no_text_accepts_what_the_rule_refuses(inspection, text):
 
 @given(_INSPECTIONS, st.floats(0, 5))
 def test_rules_only_take_away(inspection, noise):
-    answer = RulePolicyInspector(InspectorSettings(noise=noise)).consult(inspection)
+    answer = RulePolicyInspector(SupporterSettings(inspection=InspectorSettings(noise=noise))).consult(
+        inspection
+    )
     assert inspection.rule_accepts or not answer.advice.accept
     assert answer.advice.veto == bool(answer.advice.reasons)
     json.dumps(vars(answer.call))
@@ -118,7 +120,11 @@ def test_what_is_not_a_number_is_vetoed(value):
 def test_gain_within_its_noise_is_vetoed_by_option():
     inspection = replace(INSPECTION, gain=0.01, gain_error=0.02)
     assert RulePolicyInspector().consult(inspection).advice.accept
-    assert not RulePolicyInspector(InspectorSettings(noise=1.0)).consult(inspection).advice.accept
+    assert (
+        not RulePolicyInspector(SupporterSettings(inspection=InspectorSettings(noise=1.0)))
+        .consult(inspection)
+        .advice.accept
+    )
 
 
 def test_model_may_veto_with_reasons():

@@ -9,8 +9,8 @@ import pytest
 
 from agents.engines.llama_server import LlamaServer
 from agents.models.embedded import fetch_gguf
-from agents.supporters.call import CallLimits
 from agents.supporters.replies import ExplorationReply, InspectionReply, StrategyReply, parse_reply
+from agents.supporters.settings import CallLimits
 from tests.agents.supporters.samples import NEUTRAL, REQUESTS
 
 SCHEMAS = {"exploration": ExplorationReply, "strategist": StrategyReply, "inspector": InspectionReply}

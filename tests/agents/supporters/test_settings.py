@@ -8,7 +8,7 @@ import yaml
 from agents.supporters.build import Supporters, build_supporters
 from agents.supporters.exploration_llm import LLMExplorationSupporter
 from agents.supporters.exploration_rules import RuleExplorationSupporter
-from agents.supporters.inspector_llm import LLMPolicyInspector
+from agents.supporters.inspector import LLMPolicyInspector
 from agents.supporters.settings import RoleSettings, SupporterSettings
 from agents.supporters.strategist_llm import LLMFineTuningStrategist
 from trainers.store.plain import SettingsError, build

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.supporters.replies import ReplyError
+from agents.supporters.settings import ControlBounds, ControlRange
 from agents.supporters.strategist import (
     CONTROL_NAMES,
-    ControlBounds,
-    ControlRange,
     TuningControls,
     bounded_advice,
 )
