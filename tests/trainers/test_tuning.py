@@ -115,7 +115,7 @@ def pair(record):
 def test_the_score_of_a_policy_is_the_mean_worth_of_its_fresh_programs(store):
     backend, phases = tuning(store)
     pairs, gate = [pair(store.candidate(7))], [store.candidate(8)]
-    score = phases.scorer(1, 1, pairs, gate)
+    score = phases._scorer(1, 1, pairs, gate)
     found = {adapter: score(adapter, [RECORD.prompt, "another prompt"]) for adapter in WORTH}
     # Failures and what is worse than random play count as nothing, and every sample counts.
     assert found == {"default": [(0.5 + 0.25) / SAMPLES, 0.0], "reference": [0.1 / SAMPLES, 0.0]}
@@ -135,7 +135,7 @@ def test_the_score_may_be_the_likelihood_of_what_is_known_to_improve(store, monk
     worse = replace(RECORD, id=9, round=2, prompt="worse prompt", score=-0.5)
     store.add_unit(2, 2, [worse], {}, [replace(PROPOSAL, prompt="worse prompt")])
     _, phases = tuning(store, gate_score="likelihood")
-    score = phases.scorer(1, 2, [pair(store.candidate(7))], [store.candidate(8), worse])
+    score = phases._scorer(1, 2, [pair(store.candidate(7))], [store.candidate(8), worse])
     assert score("default", ["another prompt", "worse prompt"]) == [-3.0]
     assert asked == [("default", {"another prompt": [(RECORD.completion, 0.05)]})]
     assert (

@@ -211,11 +211,6 @@ def take_phase(tuning: Tuning, k: int, first: int, last: int) -> None:
     advice, D_k = tuning.examples(k, first, last, buffer)
     if not D_k:
         return tuning.skip(k, last, tuning.why_nothing(k, buffer))
-    with tuning.begin(k, last, advice, D_k) as phase:
-        # Eq. 2 (or GRPO) against π_ref,k: C_k; Eq. 3: K̂L of each along G_k.
-        tuning.train(phase, advice, D_k, G_k)
-        phase.score(tuning.scorer(k, last, D_k, G_k))  # Ŝ of each and of π_ref,k: their fresh answers to G_k
-        phase.propose()  # Eq. 4: π_kl
-        phase.decide(tuning.review(k))  # Eq. 5, and the inspector, who can only refuse
-        phase.advance()  # π_{k+1} and π_ref,k+1
-    return tuning.record(k, last, advice, D_k, phase.result)
+    # Eqs. 2 to 5: the candidate set C_k, K̂L and Ŝ of each along G_k, one of them proposed, the gate and the inspector.
+    outcome = tuning.tune(k, last, advice, D_k, G_k)
+    return tuning.record(k, last, advice, D_k, outcome)  # π_{k+1} and π_ref,k+1

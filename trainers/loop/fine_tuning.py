@@ -32,10 +32,9 @@ from trainers.data.pairs import PreferencePair, why_no_pairs
 from trainers.data.rollouts import ProgramCache, again, fresh_samples
 from trainers.evodpo.candidate_set import Tune, tune_here
 from trainers.evodpo.gate import GateDecision, gate_warnings
-from trainers.evodpo.kl import Item
 from trainers.evodpo.launch import launched
 from trainers.evodpo.likelihood import log_known_gain
-from trainers.evodpo.phase import Phase, Review, Scorer
+from trainers.evodpo.phase import Review, Scorer, run_phase
 from trainers.evodpo.phase_result import PhaseResult, late_mean, sinking_warnings
 from trainers.loop.advisers import PhaseAdvisers, trained_under
 from trainers.loop.config import RunConfig
@@ -104,16 +103,10 @@ class Tuning:
         return True
 
     def _redo(self, row: dict[str, Any]) -> None:
-        number, config = row["phase"], self.config
-        settings, *others = (
-            trained_under(config.phase, TuningControls(**controls))
-            for controls in (row["controls"], *row.get("alternatives", ()))
-        )
+        number = row["phase"]
+        controls = [TuningControls(**own) for own in (row["controls"], *row.get("alternatives", ()))]
         _, gate = self.data.buffer(number, row["round"], self.data.apart(number, row["round"]))
-        redo_phase(
-            self.policy, self.data.trained_on(row), settings, config.gate, row, gate_items=_items(gate),
-            alternatives=others, seed=config.seed, tune=self._tune,
-        )  # fmt: skip
+        redo_phase(row, partial(self._phase, number, controls, self.data.trained_on(row), gate))
         self._save(number)
 
     def _save(self, number: int) -> None:
@@ -173,30 +166,36 @@ class Tuning:
     def _by_groups(self) -> bool:
         return self.config.phase.objective == "grpo"
 
-    def begin(self, number: int, last: int, advice: StrategyAdvice, examples: Examples) -> Phase:
-        """The phase, once the policy as it is has been asked."""
+    def tune(
+        self, number: int, last: int, advice: StrategyAdvice, examples: Examples, gate: Sequence[CandidateRecord]
+    ) -> PhaseResult:  # fmt: skip
+        """The phase itself (`trainers.evodpo.phase`), once the policy as it is has been asked; the candidate set is
+        trained under the strategist's settings and under some near them."""
         self.probes.measure(BASE)
         self.probes.take(number, "before", last, examples)
         what = "groups" if self._by_groups else "pairs"
         self.tell("stage", f"phase {number}: tuning on {len(examples)} {what}")
-        settings = trained_under(self.config.phase, advice.controls)
-        return Phase(self.policy, settings, self.config.gate, number, self.config.seed)
+        controls = (advice.controls, *self._others(advice))
+        score = self._scorer(number, last, examples, gate)
+        return self._phase(
+            number, controls, examples, gate, score, partial(self.advisers.review, number, self._measured)
+        )
 
-    def train(
-        self,
-        phase: Phase,
-        advice: StrategyAdvice,
-        examples: Examples,
-        gate: Sequence[CandidateRecord],
-    ) -> None:
-        """Train the candidate set: under the strategist's settings, and under some near them."""
-        others = [trained_under(self.config.phase, controls) for controls in self._others(advice)]
-        phase.train(examples, _items(gate), others, self._tune)
+    def _phase(
+        self, number: int, controls: Sequence[TuningControls], examples: Examples, gate: Sequence[CandidateRecord],
+        score: Scorer, review: Review,
+    ) -> PhaseResult:  # fmt: skip
+        settings, *others = (trained_under(self.config.phase, own) for own in controls)
+        return run_phase(
+            self.policy, examples, settings, self.config.gate, score, phase=number, seed=self.config.seed,
+            gate_items=[(record.prompt, record.completion) for record in gate], alternatives=others, review=review,
+            tune=self._tune,
+        )  # fmt: skip
 
     def _others(self, advice: StrategyAdvice) -> tuple[TuningControls, ...]:
         return advice.nearby[: self.config.phase.alternatives]
 
-    def scorer(self, number: int, last: int, examples: Examples, gate: Sequence[CandidateRecord]) -> Scorer:
+    def _scorer(self, number: int, last: int, examples: Examples, gate: Sequence[CandidateRecord]) -> Scorer:
         """Ŝ of an adapter by prompt; of likelihood, only of prompts with an answer that is known to improve."""
         kind = self.config.gate_score
         answered = {example.prompt: example.chosen_id for example in examples}
@@ -220,10 +219,6 @@ class Tuning:
         """The proposal that this candidate answered."""
         proposal = self.store.proposal(answer.round, answer.island, answer.prompt)
         return again(proposal, answer.island, self.store.candidate(proposal.parent_id))
-
-    def review(self, number: int) -> Review:
-        """The inspector's part in the decision."""
-        return partial(self.advisers.review, number, self._measured)
 
     def record(
         self,
@@ -279,10 +274,6 @@ class Tuning:
                 *sinking_warnings(outcome.steps, advice.controls.beta),
             ],
         }
-
-
-def _items(gate: Sequence[CandidateRecord]) -> list[Item]:
-    return [(record.prompt, record.completion) for record in gate]
 
 
 def _groups_row(groups: Sequence[CompletionGroup]) -> dict[str, Any]:
