@@ -9,23 +9,19 @@ import pytest
 
 import trainers.loop.phase_data
 from agents.engines.engine import Completion
-from agents.supporters.build import Supporters
 from agents.supporters.strategist import StrategyAdvice, TuningControls
 from atlas_gym.evaluation import Evaluation, Status
 from atlas_gym.seeding import torch_seed
-from tests.trainers.samples import PROPOSAL, RECORD
+from tests.trainers.samples import PROPOSAL, RECORD, parts
 from trainers.data.pairs import PreferencePair
 from trainers.data.rollouts import ProgramCache
 from trainers.evodpo.gate import gate_decision
 from trainers.evodpo.phase_result import CandidateResult, PhaseResult
 from trainers.evodpo.settings import GateSettings
 from trainers.evodpo.training import StepRecord
-from trainers.loop.advisers import PhaseAdvisers
 from trainers.loop.atlas import take_phase
 from trainers.loop.config import load_config
 from trainers.loop.fine_tuning import Tuning
-from trainers.loop.phase_data import PhaseData
-from trainers.loop.probe import Probes
 from trainers.store.plain import plain
 from trainers.store.store import RunStore
 
@@ -93,19 +89,9 @@ def tuning(store, **settings):
             **settings,
         },
     )
-    backend = Backend()
-    advisers = PhaseAdvisers(config, Supporters(), store)
     agent = SimpleNamespace(spec=SimpleNamespace(errors=()))
-    cache = ProgramCache(Evaluator(), [None], store)
-    policy = None
-    known = (config, policy, backend, agent)
-    probes = Probes(*known, cache, store, tell)
-    data = PhaseData(config, store, tokenizer=None)
-    return backend, Tuning(*known, advisers, cache, store, data, probes, tell)
-
-
-def tell(*event):
-    """Nobody watches."""
+    run = parts(config, store, backend=Backend(), agent=agent, cache=ProgramCache(Evaluator(), [None], store))
+    return run.backend, Tuning(run, SimpleNamespace(tokenizer=None))
 
 
 def pair(record):

@@ -13,23 +13,21 @@ the whole buffer before pairs are formed, and no pair has one of them.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agents.engines.serving import Backend
 from agents.models.adapters import AdapterError
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.population.candidate import CandidateRecord, Proposal
-from agents.research_agent import ResearchAgent
 from agents.supporters.strategist import StrategyAdvice, TuningControls
 from atlas_gym.seeding import torch_seed
 from trainers.data.groups import CompletionGroup, Examples, why_no_groups
 from trainers.data.measures import measurements, worth
 from trainers.data.pairs import PreferencePair, why_no_pairs
-from trainers.data.rollouts import ProgramCache, again, fresh_samples
+from trainers.data.rollouts import again, fresh_samples
 from trainers.evodpo.candidate_set import Tune, tune_here
 from trainers.evodpo.gate import GateDecision, gate_warnings
 from trainers.evodpo.launch import launched
@@ -37,49 +35,37 @@ from trainers.evodpo.likelihood import log_known_gain
 from trainers.evodpo.phase import Review, Scorer, run_phase
 from trainers.evodpo.phase_result import PhaseResult, late_mean, sinking_warnings
 from trainers.loop.advisers import PhaseAdvisers, trained_under
-from trainers.loop.config import RunConfig
-from trainers.loop.measure import BASE
+from trainers.loop.measure import BASE, Panel
 from trainers.loop.phase_data import PhaseData
 from trainers.loop.probe import Probes
 from trainers.loop.redo import redo_phase
+from trainers.loop.resources import Parts
 from trainers.store.plain import plain
-from trainers.store.store import RunStore
 
 _BEFORE = "before"
 """Adapter that remembers the policy while its successor is being read."""
 
 
-@dataclass(eq=False)
 class Tuning:
     """The steps of a run's fine-tuning phases.
+
+    Args:
+        run: the parts of the run.
+        policy: the policy that is tuned.
 
     Raises:
         LaunchError: phases are to run in processes of their own, and these cannot be started as configured.
     """
 
-    config: RunConfig
-    """The run's."""
-    policy: Policy
-    """The policy that is tuned."""
-    backend: Backend
-    """Writes fresh samples with any adapter of the policy."""
-    agent: ResearchAgent
-    """Knows the task."""
-    advisers: PhaseAdvisers
-    """Strategist and inspector."""
-    cache: ProgramCache
-    """Evaluates fresh samples."""
-    store: RunStore
-    """The run store."""
-    data: PhaseData
-    """Buffer and pairs."""
-    probes: Probes
-    """Ask the policy before and after."""
-    tell: Callable[..., None]
-    """Passes events to the observers."""
-    _measured: dict[str, dict[str, float]] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
+    def __init__(self, run: Parts, policy: Policy):
+        self.run, self.policy = run, policy
+        self.config, self.store, self.tell = run.config, run.store, run.tell
+        asked = self.config.measure.samples > 0
+        panel = Panel(self.config, run.tasks, run.agent.styles, run.pool, run.store) if asked else None
+        self.probes = Probes(run, policy, panel)
+        self.data = PhaseData(run, policy.tokenizer, panel)
+        self.advisers = PhaseAdvisers(self.config, run.supporters, self.store)
+        self._measured: dict[str, dict[str, float]] = {}
         launch = self.config.launch
         self._tune: Tune = launched(launch, self.store.folder / "tuning") if launch.separate else tune_here
 
@@ -205,10 +191,10 @@ class Tuning:
         def score(adapter: str, prompts: Sequence[str]) -> list[float]:
             proposals = [self._asked(self.store.candidate(answered[prompt])) for prompt in prompts]
             seeds = [torch_seed(self.config.seed, "gate", number, i) for i in range(len(prompts))]
-            with self.backend.serving(adapter) as generator:
-                groups = fresh_samples(generator, self.cache, proposals, self.config.gate.samples, seeds)
+            with self.run.backend.serving(adapter) as generator:
+                groups = fresh_samples(generator, self.run.cache, proposals, self.config.gate.samples, seeds)
             records = [record for group in groups for record in group]
-            self._measured[adapter] = measurements(records, self.agent.spec.errors)
+            self._measured[adapter] = measurements(records, self.run.agent.spec.errors)
             if kind == "likelihood":
                 return log_known_gain(self.policy, adapter, {x: known[x] for x in prompts if x in known})
             return [worth(group, kind, self.config.gain_clip) for group in groups]
