@@ -1,6 +1,9 @@
-"""A candidate and the question it answers, as the store keeps them."""
+"""A candidate and the question it answers, as the store keeps them; and as much of a run as its steps need."""
+
+from types import SimpleNamespace
 
 from agents.population.candidate import CandidateRecord, Proposal
+from agents.supporters.build import Supporters
 
 RECORD = CandidateRecord(
     id=7, round=1, island=2, origin="agent", style="edit_line", hole="window =", parent_id=0, prompt="prompt",
@@ -11,3 +14,9 @@ PROPOSAL = Proposal(
     style="edit_line", parent_id=0, hole="window =", prompt="prompt", avoid=" 50", stop="line", head="a =", tail="\n",
     island=2,
 )  # fmt: skip
+
+
+def parts(config, store, **own):
+    """The parts of a run that one step needs; nobody advises, and nobody watches."""
+    others = {"pool": None, "tasks": SimpleNamespace(redrawn=None), "supporters": Supporters()}
+    return SimpleNamespace(config=config, store=store, tell=lambda *event: None, **others | own)

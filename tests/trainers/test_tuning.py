@@ -9,23 +9,19 @@ import pytest
 
 import trainers.loop.phase_data
 from agents.engines.engine import Completion
-from agents.supporters.build import Supporters
 from agents.supporters.strategist import StrategyAdvice, TuningControls
 from atlas_gym.evaluation import Evaluation, Status
 from atlas_gym.seeding import torch_seed
-from tests.trainers.samples import PROPOSAL, RECORD
+from tests.trainers.samples import PROPOSAL, RECORD, parts
 from trainers.data.pairs import PreferencePair
 from trainers.data.rollouts import ProgramCache
 from trainers.evodpo.gate import gate_decision
 from trainers.evodpo.phase_result import CandidateResult, PhaseResult
 from trainers.evodpo.settings import GateSettings
 from trainers.evodpo.training import StepRecord
-from trainers.loop.advisers import PhaseAdvisers
 from trainers.loop.atlas import take_phase
 from trainers.loop.config import load_config
 from trainers.loop.fine_tuning import Tuning
-from trainers.loop.phase_data import PhaseData
-from trainers.loop.probe import Probes
 from trainers.store.plain import plain
 from trainers.store.store import RunStore
 
@@ -93,19 +89,9 @@ def tuning(store, **settings):
             **settings,
         },
     )
-    backend = Backend()
-    advisers = PhaseAdvisers(config, Supporters(), store)
     agent = SimpleNamespace(spec=SimpleNamespace(errors=()))
-    cache = ProgramCache(Evaluator(), [None], store)
-    policy = None
-    known = (config, policy, backend, agent)
-    probes = Probes(*known, cache, store, tell)
-    data = PhaseData(config, store, tokenizer=None)
-    return backend, Tuning(*known, advisers, cache, store, data, probes, tell)
-
-
-def tell(*event):
-    """Nobody watches."""
+    run = parts(config, store, backend=Backend(), agent=agent, cache=ProgramCache(Evaluator(), [None], store))
+    return run.backend, Tuning(run, SimpleNamespace(tokenizer=None))
 
 
 def pair(record):
@@ -115,7 +101,7 @@ def pair(record):
 def test_the_score_of_a_policy_is_the_mean_worth_of_its_fresh_programs(store):
     backend, phases = tuning(store)
     pairs, gate = [pair(store.candidate(7))], [store.candidate(8)]
-    score = phases.scorer(1, 1, pairs, gate)
+    score = phases._scorer(1, 1, pairs, gate)
     found = {adapter: score(adapter, [RECORD.prompt, "another prompt"]) for adapter in WORTH}
     # Failures and what is worse than random play count as nothing, and every sample counts.
     assert found == {"default": [(0.5 + 0.25) / SAMPLES, 0.0], "reference": [0.1 / SAMPLES, 0.0]}
@@ -135,7 +121,7 @@ def test_the_score_may_be_the_likelihood_of_what_is_known_to_improve(store, monk
     worse = replace(RECORD, id=9, round=2, prompt="worse prompt", score=-0.5)
     store.add_unit(2, 2, [worse], {}, [replace(PROPOSAL, prompt="worse prompt")])
     _, phases = tuning(store, gate_score="likelihood")
-    score = phases.scorer(1, 2, [pair(store.candidate(7))], [store.candidate(8), worse])
+    score = phases._scorer(1, 2, [pair(store.candidate(7))], [store.candidate(8), worse])
     assert score("default", ["another prompt", "worse prompt"]) == [-3.0]
     assert asked == [("default", {"another prompt": [(RECORD.completion, 0.05)]})]
     assert (

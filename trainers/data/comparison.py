@@ -22,7 +22,7 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 from atlas_gym.intervals import Interval, mean_interval
-from trainers.data.measures import Outcome, is_improving, is_new
+from trainers.data.measures import Outcome, grouped, is_improving, is_new
 
 Groups = Sequence[Sequence[Outcome]]
 """Samples, one group a prompt."""
@@ -81,10 +81,7 @@ def compare(
     """
     if not instances or not len(base) == len(tuned) == len(instances):
         raise ValueError(f"{len(base)} and {len(tuned)} groups of samples of {len(instances)} prompts")
-    members = {
-        instance: [index for index, other in enumerate(instances) if other == instance]
-        for instance in dict.fromkeys(instances)
-    }
+    members = grouped(range(len(instances)), lambda index: instances[index])
 
     def both(count: Callable[[Groups], tuple[float, float]]) -> Comparison:
         sums = []

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from agents.population.candidate import CandidateRecord
-from trainers.data.pairs import PreferencePair, group_by_prompt
+from trainers.data.measures import grouped
+from trainers.data.pairs import PreferencePair
 
 FAILED, COPY, WORST, BEST = -1.0, -0.75, -0.5, 1.0
 """Rewards of a program that fails and of a copy, and the bounds of all others."""
@@ -107,8 +108,8 @@ def build_groups(
         rng: draws them.
         scale: what a candidate's score is comparable within; candidates of different scales are of different groups.
     """
-    indices = group_by_prompt([(scale(record), record.prompt) for record in records])
-    groups = [group_of([records[index] for index in group]) for group in indices]
+    answers = grouped(records, lambda record: (scale(record), record.prompt)).values()
+    groups = [group_of(own) for own in answers]
     telling = [group for group in groups if max(group.rewards) - min(group.rewards) > _SAME]
     if len(telling) <= limit:
         return telling

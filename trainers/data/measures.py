@@ -6,13 +6,15 @@ the per-prompt share is averaged and its spread taken between prompts.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, TypeVar
 
 from agents.population.candidate import CandidateRecord
 from trainers.data.settings import GateScore
+
+T = TypeVar("T")
 
 VALID_SHARE, DISTINCT_SHARE = "valid_share", "distinct_share"
 """Names of the measurements that are better when higher."""
@@ -30,11 +32,6 @@ class Answer:
     """Its normalised syntax tree; None if it does not parse."""
     gain: float | None
     """Its score less its parent's, None unless it passed."""
-
-    @classmethod
-    def of(cls, record: CandidateRecord) -> "Answer":
-        """What is kept of this one."""
-        return cls(record.passed, record.is_copy, record.program_key, record.gain)
 
 
 Outcome = CandidateRecord | Answer
@@ -134,6 +131,14 @@ def distinct_programs(records: Iterable[CandidateRecord]) -> set[str | None]:
 def is_improving(record: Outcome, margin: float = 0.0) -> bool:
     """New and better than its parent by more than the margin."""
     return is_new(record) and record.gain is not None and record.gain > margin
+
+
+def grouped(items: Iterable[T], key: Callable[[T], Hashable]) -> dict[Hashable, list[T]]:
+    """Items with equal keys together, groups in the order of their first member."""
+    groups: dict[Hashable, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def _share(

@@ -30,6 +30,7 @@ from typing import get_args
 import numpy as np
 
 from agents.population.candidate import CandidateRecord
+from trainers.data.measures import grouped
 from trainers.data.pair_selection import Cap, Selection
 from trainers.data.settings import SHARES, Kind, PairSettings
 
@@ -130,8 +131,7 @@ def _pool(
     """Every pair the builder and the thresholds allow, in a fixed order."""
     thresholds = _thresholds(records, scales, settings.chosen_quantile)
     pairs: dict[tuple[str, str, str], PreferencePair] = {}
-    for group in group_by_prompt([(scales[record.id], record.prompt) for record in records]):
-        members = [records[index] for index in group]
+    for members in grouped(records, lambda record: (scales[record.id], record.prompt)).values():
         for kind, good, bad in _combinations(members, settings, parent_text):
             worn = settings.reuse and kind != "improving_parent" and before.get(bad.id, 0) >= settings.reuse
             poor = good.value < thresholds[scales[good.id]]
@@ -149,14 +149,11 @@ def _thresholds(
     records: Sequence[CandidateRecord], scales: Mapping[int, Hashable], quantile: float
 ) -> dict[Hashable, float]:
     """By scale, the quantile of the passed scores."""
-    passed: dict[Hashable, list[float]] = {scale: [] for scale in scales.values()}
-    for record in records:
-        if record.passed:
-            passed[scales[record.id]].append(record.value)
-    return {
-        scale: float(np.quantile(values, quantile)) if values else -math.inf
-        for scale, values in passed.items()
-    }
+    found: dict[Hashable, float] = {}
+    for scale, own in grouped(records, lambda record: scales[record.id]).items():
+        values = [record.value for record in own if record.passed]
+        found[scale] = float(np.quantile(values, quantile)) if values else -math.inf
+    return found
 
 
 def _combinations(
@@ -239,10 +236,8 @@ def _selection(
         Cap(lambda pair: is_number(pair.chosen) or None, int(settings.numbers * settings.count), wear=0.0),
     ]
     gain = {record.id: record.value - (record.parent_score or 0.0) for record in records}
-    ranked: dict[Hashable, list[float]] = {}
-    for record in records:
-        ranked.setdefault(scales[record.id], []).append(gain[record.id])
-    gains = {scale: np.sort(values) for scale, values in ranked.items()}
+    ranked = grouped(gain, lambda id_: scales[id_])
+    gains = {scale: np.sort([gain[id_] for id_ in ids]) for scale, ids in ranked.items()}
 
     def strength(pair: PreferencePair) -> float:
         others, good = gains[scales[pair.chosen_id]], gain[pair.chosen_id]
@@ -266,7 +261,4 @@ def is_number(text: str) -> bool:
 
 def group_by_prompt(prompts: Sequence[Hashable]) -> list[list[int]]:
     """Indices with equal prompts together, groups in the order of their first member."""
-    groups: dict[Hashable, list[int]] = {}
-    for index, prompt in enumerate(prompts):
-        groups.setdefault(prompt, []).append(index)
-    return list(groups.values())
+    return list(grouped(range(len(prompts)), lambda index: prompts[index]).values())

@@ -20,6 +20,10 @@ Redraw = Callable[[CandidateRecord, int], ProgramTask]
 """Draw number 0, 1, … of the task that a candidate was scored on: the same object for the same draw."""
 
 
+_Draw = tuple[Future[Evaluation], Future[Evaluation], float]
+"""A candidate's evaluation, its parent's, and the score of a program that fails."""
+
+
 class Redraws:
     """Corrects the scores of improving edits; every program is run once on each draw.
 
@@ -46,15 +50,13 @@ class Redraws:
     def corrected(self, records: Sequence[CandidateRecord]) -> list[CandidateRecord]:
         """The records; one that improves has the score at which it gains what it gains on average on the draws, if that
         is less. What the machine fails to run is left out."""
-        improving = [record for record in records if is_improving(record, self._margin)]
-        for record in improving:  # all are under way before the first is waited for
-            self._asked(record)
-        gains = {record.id: self._gain(record) for record in improving}
+        # All are under way before the first is waited for.
+        running = {record.id: self._asked(record) for record in records if is_improving(record, self._margin)}
+        gains = {id_: _gain(asked) for id_, asked in running.items()}
         found = [(record, gains.get(record.id, math.inf)) for record in records]
         return [_lowered(record, gain) for record, gain in found if gain is not None]
 
-    def _asked(self, record: CandidateRecord) -> list[tuple[Future[Evaluation], Future[Evaluation], float]]:
-        """For each draw the candidate's evaluation, its parent's, and the score of a program that fails."""
+    def _asked(self, record: CandidateRecord) -> list[_Draw]:
         assert record.parent_id is not None, "an edit that improves has a parent"
         parent = self._parent(record.parent_id)
         tasks = [self._redraw(record, draw) for draw in range(self._draws)]
@@ -69,14 +71,13 @@ class Redraws:
             self._running[key] = self._pool.submit(program, task)
         return self._running[key]
 
-    def _gain(self, record: CandidateRecord) -> float | None:
-        """What it gains on average; None if the machine failed to run it."""
-        try:
-            return fmean(
-                _score(own, worst) - _score(parent, worst) for own, parent, worst in self._asked(record)
-            )
-        except InfrastructureError:
-            return None
+
+def _gain(asked: Sequence[_Draw]) -> float | None:
+    """What it gains on average; None if the machine failed to run it."""
+    try:
+        return fmean(_score(own, worst) - _score(parent, worst) for own, parent, worst in asked)
+    except InfrastructureError:
+        return None
 
 
 def _score(evaluation: Future[Evaluation], worst: float) -> float:

@@ -58,6 +58,10 @@ class ProgramCache:
         """Evaluate one program and wait for it, whatever is recorded."""
         return self._start(program, island).result()
 
+    def score(self, program: str, island: int = 0) -> float | None:
+        """The score of one program, waited for; None if it fails."""
+        return self.evaluate(program, island).score
+
     def keys(self, island: int = 0) -> Set[str]:
         """Syntax trees of everything recorded on an island's task; a view that keeps up with the run."""
         return self._first[self.instance(island)].keys()

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
+
+from trainers.store.plain import require
 
 Kind = Literal["improving", "improving_parent", "improving_failed", "score", "failed", "repair"]
 Builder = Literal["teach", "plain", "margin", "improving", "mixed", "balanced"]
@@ -64,16 +66,7 @@ class PairSettings:
     from it; its gain there counts if it is the smaller one. 0: what one draw says is believed."""
 
     def __post_init__(self) -> None:
-        if self.builder not in get_args(Builder):
-            raise ValueError(f"builder must be one of {', '.join(get_args(Builder))}, not {self.builder!r}")
-        for name in ("count", "per_prompt", "prompts", "pool", "per_hole", "per_text"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
-        if not self.margin >= 0.0 or min(self.reuse, self.redraws) < 0:
-            raise ValueError("margin, reuse and redraws cannot be negative")
-        if not (
-            0.0 <= self.chosen_quantile <= 1.0 and 0.0 <= self.numbers <= 1.0 and 0.0 <= self.repairs < 1.0
-        ):
-            raise ValueError("chosen_quantile and numbers must lie in [0, 1], repairs in [0, 1)")
+        bounds = {"at least 1": "count per_prompt prompts pool per_hole per_text", "in [0, 1)": "repairs"}
+        require(self, bounds | {"at least 0": "margin reuse redraws", "in [0, 1]": "chosen_quantile numbers"})
         if self.length_ratio != 0.0 and not self.length_ratio >= 1.0:
             raise ValueError("length_ratio must be at least 1, or 0 for any lengths")

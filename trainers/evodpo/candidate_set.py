@@ -19,8 +19,8 @@ from trainers.evodpo.kl import Divergence, KLEstimate
 from trainers.evodpo.settings import TrainingSettings
 from trainers.evodpo.training import StepRecord, Training, train
 
-_AWAY = "away"
-"""Adapter that is there for a moment only."""
+_BEGINNING = "beginning"
+"""Adapter that remembers the policy from which all are trained."""
 
 
 @dataclass(frozen=True)
@@ -97,26 +97,20 @@ def tune_all(
 
     What they lead to becomes adapters `alternative-1`, …, which stand before the job's own checkpoints.
     """
-    checkpoints: dict[str, int] = {}
-    kls: dict[str, KLEstimate] = {}
-    seconds: dict[str, float] = {}
+    others: dict[str, Tuned] = {}
+    if alternatives:
+        policy.add(_BEGINNING, copy_of=POLICY)
     for number, settings in enumerate(alternatives, start=1):
         name = f"alternative-{number}"
+        others[name] = tune(policy, replace(job, settings=settings, checkpoints=0))
         policy.add(name, copy_of=POLICY)
-        tuned = tune(policy, replace(job, settings=settings, checkpoints=0))
-        checkpoints[name], kls[name] = len(tuned.training.steps), tuned.kls[POLICY]
-        _swap(policy, name)
-        seconds = {what: seconds.get(what, 0.0) + s for what, s in tuned.seconds.items()}
+        policy.copy(_BEGINNING, POLICY)
+    if alternatives:
+        policy.remove(_BEGINNING)
     own = tune(policy, job)
-    own.training.checkpoints = {**checkpoints, **own.training.checkpoints}
-    own.kls = {**kls, **own.kls}
-    own.seconds = {what: seconds.get(what, 0.0) + s for what, s in own.seconds.items()}
+    steps = {name: len(other.training.steps) for name, other in others.items()}
+    own.training.checkpoints = steps | own.training.checkpoints
+    own.kls = {name: other.kls[POLICY] for name, other in others.items()} | own.kls
+    for what in own.seconds:
+        own.seconds[what] += sum(other.seconds[what] for other in others.values())
     return own
-
-
-def _swap(policy: Policy, name: str) -> None:
-    """Exchange the adapter `POLICY` with another."""
-    policy.add(_AWAY, copy_of=POLICY)
-    policy.copy(name, POLICY)
-    policy.copy(_AWAY, name)
-    policy.remove(_AWAY)

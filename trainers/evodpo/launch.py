@@ -16,13 +16,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.settings import LoraSettings
 from atlas_gym.evaluation.safe_start import safe_command, safe_environment, safe_script
 from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_here
 from trainers.evodpo.settings import LaunchSettings
@@ -34,26 +32,6 @@ _TAIL = 3000
 
 class LaunchError(RuntimeError):
     """The processes of a phase failed; the message ends with what they said last."""
-
-
-@dataclass(frozen=True)
-class WorkOrder:
-    """The job, and the policy it is about."""
-
-    model: str
-    """Folder of the base model."""
-    dtype: torch.dtype
-    """Of its weights."""
-    device: str
-    """`cpu`, or `cuda` for each process's own."""
-    lora: LoraSettings
-    """The adapters."""
-    threads: int
-    """Torch's threads of all processes together."""
-    process: int
-    """The process that waits for the result; without it there is no use in going on."""
-    task: TuneJob
-    """What is to be done."""
 
 
 def launched(settings: LaunchSettings, folder: Path) -> Tune:
@@ -87,18 +65,12 @@ def launched(settings: LaunchSettings, folder: Path) -> Tune:
 def _write_order(work: Path, policy: Policy, job: TuneJob) -> None:
     if policy.folder is None:
         raise ValueError("the policy's model is in memory only; other processes need its folder")
-    order = WorkOrder(
-        model=str(Path(policy.folder).resolve()),
-        dtype=policy.dtype,
-        device=policy.device.type,
-        lora=policy.lora,
-        threads=torch.get_num_threads(),
-        process=os.getpid(),
-        task=job,
-    )
+    base = {"folder": str(Path(policy.folder).resolve()), "dtype": policy.dtype, "lora": policy.lora}
+    # All processes together have the run's threads; without the run, which waits for them, there is no use in going on.
+    run = {"device": policy.device.type, "threads": torch.get_num_threads(), "process": os.getpid()}
     for name, at in ((POLICY, "policy"), (REFERENCE, "reference")):
         policy.save(name, work / "start" / at)
-    (work / "job").write_bytes(pickle.dumps(order))
+    (work / "job").write_bytes(pickle.dumps((base, run, job)))
 
 
 def _launch(settings: LaunchSettings, work: Path, device: str) -> None:
@@ -137,18 +109,18 @@ def main(folder: Path) -> None:
     """One of the processes: do the job in `folder`."""
     from accelerate import PartialState  # the run's own process needs none of it
 
-    order: WorkOrder = pickle.loads((folder / "job").read_bytes())
-    state = PartialState(cpu=order.device == "cpu")
-    torch.set_num_threads(max(1, order.threads // state.num_processes))
-    policy = Policy.load(order.model, dtype=order.dtype, lora=order.lora, device=str(state.device))
+    base, run, job = pickle.loads((folder / "job").read_bytes())
+    state = PartialState(cpu=run["device"] == "cpu")
+    torch.set_num_threads(max(1, run["threads"] // state.num_processes))
+    policy = Policy.load(**base, device=str(state.device))
     policy.restore(POLICY, folder / "start" / "policy")
     policy.restore(REFERENCE, folder / "start" / "reference")
 
     def stop_if_nobody_waits(step: StepRecord) -> None:
-        if not _lives(order.process):
+        if not _lives(run["process"]):
             raise SystemExit("the run that asked for this phase has ended")
 
-    tuned = tune_here(policy, order.task, stop_if_nobody_waits)
+    tuned = tune_here(policy, job, stop_if_nobody_waits)
     if state.is_main_process:
         for name in (*tuned.training.checkpoints, POLICY):
             policy.save(name, folder / name)

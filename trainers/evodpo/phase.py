@@ -18,15 +18,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import Any
+from contextlib import contextmanager
 
 import numpy as np
 
 from agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.seeding import stream, torch_seed
 from trainers.data.groups import Examples
-from trainers.evodpo.candidate_set import Tune, TuneJob, tune_all, tune_here
+from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_all, tune_here
 from trainers.evodpo.gate import GateDecision, choose_candidate, gate_decision
 from trainers.evodpo.kl import Item
 from trainers.evodpo.phase_result import CandidateResult, PhaseResult
@@ -58,7 +57,7 @@ def run_phase(
     review: Review | None = None,
     tune: Tune = tune_here,
 ) -> PhaseResult:
-    """All steps of phase number `phase` (from 1) of the run with that `seed`; see `Phase` and the module's description.
+    """Phase number `phase` (from 1) of the run with that `seed`; see the module's description.
 
     `examples`: pairs, or groups where the settings' objective is `grpo`.
 
@@ -74,155 +73,85 @@ def run_phase(
     Raises:
         ValueError: there are no examples, or none is short enough.
     """
-    with Phase(policy, settings, gate, phase, seed) as own:
-        own.train(examples, gate_items, alternatives, tune)
-        own.score(score)
-        own.propose()
-        own.decide(review)
-        own.advance()
-    return own.result
+    gated = settings.reference == "gated"
+    subset = list(gate_items or ()) or gate_subset(
+        [(example.prompt, example.chosen) for example in examples], gate.prompts, stream(seed, "phase", phase, "gate")
+    )  # fmt: skip
+    prompts = tuple(dict.fromkeys(prompt for prompt, _ in subset))
+    checkpoints = settings.checkpoints if gated else 0
+    job = TuneJob(tuple(examples), settings, checkpoints, tuple(subset), phase, seed, gate.max_kl)
+    with _all_or_nothing(policy):
+        if settings.initialisation == "base":
+            policy.reset(POLICY, torch_seed(seed, "phase", phase, "adapter") % 2**32)
+        # Eq. 2: DPO (or GRPO) against the reference; Eq. 3: K̂L of all of C_k along G_k.
+        tuned = tune_all(policy, job, alternatives if gated else (), tune)
+        reference_score, candidates = _scored(tuned, score if gated else None, prompts)
+        chosen = _proposed(candidates, gate) if gated else len(candidates) - 1
+        decision = _decided(candidates, chosen, gate, review) if gated else None
+        beyond = tuned.kls[POLICY].mean > gate.max_kl
+        weight, rolled_back = _advance(policy, settings, phase, candidates[chosen].name, decision, beyond)
+    training = tuned.training
+    return PhaseResult(
+        phase=phase, pairs=training.pairs, dropped=training.dropped,
+        prompts=len({example.prompt for example in examples}), tokens=training.tokens, steps=tuple(training.steps),
+        kls=tuple(training.kls), gate_prompts=prompts, candidates=candidates, chosen=chosen,
+        reference_score=reference_score, decision=decision, weight=weight, rolled_back=rolled_back,
+        policy_digest=policy.digest(POLICY), reference_digest=policy.digest(REFERENCE), seconds=tuned.seconds,
+    )  # fmt: skip
 
 
-class Phase:
-    """A phase under way: its steps, to be taken in this order. A context manager: both adapters move, or neither.
+def _scored(
+    tuned: Tuned, score: Scorer | None, prompts: Sequence[str]
+) -> tuple[float | None, tuple[CandidateResult, ...]]:
+    """Ŝ of the reference and of every candidate on the prompts of G_k; None without a `score`."""
+    steps = {**tuned.training.checkpoints, POLICY: len(tuned.training.steps)}
+    began = time.perf_counter()
+    scores = {} if score is None else {name: score(name, prompts) for name in (REFERENCE, *steps)}
+    tuned.seconds["score"] = time.perf_counter() - began
+    candidates = tuple(
+        CandidateResult(name, step, tuned.kls[name].mean, tuned.kls[name].standard_error, *_compare(scores, name))
+        for name, step in steps.items()
+    )  # fmt: skip
+    return _mean(scores[REFERENCE]) if scores else None, candidates
 
-    Args:
-        policy: its adapters.
-        settings: the phase's.
-        gate: Eqs. 4 and 5.
-        number: of the phase, from 1.
-        seed: the run's.
-    """
 
-    def __init__(
-        self, policy: Policy, settings: PhaseSettings, gate: GateSettings, number: int, seed: int
-    ) -> None:
-        self._policy, self._settings, self._gate = policy, settings, gate
-        self._number, self._seed = number, seed
-        self._gated = settings.reference == "gated"
-        self._adapters = ExitStack()
-        self._decision: GateDecision | None = None
-        self._reference_score: float | None = None
+def _proposed(candidates: Sequence[CandidateResult], gate: GateSettings) -> int:
+    """Eq. 4: π_kl, the best penalised score among the candidates within the budget; the nearest, where none is within
+    the budget or none has a score."""
+    kls = [candidate.kl for candidate in candidates]
+    scores = [math.nan if c.score is None or c.kl > gate.max_kl else c.score for c in candidates]
+    known = any(math.isfinite(score) and math.isfinite(kl) for score, kl in zip(scores, kls, strict=True))
+    return int(choose_candidate(scores, kls, gate)) if known else int(np.argmin(kls))
 
-    def __enter__(self) -> Phase:
-        self._adapters.enter_context(_all_or_nothing(self._policy))
-        if self._settings.initialisation == "base":
-            seed = torch_seed(self._seed, "phase", self._number, "adapter") % 2**32
-            self._policy.reset(POLICY, seed)
-        return self
 
-    def __exit__(self, *error: Any) -> bool | None:
-        return self._adapters.__exit__(*error)
+def _decided(
+    candidates: Sequence[CandidateResult], chosen: int, gate: GateSettings, review: Review | None
+) -> GateDecision:
+    """Eq. 5, and then the inspector, who can only refuse."""
+    own = candidates[chosen]
+    gain, error = (math.nan if value is None else value for value in (own.gain, own.gain_error))
+    decision = gate_decision(gain, own.kl, gate, [candidate.kl for candidate in candidates], error)
+    reviewed = decision if review is None else review(decision, candidates)
+    if reviewed.promote and not decision.promote:
+        raise ValueError("the inspector promoted what the gate refused; it may only be more careful")
+    return reviewed
 
-    def train(
-        self,
-        examples: Examples,
-        gate_items: Sequence[Item] | None = None,
-        alternatives: Sequence[TrainingSettings] = (),
-        tune: Tune = tune_here,
-    ) -> None:
-        """Eq. 2: DPO on the pairs (or GRPO on the groups) against the reference; Eq. 3: K̂L of all of C_k along G_k.
 
-        Raises:
-            ValueError: there are no examples, or none is short enough.
-        """
-        self._prompts = len({example.prompt for example in examples})
-        self._subset = list(gate_items or ()) or gate_subset(
-            [(example.prompt, example.chosen) for example in examples],
-            self._gate.prompts,
-            stream(self._seed, "phase", self._number, "gate"),
-        )
-        checkpoints = self._settings.checkpoints if self._gated else 0
-        job = TuneJob(
-            tuple(examples),
-            self._settings,
-            checkpoints,
-            tuple(self._subset),
-            self._number,
-            self._seed,
-            self._gate.max_kl,
-        )
-        self._tuned = tune_all(self._policy, job, alternatives if self._gated else (), tune)
-
-    def score(self, score: Scorer) -> None:
-        """Ŝ of every candidate and of the reference, on the prompts of G_k; gated rule only."""
-        training, kls = self._tuned.training, self._tuned.kls
-        steps = {**training.checkpoints, POLICY: len(training.steps)}
-        scores: dict[str, Sequence[float]] = {}
-        began = time.perf_counter()
-        if self._gated:
-            scores = {name: score(name, _prompts(self._subset)) for name in (REFERENCE, *steps)}
-            self._reference_score = _mean(scores[REFERENCE])
-        self._tuned.seconds["score"] = time.perf_counter() - began
-        self._candidates = tuple(
-            CandidateResult(name, step, kls[name].mean, kls[name].standard_error, *_compare(scores, name))
-            for name, step in steps.items()
-        )
-
-    def propose(self) -> None:
-        """Eq. 4: π_kl, the best penalised score among the candidates within the budget.
-
-        Where none is within the budget, or none has a score, it is the nearest; without the gate the final policy."""
-        if not self._gated:
-            self._chosen = len(self._candidates) - 1
-            return
-        kls = [candidate.kl for candidate in self._candidates]
-        budget = self._gate.max_kl
-        scores = [math.nan if c.score is None or c.kl > budget else c.score for c in self._candidates]
-        known = any(math.isfinite(score) and math.isfinite(kl) for score, kl in zip(scores, kls, strict=True))
-        self._chosen = int(choose_candidate(scores, kls, self._gate)) if known else int(np.argmin(kls))
-
-    def decide(self, review: Review | None = None) -> None:
-        """Eq. 5, and then the inspector, who can only refuse; gated rule only."""
-        if not self._gated:
-            return
-        own = self._candidates[self._chosen]
-        gain, error = (math.nan if value is None else value for value in (own.gain, own.gain_error))
-        kls = [candidate.kl for candidate in self._candidates]
-        decision = gate_decision(gain, own.kl, self._gate, kls, error)
-        reviewed = decision if review is None else review(decision, self._candidates)
-        if reviewed.promote and not decision.promote:
-            raise ValueError("the inspector promoted what the gate refused; it may only be more careful")
-        self._decision = reviewed
-
-    def advance(self) -> None:
-        """The policy that goes on, and the reference as its rule says."""
-        decision, settings, policy = self._decision, self._settings, self._policy
-        promote = decision is not None and decision.promote
-        rule = ReferenceRule(settings.reference, settings.reference_period, settings.reference_mixing)
-        self._weight = float(rule.weight(self._number, promote))
-        name = self._candidates[self._chosen].name
-        if promote and name != POLICY:
-            policy.copy(name, POLICY)
-        policy.mix(POLICY, REFERENCE, self._weight)
-        beyond = self._tuned.kls[POLICY].mean > self._gate.max_kl
-        self._rolled_back = decision is not None and not promote and (settings.rollback or beyond)
-        if self._rolled_back:
-            policy.copy(_START, POLICY)
-
-    @property
-    def result(self) -> PhaseResult:
-        """What the phase is remembered by, once it has advanced."""
-        training = self._tuned.training
-        return PhaseResult(
-            phase=self._number,
-            pairs=training.pairs,
-            dropped=training.dropped,
-            prompts=self._prompts,
-            tokens=training.tokens,
-            steps=tuple(training.steps),
-            kls=tuple(training.kls),
-            gate_prompts=_prompts(self._subset),
-            candidates=self._candidates,
-            chosen=self._chosen,
-            reference_score=self._reference_score,
-            decision=self._decision,
-            weight=self._weight,
-            rolled_back=self._rolled_back,
-            policy_digest=self._policy.digest(POLICY),
-            reference_digest=self._policy.digest(REFERENCE),
-            seconds=dict(self._tuned.seconds),
-        )
+def _advance(
+    policy: Policy, settings: PhaseSettings, phase: int, chosen: str, decision: GateDecision | None, beyond: bool
+) -> tuple[float, bool]:  # fmt: skip
+    """Leave the policy that goes on, and the reference as its rule says; the policy's weight in it, and whether the
+    policy was rolled back. `beyond`: it ended beyond the budget."""
+    promote = decision is not None and decision.promote
+    rule = ReferenceRule(settings.reference, settings.reference_period, settings.reference_mixing)
+    weight = float(rule.weight(phase, promote))
+    if promote and chosen != POLICY:
+        policy.copy(chosen, POLICY)
+    policy.mix(POLICY, REFERENCE, weight)
+    rolled_back = decision is not None and not promote and (settings.rollback or beyond)
+    if rolled_back:
+        policy.copy(_START, POLICY)
+    return weight, rolled_back
 
 
 def gate_subset(items: Sequence[Item], prompts: int, rng: np.random.Generator) -> list[Item]:
@@ -234,10 +163,6 @@ def gate_subset(items: Sequence[Item], prompts: int, rng: np.random.Generator) -
     distinct = list(dict.fromkeys(prompt for prompt, _ in items))
     drawn = {distinct[i] for i in rng.choice(len(distinct), size=min(prompts, len(distinct)), replace=False)}
     return list(dict.fromkeys(item for item in items if item[0] in drawn))
-
-
-def _prompts(subset: Sequence[Item]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(prompt for prompt, _ in subset))
 
 
 def _compare(

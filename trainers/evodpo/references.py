@@ -17,12 +17,12 @@ previous.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from trainers.evodpo.settings import Reference
+from trainers.store.plain import require
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,7 @@ class ReferenceRule:
     """Share of the policy in the new reference of `averaged`, in (0, 1]; 0.6 is TR-DPO's and TRL's default."""
 
     def __post_init__(self) -> None:
-        if self.name not in get_args(Reference):
-            raise ValueError(f"reference must be one of {', '.join(get_args(Reference))}, not {self.name!r}")
-        if self.period < 1:
-            raise ValueError(
-                f"the reference's period counts phases and must be at least 1, got {self.period}"
-            )
-        if not 0.0 < self.mixing <= 1.0:
-            raise ValueError(f"the reference's mixing is a share and must lie in (0, 1], got {self.mixing}")
+        require(self, {"at least 1": "period", "in (0, 1]": "mixing"})
 
     def weight(self, phase: int, promote: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Weight of the policy in the next reference.

@@ -1,7 +1,9 @@
 """A phase: its objective, the candidate set, the gate, what becomes of the reference, and the processes that do it."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
+
+from trainers.store.plain import require
 
 Reference = Literal["fixed", "every_phase", "timed", "averaged", "gated"]
 """How the reference follows the policy; see `trainers.evodpo.references`."""
@@ -62,23 +64,10 @@ class TrainingSettings:
     adapters' products are rounded."""
 
     def __post_init__(self) -> None:
-        for name in ("beta", "clip", "learning_rate", "epochs", "batch_size", "max_grad_norm", "max_tokens"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        for name in ("target_kl", "supervised", "warmup_steps"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} cannot be negative, got {getattr(self, name)}")
-        if self.checks < 1:
-            raise ValueError(f"checks must be at least 1, got {self.checks}")
-        if self.objective not in get_args(Objective):
-            raise ValueError(
-                f"objective must be one of {', '.join(get_args(Objective))}, not {self.objective!r}"
-            )
-        if self.objective == "grpo":
-            self._require_no_setting_of_dpo()
-
-    def _require_no_setting_of_dpo(self) -> None:
-        for name in ("loss", "divergence", "supervised", "packed"):
+        positive = "beta clip learning_rate epochs batch_size max_grad_norm max_tokens"
+        others = "target_kl supervised warmup_steps"
+        require(self, {"positive": positive, "at least 0": others, "at least 1": "checks"})
+        for name in ("loss", "divergence", "supervised", "packed") if self.objective == "grpo" else ():
             default = getattr(TrainingSettings, name)
             if getattr(self, name) != default:
                 raise ValueError(f"{name} is a setting of DPO: with objective: grpo leave it at {default!r}")
@@ -111,15 +100,11 @@ class PhaseSettings(TrainingSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, choices in (("reference", Reference), ("initialisation", Initialisation)):
-            if getattr(self, name) not in get_args(choices):
-                raise ValueError(
-                    f"{name} must be one of {', '.join(get_args(choices))}, not {getattr(self, name)!r}"
-                )
-        if self.reference_period < 1 or not 0.0 < self.reference_mixing <= 1.0:
-            raise ValueError("reference_period must be at least 1, and reference_mixing lie in (0, 1]")
-        if self.checkpoints < 0 or not 0 <= self.alternatives <= 3:
-            raise ValueError("checkpoints cannot be negative, and alternatives must lie between 0 and 3")
+        require(
+            self, {"at least 1": "reference_period", "in (0, 1]": "reference_mixing", "at least 0": "checkpoints"}
+        )  # fmt: skip
+        if not 0 <= self.alternatives <= 3:
+            raise ValueError(f"alternatives must lie between 0 and 3, got {self.alternatives}")
 
 
 @dataclass(frozen=True)
@@ -141,25 +126,13 @@ class GateSettings:
     prompts: int = 8
     """Prompts in the gate subset G_k, drawn at random from the phase's buffer and kept out of its pairs."""
     share: float = 0.25
-    """Share of the buffer's prompts that G_k has at most."""
+    """Share of the buffer's prompts that G_k has at most; the others are left for pairs."""
     samples: int = 8
     """Fresh completions per gate prompt that Ŝ is the mean of."""
 
     def __post_init__(self) -> None:
-        if min(self.prompts, self.samples) < 1:
-            raise ValueError("prompts and samples must be at least 1")
-        if not 0.0 < self.share < 1.0:
-            raise ValueError(
-                f"share must lie between 0 and 1, so that prompts are left for pairs, got {self.share}"
-            )
-        if not self.max_kl >= 0.0:
-            raise ValueError(f"max_kl is a divergence and cannot be negative, got {self.max_kl}")
-        if not self.standard_errors >= 0.0:
-            raise ValueError(f"standard_errors cannot be negative, got {self.standard_errors}")
-        if not self.kl_penalty >= 0.0:
-            raise ValueError(
-                f"kl_penalty cannot be negative (it would reward divergence), got {self.kl_penalty}"
-            )
+        bounds = {"at least 1": "prompts samples", "in (0, 1)": "share"}
+        require(self, bounds | {"at least 0": "max_kl standard_errors kl_penalty"})
 
 
 @dataclass(frozen=True)
@@ -174,8 +147,7 @@ class LaunchSettings:
     how many processes there are is then its affair. Empty: none."""
 
     def __post_init__(self) -> None:
-        if self.processes < 1:
-            raise ValueError("processes must be at least 1")
+        require(self, {"at least 1": "processes"})
 
     @property
     def separate(self) -> bool:

@@ -103,7 +103,9 @@ def train(
     result = Training(pairs=len(kept), dropped=len(examples) - len(kept))
     steps = math.ceil(len(order) / settings.batch_size)
     goal = min(divergence() + settings.target_kl, max_kl) if settings.target_kl and divergence else math.inf
-    watch = _Watch(policy, result, settings, steps, checkpoints, on_step, divergence, goal)
+    looks = settings.checks * settings.epochs
+    marks = {round(steps * k / looks) for k in range(1, looks + 1)} - {steps}
+    watch = _Watch(policy, result, marks, checkpoints, on_step, divergence, goal)
     with tempfile.TemporaryDirectory() as folder, borrowed(policy.model) as model, warnings.catch_warnings():
         counter = model.register_forward_pre_hook(result.count, with_kwargs=True)
         # TRL 1.16 asks transformers for a property by its old name.
@@ -134,62 +136,54 @@ def _length(policy: Policy, example: Example) -> int:
     return len(encode_prompt(policy.tokenizer, example.prompt)) + longest
 
 
+@dataclass(eq=False)
 class _Watch(TrainerCallback):
-    """Looks at the policy at evenly spaced steps: measures K̂L, keeps a copy, ends the training at the goal."""
+    """Looks at the policy at the marked steps: measures K̂L, keeps a copy, ends the training at the goal."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        result: Training,
-        settings: TrainingSettings,
-        steps: int,
-        checkpoints: int,
-        on_step: Callable[[StepRecord], None] | None,
-        divergence: Callable[[], float] | None,
-        goal: float,
-    ) -> None:
-        self._policy, self._result, self._on_step = policy, result, on_step
-        self._divergence, self._goal = divergence, goal
-        looks = settings.checks * settings.epochs
-        self._marks = {round(steps * k / looks) for k in range(1, looks + 1)}
-        self._last, self._checkpoints = steps, checkpoints
-        self._kept: list[tuple[str, int]] = []
+    policy: Policy
+    result: Training
+    marks: set[int]
+    checkpoints: int
+    on_step: Callable[[StepRecord], None] | None
+    divergence: Callable[[], float] | None
+    goal: float
+    kept: list[tuple[str, int]] = field(default_factory=list)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         step = state.global_step
-        if step not in self._marks or step == self._last:
+        if step not in self.marks:
             return
-        if self._goal < math.inf:
-            self._result.kls.append((step, self._measured()))
-            if self._result.kls[-1][1] >= self._goal:
+        if self.goal < math.inf:
+            self.result.kls.append((step, self._measured()))
+            if self.result.kls[-1][1] >= self.goal:
                 control.should_training_stop = True
                 return  # what there is now is the final policy
         self._keep(step)
 
     def _measured(self) -> float:
-        assert self._divergence is not None
-        training = self._policy.model.training
-        self._policy.model.eval()
+        assert self.divergence is not None
+        training = self.policy.model.training
+        self.policy.model.eval()
         try:
-            return self._divergence()
+            return self.divergence()
         finally:
-            self._policy.model.train(training)
+            self.policy.model.train(training)
 
     def _keep(self, step: int) -> None:
-        if not self._checkpoints:
+        if not self.checkpoints:
             return
-        self._policy.add(f"checkpoint-{step}", copy_of=POLICY)
-        self._kept.append((f"checkpoint-{step}", step))
-        if len(self._kept) > self._checkpoints:
-            self._policy.remove(self._kept.pop(0)[0])
+        self.policy.add(f"checkpoint-{step}", copy_of=POLICY)
+        self.kept.append((f"checkpoint-{step}", step))
+        if len(self.kept) > self.checkpoints:
+            self.policy.remove(self.kept.pop(0)[0])
 
     def name_checkpoints(self) -> None:
         """Turn what was kept into candidates, numbered from 1."""
-        for number, (kept, step) in enumerate(self._kept, start=1):
+        for number, (kept, step) in enumerate(self.kept, start=1):
             name = f"candidate-{number}"
-            self._policy.add(name, copy_of=kept)
-            self._policy.remove(kept)
-            self._result.checkpoints[name] = step
+            self.policy.add(name, copy_of=kept)
+            self.policy.remove(kept)
+            self.result.checkpoints[name] = step
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         if "loss" not in logs:
@@ -204,6 +198,6 @@ class _Watch(TrainerCallback):
             grad_norm=float(logs["grad_norm"]),
             entropy=logs["entropy"],
         )
-        self._result.steps.append(record)
-        if self._on_step is not None:
-            self._on_step(record)
+        self.result.steps.append(record)
+        if self.on_step is not None:
+            self.on_step(record)

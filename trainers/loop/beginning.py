@@ -14,6 +14,9 @@ from trainers.loop.config import RunConfig, as_yaml, load_config, without_budget
 from trainers.store.plain import SettingsError, differences
 from trainers.store.store import RunStore, StoreError
 
+BEGIN = Path("adapters", "begin")
+"""Where, in a run's folder, the adapter is kept that it began with."""
+
 
 def note_beginning(config: RunConfig, store: RunStore) -> None:
     """Store what the run is begun with, once."""

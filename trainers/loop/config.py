@@ -1,7 +1,7 @@
 """A run's whole configuration: a method's settings (`trainers.loop.methods`), and whatever is set on top of them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +18,7 @@ from trainers.data.settings import GateScore, PairSettings
 from trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
 from trainers.loop.methods import METHODS
 from trainers.loop.settings import ExplorationSettings, Instance, MeasureSettings, ProbeSettings
-from trainers.store.plain import SettingsError, build, merge, plain, read_mapping
+from trainers.store.plain import SettingsError, build, merge, plain, read_mapping, require
 
 _MOST = {"workers": 10_000, "torch_threads": 1_024, "held_out_seeds": 100_000}
 """Beyond these a machine only fails later. Held-out seeds from 100,000 on are the measure's."""
@@ -127,61 +127,63 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}")
-        for name in ("rounds", "phase_every", "workers", "torch_threads", "held_out_seeds"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
-        self._require_bounds()
-        if len(self.instances) > self.exploration.islands:
-            raise ValueError("there must be an island for each of the instances")
-        if self.max_phases < 0:
-            raise ValueError("max_phases cannot be negative; tuning: false has no phases")
-        if self.lessons < 1:
-            raise ValueError("lessons must be at least 1; teaching: off writes none")
-        taught = self.teaching in ("exploration", "both") or (self.teaching == "phase" and self.phases > 0)
-        if taught and self.supporters.exploration.form == "off":
-            raise ValueError(
-                "nobody teaches while supporters.exploration.form is off: set it to rules or llm, or teaching: off"
-            )
-        if self.phase.objective == "grpo":
-            self._require_what_grpo_can_use()
-        if not self.gain_clip > 0:
-            raise ValueError(f"gain_clip must be positive, got {self.gain_clip}")
-        islands = [island for own in self.island_models for island in own.islands]
-        if len(set(islands)) < len(islands) or not all(0 <= i < self.exploration.islands for i in islands):
-            raise ValueError(
-                f"island_models must name islands from 0 to {self.exploration.islands - 1}, each once"
-            )
-        if self.adapter and not (self.needs_policy and self.backend.follows_policy):
-            raise ValueError(
-                "an adapter needs the model's weights: leave adapter empty, or write with backend.name: transformers"
-            )
-        if self.phases and not self.backend.follows_policy:
-            raise ValueError(
-                "the model behind this endpoint cannot be tuned: set method: search (or tuning: false), or, for a "
-                "vLLM server of the same model, backend.openai.lora_loading: vllm"
-            )
+        at_least_1 = "rounds phase_every workers torch_threads held_out_seeds lessons"
+        require(self, {"at least 1": at_least_1, "at least 0": "max_phases", "positive": "gain_clip"})
+        for wrong, complaint in self._conflicts():
+            if wrong:
+                raise ValueError(complaint)
 
-    def _require_bounds(self) -> None:
+    def _conflicts(self) -> Iterator[tuple[bool, str]]:
+        """What settings cannot have together, and whether they have it."""
         for name, most in _MOST.items():
-            if getattr(self, name) > most:
-                raise ValueError(f"{name} must be at most {most}")
+            yield getattr(self, name) > most, f"{name} must be at most {most}"
         layout = self.exploration
-        if self.rounds * layout.islands * (layout.samples + layout.patches) > _MOST_CANDIDATES:
-            raise ValueError(
+        yield (
+            self.rounds * layout.islands * (layout.samples + layout.patches) > _MOST_CANDIDATES,
+            (
                 f"rounds × islands × (samples + patches) come to more than {_MOST_CANDIDATES} candidates: lower "
                 "rounds, exploration.islands, exploration.samples or exploration.patches"
-            )
-
-    def _require_what_grpo_can_use(self) -> None:
-        if self.teaches_phases:
-            raise ValueError(
+            ),
+        )
+        yield len(self.instances) > layout.islands, "there must be an island for each of the instances"
+        taught = self.teaches_exploration or (self.teaching == "phase" and self.phases > 0)
+        yield (
+            taught and self.supporters.exploration.form == "off",
+            (
+                "nobody teaches while supporters.exploration.form is off: set it to rules or llm, or teaching: off"
+            ),
+        )
+        grpo = self.phase.objective == "grpo"
+        yield (
+            grpo and self.teaches_phases,
+            (
                 "GRPO learns from what the policy wrote itself, so that lessons before a phase teach it nothing: set "
                 "teaching: off, or phase.objective: dpo"
-            )
-        if self.launch.separate:
-            raise ValueError(
-                "GRPO trains in the run's own process: leave launch as it is, or set phase.objective: dpo"
-            )
+            ),
+        )
+        yield (
+            grpo and self.launch.separate,
+            ("GRPO trains in the run's own process: leave launch as it is, or set phase.objective: dpo"),
+        )
+        islands = [island for own in self.island_models for island in own.islands]
+        there = all(0 <= island < layout.islands for island in islands)
+        yield (
+            len(set(islands)) < len(islands) or not there,
+            (f"island_models must name islands from 0 to {layout.islands - 1}, each once"),
+        )
+        yield (
+            bool(self.adapter) and not (self.needs_policy and self.backend.follows_policy),
+            (
+                "an adapter needs the model's weights: leave adapter empty, or write with backend.name: transformers"
+            ),
+        )
+        yield (
+            self.phases > 0 and not self.backend.follows_policy,
+            (
+                "the model behind this endpoint cannot be tuned: set method: search (or tuning: false), or, for a "
+                "vLLM server of the same model, backend.openai.lora_loading: vllm"
+            ),
+        )
 
     @property
     def messages(self) -> dict[int, Mapping[str, float]]:

@@ -9,8 +9,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from trainers.loop.beginning import BEGIN
 from trainers.loop.config import RunConfig
-from trainers.loop.resources import BEGIN
 from trainers.store.store import RunStore
 
 FOLDER = "frozen"

@@ -55,7 +55,9 @@ class Unit:
     """Programs that the machine failed to evaluate; nothing is recorded of them."""
     tokens: int = 0
     generation_s: float = 0.0
-    stored: list[CandidateRecord] | None = None
+    stored: Sequence[CandidateRecord] = ()
+    summary: dict[str, Any] | None = None
+    """None until it is stored."""
 
 
 @dataclass(eq=False)
@@ -137,10 +139,10 @@ class Explorer:
     def _launch(self, round_: int, group: int) -> Unit:
         unit = Unit(round_, group)
         islands = self.settings.members(group)
-        if self.store.unit_summary(round_, group) is not None:
+        unit.summary = self.store.unit_summary(round_, group)
+        if unit.summary is not None:
             unit.stored = self.store.unit_candidates(round_, islands)
-            return unit
-        if self._carried:
+        elif self._carried:
             self._carry(unit, islands)
         else:
             self._generate(unit, islands)
@@ -213,9 +215,8 @@ class Explorer:
         return supporter.consult(request)
 
     def _collect(self, unit: Unit) -> dict[str, Any]:
-        known = self.store.unit_summary(unit.round, unit.group) if unit.stored is not None else None
-        summary = known or self._store(unit)
-        for record in unit.stored or ():
+        summary = self._store(unit) if unit.summary is None else unit.summary
+        for record in unit.stored:
             self._fold(record)
         if self.settings.show_critique:
             self._critiques |= {int(island): text for island, text in summary.get("critiques", {}).items()}
@@ -224,9 +225,9 @@ class Explorer:
     def _store(self, unit: Unit) -> dict[str, Any]:
         """Wait for the unit's evaluations and store what came of them."""
         started = time.monotonic()
-        unit.stored = self._records(unit)
-        summary = self._summary(unit, unit.stored, waited=time.monotonic() - started)
-        self.store.add_unit(unit.round, unit.group, unit.stored, summary, unit.proposals, unit.calls)
+        records = unit.stored = self._records(unit)
+        summary = self._summary(unit, records, waited=time.monotonic() - started)
+        self.store.add_unit(unit.round, unit.group, records, summary, unit.proposals, unit.calls)
         return summary
 
     def _fold(self, record: CandidateRecord) -> None:

@@ -13,74 +13,59 @@ the whole buffer before pairs are formed, and no pair has one of them.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agents.engines.serving import Backend
 from agents.models.adapters import AdapterError
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.population.candidate import CandidateRecord, Proposal
-from agents.research_agent import ResearchAgent
 from agents.supporters.strategist import StrategyAdvice, TuningControls
 from atlas_gym.seeding import torch_seed
 from trainers.data.groups import CompletionGroup, Examples, why_no_groups
 from trainers.data.measures import measurements, worth
 from trainers.data.pairs import PreferencePair, why_no_pairs
-from trainers.data.rollouts import ProgramCache, again, fresh_samples
+from trainers.data.rollouts import again, fresh_samples
 from trainers.evodpo.candidate_set import Tune, tune_here
 from trainers.evodpo.gate import GateDecision, gate_warnings
-from trainers.evodpo.kl import Item
 from trainers.evodpo.launch import launched
 from trainers.evodpo.likelihood import log_known_gain
-from trainers.evodpo.phase import Phase, Review, Scorer
+from trainers.evodpo.phase import Review, Scorer, run_phase
 from trainers.evodpo.phase_result import PhaseResult, late_mean, sinking_warnings
 from trainers.loop.advisers import PhaseAdvisers, trained_under
-from trainers.loop.config import RunConfig
-from trainers.loop.measure import BASE
+from trainers.loop.measure import BASE, Panel
 from trainers.loop.phase_data import PhaseData
 from trainers.loop.probe import Probes
 from trainers.loop.redo import redo_phase
+from trainers.loop.resources import Parts
 from trainers.store.plain import plain
-from trainers.store.store import RunStore
 
 _BEFORE = "before"
 """Adapter that remembers the policy while its successor is being read."""
 
 
-@dataclass(eq=False)
 class Tuning:
     """The steps of a run's fine-tuning phases.
+
+    Args:
+        run: the parts of the run.
+        policy: the policy that is tuned.
 
     Raises:
         LaunchError: phases are to run in processes of their own, and these cannot be started as configured.
     """
 
-    config: RunConfig
-    """The run's."""
-    policy: Policy
-    """The policy that is tuned."""
-    backend: Backend
-    """Writes fresh samples with any adapter of the policy."""
-    agent: ResearchAgent
-    """Knows the task."""
-    advisers: PhaseAdvisers
-    """Strategist and inspector."""
-    cache: ProgramCache
-    """Evaluates fresh samples."""
-    store: RunStore
-    """The run store."""
-    data: PhaseData
-    """Buffer and pairs."""
-    probes: Probes
-    """Ask the policy before and after."""
-    tell: Callable[..., None]
-    """Passes events to the observers."""
-    _measured: dict[str, dict[str, float]] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
+    def __init__(self, run: Parts, policy: Policy):
+        self.run, self.policy = run, policy
+        self.config, self.store, self.tell = run.config, run.store, run.tell
+        asked = self.config.measure.samples > 0
+        panel = Panel(self.config, run.tasks, run.agent.styles, run.pool, run.store) if asked else None
+        self.probes = Probes(run, policy, panel)
+        self.data = PhaseData(run, policy.tokenizer, panel)
+        self.advisers = PhaseAdvisers(self.config, run.supporters, self.store)
+        self._measured: dict[str, dict[str, float]] = {}
         launch = self.config.launch
         self._tune: Tune = launched(launch, self.store.folder / "tuning") if launch.separate else tune_here
 
@@ -104,16 +89,10 @@ class Tuning:
         return True
 
     def _redo(self, row: dict[str, Any]) -> None:
-        number, config = row["phase"], self.config
-        settings, *others = (
-            trained_under(config.phase, TuningControls(**controls))
-            for controls in (row["controls"], *row.get("alternatives", ()))
-        )
+        number = row["phase"]
+        controls = [TuningControls(**own) for own in (row["controls"], *row.get("alternatives", ()))]
         _, gate = self.data.buffer(number, row["round"], self.data.apart(number, row["round"]))
-        redo_phase(
-            self.policy, self.data.trained_on(row), settings, config.gate, row, gate_items=_items(gate),
-            alternatives=others, seed=config.seed, tune=self._tune,
-        )  # fmt: skip
+        redo_phase(row, partial(self._phase, number, controls, self.data.trained_on(row), gate))
         self._save(number)
 
     def _save(self, number: int) -> None:
@@ -173,30 +152,36 @@ class Tuning:
     def _by_groups(self) -> bool:
         return self.config.phase.objective == "grpo"
 
-    def begin(self, number: int, last: int, advice: StrategyAdvice, examples: Examples) -> Phase:
-        """The phase, once the policy as it is has been asked."""
+    def tune(
+        self, number: int, last: int, advice: StrategyAdvice, examples: Examples, gate: Sequence[CandidateRecord]
+    ) -> PhaseResult:  # fmt: skip
+        """The phase itself (`trainers.evodpo.phase`), once the policy as it is has been asked; the candidate set is
+        trained under the strategist's settings and under some near them."""
         self.probes.measure(BASE)
         self.probes.take(number, "before", last, examples)
         what = "groups" if self._by_groups else "pairs"
         self.tell("stage", f"phase {number}: tuning on {len(examples)} {what}")
-        settings = trained_under(self.config.phase, advice.controls)
-        return Phase(self.policy, settings, self.config.gate, number, self.config.seed)
+        controls = (advice.controls, *self._others(advice))
+        score = self._scorer(number, last, examples, gate)
+        return self._phase(
+            number, controls, examples, gate, score, partial(self.advisers.review, number, self._measured)
+        )
 
-    def train(
-        self,
-        phase: Phase,
-        advice: StrategyAdvice,
-        examples: Examples,
-        gate: Sequence[CandidateRecord],
-    ) -> None:
-        """Train the candidate set: under the strategist's settings, and under some near them."""
-        others = [trained_under(self.config.phase, controls) for controls in self._others(advice)]
-        phase.train(examples, _items(gate), others, self._tune)
+    def _phase(
+        self, number: int, controls: Sequence[TuningControls], examples: Examples, gate: Sequence[CandidateRecord],
+        score: Scorer, review: Review,
+    ) -> PhaseResult:  # fmt: skip
+        settings, *others = (trained_under(self.config.phase, own) for own in controls)
+        return run_phase(
+            self.policy, examples, settings, self.config.gate, score, phase=number, seed=self.config.seed,
+            gate_items=[(record.prompt, record.completion) for record in gate], alternatives=others, review=review,
+            tune=self._tune,
+        )  # fmt: skip
 
     def _others(self, advice: StrategyAdvice) -> tuple[TuningControls, ...]:
         return advice.nearby[: self.config.phase.alternatives]
 
-    def scorer(self, number: int, last: int, examples: Examples, gate: Sequence[CandidateRecord]) -> Scorer:
+    def _scorer(self, number: int, last: int, examples: Examples, gate: Sequence[CandidateRecord]) -> Scorer:
         """Ŝ of an adapter by prompt; of likelihood, only of prompts with an answer that is known to improve."""
         kind = self.config.gate_score
         answered = {example.prompt: example.chosen_id for example in examples}
@@ -206,10 +191,10 @@ class Tuning:
         def score(adapter: str, prompts: Sequence[str]) -> list[float]:
             proposals = [self._asked(self.store.candidate(answered[prompt])) for prompt in prompts]
             seeds = [torch_seed(self.config.seed, "gate", number, i) for i in range(len(prompts))]
-            with self.backend.serving(adapter) as generator:
-                groups = fresh_samples(generator, self.cache, proposals, self.config.gate.samples, seeds)
+            with self.run.backend.serving(adapter) as generator:
+                groups = fresh_samples(generator, self.run.cache, proposals, self.config.gate.samples, seeds)
             records = [record for group in groups for record in group]
-            self._measured[adapter] = measurements(records, self.agent.spec.errors)
+            self._measured[adapter] = measurements(records, self.run.agent.spec.errors)
             if kind == "likelihood":
                 return log_known_gain(self.policy, adapter, {x: known[x] for x in prompts if x in known})
             return [worth(group, kind, self.config.gain_clip) for group in groups]
@@ -220,10 +205,6 @@ class Tuning:
         """The proposal that this candidate answered."""
         proposal = self.store.proposal(answer.round, answer.island, answer.prompt)
         return again(proposal, answer.island, self.store.candidate(proposal.parent_id))
-
-    def review(self, number: int) -> Review:
-        """The inspector's part in the decision."""
-        return partial(self.advisers.review, number, self._measured)
 
     def record(
         self,
@@ -279,10 +260,6 @@ class Tuning:
                 *sinking_warnings(outcome.steps, advice.controls.beta),
             ],
         }
-
-
-def _items(gate: Sequence[CandidateRecord]) -> list[Item]:
-    return [(record.prompt, record.completion) for record in gate]
 
 
 def _groups_row(groups: Sequence[CompletionGroup]) -> dict[str, Any]:

@@ -8,7 +8,8 @@ have one of the questions (`Panel.prompts`).
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from dataclasses import fields
+from functools import cached_property, partial
 from typing import Any
 
 from agents.engines.engine import Generator
@@ -23,13 +24,13 @@ from trainers.data.rollouts import ProgramCache, again, fresh_samples
 from trainers.loop.config import RunConfig
 from trainers.loop.schedule import TaskSchedule, parent_of, starting_program
 from trainers.loop.settings import Instance
-from trainers.store.plain import plain
 from trainers.store.store import RunStore
 
 BASE = 0
 """Phase under which the base model's answers are stored."""
 MEASURE = "measure"
 """Moment under which answers are stored, among the probes."""
+_KEPT = [field.name for field in fields(Answer)]
 
 
 def learned(probes: Mapping[tuple[int, str], Mapping[str, Any]]) -> dict[int, dict[str, Comparison]]:
@@ -91,10 +92,7 @@ class Panel:
 
     def _of(self, number: int, instance: Instance, task: ProgramTask) -> list[Proposal]:
         rng = stream(0, "measure", number)  # not by the run's seed: runs are to be comparable
-
-        def score(program: str) -> float | None:
-            return self._cache.evaluate(program, number).score
-
+        score = partial(self._cache.score, island=number)
         start = task.starts[instance.start or self._start]
         program = starting_program(start, task.function, instance.weakened, rng, score)
         parent = parent_of(program, score(program))
@@ -110,6 +108,6 @@ class Panel:
         seeds = [torch_seed(0, "measure", index) for index in range(len(self.questions))]
         groups = fresh_samples(generator, self._cache, self.questions, self._settings.samples, seeds)
         for question, group in zip(self.questions, groups, strict=True):
-            samples = [plain(Answer.of(record)) for record in group]
+            samples = [{name: getattr(record, name) for name in _KEPT} for record in group]
             found.append({"instance": question.island, "hole": question.hole, "samples": samples})
         return {"answers": found}

@@ -3,7 +3,6 @@ is pairs or groups."""
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -14,37 +13,35 @@ from agents.models.tokens import encode_continuation, encode_prompt
 from agents.population.candidate import CandidateRecord
 from atlas_gym.seeding import stream
 from trainers.data.groups import CompletionGroup, Examples, build_groups, group_of
-from trainers.data.measures import is_improving
+from trainers.data.measures import grouped, is_improving
 from trainers.data.pairs import PreferencePair, build_pairs
 from trainers.data.redraws import Redraws
 from trainers.data.settings import PairSettings
 from trainers.evodpo.settings import GateSettings
-from trainers.loop.config import RunConfig
 from trainers.loop.measure import Panel
+from trainers.loop.resources import Parts
 from trainers.loop.teaching import Teacher
 from trainers.store.queries import StoreQueries
-from trainers.store.store import RunStore
 
 
-@dataclass(eq=False)
 class PhaseData:
-    """The data of a run's phases, all of it out of the store."""
+    """The data of a run's phases, all of it out of the store.
 
-    config: RunConfig
-    """The run's."""
-    store: RunStore
-    """The run store."""
-    tokenizer: Any
-    """The policy's, which says how long a completion is."""
-    teacher: Teacher | None = None
-    """Answers the prompts of each phase; None if nobody does."""
-    panel: Panel | None = None
-    """Asks its own prompts to measure learning; none of them is trained on."""
-    redraws: Redraws | None = None
-    """Scores improving edits again; None if one draw is believed."""
+    Args:
+        run: the parts of the run.
+        tokenizer: the policy's, which says how long a completion is.
+        panel: asks its own prompts to measure learning; none of them is trained on.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(self, run: Parts, tokenizer: Any, panel: Panel | None = None):
+        self.config, self.store, self._tokenizer, self._panel = run.config, run.store, tokenizer, panel
         self._task_began = cache(self.store.task_began)
+        supporter = run.supporters.exploration if self.config.teaches_phases else None
+        self._teacher = Teacher(run, supporter) if supporter else None
+        pairs = self.config.pairs
+        self._redraws = Redraws(
+            run.pool, run.tasks.redrawn, self.store.candidate, pairs.redraws, pairs.margin
+        )
 
     def apart(self, number: int, last: int) -> list[str]:
         """The prompts of G_k, drawn before anybody teaches, so that they are the same when the phase is done again."""
@@ -55,8 +52,8 @@ class PhaseData:
     def teach(self, number: int, first: int, last: int, apart: Collection[str]) -> None:
         """Have the phase's lessons written, on prompts of the rounds `first` to `last` that are not set apart; where Ŝ
         is the likelihood of answers that are known to improve, on G_k's as well, which nobody is trained on."""
-        if self.teacher is not None:
-            self.teacher.teach(number, first, last, set(apart), self._exam)
+        if self._teacher is not None:
+            self._teacher.teach(number, first, last, set(apart), self._exam)
 
     def buffer(
         self, number: int, last: int, apart: Collection[str]
@@ -131,10 +128,10 @@ class PhaseData:
         config = self.config
         rng = stream(config.seed, "pair pool", number)
         pool = answers(self.store, last, config.pairs.pool, rng, config.messages, lessons)
-        asked = self.panel.prompts if self.panel else ()
-        fitting = writable(pool, self.tokenizer, config.sampling, config.phase.max_tokens)
+        asked = self._panel.prompts if self._panel else ()
+        fitting = writable(pool, self._tokenizer, config.sampling, config.phase.max_tokens)
         fitting = [record for record in fitting if record.prompt not in asked]
-        return self.redraws.corrected(fitting) if self.redraws else fitting
+        return self._redraws.corrected(fitting) if config.pairs.redraws else fitting
 
     def _scale(self, record: CandidateRecord) -> Hashable:
         """The task that scored a candidate, by the round in which it began, and the instance of it."""
@@ -167,9 +164,7 @@ def answers(
     asked = [own for own in store.asked(last) if own[1] not in without]
     if len(asked) > limit:
         asked = [asked[index] for index in sorted(rng.choice(len(asked), limit, replace=False))]
-    taught: dict[tuple[int, int], list[CandidateRecord]] = {}
-    for lesson in lessons:
-        taught.setdefault((lesson.round, lesson.island), []).append(lesson)
+    taught = grouped(lessons, lambda lesson: (lesson.round, lesson.island))
     return [
         record
         for round_, island, prompt in asked

@@ -8,25 +8,21 @@ apart: a value can be memorised, a change of structure hardly. The programs are 
 nothing.
 """
 
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from agents.engines.engine import Generator
-from agents.engines.serving import Backend
 from agents.models.policy import POLICY, Policy
 from agents.population.candidate import CandidateRecord, Proposal
 from agents.proposals import Showing, Style
 from agents.research_agent import ResearchAgent
 from atlas_gym.seeding import torch_seed
 from trainers.data.groups import Examples
-from trainers.data.measures import measure
+from trainers.data.measures import grouped, measure
 from trainers.data.pairs import is_number
-from trainers.data.rollouts import ProgramCache, again, fresh_samples
-from trainers.loop.config import RunConfig
+from trainers.data.rollouts import again, fresh_samples
 from trainers.loop.measure import MEASURE, Panel
-from trainers.loop.settings import ProbeSettings
-from trainers.store.store import RunStore
+from trainers.loop.resources import Parts
 
 _DRAWS = 10
 """Draws per wanted prompt before the islands are taken to have no more."""
@@ -35,45 +31,30 @@ _BASE = "base"
 """Adapter that changes nothing, for as long as the base model is asked."""
 
 
-@dataclass(eq=False)
 class Probes:
-    """Takes the probes of a run and stores them, and the policies' answers to the measure's questions."""
+    """Takes the probes of a run and stores them, and the policies' answers to the measure's questions.
 
-    config: RunConfig
-    """The run's."""
-    policy: Policy
-    """The policy that is tuned."""
-    backend: Backend
-    """Writes with any adapter of the policy."""
-    agent: ResearchAgent
-    """Proposes what is asked."""
-    cache: ProgramCache
-    """Evaluates what is written."""
-    store: RunStore
-    """The run store."""
-    tell: Callable[..., None]
-    """Passes events to the observers."""
-    panel: Panel | None = None
-    """Has the questions of the measure; None: nobody is asked."""
+    Args:
+        run: the parts of the run.
+        policy: the policy that is tuned.
+        panel: has the questions of the measure; None: nobody is asked.
+    """
+
+    def __init__(self, run: Parts, policy: Policy, panel: Panel | None = None):
+        self.run, self.policy, self.panel = run, policy, panel
+        self.config, self.store, self.tell = run.config, run.store, run.tell
 
     def take(
-        self,
-        number: int,
-        moment: str,
-        last: int,
-        examples: Examples = (),
-        adapter: str = POLICY,
+        self, number: int, moment: str, last: int, examples: Examples = (), adapter: str = POLICY
     ) -> None:
         """The probe of phase `number` that follows the round `last`, on prompts that none of the `examples` has."""
-        settings = self.config.probe
-        if settings.samples == 0:
+        if self.config.probe.samples == 0:
             return
         result = self.store.probe(number, moment)
         if result is None:
             asked = self._proposals(number, last, {example.prompt for example in examples})
-            margin, seed = self.config.agent.min_gain, self.config.seed
-            with self.backend.serving(adapter) as generator:
-                result = take_probe(generator, self.cache, asked, settings, margin=margin, seed=seed)
+            with self.run.backend.serving(adapter) as generator:
+                result = self._sampled(generator, asked)
             self.store.add_probe(number, moment, result)
         self.tell("probe", number, moment, result)
 
@@ -98,14 +79,32 @@ class Probes:
             return
         if self.store.probe(number, MEASURE) is None:
             self.tell("stage", "measuring on instances that no phase sees")
-            with self.backend.serving(POLICY) as generator:
+            with self.run.backend.serving(POLICY) as generator:
                 self.store.add_probe(number, MEASURE, self.panel.answers(generator))
         self.tell("measured", number, self.store.probes())
 
     def _proposals(self, number: int, last: int, tuned_on: Set[str]) -> list[Proposal]:
         if self.config.probe.prompts:
-            return drawn_proposals(self.agent, self.config.probe.prompts, number, tuned_on)
-        return probe_proposals(self.agent.styles[0], self.store.start(last))
+            return drawn_proposals(self.run.agent, self.config.probe.prompts, number, tuned_on)
+        return probe_proposals(self.run.agent.styles[0], self.store.start(last))
+
+    def _sampled(self, generator: Generator, proposals: list[Proposal]) -> dict[str, Any]:
+        """Sample, evaluate and measure; plain values, with the numbers of each hole apart."""
+        samples, margin = self.config.probe.samples, self.config.agent.min_gain
+        seeds = [torch_seed(self.config.seed, "probe", index) for index in range(len(proposals))]
+        groups = fresh_samples(generator, self.run.cache, proposals, samples, seeds)
+
+        def by(label: Callable[[Proposal], str]) -> dict[str, dict[str, Any]]:
+            members = grouped(zip(proposals, groups, strict=True), lambda pair: label(pair[0]))
+            return {str(name): measure([group for _, group in own], margin) for name, own in members.items()}
+
+        return {
+            **measure(groups, margin),
+            "kinds": by(lambda proposal: "number" if is_number(proposal.avoid or "") else "structure"),
+            "holes": {
+                hole: _shares(measures) for hole, measures in by(lambda proposal: proposal.hole).items()
+            },
+        }
 
 
 def probe_proposals(style: Style, start: CandidateRecord) -> list[Proposal]:
@@ -126,32 +125,6 @@ def drawn_proposals(agent: ResearchAgent, n: int, phase: int, tuned_on: Set[str]
             if prompt and prompt not in tuned_on and len(found) < n:
                 found.setdefault(prompt, proposal)
     return list(found.values())
-
-
-def take_probe(
-    generator: Generator,
-    cache: ProgramCache,
-    proposals: list[Proposal],
-    settings: ProbeSettings,
-    *,
-    margin: float,
-    seed: int,
-) -> dict[str, Any]:
-    """Sample, evaluate and measure; plain values, with the numbers of each hole apart."""
-    seeds = [torch_seed(seed, "probe", index) for index in range(len(proposals))]
-    groups = fresh_samples(generator, cache, proposals, settings.samples, seeds)
-
-    def by(label: Callable[[Proposal], str]) -> dict[str, dict[str, Any]]:
-        members: dict[str, list[Sequence[CandidateRecord]]] = {}
-        for proposal, group in zip(proposals, groups, strict=True):
-            members.setdefault(label(proposal), []).append(group)
-        return {name: measure(own, margin) for name, own in members.items()}
-
-    return {
-        **measure(groups, margin),
-        "kinds": by(lambda proposal: "number" if is_number(proposal.avoid or "") else "structure"),
-        "holes": {hole: _shares(measures) for hole, measures in by(lambda proposal: proposal.hole).items()},
-    }
 
 
 def _shares(measures: Mapping[str, Any]) -> dict[str, float]:

@@ -5,46 +5,22 @@ that did it. Scores and the decision are taken from the record: nothing is sampl
 are on record too, so the result is either what was lost, bit for bit, or an error.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agents.models.adapters import AdapterError
-from agents.models.policy import REFERENCE, Policy
-from trainers.data.groups import Examples
-from trainers.evodpo.candidate_set import Tune
+from agents.models.policy import REFERENCE
 from trainers.evodpo.gate import GateDecision
-from trainers.evodpo.kl import Item
-from trainers.evodpo.phase import run_phase
-from trainers.evodpo.phase_result import CandidateResult
-from trainers.evodpo.settings import GateSettings, PhaseSettings
+from trainers.evodpo.phase import Review, Scorer
+from trainers.evodpo.phase_result import CandidateResult, PhaseResult
 
 
-def redo_phase(
-    policy: Policy,
-    examples: Examples,
-    settings: PhaseSettings,
-    gate: GateSettings,
-    row: Mapping[str, Any],
-    *,
-    gate_items: Sequence[Item],
-    alternatives: Sequence[PhaseSettings] = (),
-    seed: int,
-    tune: Tune,
-) -> None:
-    """Leave the policy's adapters as the phase left them; they begin as the phase found them.
+def redo_phase(row: Mapping[str, Any], phase: Callable[[Scorer, Review], PhaseResult]) -> None:
+    """Leave the policy's adapters as a phase left them; they begin as the phase found them.
 
     Args:
-        policy: its adapters.
-        examples: what the phase was trained on.
-        settings: the phase's settings, the strategist's changes included.
-        gate: the gate's settings.
         row: the phase's record in the store.
-        gate_items: the phase's gate subset; empty if it was drawn from the examples.
-        alternatives: the other settings under which candidates were trained.
-        seed: the run's.
-        tune: does the training.
+        phase: runs it on the same data and under the same settings, with this scorer and this inspector.
 
     Raises:
         AdapterError: other adapters came out; another machine or other versions of the libraries do that.
@@ -55,11 +31,7 @@ def redo_phase(
         refused = decision.promote and not row["decision"]["promote"]
         return decision.refuse("it was refused before") if refused else decision
 
-    outcome = run_phase(
-        policy, examples, settings, gate, lambda adapter, prompts: [scores[adapter]] * len(prompts),
-        phase=row["phase"], seed=seed, gate_items=gate_items, alternatives=alternatives,
-        review=review, tune=tune,
-    )  # fmt: skip
+    outcome = phase(lambda adapter, prompts: [scores[adapter]] * len(prompts), review)
     if (outcome.policy_digest, outcome.reference_digest) != (row["policy_digest"], row["reference_digest"]):
         raise AdapterError(
             f"the adapters of phase {row['phase']} are lost: tuned again from the same data, others came out (another "

@@ -1,10 +1,13 @@
-"""What a run needs of its machine and of others: evaluators, a device, and servers, asked once when it begins.
+"""What a run is made of and needs of its machine and of others: evaluators, a device, and servers, asked once when it
+begins.
 
 Nobody is to hear after hours of a server that was never there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, Self
 
 import torch
 
@@ -12,15 +15,83 @@ from agents.engines.completions import OpenAIBackend
 from agents.engines.endpoint import ChatClient, Message
 from agents.engines.engine import BackendError
 from agents.engines.http import BUSY, EndpointError
+from agents.engines.serving import open_backend, tokenizer_of
+from agents.models.loading import resolve_model
 from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.supporters.call import ROLES
+from agents.proposals.rewrite import chat_of
+from agents.research_agent import ResearchAgent
+from agents.supporters.build import build_supporters
+from agents.supporters.call import ROLES, SupporterCall
 from agents.supporters.settings import SupporterSettings
+from atlas_gym import make_task
 from atlas_gym.evaluation import EvaluatorPool, Pool
+from trainers.data.rollouts import ProgramCache
+from trainers.loop.beginning import BEGIN
 from trainers.loop.config import RunConfig
+from trainers.loop.observer import Observer
+from trainers.loop.schedule import TaskSchedule
 from trainers.store.plain import SettingsError
+from trainers.store.store import RunStore
 
-BEGIN = Path("adapters", "begin")
-"""Where, in a run's folder, the adapter is kept that it began with."""
+
+class Parts:
+    """What the steps of a run share; a context manager that leaves no process behind.
+
+    Args:
+        config: everything that decides the run.
+        store: its run store; a stored run is continued.
+        observers: told of everything that happens.
+
+    Raises:
+        AdapterError: the adapter to begin with is missing, damaged or another model's.
+        ModelMissing: the model is not on this machine; the message names the command that fetches it.
+        SettingsError: the settings do not fit the environment or the machine.
+        BackendError: a model behind an API cannot be used.
+        NothingToEdit: a start has no place for any of the styles that are asked for.
+    """
+
+    def __init__(self, config: RunConfig, store: RunStore, observers: Sequence[Observer] = ()):
+        self.config = config
+        self.store = store
+        self._observers = observers
+        folder = resolve_model(config.model) if config.needs_policy else None
+        torch.set_num_threads(config.torch_threads)
+        self.tasks = TaskSchedule(config)
+        self.spec = make_task(config.env, **config.env_args)
+        self._resources = ExitStack()
+        self.pool = self._resources.enter_context(make_pool(config))
+        self.policy = make_policy(config, folder, store.folder) if folder else None
+        tokenizer = self.policy.tokenizer if self.policy else tokenizer_of(config.backend, config.model)
+        self.agent = ResearchAgent(
+            self.spec, config.agent, seed=config.seed, chat=chat_of(tokenizer), messages=config.messages,
+            instances=len(self.tasks.instances),
+        )  # fmt: skip
+        for island in range(config.exploration.islands if config.exploration.samples else 0):
+            start = self.tasks.instances[island % len(self.tasks.instances)].start or config.start
+            self.agent.require_sites(self.spec.starts[start], f"the start `{start}`", island)
+        self.ledger = store.folder / "spending.jsonl"
+        self.backend = open_backend(
+            config.backend, config.sampling, model=config.model, folder=store.folder / "adapters" / "served",
+            policy=self.policy, further=config.island_models, ledger=self.ledger,
+        )  # fmt: skip
+        self._resources.callback(self.backend.close)
+        greet_supporters(config.supporters)
+        for text in silent_servers(config):
+            self.tell("stage", text)
+        self.cache = ProgramCache(self.pool, self.tasks.tasks(1), store)
+        self.supporters = build_supporters(config.supporters, config.seed)
+        self.supporters.resume(SupporterCall.from_dict(call) for call in store.supporter_calls())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._resources.close()
+
+    def tell(self, event: str, *details: Any) -> None:
+        """Pass an event to the observers."""
+        for observer in self._observers:
+            getattr(observer, event)(*details)
 
 
 def make_pool(config: RunConfig) -> Pool:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainers.store.plain import require
+
 
 @dataclass(frozen=True)
 class ExplorationSettings:
@@ -40,13 +42,9 @@ class ExplorationSettings:
             raise ValueError("groups must lie between 1 and the number of islands")
         if not 1 <= self.sites <= max(1, self.samples):
             raise ValueError("sites must lie between 1 and the number of samples")
-        if (
-            min(self.samples, self.patches) < 0
-            or min(self.samples + self.patches, self.advise_every, self.carried) < 1
-        ):
-            raise ValueError(
-                "advise_every, carried and samples + patches must be at least 1, samples and patches at least 0"
-            )
+        require(self, {"at least 0": "samples patches", "at least 1": "advise_every carried"})
+        if self.samples + self.patches < 1:
+            raise ValueError("samples + patches must be at least 1")
 
     def members(self, group: int) -> list[int]:
         """The islands of a group."""
@@ -72,8 +70,7 @@ class ProbeSettings:
     """Prompts drawn from the islands; 0: one for each hole of the starting program."""
 
     def __post_init__(self) -> None:
-        if self.samples < 0 or self.prompts < 0:
-            raise ValueError("probe.samples and probe.prompts cannot be negative")
+        require(self, {"at least 0": "samples prompts"})
 
 
 @dataclass(frozen=True)
@@ -88,8 +85,7 @@ class Instance:
     """How many constants of its start are changed at random, so that it scores lower. 0: the start as it is."""
 
     def __post_init__(self) -> None:
-        if self.weakened < 0:
-            raise ValueError("weakened cannot be negative")
+        require(self, {"at least 0": "weakened"})
 
 
 @dataclass(frozen=True)
@@ -108,7 +104,6 @@ class MeasureSettings:
     """Whether the policy of each phase is asked, or the last one only, when the run ends."""
 
     def __post_init__(self) -> None:
-        if self.samples < 0 or self.prompts < 1 or self.seeds < 1 or not self.instances:
-            raise ValueError(
-                "measure: samples cannot be negative, prompts and seeds must be at least 1, and there must be instances"
-            )
+        require(self, {"at least 0": "samples", "at least 1": "prompts seeds"})
+        if not self.instances:
+            raise ValueError("measure: there must be instances")

@@ -6,8 +6,7 @@ any candidate's and stored with the prompt, but it enters no island: whatever a 
 may choose a lesson or reject it (`trainers.data.pairs`).
 """
 
-from collections.abc import Collection, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
 
 import numpy as np
 
@@ -16,93 +15,74 @@ from agents.proposals.completing import completion_of, opening_of
 from agents.supporters.call import SupporterCall
 from agents.supporters.exploration import FAILURES_TOLD, ExplorationRequest, ExplorationSupporter
 from atlas_gym.seeding import stream
-from atlas_gym.tasks.program_task import ProgramTask
-from trainers.data.rollouts import Pending, ProgramCache, again, judged
-from trainers.store.store import RunStore
+from trainers.data.rollouts import Pending, again, judged
+from trainers.loop.resources import Parts
+
+Asked = tuple[int, Proposal]
+"""A prompt of exploration: the round that asked it, and what was asked, with the island that asked."""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A prompt of exploration."""
-
-    round: int
-    """When it was asked."""
-    proposal: Proposal
-    """What was asked, with the island that asked."""
-    parent: CandidateRecord
-    """The program that was to be changed."""
-
-
-@dataclass(eq=False)
 class Teacher:
-    """Has lessons written, scored and stored."""
+    """Has lessons written, scored and stored.
 
-    supporter: ExplorationSupporter
-    """Writes them."""
-    spec: ProgramTask
-    """The task, in what its programs have in common."""
-    cache: ProgramCache
-    """Evaluates programs."""
-    store: RunStore
-    """Where prompts are read and lessons are kept."""
-    lessons: int
-    """Completions for each prompt, at most."""
-    prompts: int
-    """Prompts of a phase, at most."""
-    seed: int
-    """The run's."""
-    without: Collection[int] = ()
-    """Islands whose prompts are none that the policy continues."""
+    Args:
+        run: the parts of the run.
+        supporter: writes them.
+    """
+
+    def __init__(self, run: Parts, supporter: ExplorationSupporter):
+        self._run, self._supporter, self._store, self._config = run, supporter, run.store, run.config
 
     def teach(self, phase: int, first: int, last: int, apart: Set[str], exam: bool = False) -> None:
         """Store the phase's lessons, on prompts of the rounds `first` to `last` that are not `apart`, unless they are
         stored already. `exam`: the prompts set apart are answered as well, whatever round asked them."""
-        if self.store.taught() < phase:
-            lessons = [one for one in self._asked(first, last) if one.proposal.prompt not in apart]
-            asked = _spread(lessons, stream(self.seed, "teaching", phase))[: self.prompts]
+        if self._store.taught() < phase:
+            lessons = [own for own in self._asked(first, last) if own[1].prompt not in apart]
+            order = _spread(lessons, stream(self._config.seed, "teaching", phase))
+            asked = order[: self._config.pairs.prompts]
             if exam:
-                asked += [one for one in self._asked(1, last, apart) if one.proposal.prompt in apart]
+                asked += [own for own in self._asked(1, last, apart) if own[1].prompt in apart]
             self._write(phase, asked, last)
 
     def _asked(self, first: int, last: int, only: Set[str] = frozenset()) -> list[Asked]:
         """The prompts of these rounds, each once; if `only` some are wanted, these."""
         found: dict[str, Asked] = {}
-        for round_, island, prompt in self.store.asked(last):
-            if round_ < first or island in self.without or (only and prompt not in only):
+        continued_by_none = self._config.messages
+        for round_, island, prompt in self._store.asked(last):
+            if round_ < first or island in continued_by_none or (only and prompt not in only):
                 continue
-            proposal = self.store.proposal(round_, island, prompt)
+            proposal = self._store.proposal(round_, island, prompt)
             if proposal.prompt:
-                parent = self.store.candidate(proposal.parent_id)
-                found.setdefault(proposal.prompt, Asked(round_, again(proposal, island, parent), parent))
+                parent = self._store.candidate(proposal.parent_id)
+                found.setdefault(proposal.prompt, (round_, again(proposal, island, parent)))
         return list(found.values())
 
     def _write(self, phase: int, asked: Sequence[Asked], last: int) -> None:
         calls: list[SupporterCall] = []
         pending: list[Pending] = []
-        next_id = self.store.last_lesson() - 1
-        for number, one in enumerate(asked):
-            opening = opening_of(one.proposal, one.parent.program)
+        next_id = self._store.last_lesson() - 1
+        for number, (round_, proposal) in enumerate(asked):
+            parent = self._store.candidate(proposal.parent_id)
+            opening = opening_of(proposal, parent.program)
             if opening is None:
                 continue
             request = ExplorationRequest(
-                ("phase", phase, "prompt", number), self.spec, one.parent, self._failures(one),
-                max_patches=self.lessons, opening=opening,
+                ("phase", phase, "prompt", number), self._run.agent.spec, parent, self._failures(round_, proposal),
+                max_patches=self._config.lessons, opening=opening,
             )  # fmt: skip
-            consultation = self.supporter.consult(request)
+            consultation = self._supporter.consult(request)
             calls.append(consultation.call)
             for patch in consultation.advice.patches:
-                completion = completion_of(one.proposal, patch.program)
+                completion = completion_of(proposal, patch.program)
                 if completion is not None:
-                    lesson = one.proposal.taught(next_id, one.round, patch.kind, completion)
-                    pending.append((lesson, self.cache.submit(lesson.program, lesson.island)))
+                    lesson = proposal.taught(next_id, round_, patch.kind, completion)
+                    pending.append((lesson, self._run.cache.submit(lesson.program, lesson.island)))
                     next_id -= 1
-        self.store.add_lessons(phase, last, judged(pending, self.cache), calls)
+        self._store.add_lessons(phase, last, judged(pending, self._run.cache), calls)
 
-    def _failures(self, asked: Asked) -> list[CandidateRecord]:
-        answers = self.store.unit_candidates(asked.round, (asked.proposal.island,))
-        failed = [
-            answer for answer in answers if answer.prompt == asked.proposal.prompt and not answer.passed
-        ]
+    def _failures(self, round_: int, proposal: Proposal) -> list[CandidateRecord]:
+        answers = self._store.unit_candidates(round_, (proposal.island,))
+        failed = [answer for answer in answers if answer.prompt == proposal.prompt and not answer.passed]
         return failed[-FAILURES_TOLD:]
 
 
@@ -111,7 +91,8 @@ def _spread(asked: Sequence[Asked], rng: np.random.Generator) -> list[Asked]:
     turns: dict[tuple[str, str], int] = {}
     order: list[tuple[int, int, int]] = []
     for index in rng.permutation(len(asked)).tolist():
-        site = (asked[index].proposal.style, asked[index].proposal.hole)
+        proposal = asked[index][1]
+        site = (proposal.style, proposal.hole)
         turns[site] = turns.get(site, 0) + 1
         order.append((turns[site], len(order), index))
     return [asked[index] for *_, index in sorted(order)]

@@ -10,7 +10,7 @@ import math
 import types
 import typing
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,6 +65,32 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
         return cls(**made)
     except (TypeError, ValueError) as error:
         raise SettingsError(f"{where.rstrip('.') or 'configuration'}: {error}") from error
+
+
+_BOUNDS: Mapping[str, Callable[[float], bool]] = {
+    "positive": lambda number: number > 0,
+    "at least 0": lambda number: number >= 0,
+    "at least 1": lambda number: number >= 1,
+    "in [0, 1]": lambda number: 0 <= number <= 1,
+    "in [0, 1)": lambda number: 0 <= number < 1,
+    "in (0, 1]": lambda number: 0 < number <= 1,
+    "in (0, 1)": lambda number: 0 < number < 1,
+}
+
+
+def require(settings: Any, bounds: Mapping[str, str]) -> None:
+    """Raise ValueError for a choice that is none and for a number out of bounds.
+
+    `settings`: a dataclass. `bounds`: for a bound in words, the names of the fields that keep it, apart by spaces.
+    """
+    for name, hint in typing.get_type_hints(type(settings)).items():
+        choices, value = typing.get_args(hint), getattr(settings, name)
+        if typing.get_origin(hint) is typing.Literal and value not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+    for bound, names in bounds.items():
+        for name in names.split():
+            if not _BOUNDS[bound](value := getattr(settings, name)):
+                raise ValueError(f"{name} must be {bound}, got {value}")
 
 
 def read_mapping(path: Path, what: str) -> dict[str, Any]:

@@ -49,11 +49,7 @@ CREATE INDEX IF NOT EXISTS calls_by_phase ON supporter_calls (phase) WHERE phase
 LESSONS_SCHEMA = f"CREATE TABLE IF NOT EXISTS lessons ({_CANDIDATE}, phase INTEGER NOT NULL)"
 """Made with the first lessons: a run that is taught nothing has no such table."""
 
-CANDIDATE_COLUMNS = (
-    "id", "round", "island", "origin", "style", "hole", "parent_id", "completion", "program", "program_key",
-    "status", "score", "detail", "metrics", "parent_score", "is_copy", "duplicate_of", "prompted",
-    "diagnosis",
-)  # fmt: skip
+CANDIDATE_COLUMNS = tuple(column.split()[0] for column in _CANDIDATE.split(","))
 
 PAIR_FIELDS = ("kind", "chosen_id", "rejected_id", "margin", "hole", "prompt", "chosen", "rejected")
 """Columns of a pair behind its phase and its number, and fields of `PreferencePair`."""

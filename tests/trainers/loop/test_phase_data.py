@@ -10,7 +10,7 @@ import pytest
 import trainers.loop.phase_data
 from agents.engines.engine import Sampling
 from tests.tiny_model import byte_tokenizer
-from tests.trainers.samples import PROPOSAL, RECORD
+from tests.trainers.samples import PROPOSAL, RECORD, parts
 from trainers.data.settings import PairSettings
 from trainers.evodpo.settings import GateSettings
 from trainers.loop.config import load_config
@@ -112,7 +112,7 @@ def test_of_too_few_prompts_none_is_set_apart():
 
 def phase_data(store, monkeypatch, **settings):
     monkeypatch.setattr(trainers.loop.phase_data, "writable", lambda records, *_: records)
-    return PhaseData(load_config(None, {"seed": 3, **settings}), store, tokenizer=None)
+    return PhaseData(parts(load_config(None, {"seed": 3, **settings}), store), tokenizer=None)
 
 
 def test_no_pair_rejects_the_word_that_a_new_line_may_not_begin_with(store, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from agents.models.adapters import AdapterError
 from agents.models.policy import POLICY, REFERENCE
 from tests.trainers.small_phases import BETTER, OPEN, OTHERS, PAIRS, SETTINGS, WORSE, digests, run, scores
-from trainers.evodpo.candidate_set import tune_here
+from trainers.evodpo.phase import run_phase
 from trainers.loop.redo import redo_phase
 from trainers.store.plain import plain
 
@@ -21,7 +21,12 @@ SETTINGS_OF = {
 
 
 def again(policy, row, settings, pairs=PAIRS, **kwargs):
-    redo_phase(policy, pairs, settings, OPEN, row, gate_items=(), seed=0, tune=tune_here, **kwargs)
+    def phase(score, review):
+        return run_phase(
+            policy, pairs, settings, OPEN, score, phase=row["phase"], seed=0, review=review, **kwargs
+        )
+
+    redo_phase(row, phase)
 
 
 @pytest.mark.parametrize("name", SETTINGS_OF)

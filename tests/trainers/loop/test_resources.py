@@ -12,8 +12,9 @@ from agents.models.policy import POLICY, REFERENCE
 from agents.supporters.settings import RoleSettings, SupporterSettings
 from tests.agents.completions_server import write
 from tests.agents.supporters import server as s
+from trainers.loop.beginning import BEGIN
 from trainers.loop.config import RunConfig
-from trainers.loop.resources import BEGIN, greet_supporters, make_policy, silent_servers
+from trainers.loop.resources import greet_supporters, make_policy, silent_servers
 
 
 @pytest.fixture

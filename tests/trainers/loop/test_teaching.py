@@ -2,6 +2,7 @@
 
 from concurrent.futures import Future
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,8 +12,9 @@ from agents.supporters.exploration import ExplorationAdvice, Patch
 from atlas_gym.evaluation import Evaluation, InfrastructureError, Status
 from atlas_gym.program_text import program_key
 from atlas_gym.tasks.program_task import ProgramTask
-from tests.trainers.samples import RECORD
+from tests.trainers.samples import RECORD, parts
 from trainers.data.rollouts import ProgramCache
+from trainers.loop.config import load_config
 from trainers.loop.phase_data import answers
 from trainers.loop.teaching import Teacher
 from trainers.store.store import RunStore
@@ -88,7 +90,8 @@ def store(tmp_path):
 
 def teacher(store, supporter, prompts=9, evaluator=None):
     cache = ProgramCache(evaluator or Evaluator(), [None], store)
-    return Teacher(supporter, Toy(), cache, store, lessons=2, prompts=prompts, seed=3)
+    config = load_config(None, {"lessons": 2, "pairs": {"prompts": prompts}, "seed": 3})
+    return Teacher(parts(config, store, cache=cache, agent=SimpleNamespace(spec=Toy())), supporter)
 
 
 def test_lessons_answer_the_phases_prompts_and_are_scored_like_candidates(store):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.store.plain import SettingsError, build, merge, plain
+from trainers.store.plain import SettingsError, build, merge, plain, require
 
 
 @dataclass(frozen=True)
@@ -17,8 +17,7 @@ class Inner:
     steps: int = 3
 
     def __post_init__(self):
-        if self.rate <= 0:
-            raise ValueError("rate must be positive")
+        require(self, {"positive": "rate"})
 
 
 @dataclass(frozen=True)
@@ -89,3 +88,28 @@ def test_merge_keeps_what_is_not_overridden():
     base = {"inner": {"rate": 1, "steps": 2}, "name": "x"}
     assert merge(base, {"inner": {"rate": 3}}) == {"inner": {"rate": 3, "steps": 2}, "name": "x"}
     assert base["inner"] == {"rate": 1, "steps": 2}
+
+
+@pytest.mark.parametrize(
+    ("bound", "inside", "outside"),
+    [
+        ("positive", (1e-9, 3), (0, -1)),
+        ("at least 0", (0, 2), (-1,)),
+        ("at least 1", (1, 2), (0,)),
+        ("in [0, 1]", (0, 1), (-0.1, 1.1)),
+        ("in [0, 1)", (0, 0.9), (-0.1, 1)),
+        ("in (0, 1]", (0.1, 1), (0, 1.1)),
+        ("in (0, 1)", (0.1, 0.9), (0, 1)),
+    ],
+)
+def test_numbers_keep_their_bounds(bound, inside, outside):
+    for limit in inside:
+        require(Outer(limit=limit), {bound: "limit"})
+    for limit in (*outside, float("nan")):
+        with pytest.raises(ValueError, match="limit must be"):
+            require(Outer(limit=limit), {bound: "limit"})
+
+
+def test_a_choice_that_is_none_is_refused_whoever_makes_the_settings():
+    with pytest.raises(ValueError, match="mode must be one of a, b, not 'c'"):
+        require(Outer(mode="c"), {})
