@@ -32,11 +32,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the study, write its tables and figures, print the headline."""
     from experiments.theory.figures import write_figures
     from experiments.theory.runner import run_plan
-    from experiments.theory.settings import full_plan, quick_plan
+    from experiments.theory.settings import make_plan
     from experiments.theory.tables import headline, write_tables
 
     options = parse(arguments)
-    plan = full_plan() if options.full else quick_plan()
+    plan = make_plan("full" if options.full else "quick")
     results = run_plan(plan, max(1, options.jobs))
     command = f"python -m experiments.theory --{plan.name}"
     write_tables(results, options.out, command)

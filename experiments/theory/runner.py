@@ -5,8 +5,6 @@ simulation are numbers: totals per seed, and of these slopes over the horizon.
 """
 
 import multiprocessing
-import os
-import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -75,12 +73,6 @@ class Results:
     """What Lemma A.3 says along the main drifts."""
     floor_prices: list[dict[str, float]]
     """What a constant floor costs for ever."""
-    seconds: float
-    """Wall time of the study."""
-    cpu_seconds: float
-    """Processor time of all its processes, which says more on a busy machine."""
-    jobs: int
-    """Processes it ran in."""
 
     def group(self, name: str) -> list[tuple[Setting, list[Cell]]]:
         """The settings of one group, in the plan's order."""
@@ -115,7 +107,6 @@ def measure(run: Simulation) -> Cell:
 
 def run_plan(plan: Plan, jobs: int) -> Results:
     """Run everything in `plan`, in so many processes."""
-    began, spent = time.monotonic(), _cpu_seconds()
     cells = [(setting, horizon) for setting in plan.settings for horizon in plan.horizons_of(setting)]
     # Long horizons first, so that no worker starts a long task when the others are done.
     longest_first = sorted(cells, key=lambda cell: -cell[1])
@@ -131,9 +122,6 @@ def run_plan(plan: Plan, jobs: int) -> Results:
         broken=done["broken"],
         margins=margins_along(plan.seeds, plan.horizons),
         floor_prices=floor_prices(plan.seeds),
-        seconds=time.monotonic() - began,
-        cpu_seconds=_cpu_seconds() - spent,
-        jobs=jobs,
     )
 
 
@@ -157,8 +145,3 @@ def _run(tasks: dict[object, tuple], jobs: int) -> dict:
     with safe_children(), ProcessPoolExecutor(jobs, mp_context=spawned) as pool:
         futures = {pool.submit(*tasks[key]): key for key in tasks}
         return {futures[future]: future.result() for future in watched(as_completed(futures))}
-
-
-def _cpu_seconds() -> float:
-    """Processor time of this process and of its finished children."""
-    return sum(os.times()[:4])

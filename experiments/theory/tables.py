@@ -51,7 +51,6 @@ def headline(results: Results) -> str:
         f"paired difference {_interval(difference)}",
         f"each at its best β and phase length, R at T = {results.plan.sweep_horizon}: {', '.join(best)}",
         f"lemmas: {violations} violations on {BATCH * results.plan.lemma_batches} random instances and all paths",
-        f"{results.seconds:.0f} s in {results.jobs} processes, {results.cpu_seconds:.0f} s of processor time",
     ])  # fmt: skip
 
 
