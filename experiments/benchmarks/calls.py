@@ -7,7 +7,6 @@ one exchange. `kept`: the arguments were sent once before.
 """
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -66,8 +65,8 @@ class CallCost(atlas_gym.ProgramTask):
         return atlas_gym.Judgement(0.0, traces={"cpu_s": np.array(time.thread_time() - began)})
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Print the table; returns 0."""
+def main(arguments: list[str] | None = None) -> None:
+    """Print the table."""
     parser = Parser(prog="python -m experiments.benchmarks.calls", description=__doc__)
     parser.add_argument("--calls", type=int, default=20_000, help="calls per measurement (default 20000)")
     parser.add_argument("--repeats", type=int, default=5, help="measurements, of which the least counts")
@@ -79,7 +78,6 @@ def main(arguments: list[str] | None = None) -> int:
             found[way] = [confined_us(evaluator, case, way, *sizes) for case in CASES]
     show("µs of CPU per call", pd.DataFrame(found, index=list(CASES)).map("{:.1f}".format))
     print(f"a pipe's round trip between two processes of one core: {pipe_us(*sizes):.1f} µs")
-    return 0
 
 
 def program_for(case: str) -> str:
@@ -146,4 +144,4 @@ def _ping_pong(rounds: int) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

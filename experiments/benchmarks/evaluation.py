@@ -70,8 +70,8 @@ Contender = Callable[[], tuple[float, float]]
 """Evaluates once; the score, and the CPU seconds of other processes than this one."""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Print the table; returns 0."""
+def main(arguments: list[str] | None = None) -> None:
+    """Print the table."""
     parser = Parser(prog="python -m experiments.benchmarks.evaluation", description=__doc__)
     parser.add_argument("--repeats", type=int, default=7, help="rounds in which every contender runs once")
     parser.add_argument("--without-openevolve", action="store_true", help="leave OpenEvolve out")
@@ -94,7 +94,6 @@ def main(arguments: list[str] | None = None) -> int:
         }
         print_table("history as a list", cpu_seconds(contenders, options.repeats))
     print_cold_starts()
-    return 0
 
 
 def _confined(evaluator: ConfinedEvaluator, program: str, task: BanditTask) -> tuple[float, float]:
@@ -174,4 +173,4 @@ def print_cold_starts() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

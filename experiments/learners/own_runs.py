@@ -17,39 +17,20 @@ from experiments.learners.ledger import Outcome, Point, Trial
 from experiments.shipped import find
 from experiments.studies.scheduler import Job, do_jobs
 from trainers.loop.config import as_yaml, load_config
-from trainers.store.plain import flatten, plain
+from trainers.store.plain import flatten, plain, read_mapping
 from trainers.store.store import RunStore, StoreError
 
 _SAMPLES, _PATCHES, _ROUNDS, _MOST_ISLANDS = 8, 2, 5, 5
 _LOOK_S = 0.5
 """Between two looks at how much of its budget a run has used."""
 
-_TWO_CORES = "what two cores can do between so few rounds"
-SHARED: Mapping[str, tuple[Any, str]] = {
-    "probe.samples": (0, "a probe measures, and changes nothing"),
-    "skip_idle_phases": (False, "every method that tunes has its phases"),
-    "torch_threads": (1, "one core for every learner"),
-    "workers": (1, "one core for every learner"),
-    "held_out_seeds": (1, "rows are confirmed by the leaderboard"),
-    "tracking": ("off", "not needed"),
-    "pairs.count": (128, _TWO_CORES),
-    "pairs.prompts": (32, _TWO_CORES),
-    "phase.epochs": (2, _TWO_CORES),
-    "phase.checks": (4, _TWO_CORES),
-    "gate.prompts": (6, _TWO_CORES),
-}
-"""What runs set, by the settings' dotted names, and why."""
+_SETTINGS = read_mapping(Path(__file__).with_suffix(".yaml"), "the runs' settings")
 
-PUBLISHED: Mapping[str, tuple[Any, str]] = {
-    **{name: SHARED[name] for name in list(SHARED)[:6]},
-    "model": ("embedded", "the model of all learners"),
-    "device": ("auto", "there may be no GPU"),
-    "backend.name": ("transformers", "there may be no GPU"),
-    "sampling.max_function_tokens": (384, "answers as long as for all learners"),
-    "phase.bf16": (False, "there may be no GPU"),
-    "phase.batch_size": (8, "few pairs come of so few candidates"),
-}
-"""The same, laid on the configuration of EvoTune as published."""
+
+def _said(config: str, part: str) -> dict[str, Any]:
+    """Of what runs set by themselves, by dotted names, the `value` or the `why`."""
+    own = _SETTINGS["every run"] | _SETTINGS["a configuration" if config else "a method"]
+    return {name: setting[part] for name, setting in own.items()}
 
 
 def settings_of(trial: Trial, method: str, own: Mapping[str, Any], config: str = "") -> dict[str, Any]:
@@ -70,7 +51,7 @@ def settings_of(trial: Trial, method: str, own: Mapping[str, Any], config: str =
     rounds = trial.budget // (_SAMPLES * islands)
     patches = _PATCHES if method.startswith("atlas") else 0
     return nest({
-        **{name: value for name, (value, _) in (PUBLISHED if config else SHARED).items()},
+        **_said(config, "value"),
         "env": trial.env_id, "method": method, "seed": trial.seed, "rounds": rounds,
         "phase_every": max(1, rounds * 2 // _ROUNDS), "env_args": dict(trial.constants),
         "exploration.islands": islands, "exploration.groups": min(2, islands),
@@ -80,12 +61,11 @@ def settings_of(trial: Trial, method: str, own: Mapping[str, Any], config: str =
 
 def changes(trial: Trial, method: str, own: Mapping[str, Any], config: str = "") -> dict[str, Change]:
     """How a learner's settings differ from the method's, or from the configuration's."""
-    why = {name: reason for name, (_, reason) in (PUBLISHED if config else SHARED).items()}
     given = {"env": trial.env_id, "env_args": dict(trial.constants), "seed": trial.seed}
     return changes_between(
         plain(load_config(_file(config), settings_of(trial, method, own, config))),
         plain(load_config(_file(config), {**given, "method": method})),
-        {**why, **dict.fromkeys(flatten(nest(own)), "what this row is about")},
+        {**_said(config, "why"), **dict.fromkeys(flatten(nest(own)), "what this row is about")},
         "as many candidates as the budget has",
     )
 
