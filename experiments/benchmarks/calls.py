@@ -19,7 +19,7 @@ from atlas_gym.arguments import Parser
 from atlas_gym.evaluation import ConfinedEvaluator, Limits
 from atlas_gym.tasks.answer import Answer
 from atlas_gym.tasks.calls import Program
-from experiments.benchmarks.side_by_side import show
+from experiments.benchmarks.side_by_side import scored, show
 
 SMALL, MIDDLE, LARGE = np.arange(20.0), np.arange(1000.0), np.zeros((200, 200))
 Check = Callable[[Answer], Any]
@@ -106,9 +106,7 @@ def confined_us(evaluator: ConfinedEvaluator, case: str, way: str, calls: int, r
     def once() -> float:
         spent = []
         for count in (0, calls):
-            evaluation = evaluator.evaluate(program_for(case), CallCost(case=case, calls=count, way=way))
-            if not evaluation.ok:
-                raise RuntimeError(f"{evaluation.status}: {evaluation.detail}")
+            evaluation = scored(evaluator, program_for(case), CallCost(case=case, calls=count, way=way))
             spent.append(evaluation.cpu_s + float(evaluation.traces["cpu_s"]))
         return spent[1] - spent[0]
 

@@ -33,7 +33,7 @@ from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.bandit.bare import play_bare
 from atlas_gym.tasks.bandit.driver import seed_globals
 from atlas_gym.tasks.bandit.task import BanditTask
-from experiments.benchmarks.side_by_side import install_into, show, spread, take_turns
+from experiments.benchmarks.side_by_side import install_into, scored, show, spread, take_turns
 
 OPENEVOLVE = ("openevolve==0.4.0", "dacite==1.9.2", "openai==3.52.0", "jiter==0.19.0")
 
@@ -97,10 +97,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _confined(evaluator: ConfinedEvaluator, program: str, task: BanditTask) -> tuple[float, float]:
-    evaluation = evaluator.evaluate(program, task)
-    if evaluation.score is None:
-        raise RuntimeError(f"{evaluation.status}: {evaluation.detail}")
-    return evaluation.score, evaluation.cpu_s
+    evaluation = scored(evaluator, program, task)
+    return evaluation.score or 0.0, evaluation.cpu_s
 
 
 def play_with_lists(program: str, task: BanditTask) -> float:

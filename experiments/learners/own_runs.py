@@ -4,8 +4,6 @@ The layout of a run follows the budget, so that there are five rounds and two ph
 island and round, where a supporter patches programs 6 and 2 patches, on one to five islands.
 """
 
-import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -15,7 +13,7 @@ from typing import Any
 from experiments.learners.changes import Change, changes_between, nest
 from experiments.learners.ledger import Outcome, Point, Trial
 from experiments.shipped import find
-from experiments.studies.scheduler import Job, do_jobs
+from experiments.studies.scheduler import Job, do_jobs, job_of
 from trainers.loop.config import as_yaml, load_config
 from trainers.store.plain import flatten, plain, read_mapping
 from trainers.store.store import RunStore, StoreError
@@ -76,13 +74,9 @@ def _file(config: str) -> Path | None:
 
 def learn_run(trial: Trial, method: str, own: Mapping[str, Any], config: str = "") -> Outcome:
     """Do the run in a process of its own; RuntimeError if it fails."""
-    folder, file = trial.folder / "run", trial.folder / "settings.yaml"
     settings = load_config(_file(config), settings_of(trial, method, own, config))
-    file.write_text(as_yaml(settings), encoding="utf-8")
-    command = [sys.executable, "-m", "experiments.run", "--config", str(file), "--folder", str(folder)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    _do(Job(folder, command, environment, trial.folder / "log.txt"), trial)
-    return read_outcome(folder)
+    _do(job_of(as_yaml(settings), trial.folder / "run", trial.folder), trial)
+    return read_outcome(trial.folder / "run")
 
 
 def _do(job: Job, trial: Trial) -> None:
