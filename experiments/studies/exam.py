@@ -15,7 +15,7 @@ from agents.models.policy import POLICY, Policy
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
 from atlas_gym import make_task
-from atlas_gym.evaluation import EvaluatorPool, Pool
+from atlas_gym.evaluation import EvaluatorPool
 from experiments.studies.measuring import base_policy, measure
 from trainers.data.comparison import Comparison
 from trainers.loop.config import RunConfig, load_config
@@ -39,14 +39,6 @@ UNSEEN: tuple[dict[str, Any], ...] = (
     {"drift": "jumps", "variation_budget": 60},
 )
 EXAM = {"samples": 16, "prompts": 9, "seeds": 1, "instances": [{"env_args": own} for own in UNSEEN]}
-
-
-def panel_of(config: RunConfig, policy: Policy, pool: Pool, store: RunStore) -> Panel:
-    """The questions, asked as the run asks its own."""
-    agent = ResearchAgent(
-        make_task(config.env, **config.env_args), config.agent, seed=config.seed, chat=chat_of(policy.tokenizer)
-    )  # fmt: skip
-    return Panel(config, TaskSchedule(config), agent.styles, pool, store)
 
 
 def answers(policy: Policy, config: RunConfig, panel: Panel) -> dict[str, Any]:
@@ -78,7 +70,9 @@ def examined(runs: Sequence[Path], exam: dict[str, Any]) -> Iterator[tuple[str, 
             config = load_config(run / "config.yaml", {"measure": exam})
             policy = base_policy(config)
             with RunStore.open_readonly(run) as store:
-                panel = panel_of(config, policy, pool, store)
+                task = make_task(config.env, **config.env_args)
+                agent = ResearchAgent(task, config.agent, seed=config.seed, chat=chat_of(policy.tokenizer))
+                panel = Panel(config, TaskSchedule(config), agent.styles, pool, store)
                 if not asked:
                     asked, base = panel.prompts, answers(policy, config, panel)
                 elif panel.prompts != asked:

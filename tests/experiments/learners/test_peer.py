@@ -136,10 +136,15 @@ def test_a_peer_that_asks_for_nothing_is_an_error_that_names_its_log(tmp_path, m
 
 
 def test_the_referee_counts_only_what_the_model_answered():
-    with Ledger(Trial("ATLAS-Bandit-v0", 0, 2, constants=SMALL)) as ledger, referee(ledger) as url:
-        for path, status in (("/v1/chat/completions", 404), ("/secret", 404)):
+    nobody = "http://127.0.0.1:9/v1"
+    with Ledger(Trial("ATLAS-Bandit-v0", 0, 2, constants=SMALL)) as ledger, referee(ledger, nobody) as url:
+        for path, body, status in (
+            ("/secret", None, 404),
+            ("/v1/models", None, 502),
+            ("/v1/chat", b"{}", 502),
+        ):
             with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(url + path)
+                urllib.request.urlopen(url + path, body)
             assert refused.value.code == status
         assert (ledger.candidates, ledger.tokens) == (0, 0)
 
