@@ -38,8 +38,8 @@ docs: $(DOCS)  ## the documentation's site in build/site; any warning is an erro
 	@$(BIN)/atlas settings --output docs/settings.md
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
 
-bench: $(DEV) model  ## half an hour: evaluating, training on Burgers, a DPO phase, each beside what one would use instead
-	@$(BIN)/python -m experiments.benchmarks $(ARGS)
+bench: $(DEV) model  ## half an hour, each beside what one would use instead; ARGS="evaluation burgers": only those
+	@failed=0; for name in $(or $(ARGS),evaluation calls tasks burgers dpo); do echo; echo "== $$name"; $(BIN)/python -m experiments.benchmarks.$$name || failed=1; done; exit $$failed
 
 gallery: setup  ## scores all expert programs and writes docs/gallery.md
 	@$(BIN)/python -m atlas_gym gallery --output docs/gallery.md $(ARGS)

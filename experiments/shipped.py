@@ -1,9 +1,8 @@
 """Files that come with the package, found by name from anywhere: configurations, study plans and sweeps."""
 
-import difflib
 from pathlib import Path
 
-from trainers.store.plain import SettingsError
+from trainers.store.plain import SettingsError, nearest
 
 
 def find(kind: str, given: str) -> Path:
@@ -14,7 +13,7 @@ def find(kind: str, given: str) -> Path:
         given: `default`, `default.yaml` or a path such as `./my.yaml`. A file of that path comes first.
 
     Raises:
-        SettingsError: there is neither; the message lists the shipped names.
+        SettingsError: there is neither; the message has the nearest shipped name, or all.
     """
     own = Path(given)
     if own.is_file():
@@ -22,6 +21,4 @@ def find(kind: str, given: str) -> Path:
     known = {path.stem: path for path in sorted((Path(__file__).parent / kind).glob("*.yaml"))}
     if own.parent == Path() and own.suffix in ("", ".yaml") and own.stem in known:
         return known[own.stem]
-    close = difflib.get_close_matches(own.stem, known, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    raise SettingsError(f"no file {given}{hint} (names that come with the package: {', '.join(known)})")
+    raise SettingsError(f"no file {given}{nearest(own.stem, known)}")

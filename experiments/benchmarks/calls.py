@@ -7,7 +7,6 @@ one exchange. `kept`: the arguments were sent once before.
 """
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +19,7 @@ from atlas_gym.arguments import Parser
 from atlas_gym.evaluation import ConfinedEvaluator, Limits
 from atlas_gym.tasks.answer import Answer
 from atlas_gym.tasks.calls import Program
-from experiments.benchmarks.side_by_side import show
+from experiments.benchmarks.side_by_side import scored, show
 
 SMALL, MIDDLE, LARGE = np.arange(20.0), np.arange(1000.0), np.zeros((200, 200))
 Check = Callable[[Answer], Any]
@@ -66,8 +65,8 @@ class CallCost(atlas_gym.ProgramTask):
         return atlas_gym.Judgement(0.0, traces={"cpu_s": np.array(time.thread_time() - began)})
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Print the table; returns 0."""
+def main(arguments: list[str] | None = None) -> None:
+    """Print the table."""
     parser = Parser(prog="python -m experiments.benchmarks.calls", description=__doc__)
     parser.add_argument("--calls", type=int, default=20_000, help="calls per measurement (default 20000)")
     parser.add_argument("--repeats", type=int, default=5, help="measurements, of which the least counts")
@@ -79,7 +78,6 @@ def main(arguments: list[str] | None = None) -> int:
             found[way] = [confined_us(evaluator, case, way, *sizes) for case in CASES]
     show("µs of CPU per call", pd.DataFrame(found, index=list(CASES)).map("{:.1f}".format))
     print(f"a pipe's round trip between two processes of one core: {pipe_us(*sizes):.1f} µs")
-    return 0
 
 
 def program_for(case: str) -> str:
@@ -108,9 +106,7 @@ def confined_us(evaluator: ConfinedEvaluator, case: str, way: str, calls: int, r
     def once() -> float:
         spent = []
         for count in (0, calls):
-            evaluation = evaluator.evaluate(program_for(case), CallCost(case=case, calls=count, way=way))
-            if not evaluation.ok:
-                raise RuntimeError(f"{evaluation.status}: {evaluation.detail}")
+            evaluation = scored(evaluator, program_for(case), CallCost(case=case, calls=count, way=way))
             spent.append(evaluation.cpu_s + float(evaluation.traces["cpu_s"]))
         return spent[1] - spent[0]
 
@@ -146,4 +142,4 @@ def _ping_pong(rounds: int) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

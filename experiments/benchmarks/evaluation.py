@@ -33,7 +33,7 @@ from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.bandit.bare import play_bare
 from atlas_gym.tasks.bandit.driver import seed_globals
 from atlas_gym.tasks.bandit.task import BanditTask
-from experiments.benchmarks.side_by_side import install_into, show, spread, take_turns
+from experiments.benchmarks.side_by_side import install_into, scored, show, spread, take_turns
 
 OPENEVOLVE = ("openevolve==0.4.0", "dacite==1.9.2", "openai==3.52.0", "jiter==0.19.0")
 
@@ -70,8 +70,8 @@ Contender = Callable[[], tuple[float, float]]
 """Evaluates once; the score, and the CPU seconds of other processes than this one."""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Print the table; returns 0."""
+def main(arguments: list[str] | None = None) -> None:
+    """Print the table."""
     parser = Parser(prog="python -m experiments.benchmarks.evaluation", description=__doc__)
     parser.add_argument("--repeats", type=int, default=7, help="rounds in which every contender runs once")
     parser.add_argument("--without-openevolve", action="store_true", help="leave OpenEvolve out")
@@ -94,14 +94,11 @@ def main(arguments: list[str] | None = None) -> int:
         }
         print_table("history as a list", cpu_seconds(contenders, options.repeats))
     print_cold_starts()
-    return 0
 
 
 def _confined(evaluator: ConfinedEvaluator, program: str, task: BanditTask) -> tuple[float, float]:
-    evaluation = evaluator.evaluate(program, task)
-    if evaluation.score is None:
-        raise RuntimeError(f"{evaluation.status}: {evaluation.detail}")
-    return evaluation.score, evaluation.cpu_s
+    evaluation = scored(evaluator, program, task)
+    return evaluation.score or 0.0, evaluation.cpu_s
 
 
 def play_with_lists(program: str, task: BanditTask) -> float:
@@ -174,4 +171,4 @@ def print_cold_starts() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

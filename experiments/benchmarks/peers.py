@@ -25,10 +25,8 @@ from agents.models.embedded import fetch_gguf
 from atlas_gym.arguments import Parser
 from experiments.benchmarks.side_by_side import show
 from experiments.learners.ledger import Ledger, Point, Trial
-from experiments.learners.openevolve import OPENEVOLVE
 from experiments.learners.own_runs import learn_run
-from experiments.learners.peer import CONTEXT, SLOTS, Peer, environment, run_peer, served
-from experiments.learners.shinka import SHINKA
+from experiments.learners.peer import CONTEXT, SLOTS, Peer, environment, read_peer, run_peer, served
 
 _UNLIMITED = 10**6
 _HERE = [str(Path(atlas_gym.__file__).parents[1]), sysconfig.get_paths()["purelib"]]
@@ -36,37 +34,6 @@ _BARE = f"""import sys
 sys.path += {_HERE!r}
 from atlas_gym import make_task
 from atlas_gym.tasks.bandit.bare import play_bare
-"""
-_OPENEVOLVE_OWN = """
-
-def evaluate(path):
-    with open(path) as file:
-        return {{"combined_score": play_bare(file.read(), make_task("ATLAS-Bandit-v0", seed=0))}}
-"""
-_SHINKA_OWN = """import argparse
-from shinka.core import run_shinka_eval
-
-parser = argparse.ArgumentParser()
-parser.add_argument("--program_path")
-parser.add_argument("--results_dir")
-options = parser.parse_args()
-with open(options.program_path) as file:
-    program = file.read()
-with open(options.program_path, "a") as file:
-    file.write("\\n\\ndef run_experiment(play, seed=None):\\n    return play()\\n")
-
-
-def arguments(number):
-    return {{"play": lambda: play_bare(program, make_task("ATLAS-Bandit-v0", seed=0))}}
-
-
-def aggregate(results):
-    return {{"combined_score": results[0]}}
-
-
-run_shinka_eval(
-    options.program_path, options.results_dir, "run_experiment", 1, arguments, aggregate_metrics_fn=aggregate
-)
 """
 
 
@@ -117,8 +84,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _contenders() -> dict[str, Callable[[Trial, str], Point]]:
     found: dict[str, Callable[[Trial, str], Point]] = {"our search, confined": of_search}
-    for peer, own in ((OPENEVOLVE, _OPENEVOLVE_OWN), (SHINKA, _SHINKA_OWN)):
-        found[f"{peer.name}, its own evaluator"] = partial(of_peer, replace(peer, evaluation=_BARE + own))
+    for peer in map(read_peer, ("openevolve", "shinka")):
+        found[f"{peer.name}, its own evaluator"] = partial(
+            of_peer, replace(peer, evaluation=_BARE + peer.unconfined)
+        )
         found[f"{peer.name}, our confined one"] = partial(of_peer, peer)
     return found
 

@@ -10,7 +10,6 @@ had. Tokens per second by batch, engine and adapter: `python -m experiments.benc
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -28,8 +27,8 @@ from trainers.store.store import RunStore, StoreError
 _SUMS = ("samples", "new", "improving", "tokens", "generation_s", "evaluation_wait_s")
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Measure what is asked for; returns 0."""
+def main(arguments: list[str] | None = None) -> None:
+    """Measure what is asked for."""
     parser = Parser(
         prog="python -m experiments.benchmarks.scaling",
         description=__doc__,
@@ -47,12 +46,11 @@ def main(arguments: list[str] | None = None) -> int:
     if options.kind == "workers":
         rates = measure(pools(options.most, options.ray), options.batch, options.repeats)
         show("evaluations a second", throughput(rates))
-        return 0
+        return
     try:
         show("where the time went", spent(options.folders))
     except StoreError as error:
         raise SystemExit(f"Error: {error}") from error
-    return 0
 
 
 def pools(most: int, ray: bool) -> dict[str, Callable[[], Pool]]:
@@ -127,4 +125,4 @@ def _sums(folder: Path) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -13,7 +13,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from atlas_gym.evaluation import ConfinedEvaluator, Task
+from atlas_gym.evaluation import ConfinedEvaluator, Evaluation, Task
 
 
 def take_turns(contenders: Mapping[str, Callable[[], float]], repeats: int) -> pd.DataFrame:
@@ -25,12 +25,18 @@ def take_turns(contenders: Mapping[str, Callable[[], float]], repeats: int) -> p
     return pd.DataFrame(rounds[1:])
 
 
+def scored(evaluator: ConfinedEvaluator, program: str, task: Task) -> Evaluation:
+    """An evaluation of a program that works; RuntimeError if it fails."""
+    evaluation = evaluator.evaluate(program, task)
+    if evaluation.score is None:
+        raise RuntimeError(f"the benchmark's program failed: {evaluation.status}: {evaluation.detail}")
+    return evaluation
+
+
 def confined_cpu(evaluator: ConfinedEvaluator, program: str, task: Task) -> float:
     """CPU seconds of a whole evaluation, of this process and the worker; RuntimeError if the program fails."""
     began = time.process_time()
-    evaluation = evaluator.evaluate(program, task)
-    if not evaluation.ok:
-        raise RuntimeError(f"the benchmark's program failed: {evaluation.status}: {evaluation.detail}")
+    evaluation = scored(evaluator, program, task)
     return time.process_time() - began + evaluation.cpu_s
 
 

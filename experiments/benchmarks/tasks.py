@@ -10,7 +10,6 @@ are few, an evaluation is mostly calls, or the start of its process.
 
 import copy
 import math
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any, cast
@@ -78,8 +77,8 @@ class BareCalls:
         return value
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Print the table; returns 0."""
+def main(arguments: list[str] | None = None) -> None:
+    """Print the table."""
     parser = Parser(prog="python -m experiments.benchmarks.tasks", description=__doc__)
     parser.add_argument("--repeats", type=int, default=5, help="rounds in which both ways run once")
     parser.add_argument("--tasks", nargs="+", default=calling(), help="ids (default: all that call programs)")
@@ -95,7 +94,6 @@ def main(arguments: list[str] | None = None) -> int:
         }
     heads = ("calls", "µs a call", "bare /s", "confined /s", "ratio")
     show("evaluations per core-second", pd.DataFrame.from_dict(rows, orient="index", columns=heads))
-    return 0
 
 
 def calling() -> list[str]:
@@ -138,4 +136,4 @@ def _bare(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -17,16 +17,6 @@ from atlas_gym.optional import require
 from trainers.store.rows import PAIR_FIELDS
 from trainers.store.store import RunStore, StoreError
 
-_CARD = """\
----
-configs:
-{configs}
----
-
-Exported from an ATLAS run: {candidates} candidates, {pairs} preference pairs. Programs are a language model's and were
-run confined; do not run them otherwise.
-"""
-
 
 def export(run: Path, folder: Path) -> dict[str, int]:
     """Write the folder and say how many rows each part has; parts without rows are left out.
@@ -59,7 +49,8 @@ def _write(folder: Path, parts: Mapping[str, Sequence[Mapping[str, Any]]]) -> No
             configs.append(f"- config_name: {name}\n  data_files: {name}/train.parquet")
     counts = {name: len(rows) for name, rows in parts.items()}
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "README.md").write_text(_CARD.format(configs="\n".join(configs), **counts), encoding="utf-8")
+    card = Path(__file__).with_name("export_card.md").read_text(encoding="utf-8")
+    (folder / "README.md").write_text(card.format(configs="\n".join(configs), **counts), encoding="utf-8")
 
 
 def main(arguments: list[str] | None = None) -> None:

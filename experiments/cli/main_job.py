@@ -7,10 +7,6 @@ import sys
 import warnings
 from pathlib import Path
 
-# Evaluators share the cores with torch: OpenMP threads that spin while they wait would slow both down many times
-# over. The library reads this once, when torch is first imported.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
 from rich.console import Console
 from rich.markup import escape
 from transformers.utils import logging as transformers_logging

@@ -174,17 +174,6 @@ def _row(setting: Setting) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-PAGE = """# All settings
-
-Every setting of a run, with its type, its default, the numbers it takes and what it means. The page is
-made from the program's own definitions (`atlas settings --output docs/settings.md`), and a test sees that it is up to
-date. A key that does not exist, or a value that cannot be used, is refused with a message that names the setting.
-
-A configuration file nests what the dots separate; on the command line the dots stay:
-`--phase.beta 0.2`. How files and the command line are laid on each other: [Running ATLAS](running.md).
-"""
-
-
 def page() -> str:
     """The page of all settings, as Markdown."""
     from agents.engines.settings import IslandModel
@@ -193,7 +182,7 @@ def page() -> str:
     from atlas_gym.tasks.registry import BUILT_IN, find_task
     from trainers.loop.config import RunConfig
 
-    parts = [PAGE]
+    parts = [Path(__file__).with_name("settings_page.md").read_text(encoding="utf-8")]
     for section in sections(RunConfig()):
         parts.append(as_markdown(section, f"## `{section.key}`" if section.key else "## The run"))
     parts.append(as_markdown(next(sections(IslandModel((0,)))), "## One entry of `island_models`"))

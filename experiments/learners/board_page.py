@@ -16,6 +16,7 @@ from experiments.learners.board import best_at, gains, interquartile_mean, paire
 from experiments.learners.entries import ENTRIES, SEARCH, START
 from experiments.learners.peer import LLAMA_CPP, SERVER
 from experiments.report.style import TEXT_WIDTH, plot_style
+from experiments.report.table_formats import pipe_table
 
 BOLD_FROM = 5
 """Seeds from which a difference is printed in bold."""
@@ -36,7 +37,8 @@ def page(tables: Tables) -> str:
     """The page in Markdown."""
     rows = tables["rows"]
     compared = _compared(tables)
-    parts = [_HEAD.format(**_facts(tables)), _standing(tables)]
+    head = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
+    parts = [head.format(**_facts(tables)), _standing(tables)]
     if compared:
         parts.append(_verdicts(tables, compared))
     for task in rows.task.unique():
@@ -49,23 +51,6 @@ def page(tables: Tables) -> str:
     return "\n".join(parts)
 
 
-_HEAD = """# Leaderboard
-
-Every learner on the same training tasks and with the same budget: {budget} each, {seeds}. A
-candidate is a text that was asked of the model, or a program that a rule or an optimiser proposed, whatever
-became of it; what a gate samples to judge a policy is none, though its time counts. The seed of a row also
-draws its training task, the same for all learners; what a learner submits is scored on {held_out} held-out
-tasks that no search has seen. Gain is the share of the starting program's loss that is gone there. Controls
-that need no model come first. Differences to `{search}` are paired by task and seed, with 95 % intervals
-(Student's t); they are printed in bold where {bold} seeds or more tell them from 0. Seconds depend on the
-machine and on what else it did; CPU seconds less so, and they leave out a model's server that was running already.
-
-Made of the CSV files beside this page, which are rows of
-
-```
-{command}
-```
-"""
 _CURVES = """![Best score on the training task over candidates, tokens (where any were written) and seconds](curves.png)
 """
 _PROFILES = """
@@ -151,16 +136,18 @@ def _judged(difference: Interval) -> str:
 def _board(tables: Tables, task: str) -> str:
     rows = tables["rows"][tables["rows"].task == task]
     values = gains(tables["scores"], START).loc[[task]]
-    means = tables["scores"][tables["scores"].task == task].groupby("learner").value.mean()
-    lines = []
-    for name in _order(rows.learner):
-        mine = rows[rows.learner == name]
-        gain = 100 * values.xs(name, level="learner").mean()
-        sums = [f"{mean:,.0f}" for mean in mine[list(_SUMS)].mean()]
-        told = (f"{means[name]:.4f}", f"{gain:.1f} %", _difference(values, name))
-        lines.append([name, str(len(mine)), *sums, *told])
-    head = ["learner", "seeds", *_SUMS.values(), "held-out score", "gain", f"gain against `{SEARCH}`"]
-    return _markdown(head, lines)
+    scores = tables["scores"][tables["scores"].task == task].groupby("learner").value.mean()
+    own = {name: rows[rows.learner == name] for name in _order(rows.learner)}
+    return pipe_table([
+        {
+            "learner": name, "seeds": str(len(mine)),
+            **{head: f"{mine[key].mean():,.0f}" for key, head in _SUMS.items()},
+            "held-out score": f"{scores[name]:.4f}",
+            "gain": f"{100 * values.xs(name, level='learner').mean():.1f} %",
+            f"gain against `{SEARCH}`": _difference(values, name),
+        }
+        for name, mine in own.items()
+    ])  # fmt: skip
 
 
 _SUMS = {
@@ -186,10 +173,11 @@ def _aggregate(tables: Tables, compared: Sequence[str]) -> str:
     lines = []
     for name in compared:
         middle, low, high = interquartile_mean(values, name)
-        lines.append([name, f"{100 * middle:.1f} %", f"{100 * low:.1f} to {100 * high:.1f} %"])
-    return _markdown(
-        ["learner", "interquartile mean of the gains", "95 % interval, bootstrap within tasks"], lines
-    )
+        lines.append({
+            "learner": name, "interquartile mean of the gains": f"{100 * middle:.1f} %",
+            "95 % interval, bootstrap within tasks": f"{100 * low:.1f} to {100 * high:.1f} %",
+        })  # fmt: skip
+    return pipe_table(lines)
 
 
 def _losses(rows: pd.DataFrame) -> str:
@@ -202,10 +190,12 @@ def _losses(rows: pd.DataFrame) -> str:
         for ending in filter(None, ", ".join(mine.statuses).split(", ")):
             status, count = ending.split(" ")
             said[status] += int(count)
-        ended = ", ".join(f"{status} {count}" for status, count in sorted(said.items()))
-        lines.append([name, f"{asked}", f"{asked - evaluated}", f"{refused}", ended])
-    head = ["learner", "candidates", "not evaluated", "refused a score", "how evaluations ended"]
-    return _markdown(head, lines) + _LOSSES
+        lines.append({
+            "learner": name, "candidates": f"{asked}", "not evaluated": f"{asked - evaluated}",
+            "refused a score": f"{refused}",
+            "how evaluations ended": ", ".join(f"{status} {count}" for status, count in sorted(said.items())),
+        })  # fmt: skip
+    return pipe_table(lines) + _LOSSES
 
 
 _LOSSES = """
@@ -215,9 +205,9 @@ failed.
 
 
 def _versions(rows: pd.DataFrame) -> str:
-    first = rows.drop_duplicates("learner").set_index("learner")
-    lines = [[name, first.version[name], first.what[name]] for name in _order(rows.learner)]
-    return _markdown(["learner", "version", "what it does"], lines)
+    first = rows.drop_duplicates("learner").set_index("learner").loc[_order(rows.learner)]
+    found = first[["version", "what"]].rename(columns={"what": "what it does"}).reset_index()
+    return pipe_table(found.to_dict("records"))
 
 
 def _settings(settings: pd.DataFrame) -> str:
@@ -226,15 +216,11 @@ def _settings(settings: pd.DataFrame) -> str:
     changes = settings.sort_values("learner", key=lambda names: names.map(order.index), kind="stable")
     same = changes.groupby(["setting", "value", "default", "why"], sort=False).learner.agg(", ".join)
     lines = [
-        [learners, f"`{setting}`", f"`{value}`", f"`{default}`", why]
+        {"learners": learners, "setting": f"`{setting}`", "here": f"`{value}`",
+         "its project's default": f"`{default}`", "why": why}
         for (setting, value, default, why), learners in same.items()
-    ]
-    return "\n" + _markdown(["learners", "setting", "here", "its project's default", "why"], lines)
-
-
-def _markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rule = ["---"] * len(head)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *lines)) + "\n"
+    ]  # fmt: skip
+    return "\n" + pipe_table(lines)
 
 
 def draw_curves(tables: Tables, path: Path) -> None:

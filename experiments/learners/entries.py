@@ -12,11 +12,8 @@ from experiments.learners import peer as peers
 from experiments.learners.changes import Change
 from experiments.learners.controls import learn_expert, learn_rules, learn_start
 from experiments.learners.ledger import Ledger, Outcome, Trial
-from experiments.learners.llm4ad import LLM4AD
-from experiments.learners.openevolve import OPENEVOLVE
 from experiments.learners.optimisers import cma_changes, learn_cma, learn_random, learn_tpe
-from experiments.learners.peer import Peer, learn_peer
-from experiments.learners.shinka import SHINKA
+from experiments.learners.peer import Peer, learn_peer, read_peer
 
 Changes = Callable[[Trial], Mapping[str, Change]]
 
@@ -69,8 +66,8 @@ def _run(what: str, method: str, config: str = "", own: Mapping[str, Any] | None
     return Entry(what, partial(own_runs.learn_run, **told), changes=partial(own_runs.changes, **told))
 
 
-def _peer(what: str, peer: Peer) -> Entry:
-    return Entry(what, partial(learn_peer, peer), changes=partial(peers.changes, peer), peer=peer)
+def _peer(peer: Peer) -> Entry:
+    return Entry(peer.about, partial(learn_peer, peer), changes=partial(peers.changes, peer), peer=peer)
 
 
 ENTRIES: Mapping[str, Entry] = {
@@ -100,8 +97,6 @@ ENTRIES: Mapping[str, Entry] = {
     "EvoTune, published": _run("whole functions, and DPO as published", "evotune", "evotune"),
     "EvoDPO": _run("`search`, and DPO with a reference that moves every phase", "evodpo"),
     "ATLAS": _run("EvoDPO with a gate, and three supporters that are rules", "atlas"),
-    OPENEVOLVE.name: _peer("MAP-Elites on islands; the model rewrites programs", OPENEVOLVE),
-    SHINKA.name: _peer("islands and an archive; the model rewrites programs", SHINKA),
-    LLM4AD.name: _peer("EoH: a population of thoughts and their code; the model writes both anew", LLM4AD),
+    **{peer.name: _peer(peer) for peer in map(read_peer, ("openevolve", "shinka", "llm4ad"))},
 }
 """By name, in the order of the tables: controls without a model, then the model without tuning, tuned, the peers."""

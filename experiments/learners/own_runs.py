@@ -4,8 +4,6 @@ The layout of a run follows the budget, so that there are five rounds and two ph
 island and round, where a supporter patches programs 6 and 2 patches, on one to five islands.
 """
 
-import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -15,41 +13,22 @@ from typing import Any
 from experiments.learners.changes import Change, changes_between, nest
 from experiments.learners.ledger import Outcome, Point, Trial
 from experiments.shipped import find
-from experiments.studies.scheduler import Job, do_jobs
+from experiments.studies.scheduler import Job, do_jobs, job_of
 from trainers.loop.config import as_yaml, load_config
-from trainers.store.plain import flatten, plain
+from trainers.store.plain import flatten, plain, read_mapping
 from trainers.store.store import RunStore, StoreError
 
 _SAMPLES, _PATCHES, _ROUNDS, _MOST_ISLANDS = 8, 2, 5, 5
 _LOOK_S = 0.5
 """Between two looks at how much of its budget a run has used."""
 
-_TWO_CORES = "what two cores can do between so few rounds"
-SHARED: Mapping[str, tuple[Any, str]] = {
-    "probe.samples": (0, "a probe measures, and changes nothing"),
-    "skip_idle_phases": (False, "every method that tunes has its phases"),
-    "torch_threads": (1, "one core for every learner"),
-    "workers": (1, "one core for every learner"),
-    "held_out_seeds": (1, "rows are confirmed by the leaderboard"),
-    "tracking": ("off", "not needed"),
-    "pairs.count": (128, _TWO_CORES),
-    "pairs.prompts": (32, _TWO_CORES),
-    "phase.epochs": (2, _TWO_CORES),
-    "phase.checks": (4, _TWO_CORES),
-    "gate.prompts": (6, _TWO_CORES),
-}
-"""What runs set, by the settings' dotted names, and why."""
+_SETTINGS = read_mapping(Path(__file__).with_suffix(".yaml"), "the runs' settings")
 
-PUBLISHED: Mapping[str, tuple[Any, str]] = {
-    **{name: SHARED[name] for name in list(SHARED)[:6]},
-    "model": ("embedded", "the model of all learners"),
-    "device": ("auto", "there may be no GPU"),
-    "backend.name": ("transformers", "there may be no GPU"),
-    "sampling.max_function_tokens": (384, "answers as long as for all learners"),
-    "phase.bf16": (False, "there may be no GPU"),
-    "phase.batch_size": (8, "few pairs come of so few candidates"),
-}
-"""The same, laid on the configuration of EvoTune as published."""
+
+def _said(config: str, part: str) -> dict[str, Any]:
+    """Of what runs set by themselves, by dotted names, the `value` or the `why`."""
+    own = _SETTINGS["every run"] | _SETTINGS["a configuration" if config else "a method"]
+    return {name: setting[part] for name, setting in own.items()}
 
 
 def settings_of(trial: Trial, method: str, own: Mapping[str, Any], config: str = "") -> dict[str, Any]:
@@ -70,7 +49,7 @@ def settings_of(trial: Trial, method: str, own: Mapping[str, Any], config: str =
     rounds = trial.budget // (_SAMPLES * islands)
     patches = _PATCHES if method.startswith("atlas") else 0
     return nest({
-        **{name: value for name, (value, _) in (PUBLISHED if config else SHARED).items()},
+        **_said(config, "value"),
         "env": trial.env_id, "method": method, "seed": trial.seed, "rounds": rounds,
         "phase_every": max(1, rounds * 2 // _ROUNDS), "env_args": dict(trial.constants),
         "exploration.islands": islands, "exploration.groups": min(2, islands),
@@ -80,12 +59,11 @@ def settings_of(trial: Trial, method: str, own: Mapping[str, Any], config: str =
 
 def changes(trial: Trial, method: str, own: Mapping[str, Any], config: str = "") -> dict[str, Change]:
     """How a learner's settings differ from the method's, or from the configuration's."""
-    why = {name: reason for name, (_, reason) in (PUBLISHED if config else SHARED).items()}
     given = {"env": trial.env_id, "env_args": dict(trial.constants), "seed": trial.seed}
     return changes_between(
         plain(load_config(_file(config), settings_of(trial, method, own, config))),
         plain(load_config(_file(config), {**given, "method": method})),
-        {**why, **dict.fromkeys(flatten(nest(own)), "what this row is about")},
+        {**_said(config, "why"), **dict.fromkeys(flatten(nest(own)), "what this row is about")},
         "as many candidates as the budget has",
     )
 
@@ -96,13 +74,9 @@ def _file(config: str) -> Path | None:
 
 def learn_run(trial: Trial, method: str, own: Mapping[str, Any], config: str = "") -> Outcome:
     """Do the run in a process of its own; RuntimeError if it fails."""
-    folder, file = trial.folder / "run", trial.folder / "settings.yaml"
     settings = load_config(_file(config), settings_of(trial, method, own, config))
-    file.write_text(as_yaml(settings), encoding="utf-8")
-    command = [sys.executable, "-m", "experiments.run", "--config", str(file), "--folder", str(folder)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    _do(Job(folder, command, environment, trial.folder / "log.txt"), trial)
-    return read_outcome(folder)
+    _do(job_of(as_yaml(settings), trial.folder / "run", trial.folder), trial)
+    return read_outcome(trial.folder / "run")
 
 
 def _do(job: Job, trial: Trial) -> None:

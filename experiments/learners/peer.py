@@ -2,7 +2,8 @@
 
 A peer gets a folder with the starting program, a file whose `evaluate` asks the referee, and its configuration; then it
 runs as it comes, with its own loop and prompts. Its environment holds what its lock file says and nothing of ours:
-programs are scored, and tokens counted, on this side (`referee`).
+programs are scored, and tokens counted, on this side (`referee`). What each is set to, started with and asked by is a
+file in `peers/`, in which `$name` stands for one of the `facts` of a row.
 """
 
 import contextlib
@@ -14,9 +15,10 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import yaml
@@ -26,7 +28,7 @@ from agents.models.embedded import fetch_gguf
 from experiments.learners.changes import Change, changes_between, nest
 from experiments.learners.ledger import Ledger, Outcome, Trial
 from experiments.learners.referee import referee
-from trainers.store.plain import merge
+from trainers.store.plain import merge, read_mapping
 
 START, END = "# EVOLVE-BLOCK-START", "# EVOLVE-BLOCK-END"
 """Between these comments both peers may write."""
@@ -46,43 +48,60 @@ class Peer:
     """As in tables."""
     version: str
     """The release."""
+    about: str
+    """What it does, in a line."""
     lock: Path
     """Requirements with versions, the project among them."""
-    settings: Mapping[str, tuple[Any, str]]
-    """What is set otherwise than the project does, by dotted name, and why."""
-    given: Callable[["Order"], Mapping[str, Any]]
-    """What the order says, in the project's own settings."""
+    settings: Mapping[str, Mapping[str, Any]]
+    """What is set otherwise than the project does, by dotted name: `value`, and `why`."""
+    given: Mapping[str, Any]
+    """What the row says, in the project's own settings."""
     defaults: str
     """A program for its Python that prints the project's own configuration as JSON."""
     evaluation: str
-    """Its evaluation file; `{url}` is the referee's address."""
-    command: Callable[["Order"], Sequence[str]]
+    """Its evaluation file."""
+    command: Sequence[str]
     """What its Python is to be started with, in the folder of its files."""
+    unconfined: str = ""
+    """An evaluation file that scores the default bandit itself with `play_bare`, for `benchmarks.peers`."""
 
 
-@dataclass(frozen=True)
-class Order:
-    """What a peer is asked to do."""
-
-    trial: Trial
-    """The task and its start, the candidates, the seed."""
-    url: str
-    """The referee's address."""
-    model: str
-    """What the model's server calls the model."""
+def read_peer(name: str) -> Peer:
+    """One of those in `peers/`."""
+    path = Path(__file__).parent / "peers" / f"{name}.yaml"
+    return Peer(lock=path.with_suffix(".txt"), **read_mapping(path, "the peer"))
 
 
-def configuration(peer: Peer, order: Order) -> dict[str, Any]:
+def facts(trial: Trial, url: str, model: str) -> dict[str, Any]:
+    """What a peer's file may name: the row, the referee's address, what the model's server calls the model."""
+    row = {"budget": trial.budget, "generations": trial.budget + 1, "seed": trial.seed}
+    server = {"url": url, "model": model, "slots": SLOTS, "cores": 4 * SLOTS, "tokens": TOKENS}
+    return {**row, **server, "task": trial.task().describe()}
+
+
+def fill(value: Any, known: Mapping[str, Any]) -> Any:
+    """The value with facts for their names; a text that is a name and nothing else becomes the fact itself."""
+    if isinstance(value, Mapping):
+        return {key: fill(item, known) for key, item in value.items()}
+    if isinstance(value, list):
+        return [fill(item, known) for item in value]
+    if not isinstance(value, str):
+        return value
+    return known[value[1:]] if value[:1] == "$" and value[1:] in known else Template(value).substitute(known)
+
+
+def configuration(peer: Peer, known: Mapping[str, Any]) -> dict[str, Any]:
     """What a peer's configuration file holds."""
-    return nest({**peer.given(order), **{name: value for name, (value, _) in peer.settings.items()}})
+    own = {name: setting["value"] for name, setting in peer.settings.items()}
+    return nest(fill({**peer.given, **own}, known))
 
 
-def prepare(peer: Peer, order: Order, folder: Path) -> None:
+def prepare(peer: Peer, known: Mapping[str, Any], start: str, folder: Path) -> None:
     """Write a peer's configuration, starting program and evaluation file into a folder."""
-    start = f"{START}\n{order.trial.start.rstrip()}\n{END}\n"
-    evaluation = peer.evaluation.format(url=order.url)
-    config = yaml.safe_dump(configuration(peer, order))
-    for name, text in {"config.yaml": config, "initial.py": start, "evaluate.py": evaluation}.items():
+    initial = f"{START}\n{start.rstrip()}\n{END}\n"
+    config = yaml.safe_dump(configuration(peer, known))
+    evaluation = fill(peer.evaluation, known)
+    for name, text in {"config.yaml": config, "initial.py": initial, "evaluate.py": evaluation}.items():
         (folder / name).write_text(text, encoding="utf-8")
 
 
@@ -93,10 +112,9 @@ def changes(peer: Peer, trial: Trial) -> dict[str, Change]:
         RuntimeError: the peer cannot be installed.
     """
     usual = json.loads(_do([str(environment(peer, trial.environments)), "-c", peer.defaults]))
-    order = Order(trial, "", MODEL)
-    why = {name: reason for name, (_, reason) in peer.settings.items()}
-    here = merge(usual, configuration(peer, order))
-    found = changes_between(here, usual, why, given=peer.given(order))
+    why = {name: setting["why"] for name, setting in peer.settings.items()}
+    here = merge(usual, configuration(peer, facts(trial, "", MODEL)))
+    found = changes_between(here, usual, why, given=peer.given)
     server = served(trial.model_url)["owned_by"] if trial.model_url else LLAMA_CPP
     return {SERVER: Change(server, "a hosted model", "the model of all learners"), **found}
 
@@ -170,10 +188,10 @@ def run_peer(peer: Peer, trial: Trial, ledger: Ledger, model_url: str) -> None:
     """
     model, python = served(model_url)["id"], environment(peer, trial.environments)
     with referee(ledger, model_url) as url, (trial.folder / "log.txt").open("w") as log:
-        order = Order(trial, url, model)
-        prepare(peer, order, trial.folder)
+        known = facts(trial, url, model)
+        prepare(peer, known, trial.start, trial.folder)
         process = subprocess.Popen(
-            [str(python), *peer.command(order)], cwd=trial.folder, stdout=log, stderr=log,
+            [str(python), *map(str, fill(peer.command, known))], cwd=trial.folder, stdout=log, stderr=log,
             env=os.environ | {"OPENAI_API_KEY": "none"}, start_new_session=True,
         )  # fmt: skip
         try:

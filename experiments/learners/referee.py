@@ -22,12 +22,12 @@ _ANSWER_S = 1200.0
 
 
 @contextlib.contextmanager
-def referee(ledger: Ledger, model_url: str | None = None) -> Iterator[str]:
+def referee(ledger: Ledger, model_url: str) -> Iterator[str]:
     """A ledger behind HTTP on this machine while the block lasts, at this address.
 
     Args:
         ledger: what counts.
-        model_url: address of the model's server up to and including the version, as `base_url`; None for no model.
+        model_url: address of the model's server up to and including the version, as `base_url`.
     """
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(ledger, model_url))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -38,7 +38,7 @@ def referee(ledger: Ledger, model_url: str | None = None) -> Iterator[str]:
         server.server_close()
 
 
-def _handler(ledger: Ledger, model_url: str | None) -> type[BaseHTTPRequestHandler]:
+def _handler(ledger: Ledger, model_url: str) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self._answer(*_forward(model_url, self.path, None))
@@ -76,9 +76,9 @@ def _handler(ledger: Ledger, model_url: str | None) -> type[BaseHTTPRequestHandl
     return Handler
 
 
-def _forward(model_url: str | None, path: str, body: bytes | None) -> tuple[int, bytes]:
+def _forward(model_url: str, path: str, body: bytes | None) -> tuple[int, bytes]:
     """Status and body of the model server's answer."""
-    if model_url is None or not path.startswith("/v1/"):
+    if not path.startswith("/v1/"):
         return 404, b'{"error": {"message": "there is nothing here"}}'
     request = urllib.request.Request(
         model_url + path.removeprefix("/v1"), body, {"Content-Type": "application/json"}

@@ -61,12 +61,10 @@ class LiveView(Observer):
         self._progress.stop()
 
     def stage(self, text: str) -> None:
-        """See `Observer`."""
         self._progress.update(self._task, description=escape(text))
         self.console.print(text, style="dim", markup=False)
 
     def seeded(self, score: float, round_: int, rounds: int) -> None:
-        """See `Observer`."""
         self.console.print(f"Starting program: score {score:.4f} on the training seeds.")
         self._stored = round_
         self._since = time.monotonic()
@@ -76,7 +74,6 @@ class LiveView(Observer):
             )
 
     def unit(self, summary: Mapping[str, Any], best: float) -> None:
-        """See `Observer`."""
         self._units.append(summary)
         if len(self._units) < self._groups:
             return
@@ -105,7 +102,6 @@ class LiveView(Observer):
             )  # fmt: skip
 
     def probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
-        """See `Observer`."""
         shares = "  ".join(
             f"{name} {result[name]['value']:.2f}±{result[name]['error']:.2f}"
             for name in ("valid", "new", "improving")
@@ -115,7 +111,6 @@ class LiveView(Observer):
         self.console.print(f"  probe {where}: {shares}  distinct {result['distinct_share']:.2f}  ({errors})")
 
     def measured(self, phase: int, probes: Mapping[tuple[int, str], Mapping[str, Any]]) -> None:
-        """See `Observer`."""
         changes = (
             f"{name} {found.base:.3f} → {found.tuned:.3f}"
             for name, found in learned(probes).get(phase, {}).items()
@@ -125,7 +120,6 @@ class LiveView(Observer):
         )
 
     def phase(self, result: Mapping[str, Any]) -> None:
-        """See `Observer`."""
         self._phases -= 1
         self._took(self._phase_s, result["round"] >= self._stored)
         if result.get("skipped"):

@@ -6,6 +6,7 @@ is under way and one that is read from its store, so a sweep's `metric: {name: s
 without a server.
 """
 
+import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
@@ -41,17 +42,13 @@ class ClusterFold:
         if not record.passed or record.program_key is None:
             return None
         if record.program_key not in self._of:
-            self._of[record.program_key] = self._assign(record)
-        return self._of[record.program_key]
-
-    def _assign(self, record: CandidateRecord) -> int | None:
-        try:
-            depth = self.clusters.settings.depth
-            mark = signature(record.program, record.score or 0.0, record.metrics, depth)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            depth, cluster = self.clusters.settings.depth, None
             # The worker could parse it; this process, with another stack or Python, need not be able to.
-            return None
-        return self.clusters.add(mark)
+            with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+                mark = signature(record.program, record.score or 0.0, record.metrics, depth)
+                cluster = self.clusters.add(mark)
+            self._of[record.program_key] = cluster
+        return self._of[record.program_key]
 
 
 class Progress:

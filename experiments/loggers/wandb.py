@@ -71,11 +71,9 @@ class WandbObserver(Observer):
         self._steps = 0
 
     def seeded(self, score: float, round_: int, rounds: int) -> None:
-        """See `Observer`."""
         self._log("round", 0, list(self._progress.evaluations(self._store.candidates("WHERE c.round = 0"))))
 
     def unit(self, summary: Mapping[str, Any], best: float) -> None:
-        """See `Observer`."""
         self._units.append(summary)
         if len(self._units) < self._groups:
             return
@@ -85,23 +83,19 @@ class WandbObserver(Observer):
         self._log("round", number, [*rows, self._progress.round(units)])
 
     def probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
-        """See `Observer`."""
         self._log("probe", 2 * phase + (moment in ("after", "tuned")), [probe_row(phase, moment, result)])
 
     def measured(self, phase: int, probes: Mapping[tuple[int, str], Mapping[str, Any]]) -> None:
-        """See `Observer`."""
         if phase:
             self._log("measure", phase, [measure_row(phase, learned(probes)[phase])])
 
     def phase(self, result: Mapping[str, Any]) -> None:
-        """See `Observer`."""
         number = result["phase"]
         steps = step_rows(result, self._steps)
         self._steps += len(steps)
         self._log("phase", number, [*steps, phase_row(result, self._store.supporter_calls(number))])
 
     def finished(self, summary: Mapping[str, Any]) -> None:
-        """See `Observer`."""
         if self._is_new("finished", 1, 1):
             start = self._store.start()
             rows = [_table_row(record, start) for record in self._store.best_candidates(BEST_PROGRAMS)]

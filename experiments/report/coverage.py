@@ -13,18 +13,8 @@ ROUNDS_SHOWN = 400
 """Rounds up to which a chart has a point for each."""
 
 
-def cluster_fold(run: RunData) -> ClusterFold:
-    """An empty fold with the run's own settings."""
-    return ClusterFold(build(ClusterSettings, run.setting("agent.islands.clusters", {})))
-
-
-def coverage(run: RunData, fold: ClusterFold | None = None) -> dict[str, Any]:
-    """Per island and round: best score, number of different valid programs, number of clusters reached so
-    far.
-
-    Args:
-        run: the run.
-        fold: the fold of an earlier look at the same run, if there was one.
+def coverage(run: RunData) -> dict[str, Any]:
+    """Per island and round: best score, number of different valid programs, number of clusters reached so far.
 
     Returns:
         `islands`, `rounds` (the abscissa; of a long run not every round), and `best`, `programs` and `clusters`
@@ -33,7 +23,7 @@ def coverage(run: RunData, fold: ClusterFold | None = None) -> dict[str, Any]:
     islands = sorted({record.island for record in run.candidates})
     last = run.census.rounds
     rounds = sorted({*range(0, last, every(last)), last}) if run.candidates else []
-    ends = _ends(run, fold or cluster_fold(run))
+    ends = _ends(run)
     table: dict[str, list[list[Any]]] = {"best": [], "programs": [], "clusters": []}
     for island in islands:
         state: tuple[Any, ...] = (None, 0, 0)
@@ -43,8 +33,9 @@ def coverage(run: RunData, fold: ClusterFold | None = None) -> dict[str, Any]:
     return {"islands": islands, "rounds": rounds, **table}
 
 
-def _ends(run: RunData, fold: ClusterFold) -> dict[tuple[int, int], tuple[float, int, int]]:
+def _ends(run: RunData) -> dict[tuple[int, int], tuple[float, int, int]]:
     """By island and round, what an island had come to when the round ended, of those rounds that changed it."""
+    fold = ClusterFold(build(ClusterSettings, run.setting("agent.islands.clusters", {})))
     best: dict[int, float] = {}
     programs: dict[int, set[str | None]] = defaultdict(set)
     clusters: dict[int, set[int | None]] = defaultdict(set)

@@ -15,7 +15,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from experiments.loggers.metrics import ClusterFold
 from experiments.report.comparison import group_runs
 from experiments.report.data import RunData, intelligible
 from experiments.report.payload import build_payload
@@ -41,7 +40,6 @@ class LiveReport:
         self._folders = [Path(folder) for folder in folders]
         self._pictures = pictures
         self._drawn: dict[tuple[str, str | None], list[Picture]] = {}
-        self._folds: dict[str, ClusterFold] = {}
         self._lock = threading.Lock()
         self._stamp: tuple = ()
         self._payload: dict[str, Any] = {}
@@ -58,7 +56,7 @@ class LiveReport:
             with intelligible("What these runs hold cannot be shown"):
                 drawn = {run.name: self._pictures_of(run) for run in runs} if self._pictures else {}
                 groups = group_runs(runs)
-                self._payload = build_payload(groups, all_tables(groups), drawn, self._folds)
+                self._payload = build_payload(groups, all_tables(groups), drawn)
             self._title = page_title(runs)
             self._stamp = stamp
 

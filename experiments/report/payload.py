@@ -14,9 +14,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agents.population.candidate import CandidateRecord
-from experiments.loggers.metrics import ClusterFold
 from experiments.report.comparison import Group, band
-from experiments.report.coverage import cluster_fold, coverage, every
+from experiments.report.coverage import coverage, every
 from experiments.report.data import RunData
 from experiments.report.learning import learning_pictures
 from experiments.report.pictures import Picture
@@ -59,22 +58,10 @@ def _cut(line: str) -> str:
 
 
 def build_payload(
-    groups: Sequence[Group],
-    tables: Sequence[Table],
-    pictures: Mapping[str, Sequence[Picture]],
-    folds: dict[str, ClusterFold],
+    groups: Sequence[Group], tables: Sequence[Table], pictures: Mapping[str, Sequence[Picture]]
 ) -> Json:
-    """Everything the page shows.
-
-    Args:
-        groups: the runs, grouped.
-        tables: the tables below the charts.
-        pictures: the environment's pictures by run name.
-        folds: clusters known from an earlier look at the same runs, by run name; kept there for the next one.
-    """
-    everyone = [run for group in groups for run in group.runs]
-    known = [folds.setdefault(run.name, cluster_fold(run)) for run in everyone]
-    runs = [_run(run, pictures.get(run.name, ()), fold) for run, fold in zip(everyone, known, strict=True)]
+    """Everything the page shows: the runs, grouped, the tables below the charts, the environment's pictures by run."""
+    runs = [_run(run, pictures.get(run.name, ())) for group in groups for run in group.runs]
     return finite({
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "runs": runs,
@@ -94,7 +81,7 @@ def finite(value: Any) -> Any:
     return value
 
 
-def _run(run: RunData, pictures: Sequence[Picture], fold: ClusterFold) -> Json:
+def _run(run: RunData, pictures: Sequence[Picture]) -> Json:
     texts = TextTable()
     candidates = _candidates(run, texts)
     return {
@@ -116,7 +103,7 @@ def _run(run: RunData, pictures: Sequence[Picture], fold: ClusterFold) -> Json:
         "phases": [_shown(phase) for phase in run.phases],
         "supporters": [_call(run, call) for call in run.supporter_calls],
         "units": _rounds(run),
-        "coverage": coverage(run, fold),
+        "coverage": coverage(run),
         "pictures": [asdict(picture) for picture in pictures],
         "learning": [asdict(picture) for picture in learning_pictures(run)],
         "curve": [[number, _short(score)] for number, score in run.census.curve],

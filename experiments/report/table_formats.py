@@ -1,7 +1,7 @@
 """Tables of text, and tables as files: CSV for programs, Markdown for pages, LaTeX (booktabs) for papers."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,6 +85,14 @@ def as_markdown(table: Table) -> str:
     lines = ["| " + " | ".join(_markdown(cell) for cell in row) + " |" for row in rows]
     note = ["", table.note] if table.note else []
     return "\n".join([f"**{table.title}**", "", *lines, *note]) + "\n"
+
+
+def pipe_table(rows: Sequence[Mapping[str, str]]) -> str:
+    """A pipe table of rows that all have the same columns, by their heads; cells may hold Markdown. Of none nothing."""
+    if not rows:
+        return ""
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *(row.values() for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def as_latex(table: Table) -> str:

@@ -45,7 +45,7 @@ def write_report(
         groups = group_runs(runs)
         tables = all_tables(groups)
         drawn = {run.name: draw_pictures(run) for run in runs} if pictures else {}
-        page = render_page(build_payload(groups, tables, drawn, folds={}), page_title(runs))
+        page = render_page(build_payload(groups, tables, drawn), page_title(runs))
     output.parent.mkdir(parents=True, exist_ok=True)
     # Written aside and moved: a reader (or a tracker's upload) never sees half a page.
     aside = output.with_suffix(".tmp")

@@ -5,33 +5,24 @@ each run's last policy for 1,728: twelve bandits whose constants are written int
 sixteen samples a site, the same prompts and random numbers for all.
 """
 
-import os
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from atlas_gym.arguments import Parser
-
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see experiments.run
-
-import pandas as pd
-import torch
-
 from agents.engines.serving import TransformersBackend
-from agents.models.adapters import AdapterError
-from agents.models.loading import resolve_model
 from agents.models.policy import POLICY, Policy
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
 from atlas_gym import make_task
-from atlas_gym.evaluation import EvaluatorPool, Pool
-from experiments.report.table_formats import write_csv
+from atlas_gym.evaluation import EvaluatorPool
+from experiments.studies.measuring import base_policy, measure
 from trainers.data.comparison import Comparison
 from trainers.loop.config import RunConfig, load_config
 from trainers.loop.measure import BASE, MEASURE, Panel, learned
 from trainers.loop.schedule import TaskSchedule
 from trainers.store.plain import SettingsError
-from trainers.store.store import RunStore, StoreError
+from trainers.store.store import RunStore
 
 UNSEEN: tuple[dict[str, Any], ...] = (
     {"variation_budget": 300},
@@ -50,14 +41,6 @@ UNSEEN: tuple[dict[str, Any], ...] = (
 EXAM = {"samples": 16, "prompts": 9, "seeds": 1, "instances": [{"env_args": own} for own in UNSEEN]}
 
 
-def panel_of(config: RunConfig, policy: Policy, pool: Pool, store: RunStore) -> Panel:
-    """The questions, asked as the run asks its own."""
-    agent = ResearchAgent(
-        make_task(config.env, **config.env_args), config.agent, seed=config.seed, chat=chat_of(policy.tokenizer)
-    )  # fmt: skip
-    return Panel(config, TaskSchedule(config), agent.styles, pool, store)
-
-
 def answers(policy: Policy, config: RunConfig, panel: Panel) -> dict[str, Any]:
     """What the policy as it is now writes."""
     with TransformersBackend(policy, config.sampling).serving(POLICY) as generator:
@@ -72,7 +55,7 @@ def last_policy(run: Path) -> Path:
     return phases[-1] / POLICY
 
 
-def examined(runs: Sequence[Path], measure: dict[str, Any]) -> Iterator[tuple[str, dict[str, Comparison]]]:
+def examined(runs: Sequence[Path], exam: dict[str, Any]) -> Iterator[tuple[str, dict[str, Comparison]]]:
     """Each run's last policy against the base model, by measure.
 
     Raises:
@@ -84,11 +67,12 @@ def examined(runs: Sequence[Path], measure: dict[str, Any]) -> Iterator[tuple[st
     base: dict[str, Any] = {}
     with EvaluatorPool(1) as pool:
         for run in runs:
-            config = load_config(run / "config.yaml", {"measure": measure})
-            torch.set_num_threads(config.torch_threads)
-            policy = Policy.load(resolve_model(config.model), lora=config.lora, seed=config.seed)
+            config = load_config(run / "config.yaml", {"measure": exam})
+            policy = base_policy(config)
             with RunStore.open_readonly(run) as store:
-                panel = panel_of(config, policy, pool, store)
+                task = make_task(config.env, **config.env_args)
+                agent = ResearchAgent(task, config.agent, seed=config.seed, chat=chat_of(policy.tokenizer))
+                panel = Panel(config, TaskSchedule(config), agent.styles, pool, store)
                 if not asked:
                     asked, base = panel.prompts, answers(policy, config, panel)
                 elif panel.prompts != asked:
@@ -110,23 +94,15 @@ def row(run: str, measure: str, found: Comparison) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def main(arguments: list[str] | None = None) -> None:
+def _rows(options: Namespace) -> Iterator[list[dict[str, Any]]]:
+    for run, measures in examined(options.runs, {**EXAM, "samples": options.samples}):
+        yield [row(run, name, found) for name, found in measures.items()]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print what each policy writes beside the base model, with 95 % intervals over bandits."""
-    parser = Parser(prog="python -m experiments.studies.exam", description=__doc__)
-    parser.add_argument("runs", type=Path, nargs="+", help="folders of bandit runs with phases")
-    parser.add_argument("--samples", type=int, default=EXAM["samples"], help="per question")
-    parser.add_argument("--output", type=Path, help="also written here, as CSV")
-    options = parser.parse_args(arguments)
-    rows: list[dict[str, Any]] = []
-    try:
-        for run, measures in examined(options.runs, {**EXAM, "samples": options.samples}):
-            own = [row(run, name, found) for name, found in measures.items()]
-            print(pd.DataFrame(own).round(3).to_string(index=False), flush=True)
-            rows += own
-            if options.output:
-                write_csv(pd.DataFrame(rows), options.output)
-    except (SettingsError, StoreError, AdapterError) as error:
-        raise SystemExit(f"Error: {error}") from error
+    samples = {"--samples": {"type": int, "default": EXAM["samples"], "help": "per question"}}
+    measure("exam", __doc__, _rows, arguments, samples)
 
 
 if __name__ == "__main__":

@@ -6,30 +6,22 @@ phase, on the bandit whose constants are written into the formulas and which no 
 is found by 200 samples.
 """
 
-import os
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from atlas_gym.arguments import Parser
-
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see experiments.run
-
 import pandas as pd
-import torch
 
-from agents.models.adapters import AdapterError
-from agents.models.loading import resolve_model
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.population.candidate import Proposal
 from agents.proposals import EditLine, Showing
 from atlas_gym import ProgramTask, make_task
 from atlas_gym.evaluation import EvaluatorPool, Pool
-from experiments.report.table_formats import write_csv
+from experiments.studies.measuring import base_policy, measure
 from trainers.evodpo.likelihood import log_likelihoods
 from trainers.loop.config import load_config
 from trainers.loop.schedule import parent_of
-from trainers.store.plain import SettingsError
 
 ENV, START = "ATLAS-Bandit-v0", "inlined"
 UNSEEN = {"dimension": 6, "variation_budget": 500, "replicas": 4}
@@ -73,8 +65,7 @@ def of_run(run: Path, task: ProgramTask) -> Iterator[dict[str, Any]]:
         AdapterError: an adapter is damaged or another model's.
     """
     config = load_config(run / "config.yaml", {})
-    torch.set_num_threads(config.torch_threads)
-    policy = Policy.load(resolve_model(config.model), lora=config.lora, seed=config.seed)
+    policy = base_policy(config)
     asked = proposals(task, task.observations() if config.observe else ())
     for phase, folder in enumerate([None, *sorted((run / "adapters").glob("phase-*"))]):
         for adapter in (POLICY, REFERENCE) if folder else (POLICY,):
@@ -85,25 +76,24 @@ def of_run(run: Path, task: ProgramTask) -> Iterator[dict[str, Any]]:
                 yield {"run": run.name, "phase": phase, "adapter": name, "line": line.strip(), "nats": value}
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Print what each line is worth, and how near every policy is to it."""
-    parser = Parser(prog="python -m experiments.studies.known_lines", description=__doc__)
-    parser.add_argument("runs", type=Path, nargs="+", help="folders of runs with phases")
-    parser.add_argument("--output", type=Path, help="also written here, as CSV")
-    options = parser.parse_args(arguments)
+def _rows(options: Namespace) -> Iterator[list[dict[str, Any]]]:
     task = make_task(ENV, seed=0, split="held_out", **UNSEEN)
     with EvaluatorPool(1) as pool:
         worth = gains(task, proposals(task, ()), pool)
-    try:
-        data = pd.DataFrame([row for run in options.runs for row in of_run(run, task)])
-    except (SettingsError, AdapterError) as error:
-        raise SystemExit(f"Error: {error}") from error
     for (_, line), gain in zip(LINES, worth, strict=True):
         print(f"{gain:+.1%} {line.strip()}")
-    wide = data.pivot(index=["run", "phase", "adapter"], columns="line", values="nats")
-    print(wide[[line.strip() for _, line in LINES]].round(1).to_string())
-    if options.output:
-        write_csv(data, options.output)
+    for run in options.runs:
+        yield list(of_run(run, task))
+
+
+def _shown(own: pd.DataFrame) -> str:
+    wide = own.pivot(index=["run", "phase", "adapter"], columns="line", values="nats")
+    return wide[[line.strip() for _, line in LINES]].round(1).to_string()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print what each line is worth, and how near every policy is to it."""
+    measure("known_lines", __doc__, _rows, arguments, shown=_shown)
 
 
 if __name__ == "__main__":

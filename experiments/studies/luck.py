@@ -5,22 +5,19 @@ with their parents, on three draws that chose nobody; one is borne out if it imp
 average. Counted are the edits that the agent wrote, and the pairs of each phase that choose an improving edit.
 """
 
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from agents.population.candidate import CandidateRecord
-from atlas_gym.arguments import Parser
 from atlas_gym.evaluation import EvaluatorPool, Pool
-from experiments.report.table_formats import write_csv
+from experiments.studies.measuring import measure
 from trainers.data.measures import is_improving
 from trainers.data.redraws import Redraws
 from trainers.loop.config import load_config
 from trainers.loop.schedule import TaskSchedule
-from trainers.store.plain import SettingsError
-from trainers.store.store import RunStore, StoreError
+from trainers.store.store import RunStore
 
 DRAWS = 3
 
@@ -40,14 +37,9 @@ def of_run(run: Path, pool: Pool) -> Iterator[dict[str, Any]]:
         def row(what: str, chosen: Iterable[CandidateRecord]) -> dict[str, Any]:
             improving = [record for record in chosen if is_improving(record, margin)]
             held = sum(is_improving(record, margin) for record in redraws.corrected(improving))
+            counts = {"improving": len(improving), "borne_out": held}
             share = held / len(improving) if improving else float("nan")
-            return {
-                "run": run.name,
-                "what": what,
-                "improving": len(improving),
-                "borne_out": held,
-                "share": share,
-            }
+            return {"run": run.name, "what": what, **counts, "share": share}
 
         yield row("agent's edits", store.candidates("WHERE origin = ?", ("agent",)))
         for phase in store.phases():
@@ -55,20 +47,15 @@ def of_run(run: Path, pool: Pool) -> Iterator[dict[str, Any]]:
             yield row(f"pairs of phase {phase['phase']}", (store.candidate(p["chosen_id"]) for p in pairs))
 
 
+def _rows(options: Namespace) -> Iterator[list[dict[str, Any]]]:
+    with EvaluatorPool(1) as pool:
+        for run in options.runs:
+            yield list(of_run(run, pool))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print how many improving edits of each run are borne out."""
-    parser = Parser(prog="python -m experiments.studies.luck", description=__doc__)
-    parser.add_argument("runs", type=Path, nargs="+", help="folders of runs")
-    parser.add_argument("--output", type=Path, help="also written here, as CSV")
-    options = parser.parse_args(arguments)
-    try:
-        with EvaluatorPool(1) as pool:
-            data = pd.DataFrame([row for run in options.runs for row in of_run(run, pool)])
-    except (SettingsError, StoreError) as error:
-        raise SystemExit(f"Error: {error}") from error
-    print(data.round(2).to_string(index=False))
-    if options.output:
-        write_csv(data, options.output)
+    measure("luck", __doc__, _rows, arguments)
 
 
 if __name__ == "__main__":

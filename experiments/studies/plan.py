@@ -1,7 +1,5 @@
 """What a study compares: every arm from every start with every seed, all else equal."""
 
-import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
@@ -10,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from experiments.studies.scheduler import Job, do_jobs
+from experiments.studies.scheduler import Job, do_jobs, job_of
 from trainers.loop.config import RunConfig, load_config
 from trainers.store.plain import SettingsError, build, merge, read_mapping
 
@@ -114,9 +112,10 @@ def do_runs(plan: Plan, folder: Path, workers: int, tell: Callable[[str], None])
 
     def ask() -> Job | None:
         run = next(waiting, None)
-        if run is not None:
-            tell(f"{run.name}: begins")
-        return None if run is None else _job(run, folder / run.name)
+        if run is None:
+            return None
+        tell(f"{run.name}: begins")
+        return job_of(yaml.safe_dump(run.settings()), folder / run.name, folder / run.name)
 
     def ended(job: Job, code: int, stopped: bool) -> None:
         if code == 0:
@@ -128,13 +127,3 @@ def do_runs(plan: Plan, folder: Path, workers: int, tell: Callable[[str], None])
 
     do_jobs(ask, ended, workers=workers)
     return failed
-
-
-def _job(run: PlannedRun, folder: Path) -> Job:
-    folder.mkdir(parents=True, exist_ok=True)
-    settings = folder / "settings.yaml"
-    settings.write_text(yaml.safe_dump(run.settings()), encoding="utf-8")
-    command = [sys.executable, "-m", "experiments.run", "--config", str(settings), "--folder", str(folder)]
-    # One torch thread each: several runs share the cores.
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return Job(folder, [*command, "--resume-if-exists"], environment, folder / "log.txt")

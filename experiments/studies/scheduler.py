@@ -5,8 +5,10 @@ runs of its plan (`plan`), a sweep asks its search (`search`).
 """
 
 import contextlib
+import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +33,17 @@ class Job:
     """Its whole environment."""
     log: Path
     """Where its output goes; appended to."""
+
+
+def job_of(settings: str, folder: Path, files: Path) -> Job:
+    """A run of these settings (YAML), begun or continued in its folder; the settings and the log lie in `files`."""
+    files.mkdir(parents=True, exist_ok=True)
+    file = files / "settings.yaml"
+    file.write_text(settings, encoding="utf-8")
+    command = [sys.executable, "-m", "experiments.run", "--config", str(file), "--folder", str(folder)]
+    # One torch thread each: several runs share the cores.
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return Job(folder, [*command, "--resume-if-exists"], environment, files / "log.txt")
 
 
 def do_jobs(

@@ -10,7 +10,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from atlas_gym.optional import require
+import optuna
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, Trial, TrialState
+
 from atlas_gym.seeding import torch_seed
 from experiments.loggers.metrics import RoundHistory, final_row
 from experiments.studies.sweep_file import Sweep
@@ -33,11 +36,9 @@ class Search:
 
     Raises:
         SettingsError: the folder belongs to another sweep, or another process is running this one.
-        ModuleNotFoundError: Optuna is not installed.
     """
 
     def __init__(self, sweep: Sweep, folder: Path, seed: int):
-        self._optuna = optuna = require("optuna", "optimisers")
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = (folder / "sweep.lock").open("w")
@@ -45,14 +46,16 @@ class Search:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise SettingsError(f"another process is running the sweep in {folder}") from error
-        journal = require("optuna.storages.journal", "optimisers")
         self.sweep, self._seed = sweep, seed
+        rule = sweep.early_terminate
         self.study = optuna.create_study(
             study_name=sweep.name,
-            storage=optuna.storages.JournalStorage(journal.JournalFileBackend(str(folder / "sweep.journal"))),
+            storage=optuna.storages.JournalStorage(JournalFileBackend(str(folder / "sweep.journal"))),
             direction=sweep.metric.goal,
             load_if_exists=True,
-            pruner=self._pruner(),
+            pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=rule.first, reduction_factor=rule.eta)
+            if rule
+            else optuna.pruners.NopPruner(),
         )
         self._claim(folder, {"sweep file": json.dumps(plain(sweep)), "seed": seed})
 
@@ -70,51 +73,38 @@ class Search:
         """Let another process have the sweep."""
         self._lock.close()
 
-    def trials(self, *states: str) -> list[Any]:
+    def trials(self, *states: TrialState) -> list[FrozenTrial]:
         """Optuna's records of the runs begun so far, in order; of these states only, if any are given."""
         found = self.study.get_trials(deepcopy=False)
-        return [t for t in found if t.state.name != "WAITING" and (not states or t.state.name in states)]
+        return [t for t in found if t.state != TrialState.WAITING and (not states or t.state in states)]
 
-    def next(self) -> Any:
+    def interrupted(self) -> list[Trial]:
+        """The runs that were under way when the sweep was killed, to be gone on with."""
+        return [Trial(self.study, trial._trial_id) for trial in self.trials(TrialState.RUNNING)]
+
+    def next(self) -> Trial | None:
         """A new run's trial; None if the cap is reached or a grid exhausted."""
         begun, all_ = len(self.trials()), len(self.study.get_trials(deepcopy=False))
         if begun == self.sweep.run_cap or (self.sweep.method == "grid" and begun == all_):
             return None
-        self.study.sampler = self._sampler(torch_seed(self._seed, "sweep", begun) % 2**32)
+        seed = torch_seed(self._seed, "sweep", begun) % 2**32
+        self.study.sampler = optuna.samplers.RandomSampler(seed=seed)
+        if self.sweep.method == "bayes":
+            self.study.sampler = optuna.samplers.GPSampler(
+                seed=seed, n_startup_trials=_RANDOM_FIRST, warn_independent_sampling=False
+            )
         return self.study.ask(dict(self.sweep.distributions))
 
-    def reopened(self, trial: Any) -> Any:
-        """The trial of a run that was under way when the sweep was killed, to be gone on with."""
-        return self._optuna.trial.Trial(self.study, trial._trial_id)
-
-    def state(self, name: str) -> Any:
-        """Optuna's state of a run by its name, `PRUNED` or `FAIL`."""
-        return self._optuna.trial.TrialState[name]
-
-    def settings(self, trial: Any) -> dict[str, Any]:
+    def settings(self, trial: Trial | FrozenTrial) -> dict[str, Any]:
         """A trial's parameters, as the sweep file has them."""
         found = self.sweep.distributions
         return {
             n: json.loads(trial.params[n]) if hasattr(found[n], "choices") else trial.params[n] for n in found
         }
 
-    def best(self) -> Any:
+    def best(self) -> FrozenTrial | None:
         """The best run that came to its end, the earliest of equals; None if there is none."""
-        return self.study.best_trial if self.trials("COMPLETE") else None
-
-    def _sampler(self, seed: int) -> Any:
-        samplers = self._optuna.samplers
-        if self.sweep.method == "bayes":
-            return samplers.GPSampler(
-                seed=seed, n_startup_trials=_RANDOM_FIRST, warn_independent_sampling=False
-            )
-        return samplers.RandomSampler(seed=seed)
-
-    def _pruner(self) -> Any:
-        rule, pruners = self.sweep.early_terminate, self._optuna.pruners
-        if rule is None:
-            return pruners.NopPruner()
-        return pruners.SuccessiveHalvingPruner(min_resource=rule.first, reduction_factor=rule.eta)
+        return self.study.best_trial if self.trials(TrialState.COMPLETE) else None
 
 
 class RunWatch:
@@ -126,7 +116,7 @@ class RunWatch:
         sweep: the sweep.
     """
 
-    def __init__(self, trial: Any, folder: Path, sweep: Sweep):
+    def __init__(self, trial: Trial, folder: Path, sweep: Sweep):
         self.trial = trial
         self._folder, self._sweep = folder, sweep
         self._rounds: RoundHistory | None = None

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import yaml
+from optuna.trial import Trial, TrialState
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
             return EXIT_INTERRUPTED
         finally:
             search.close()
-    except (SettingsError, StoreError, ModuleNotFoundError) as error:
+    except (SettingsError, StoreError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return EXIT_USAGE
     return _conclude(search, folder, console)
@@ -85,12 +85,12 @@ def run_sweep(
         tell: called with one line whenever something happens.
         poll_s: seconds between two looks at the runs.
     """
-    interrupted = [search.reopened(trial) for trial in search.trials("RUNNING")]
+    interrupted = search.interrupted()
     watches: dict[str, RunWatch] = {}
 
     def ask() -> Job | None:
-        failed = len(search.trials("FAIL"))
-        if failed >= HOPELESS and not search.trials("COMPLETE", "PRUNED"):
+        failed = len(search.trials(TrialState.FAIL))
+        if failed >= HOPELESS and not search.trials(TrialState.COMPLETE, TrialState.PRUNED):
             tell(f"{failed} runs have failed and none has succeeded: the sweep ends here.")
             return None
         trial = interrupted.pop(0) if interrupted else search.next()
@@ -112,7 +112,7 @@ def run_sweep(
     do_jobs(ask, ended, workers=workers, poll_s=poll_s, is_hopeless=is_hopeless)
 
 
-def _job(search: Search, trial: Any, folder: Path) -> Job:
+def _job(search: Search, trial: Trial, folder: Path) -> Job:
     name = f"{search.sweep.name}-{trial.number:03d}"
     parameters = search.settings(trial)
     file = folder / f"{name}.parameters.yaml"
@@ -128,12 +128,12 @@ def _told(search: Search, watch: RunWatch, code: int, stopped: bool, log: Path) 
         return f"finished, {metric} = {value:.5g}"
     if stopped and code != 0:
         trial.set_user_attr("note", f"cut short after {watch.rounds} iterations")
-        search.study.tell(trial, state=search.state("PRUNED"))
+        search.study.tell(trial, state=TrialState.PRUNED)
         return f"stopped; cut short after {watch.rounds} iterations"
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or [""]
     note = f"exit code {code}: {lines[-1][:300]}" if code else f"it ended without {metric}"
     trial.set_user_attr("note", note)
-    search.study.tell(trial, state=search.state("FAIL"))
+    search.study.tell(trial, state=TrialState.FAIL)
     return f"failed; {note}"
 
 
@@ -144,7 +144,7 @@ def results(search: Search) -> pd.DataFrame:
             **search.settings(trial),
             "state": STATES[trial.state.name],
             "iterations": len(trial.intermediate_values),
-            search.sweep.metric.name: trial.value if trial.state.name == "COMPLETE" else None,
+            search.sweep.metric.name: trial.value if trial.state == TrialState.COMPLETE else None,
             "note": trial.user_attrs.get("note", ""),
         }
         for trial in search.trials()

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from atlas_gym.optional import require
 from trainers.store.plain import SettingsError, build, read_mapping
 
 _ENVIRONMENT = re.compile(r"\$\{envvar:([A-Z0-9_]*)\}")
@@ -99,7 +99,7 @@ class Sweep:
             self.cells()  # refuses what has no end
 
     @cached_property
-    def distributions(self) -> dict[str, Any]:
+    def distributions(self) -> dict[str, BaseDistribution]:
         """An Optuna distribution by setting; the choices of a categorical one are JSON texts."""
         return dict(_parameters(self.parameters))
 
@@ -114,14 +114,13 @@ def load_sweep(path: Path) -> Sweep:
 
     Raises:
         SettingsError: it cannot be read, or holds what this runner would have to ignore; the message names the key.
-        ModuleNotFoundError: Optuna is not installed.
     """
     values = read_mapping(path, "the sweep")
     name = str(values.get("name", path.stem)).replace("/", "-")
     return build(Sweep, {**values, "name": name}, f"{path.name}: ")
 
 
-def _parameters(entries: Mapping[str, Any], where: str = "") -> Iterator[tuple[str, Any]]:
+def _parameters(entries: Mapping[str, Any], where: str = "") -> Iterator[tuple[str, BaseDistribution]]:
     """The parameters by setting; `phase: {parameters: {beta: …}}` is `phase.beta`."""
     if not isinstance(entries, Mapping):
         raise SettingsError(f"{where}parameters must be a mapping of settings, not {entries!r}")
@@ -132,13 +131,12 @@ def _parameters(entries: Mapping[str, Any], where: str = "") -> Iterator[tuple[s
             yield f"{where}{name}", parse_parameter(f"{where}{name}", entry)
 
 
-def parse_parameter(name: str, entry: Any) -> Any:
+def parse_parameter(name: str, entry: Any) -> BaseDistribution:
     """A parameter as an Optuna distribution.
 
     Raises:
         SettingsError: it is none, or of a distribution that is not supported here.
     """
-    of = require("optuna.distributions", "optimisers")
     if not isinstance(entry, Mapping):
         raise SettingsError(f"parameters.{name} must be a mapping such as {{value: {entry!r}}}")
     if "probabilities" in entry:
@@ -148,13 +146,13 @@ def parse_parameter(name: str, entry: Any) -> Any:
     try:
         if "value" in entry or "values" in entry:
             values = [entry["value"]] if "value" in entry else entry["values"]
-            return of.CategoricalDistribution(tuple(json.dumps(value) for value in values))
-        return _number(of, entry)
+            return CategoricalDistribution(tuple(json.dumps(value) for value in values))
+        return _number(entry)
     except (TypeError, ValueError) as error:
         raise SettingsError(f"parameters.{name}: {error}") from error
 
 
-def _number(of: Any, entry: Mapping[str, Any]) -> Any:
+def _number(entry: Mapping[str, Any]) -> BaseDistribution:
     if "min" not in entry or "max" not in entry:
         raise ValueError("give `value`, `values`, or `min` and `max`")
     low, high = entry["min"], entry["max"]
@@ -163,13 +161,13 @@ def _number(of: Any, entry: Mapping[str, Any]) -> Any:
     if kind not in _KINDS:
         raise ValueError(f"distribution {kind!r} is not supported here; use one of {', '.join(_KINDS)}")
     if kind == "int_uniform":
-        return of.IntDistribution(int(low), int(high))
+        return IntDistribution(int(low), int(high))
     if kind == "q_uniform":
         # W&B counts steps from 0, Optuna from the lower bound.
         q = entry.get("q", 1)
         low, high = -(-low // q) * q, high // q * q
-        return (of.IntDistribution if isinstance(q, int) else of.FloatDistribution)(low, high, step=q)
-    return of.FloatDistribution(low, high, log=kind == "log_uniform_values")
+        return (IntDistribution if isinstance(q, int) else FloatDistribution)(low, high, step=q)
+    return FloatDistribution(low, high, log=kind == "log_uniform_values")
 
 
 def _values(name: str, found: Any) -> list[Any]:

@@ -1,58 +1,42 @@
-"""Where does the KL budget lie? `python -m experiments.studies.trust_region RUN` replays a run's first phase twice.
+"""Where does the KL budget lie? `python -m experiments.studies.trust_region RUN …` replays a run's first phase twice.
 
 Once with the run's own settings, and once as a runaway (many epochs at a high learning rate), on the same pairs,
 and shows what the gate's Eq. 3 says of each. A budget is useful if it lets the first pass and stops the second. The
 score side of Eq. 5 is held at "no worse" here, so that the trust region alone decides.
 """
 
-import os
-import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from atlas_gym.arguments import Parser
-
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see experiments.run
-
-import torch
-from rich.console import Console
-from rich.table import Table
-
-from agents.models.loading import resolve_model
-from agents.models.policy import Policy
+from experiments.studies.measuring import base_policy, measure
 from trainers.data.pairs import PreferencePair
 from trainers.evodpo.phase import run_phase
 from trainers.evodpo.settings import PhaseSettings
 from trainers.loop.config import RunConfig, load_config
-from trainers.store.plain import SettingsError
 from trainers.store.store import RunStore, StoreError
 
 RUNAWAY: dict[str, Any] = {"epochs": 3, "learning_rate": 1e-3, "target_kl": 0.0}
 """What turns a normal phase into a runaway: the rate is five times the default."""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Print both phases side by side; returns 0 if the budget separates them."""
-    parser = Parser(prog="python -m experiments.studies.trust_region", description=__doc__)
-    parser.add_argument("run", type=Path, help="folder of a run with at least one phase")
-    options = parser.parse_args(arguments)
-    try:
-        config, pairs = load_config(options.run / "config.yaml", {}), first_pairs(options.run)
-    except (SettingsError, StoreError) as error:
-        raise SystemExit(f"Error: {error}") from error
-    torch.set_num_threads(config.torch_threads)
-    table = Table("phase", "epochs", "learning rate", "KL per token", "budget", "gate")
-    passed = []
-    for name, settings in (("normal", config.phase), ("runaway", replace(config.phase, **RUNAWAY))):
-        kl, promoted = replay(config, pairs, settings)
-        passed.append(promoted)
-        table.add_row(
-            name, str(settings.epochs), f"{settings.learning_rate:g}", f"{kl:.3f}", f"{config.gate.max_kl:g}",
-            "promoted" if promoted else "kept",
-        )  # fmt: skip
-    Console().print(table)
-    return 0 if passed == [True, False] else 1
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print both phases of each run."""
+    measure("trust_region", __doc__, _rows, arguments)
+
+
+def _rows(options: Namespace) -> Iterator[list[dict[str, Any]]]:
+    for run in options.runs:
+        config, pairs = load_config(run / "config.yaml", {}), first_pairs(run)
+        rows = []
+        for name, phase in (("normal", config.phase), ("runaway", replace(config.phase, **RUNAWAY))):
+            kl, promoted = replay(config, pairs, phase)
+            rate, budget = phase.learning_rate, config.gate.max_kl
+            rows.append({"run": run.name, "phase": name, "epochs": phase.epochs, "learning_rate": rate, "kl": kl,
+                         "budget": budget, "gate": "promoted" if promoted else "kept"})  # fmt: skip
+        yield rows
 
 
 def first_pairs(run: Path) -> list[PreferencePair]:
@@ -70,7 +54,7 @@ def first_pairs(run: Path) -> list[PreferencePair]:
 
 def replay(config: RunConfig, pairs: list[PreferencePair], settings: PhaseSettings) -> tuple[float, bool]:
     """K̂L of the candidate that Eq. 4 chose, and whether Eq. 5 promoted it, from the base model."""
-    policy = Policy.load(resolve_model(config.model), lora=config.lora, seed=config.seed)
+    policy = base_policy(config)
     gate = replace(config.gate, min_gain=0.0, standard_errors=0.0)
     result = run_phase(
         policy, pairs, replace(settings, checkpoints=0), gate, lambda _, prompts: [0.0] * len(prompts),
@@ -80,4 +64,4 @@ def replay(config: RunConfig, pairs: list[PreferencePair], settings: PhaseSettin
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -6,17 +6,15 @@ supporter: word for word, and but for the numbers in it.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from agents.population.candidate import CandidateRecord
-from atlas_gym.arguments import Parser
-from experiments.report.table_formats import write_csv
+from experiments.studies.measuring import measure
 from trainers.data.measures import is_improving
-from trainers.store.store import RunStore, StoreError
+from trainers.store.store import RunStore
 
 MARGIN = 0.002
 
@@ -48,28 +46,20 @@ def found(store: RunStore) -> list[CandidateRecord]:
     return list({record.program_key: record for record in reversed(improving)}.values())
 
 
+def _rows(options: Namespace) -> Iterator[list[dict[str, Any]]]:
+    with RunStore.open_readonly(options.taught) as store:
+        known = {form: seen(store, form) for form in (word_for_word, but_for_numbers)}
+    for run in options.runs:
+        with RunStore.open_readonly(run) as store:
+            own = found(store)
+        counts = {form.__name__: sum(form(r) in edits for r in own) for form, edits in known.items()}
+        yield [{"run": run.name, "improving": len(own), **counts}]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the counts of each run."""
-    parser = Parser(prog="python -m experiments.studies.verbatim", description=__doc__)
-    parser.add_argument("taught", type=Path, help="folder of the run that taught the policy")
-    parser.add_argument("runs", type=Path, nargs="+", help="folders of runs that begin with its adapter")
-    parser.add_argument("--output", type=Path, help="also written here, as CSV")
-    options = parser.parse_args(arguments)
-    rows: list[dict[str, Any]] = []
-    try:
-        with RunStore.open_readonly(options.taught) as store:
-            known = {form: seen(store, form) for form in (word_for_word, but_for_numbers)}
-        for run in options.runs:
-            with RunStore.open_readonly(run) as store:
-                own = found(store)
-            counts = {form.__name__: sum(form(r) in edits for r in own) for form, edits in known.items()}
-            rows.append({"run": run.name, "improving": len(own), **counts})
-    except StoreError as error:
-        raise SystemExit(f"Error: {error}") from error
-    data = pd.DataFrame(rows)
-    print(data.to_string(index=False))
-    if options.output:
-        write_csv(data, options.output)
+    taught = {"taught": {"type": Path, "help": "folder of the run that taught the policy of the others"}}
+    measure("verbatim", __doc__, _rows, arguments, taught)
 
 
 if __name__ == "__main__":

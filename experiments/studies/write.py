@@ -17,20 +17,6 @@ from experiments.studies.rows import KINDS, collect
 CONCLUSIONS = "conclusions.md"
 """Beside the page, written by a person when the data were there: linked, never written here."""
 
-_HEAD = """# The study `{plan.name}`: {plan.env}
-
-{about}{count}; `*.csv` has the data.{conclusions} Made by
-
-```
-python -m experiments.studies experiments/studies/{plan.name}.yaml
-```
-
-![Best score, valid and distinct programs over rounds](progress.png)
-
-*Lines are means over seeds, bands one standard error.*
-
-"""
-
 
 def write_study(plan: Plan, folder: Path, output: Path) -> list[Path]:
     """Write what the finished runs have come to; without any, make page and tables of the data that are there.
@@ -54,17 +40,15 @@ def write_study(plan: Plan, folder: Path, output: Path) -> list[Path]:
     made = all_tables(data)
     paths += write_tables(made, output / "tables")
     paths += draw_study(data["rounds"], output)
-    page = output / "README.md"
-    page.write_text(
-        _HEAD.format(
-            plan=plan,
-            count=f"{len(data['runs'])} of {len(plan.runs())} runs finished",
-            about=f"{plan.about.strip()}\n\n" if plan.about else "",
-            conclusions=f" [What was concluded]({CONCLUSIONS})." if (output / CONCLUSIONS).exists() else "",
-        )
-        + "\n".join(map(as_markdown, made)),
-        encoding="utf-8",
+    head = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
+    told = head.format(
+        plan=plan,
+        count=f"{len(data['runs'])} of {len(plan.runs())} runs finished",
+        about=f"{plan.about.strip()}\n\n" if plan.about else "",
+        conclusions=f" [What was concluded]({CONCLUSIONS})." if (output / CONCLUSIONS).exists() else "",
     )
+    page = output / "README.md"
+    page.write_text(told + "\n".join(map(as_markdown, made)), encoding="utf-8")
     return [*paths, page]
 
 

@@ -1,6 +1,5 @@
 """Command line of the theory study: `python -m experiments.theory --quick`."""
 
-import argparse
 import os
 import sys
 from pathlib import Path
@@ -12,8 +11,13 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 
-def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The command line's options."""
+def main(arguments: list[str] | None = None) -> int:
+    """Run the study, write its tables and figures, print the headline."""
+    from experiments.theory.figures import write_figures
+    from experiments.theory.runner import run_plan
+    from experiments.theory.settings import make_plan
+    from experiments.theory.tables import headline, write_tables
+
     parser = Parser(
         prog="python -m experiments.theory",
         description="Dynamic regret of EvoDPO and of DPO under drift, and the lemmas of appendix A.",
@@ -25,18 +29,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)"
     )
     parser.add_argument("--out", type=Path, default=Path("runs/regret"), help="folder for tables and figures")
-    return parser.parse_args(arguments)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run the study, write its tables and figures, print the headline."""
-    from experiments.theory.figures import write_figures
-    from experiments.theory.runner import run_plan
-    from experiments.theory.settings import full_plan, quick_plan
-    from experiments.theory.tables import headline, write_tables
-
-    options = parse(arguments)
-    plan = full_plan() if options.full else quick_plan()
+    options = parser.parse_args(arguments)
+    plan = make_plan("full" if options.full else "quick")
     results = run_plan(plan, max(1, options.jobs))
     command = f"python -m experiments.theory --{plan.name}"
     write_tables(results, options.out, command)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from atlas_gym.intervals import mean_interval
 from experiments.report.style import plot_style
-from experiments.theory.runner import Cell, Results, slope
+from experiments.theory.runner import Results, slope
 from experiments.theory.settings import PHASES_PER_WINDOW
 
 COLOURS = {
@@ -44,15 +44,15 @@ def regret_over_horizon(results: Results) -> Figure:
     for setting, cells in results.group("main"):
         s = slope(cells)
         label = f"{setting.name}: {s.mean:.2f} [{s.low:.2f}, {s.high:.2f}]"
-        _curve(left, [(c.horizon, c.regret) for c in cells], label, colour(setting.name))
+        _curve(left, [(t, cell.regret) for t, cell in cells.items()], label, colour(setting.name))
     left.set(ylabel="R_T", title="rotation by 4π, β = 1, floor 0.05, and slopes")
     for setting, cells in results.group("long"):
         style = "--" if "500/T" in setting.name else "-"
-        rates = [(c.horizon, c.regret / c.horizon) for c in cells]
+        rates = [(t, cell.regret / t) for t, cell in cells.items()]
         _curve(right, rates, setting.name, colour(setting.name), style)
     right.set(ylabel="R_T / T", title="longer horizons")
     for axes, group in ((left, "main"), (right, "long")):
-        horizons = [cell.horizon for cell in results.group(group)[0][1]]
+        horizons = list(results.group(group)[0][1])
         axes.set(xscale="log", yscale="log", xlabel="T")
         axes.set_xticks(horizons, [f"{t:,}" for t in horizons])
         axes.minorticks_off()
@@ -72,17 +72,15 @@ def _curve(axes: Axes, points: list[tuple], label: str, hue: str, style: str = "
 def decomposition(results: Results) -> Figure:
     """Cumulative regret of every method, and its two parts (Eq. 13)."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.4), width_ratios=(1.1, 1))
-    rows = results.group("main")
-    horizon = rows[0][1][-1].horizon
-    for setting, cells in rows:
-        rounds = np.linspace(0, horizon, len(cells[-1].curve))
-        left.plot(rounds, cells[-1].curve, label=setting.name, color=colour(setting.name))
+    horizon = results.plan.horizons[-1]
+    rows = [(setting.name, cells[horizon]) for setting, cells in results.group("main")]
+    for name, cell in rows:
+        curve = np.mean(list(cell.curve), axis=0)
+        left.plot(np.linspace(0, horizon, len(curve)), curve, label=name, color=colour(name))
     left.set(xlabel="round t", ylabel="cumulative regret", title=f"T = {horizon}")
     left.legend()
-    names = [setting.name for setting, _ in rows]
-    learning, bias = (
-        np.array([getattr(c[-1], part).mean() for _, c in rows]) for part in ("learning", "bias")
-    )
+    names = [name for name, _ in rows]
+    learning, bias = (np.array([cell[part].mean() for _, cell in rows]) for part in ("learning", "bias"))
     right.barh(names, bias, color=[colour(n) for n in names])
     # A negative learning error stands left of 0; a positive one is stacked on the bias.
     right.barh(
@@ -114,41 +112,37 @@ def gate(results: Results) -> Figure:
     """Regret and acceptance over the gate's KL budget and over its tolerance."""
     figure, panels = plt.subplots(1, 2, figsize=(9.5, 3.3))
     labels = {"sweep δ_H": "KL budget δ_H, nats (ε_s = 0)", "sweep ε_s": "score tolerance ε_s (no KL budget)"}
-    dpo, evo = (_last_of(results, "main", word) for word in ("DPO, fixed uniform", "EvoDPO, reference every"))
+    at, main = results.plan.sweep_horizon, {s.name: cells for s, cells in results.group("main")}
+    beside = {"DPO": "DPO, fixed uniform reference", "EvoDPO": "EvoDPO, reference every phase"}
     for axes, (group, label) in zip(panels, labels.items(), strict=True):
-        points = [(setting.value, cells[0]) for setting, cells in results.group(group)]
+        points = [(setting.value, cells[at]) for setting, cells in results.group(group)]
         _curve(axes, [(value, cell.regret) for value, cell in points], "gated", COLOURS["gate"])
-        for cell, name in ((dpo, "DPO"), (evo, "EvoDPO")):
-            if cell.horizon == points[0][1].horizon:
-                axes.axhline(cell.regret.mean(), color=COLOURS[name], linestyle="--", label=name)
+        for name, row in beside.items():
+            axes.axhline(main[row][at].regret.mean(), color=COLOURS[name], linestyle="--", label=name)
         twin = axes.twinx()
         accepted = [(value, cell.acceptance.mean()) for value, cell in points]
         twin.plot(*zip(*accepted, strict=True), color="0.5", marker="s", linestyle=":")
         twin.set(ylim=(-0.03, 1.05), ylabel="acceptance rate (grey)")
         twin.grid(visible=False)
-        axes.set(xlabel=label, ylabel=f"R_T at T = {points[0][1].horizon}")
+        axes.set(xlabel=label, ylabel=f"R_T at T = {at}")
         axes.legend()
     panels[0].set_xscale("log")
     return figure
 
 
-def _last_of(results: Results, group: str, start: str) -> Cell:
-    """The cell at the sweeps' horizon of the first setting whose name starts so."""
-    cells = next(cells for setting, cells in results.group(group) if setting.name.startswith(start))
-    return next((c for c in cells if c.horizon == results.plan.sweep_horizon), cells[-1])
-
-
 def floor_and_beta(results: Results) -> Figure:
     """Regret over the floor, β and the phases per window."""
     figure, (floors, betas, phases) = plt.subplots(1, 3, figsize=(11, 3.4), sharey=True)
-    points = [(max(s.learner.floor, 1e-7), cells[0].regret) for s, cells in results.group("sweep floor")]
+    at = results.plan.sweep_horizon
+    points = [(max(s.learner.floor, 1e-7), cells[at].regret) for s, cells in results.group("sweep floor")]
     _curve(floors, points, "EvoDPO, β = 1", COLOURS["EvoDPO"])
-    dpo = _last_of(results, "main", "DPO, fixed uniform")
-    floors.axhline(dpo.regret.mean(), color=COLOURS["DPO"], linestyle="--", label="DPO, β = 1")
-    floors.set(xlabel="floor (leftmost: none)", ylabel=f"R_T at T = {results.plan.sweep_horizon}")
+    _, dpo = results.group("main")[0]
+    floors.axhline(dpo[at].regret.mean(), color=COLOURS["DPO"], linestyle="--", label="DPO, β = 1")
+    floors.set(xlabel="floor (leftmost: none)", ylabel=f"R_T at T = {at}")
     for method in ("DPO", "EvoDPO"):
         grid = [
-            (s.learner.beta, s.learner.window.phases, c[0].regret) for s, c in results.group(f"grid {method}")
+            (s.learner.beta, s.learner.window.phases, c[at].regret)
+            for s, c in results.group(f"grid {method}")
         ]
         for fixed, style in ((2, "-"), (16, "--")):
             line = [(beta, regret) for beta, n, regret in grid if n == fixed]

@@ -5,9 +5,7 @@ simulation are numbers: totals per seed, and of these slopes over the horizon.
 """
 
 import multiprocessing
-import os
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
@@ -29,32 +27,8 @@ from experiments.theory.simulate import Simulation, simulate
 CURVE_POINTS = 200
 
 
-@dataclass(frozen=True)
-class Cell:
-    """What one setting did at one horizon; arrays have one entry per seed."""
-
-    horizon: int
-    """Rounds T."""
-    budget: float
-    """V_T of Eq. 8, mean over seeds, in units of θ."""
-    regret: Array
-    """Cumulative dynamic regret R_T (Eq. 14)."""
-    learning: Array
-    """Its learning error."""
-    bias: Array
-    """Its reference bias."""
-    decomposition_gap: float
-    """Largest |regret − learning − bias| of any round of any seed: rounding only."""
-    acceptance: Array
-    """Mean weight of the candidate in the next reference: the share of promotions under a gate."""
-    kl: Array
-    """KL(candidate ‖ reference), nats, mean over decisions."""
-    lowest: Array
-    """log10 of the smallest probability any reference gave to any action; −inf if it excluded one."""
-    diversity: Array
-    """λ_min(Σ z zᵀ)/W, mean over refits."""
-    curve: Array
-    """Cumulative regret at `CURVE_POINTS` equally spaced rounds, mean over seeds."""
+Cells = Mapping[int, pd.DataFrame]
+"""What one setting did at each horizon, ascending; see `measure`."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +37,8 @@ class Results:
 
     plan: Plan
     """What was asked for."""
-    cells: dict[Setting, list[Cell]]
-    """Per setting, one cell per horizon, ascending."""
+    cells: dict[Setting, Cells]
+    """Per setting."""
     on_paths: pd.DataFrame
     """Lemma checks along every path of the settings above, see `inequalities.merged`."""
     on_instances: pd.DataFrame
@@ -75,47 +49,46 @@ class Results:
     """What Lemma A.3 says along the main drifts."""
     floor_prices: list[dict[str, float]]
     """What a constant floor costs for ever."""
-    seconds: float
-    """Wall time of the study."""
-    cpu_seconds: float
-    """Processor time of all its processes, which says more on a busy machine."""
-    jobs: int
-    """Processes it ran in."""
 
-    def group(self, name: str) -> list[tuple[Setting, list[Cell]]]:
+    def group(self, name: str) -> list[tuple[Setting, Cells]]:
         """The settings of one group, in the plan's order."""
         return [(setting, self.cells[setting]) for setting in self.plan.settings if setting.group == name]
 
 
-def run_cell(setting: Setting, horizon: int, seeds: int) -> tuple[Cell, pd.DataFrame]:
+def run_cell(setting: Setting, horizon: int, seeds: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Simulate one setting at one horizon, checking the lemmas along the way."""
     bandit = make_bandits(BanditSettings(horizon, DRIFTS[setting.drift]), range(seeds))
     checks = PathChecks()
     return measure(simulate(bandit, setting.learner, [checks])), checks.tally
 
 
-def measure(run: Simulation) -> Cell:
-    """The numbers of one simulation."""
-    horizon = run.regret.shape[1]
-    points = np.linspace(0, horizon - 1, CURVE_POINTS).round().astype(int)
-    return Cell(
-        horizon=horizon,
-        budget=float(variation(run.bandit.parameters).mean()),
-        regret=run.regret.sum(1),
-        learning=run.learning.sum(1),
-        bias=run.bias.sum(1),
-        decomposition_gap=float(np.abs(run.regret - run.learning - run.bias).max()),
-        acceptance=run.weight.mean(1),
-        kl=run.kl.mean(1),
-        lowest=run.lowest / np.log(10),
-        diversity=run.diversity.mean(1),
-        curve=run.regret.cumsum(1)[:, points].mean(0),
-    )
+def measure(run: Simulation) -> pd.DataFrame:
+    """The numbers of one simulation, a row a seed.
+
+    `budget`: V_T of Eq. 8, in units of θ. `regret`: the cumulative dynamic regret R_T (Eq. 14); `learning`, `bias`:
+    its two parts; `decomposition_gap`: the largest |regret − learning − bias| of any round, rounding only.
+    `acceptance`: mean weight of the candidate in the next reference, the share of promotions under a gate. `kl`:
+    KL(candidate ‖ reference), nats, mean over decisions. `lowest`: log10 of the smallest probability any reference
+    gave to any action, −inf if it excluded one. `diversity`: λ_min(Σ z zᵀ)/W, mean over refits. `curve`: cumulative
+    regret at `CURVE_POINTS` equally spaced rounds.
+    """
+    points = np.linspace(0, run.regret.shape[1] - 1, CURVE_POINTS).round().astype(int)
+    return pd.DataFrame({
+        "budget": variation(run.bandit.parameters),
+        "regret": run.regret.sum(1),
+        "learning": run.learning.sum(1),
+        "bias": run.bias.sum(1),
+        "acceptance": run.weight.mean(1),
+        "kl": run.kl.mean(1),
+        "diversity": run.diversity.mean(1),
+        "lowest": run.lowest / np.log(10),
+        "decomposition_gap": np.abs(run.regret - run.learning - run.bias).max(1),
+        "curve": list(run.regret.cumsum(1)[:, points]),
+    })  # fmt: skip
 
 
 def run_plan(plan: Plan, jobs: int) -> Results:
     """Run everything in `plan`, in so many processes."""
-    began, spent = time.monotonic(), _cpu_seconds()
     cells = [(setting, horizon) for setting in plan.settings for horizon in plan.horizons_of(setting)]
     # Long horizons first, so that no worker starts a long task when the others are done.
     longest_first = sorted(cells, key=lambda cell: -cell[1])
@@ -125,25 +98,21 @@ def run_plan(plan: Plan, jobs: int) -> Results:
     done = _run(tasks, jobs)
     return Results(
         plan=plan,
-        cells={s: [done[s, horizon][0] for horizon in plan.horizons_of(s)] for s in plan.settings},
+        cells={s: {horizon: done[s, horizon][0] for horizon in plan.horizons_of(s)} for s in plan.settings},
         on_paths=merged(done[cell][1] for cell in cells),
         on_instances=merged(done["instances", number] for number in range(plan.lemma_batches)),
         broken=done["broken"],
         margins=margins_along(plan.seeds, plan.horizons),
         floor_prices=floor_prices(plan.seeds),
-        seconds=time.monotonic() - began,
-        cpu_seconds=_cpu_seconds() - spent,
-        jobs=jobs,
     )
 
 
-def slopes_by_seed(cells: Sequence[Cell]) -> Array:
+def slopes_by_seed(cells: Cells) -> Array:
     """Least-squares slope of log R_T over log T of each seed, over at least two horizons with the same seeds."""
-    logs = np.log([cell.horizon for cell in cells])
-    return np.polyfit(logs, np.log([cell.regret for cell in cells]), 1)[0]
+    return np.polyfit(np.log([*cells]), np.log([cell.regret for cell in cells.values()]), 1)[0]
 
 
-def slope(cells: Sequence[Cell]) -> Interval:
+def slope(cells: Cells) -> Interval:
     """Mean over seeds of these slopes."""
     return mean_interval(slopes_by_seed(cells))
 
@@ -157,8 +126,3 @@ def _run(tasks: dict[object, tuple], jobs: int) -> dict:
     with safe_children(), ProcessPoolExecutor(jobs, mp_context=spawned) as pool:
         futures = {pool.submit(*tasks[key]): key for key in tasks}
         return {futures[future]: future.result() for future in watched(as_completed(futures))}
-
-
-def _cpu_seconds() -> float:
-    """Processor time of this process and of its finished children."""
-    return sum(os.times()[:4])

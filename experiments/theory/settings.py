@@ -1,17 +1,19 @@
 """Which settings the study compares, and at what size: the quick plan and the full one.
 
-A setting is a method on a drift, nothing else. Names are the rows of the tables.
+A setting is a method on a drift, nothing else. Most are in `plan.yaml`; those here are one method, one number varied.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from experiments.theory.learner import Learner, Window
+from experiments.theory.learner import Learner
 from experiments.theory.model import Drift
-from trainers.evodpo.references import ReferenceRule
-from trainers.evodpo.settings import GateSettings
+from trainers.store.plain import build, merge, plain, read_mapping
 
 DRIFTS = {
     "rotation, 4π": Drift("rotation", angle=4 * np.pi),
@@ -75,118 +77,50 @@ class Plan:
         return self.horizons
 
 
-DPO = Learner(rule=ReferenceRule("fixed"))
-STALE = Learner(rule=ReferenceRule("fixed"), stale=True)
-EVODPO = Learner(rule=ReferenceRule("every_phase"))
-GATED = Learner(rule=ReferenceRule("gated"), gate=GateSettings(min_gain=0.05, max_kl=0.5, kl_penalty=0.0))
-AVERAGED = Learner(rule=ReferenceRule("averaged"))
-SHRINKING_DPO = Learner(rule=ReferenceRule("fixed"), beta=0.6, beta_decay=1 / 3)
+_FILE = read_mapping(Path(__file__).with_name("plan.yaml"), "the plan")
 
 
-def rows(
-    group: str, learners: Mapping[str, Learner], drift: str = "rotation, 4π", prefix: str = ""
-) -> list[Setting]:
-    """A group's settings: each learner under the drift of this name."""
-    return [Setting(group, prefix + row, learner, drift) for row, learner in learners.items()]
+def method(like: str, **other: Any) -> Learner:
+    """The method of this name, with other settings."""
+    return build(Learner, merge(merge(plain(Learner()), _FILE["methods"][like]), other))
 
 
-def sweep(group: str, learners: Mapping[float, Learner]) -> list[Setting]:
-    """A group in which one number varies."""
-    return [Setting(group, f"{group} {v:g}", learner, value=float(v)) for v, learner in learners.items()]
+def rows(group: str) -> list[Setting]:
+    """A group's settings under the main drift."""
+    return [Setting(group, name, method(**own)) for name, own in _FILE[group].items()]
 
 
-def gated(min_gain: float, max_kl: float, kl_penalty: float = 0.0) -> Learner:
-    """EvoDPO with another gate."""
-    return replace(GATED, gate=GateSettings(min_gain, max_kl=max_kl, kl_penalty=kl_penalty))
+def _under(group: str, drift: str, before: str, *methods: str) -> Iterator[Setting]:
+    """The main methods under another drift, whose name stands before theirs."""
+    for like in ("DPO", "stale reference", "EvoDPO", "gated", *methods):
+        yield Setting(group, f"{before}: {like}", method(like), drift)
 
 
-MAIN = {
-    "DPO, fixed uniform reference": DPO,
-    "DPO, fixed stale reference": STALE,
-    "EvoDPO, reference every phase": EVODPO,
-    "EvoDPO, gated (ε_s 0.05, δ_H 0.5)": GATED,
-    "averaged (0.6)": AVERAGED,
-    "timed (every 4th phase)": Learner(rule=ReferenceRule("timed", period=4)),
-}
-"""Rotation by 4π, β = 1, floor 0.05: the comparison of the paper."""
-CONTROLS = {
-    "no floor: EvoDPO": replace(EVODPO, floor=0.0),
-    "no floor: gated": replace(GATED, floor=0.0),
-    "no floor: averaged": replace(AVERAGED, floor=0.0),
-    "no floor: stale reference": replace(STALE, floor=0.0),
-    "frozen gate (δ_H 0.02)": gated(0.0, 0.02),
-    **{
-        f"β = {beta:g}: {name}": replace(learner, beta=beta)
-        for beta in (0.3, 0.1, 0.03)
-        for name, learner in (("DPO", DPO), ("EvoDPO", EVODPO))
-    },
-    "β = 0.6 ∛(500/T): DPO": SHRINKING_DPO,
-}
-"""Where the claim should fail, and what explains it. The frozen gate's KL budget is below what the first phase moves
-from the uniform reference (0.05 to 0.5 nats at β = 1)."""
-ABLATIONS = {
-    "θ known: DPO": replace(DPO, oracle=True),
-    "θ known: EvoDPO": replace(EVODPO, oracle=True),
-    "gate grades by its own estimate": replace(GATED, self_graded=True),
-    "gate with 4 checkpoints, δ_H 0.02, β_ref 10": replace(gated(0.0, 0.02, kl_penalty=10.0), checkpoints=4),
-    "EvoDPO, floor 0.001": replace(EVODPO, floor=1e-3),
-    "16 phases per window: DPO": replace(DPO, window=Window(phases=16)),
-    "16 phases per window: EvoDPO": replace(EVODPO, window=Window(phases=16)),
-}
-"""Variants that say where a difference comes from."""
-SHORT = {"DPO": DPO, "stale reference": STALE, "EvoDPO": EVODPO, "gated": GATED}
-"""The main methods under another drift, whose name stands before theirs."""
-LONG = {
-    "DPO, β = 1": DPO,
-    "DPO, β = 0.6 ∛(500/T)": SHRINKING_DPO,
-    "EvoDPO, floor 0.05": EVODPO,
-    "EvoDPO, floor 0.05 · √(500/T)": replace(EVODPO, floor_decay=0.5),
-}
-"""Does the sublinear regret last? Continued to longer horizons."""
-
-
-def _sweeps() -> list[Setting]:
+def _sweeps() -> Iterator[Setting]:
     """One number varied at one horizon, and β against the phases per window: each method at its best."""
-    grids = [
-        Setting(
-            f"grid {method}", f"β {beta:g}, {n} phases per window",
-            replace(learner, beta=beta, window=Window(phases=n)), value=beta,
-        )
-        for method, learner in (("DPO", DPO), ("EvoDPO", EVODPO))
-        for beta in BETAS
-        for n in PHASES_PER_WINDOW
-    ]  # fmt: skip
-    return [
-        *sweep("sweep δ_H", {budget: gated(0.0, budget) for budget in BUDGETS}),
-        *sweep("sweep ε_s", {gain: gated(gain, 10.0) for gain in TOLERANCES}),
-        *sweep("sweep floor", {floor: replace(EVODPO, floor=floor) for floor in FLOORS}),
-        *grids,
-    ]
+    varied: dict[str, dict[float, Learner]] = {
+        "sweep δ_H": {v: method("gated", gate={"min_gain": 0.0, "max_kl": v}) for v in BUDGETS},
+        "sweep ε_s": {v: method("gated", gate={"min_gain": v, "max_kl": 10.0}) for v in TOLERANCES},
+        "sweep floor": {v: method("EvoDPO", floor=v) for v in FLOORS},
+    }
+    for group, learners in varied.items():
+        for v, learner in learners.items():
+            yield Setting(group, f"{group} {v:g}", learner, value=v)
+    for like, beta, n in product(("DPO", "EvoDPO"), BETAS, PHASES_PER_WINDOW):
+        learner = method(like, beta=beta, window={"phases": n})
+        yield Setting(f"grid {like}", f"β {beta:g}, {n} phases per window", learner, value=beta)
 
 
-def quick_plan() -> Plan:
-    """Every figure and all tables but the ablations, ten seeds, 1,000 lemma instances."""
-    short = SHORT | {"averaged": AVERAGED}
+def make_plan(name: str) -> Plan:
+    """`quick`: every figure and all tables but the ablations; `full`: what `docs/theory.md` quotes."""
     settings = [
-        *rows("main", MAIN),
-        *rows("control", CONTROLS),
-        *rows("control", SHORT, "rotation, V = 0.05 T", "V = 0.05 T: "),
-        *rows("drift", short, "no drift", "no drift: "),
-        *rows("drift", short, "random walk, 4π", "random walk, 4π: "),
-        *rows("drift", short, "8 jumps, 4π", "8 jumps, 4π: "),
-        *rows("long", LONG),
+        *rows("main"),
+        *rows("control"),
+        *_under("control", "rotation, V = 0.05 T", "V = 0.05 T"),
+        *(s for drift in ("no drift", "random walk, 4π", "8 jumps, 4π")
+          for s in _under("drift", drift, drift, "averaged")),
+        *rows("long"),
         *_sweeps(),
-    ]
-    return Plan(
-        "quick", seeds=10, horizons=(500, 1000, 2000, 4000, 8000), long_horizons=(16000,), sweep_horizon=4000,
-        settings=tuple(settings), lemma_batches=40, broken_instances=25,
-    )  # fmt: skip
-
-
-def full_plan() -> Plan:
-    """What `docs/theory.md` quotes: forty seeds, the ablations, longer horizons, 4,000 lemma instances."""
-    plan = quick_plan()
-    return replace(
-        plan, name="full", seeds=40, long_horizons=(16000, 32000, 64000), sweep_horizon=8000,
-        settings=plan.settings + tuple(rows("ablation", ABLATIONS)), lemma_batches=160, broken_instances=100,
-    )  # fmt: skip
+        *(rows("ablation") if name == "full" else ()),
+    ]  # fmt: skip
+    return build(Plan, {"name": name, "settings": settings, **_FILE["plans"][name]})

@@ -1,6 +1,5 @@
 """The study's tables: CSV for machines, Markdown for people."""
 
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -8,8 +7,9 @@ from typing import Any
 import pandas as pd
 
 from atlas_gym.intervals import Interval, mean_interval
+from experiments.report.table_formats import pipe_table
 from experiments.theory.lemma_study import BATCH
-from experiments.theory.runner import Cell, Results, slope, slopes_by_seed
+from experiments.theory.runner import Cells, Results, slope, slopes_by_seed
 from experiments.theory.settings import Setting
 
 TABLE_GROUPS = {
@@ -26,7 +26,7 @@ def write_tables(results: Results, folder: Path, command: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     found = results.cells.items()
     tables = {
-        "cells": [_columns(s) | _means(cell) for s, cells in found for cell in cells],
+        "cells": [_columns(s) | _means(*cell) for s, cells in found for cell in cells.items()],
         "slopes": [_columns(s) | _slope_columns(cells) for s, cells in found if len(cells) > 1],
         "lemmas": _lemmas(results),
         "broken": results.broken,
@@ -51,7 +51,6 @@ def headline(results: Results) -> str:
         f"paired difference {_interval(difference)}",
         f"each at its best β and phase length, R at T = {results.plan.sweep_horizon}: {', '.join(best)}",
         f"lemmas: {violations} violations on {BATCH * results.plan.lemma_batches} random instances and all paths",
-        f"{results.seconds:.0f} s in {results.jobs} processes, {results.cpu_seconds:.0f} s of processor time",
     ])  # fmt: skip
 
 
@@ -84,18 +83,18 @@ def _report(results: Results, command: str) -> str:
         f"# Tables of the theory study\n\nWritten by `{command}`: {plan.seeds} seeds, means over seeds; slopes of "
         f"log R_T over log T for T = {', '.join(map(str, plan.horizons))}; 95 % intervals over seeds (Student's t)."
     )
-    shown = (f"## {title}\n\n{_markdown(rows)}" for title, rows in parts.items() if rows)
-    return "\n\n".join([head, *shown]) + "\n"
+    shown = (f"## {title}\n\n{pipe_table(rows)}" for title, rows in parts.items() if rows)
+    return "\n".join([f"{head}\n", *shown])
 
 
-def _line(setting: Setting, cells: Sequence[Cell]) -> Row:
-    first, last = cells[0], cells[-1]
+def _line(setting: Setting, cells: Cells) -> Row:
+    (start, first), *_, (end, last) = cells.items()
     return {
         "setting": setting.name,
-        f"V_T at {last.horizon}": f"{last.budget:.3g}",
-        f"R at {first.horizon}": f"{first.regret.mean():.0f}",
-        f"R at {last.horizon}": f"{last.regret.mean():.0f}",
-        f"R/T at {last.horizon}": f"{last.regret.mean() / last.horizon:.3f}",
+        f"V_T at {end}": f"{last.budget.mean():.3g}",
+        f"R at {start}": f"{first.regret.mean():.0f}",
+        f"R at {end}": f"{last.regret.mean():.0f}",
+        f"R/T at {end}": f"{last.regret.mean() / end:.3f}",
         "slope [95 %]": _interval(slope(cells)),
         "bias share": f"{last.bias.sum() / last.regret.sum():.2f}",
         "acceptance": f"{last.acceptance.mean():.2f}",
@@ -105,26 +104,30 @@ def _line(setting: Setting, cells: Sequence[Cell]) -> Row:
     }
 
 
-def _lasting(setting: Setting, cells: Sequence[Cell]) -> Row:
-    last, rate = cells[-1], cells[-1].regret.mean() / cells[-1].horizon
-    slopes = {f"{a.horizon} → {b.horizon}": _interval(slope((a, b))) for a, b in pairwise(cells)}
-    return {"setting": setting.name, **slopes, f"R/T at {last.horizon}": f"{rate:.3f}"}
+def _lasting(setting: Setting, cells: Cells) -> Row:
+    end = max(cells)
+    slopes = {f"{a[0]} → {b[0]}": _interval(slope(dict((a, b)))) for a, b in pairwise(cells.items())}
+    return {"setting": setting.name, **slopes, f"R/T at {end}": f"{cells[end].regret.mean() / end:.3f}"}
 
 
 def _tuned(results: Results, method: str) -> Row:
     """The best and the default cell of the grids over β and phases per window."""
-    default = "β 1, 2 phases per window"
-    cells = {setting.name: cells[0] for setting, cells in results.group(f"grid {method}")}
-    name, best = _best(results, method)
+    default, (name, best) = "β 1, 2 phases per window", _best(results, method)
     return {
-        "method": method, f"default: {default}": _interval(mean_interval(cells[default].regret), 0),
+        "method": method, f"default: {default}": _interval(mean_interval(_grid(results, method)[default]), 0),
         "best of the grid": _interval(best, 0), "its setting": name,
     }  # fmt: skip
 
 
+def _grid(results: Results, method: str) -> dict[str, pd.Series]:
+    """Regret by setting."""
+    at = results.plan.sweep_horizon
+    return {setting.name: cells[at].regret for setting, cells in results.group(f"grid {method}")}
+
+
 def _best(results: Results, method: str) -> tuple[str, Interval]:
     """Name and regret of the grid's best cell."""
-    rows = {setting.name: cells[0].regret for setting, cells in results.group(f"grid {method}")}
+    rows = _grid(results, method)
     name = min(rows, key=lambda row: rows[row].mean())
     return name, mean_interval(rows[name])
 
@@ -138,18 +141,18 @@ def _columns(setting: Setting) -> Row:
     }  # fmt: skip
 
 
-def _means(cell: Cell) -> Row:
+def _means(horizon: int, cell: pd.DataFrame) -> Row:
     """Mean and ends of the 95 % interval of each measure that has one value per seed."""
-    columns: Row = {"horizon": cell.horizon, "budget": cell.budget}
+    columns: Row = {"horizon": horizon, "budget": cell.budget.mean()}
     for name in ("regret", "learning", "bias", "acceptance", "kl", "diversity"):
-        found = mean_interval(getattr(cell, name))
+        found = mean_interval(cell[name])
         columns |= {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}
-    return columns | {"lowest": float(cell.lowest.min()), "decomposition_gap": cell.decomposition_gap}
+    return columns | {"lowest": cell.lowest.min(), "decomposition_gap": cell.decomposition_gap.max()}
 
 
-def _slope_columns(cells: Sequence[Cell]) -> Row:
+def _slope_columns(cells: Cells) -> Row:
     found = slope(cells)
-    return {"up_to": cells[-1].horizon, "mean": found.mean, "low": found.low, "high": found.high}
+    return {"up_to": max(cells), "mean": found.mean, "low": found.low, "high": found.high}
 
 
 def _lemmas(results: Results) -> list[Row]:
@@ -160,8 +163,3 @@ def _lemmas(results: Results) -> list[Row]:
 
 def _interval(found: Interval, digits: int = 2) -> str:
     return f"{found.mean:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
-
-
-def _markdown(rows: Sequence[Row]) -> str:
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

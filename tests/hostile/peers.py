@@ -22,9 +22,7 @@ from statistics import median
 from atlas_gym import ProgramTask, make_task
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.bandit.bare import play_bare
-from experiments.learners.openevolve import OPENEVOLVE
-from experiments.learners.peer import Peer, environment
-from experiments.learners.shinka import SHINKA
+from experiments.learners.peer import Peer, environment, read_peer
 from tests.hostile import plain
 from tests.hostile.catalogue import answers, state
 from tests.hostile.plain import Play
@@ -120,7 +118,7 @@ def achieved_confined() -> list[list[str]]:
 def main() -> None:
     """Print what was forged, then the speeds."""
     logging.disable(logging.ERROR)
-    for peer in (OPENEVOLVE, SHINKA):
+    for peer in map(read_peer, ("openevolve", "shinka")):
         _reach(peer)
     seat, task = bandit(), make_task("ATLAS-Bandit-v0", seed=0)
     names = {"plain exec": None, "OpenEvolve": openevolve, "ShinkaEvolve": shinka}

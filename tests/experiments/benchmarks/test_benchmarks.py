@@ -78,12 +78,12 @@ def test_where_the_time_went_is_the_runs_own_sums(tmp_path):
 
 
 def test_one_pool_is_measured(capsys):
-    assert scaling.main(["workers", "--most", "1", "--batch", "1", "--repeats", "1"]) == 0
+    scaling.main(["workers", "--most", "1", "--batch", "1", "--repeats", "1"])
     assert "1 workers" in capsys.readouterr().out
 
 
 def test_calls_are_measured(capsys):
-    assert calls.main(["--calls", "100", "--repeats", "1"]) == 0
+    calls.main(["--calls", "100", "--repeats", "1"])
     said = capsys.readouterr().out
     assert all(case in said for case in calls.CASES)
     assert "round trip" in said
@@ -91,5 +91,5 @@ def test_calls_are_measured(capsys):
 
 def test_tasks_are_measured_confined_and_bare(capsys):
     assert {"ATLAS-BinPacking-v0", "ATLAS-TSP-v0", "ATLAS-CirclePacking-v0"} == set(tasks.calling())
-    assert tasks.main(["--repeats", "1", "--tasks", "ATLAS-BinPacking-v0"]) == 0
+    tasks.main(["--repeats", "1", "--tasks", "ATLAS-BinPacking-v0"])
     assert "best_fit" in capsys.readouterr().out

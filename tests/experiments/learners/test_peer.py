@@ -15,11 +15,8 @@ import pytest
 from experiments.learners import peer as peers
 from experiments.learners.changes import Change
 from experiments.learners.ledger import Ledger, Trial
-from experiments.learners.llm4ad import LLM4AD
-from experiments.learners.openevolve import OPENEVOLVE
-from experiments.learners.peer import Order, Peer, environment, learn_peer, prepare, run_peer
+from experiments.learners.peer import Peer, environment, facts, fill, learn_peer, prepare, read_peer, run_peer
 from experiments.learners.referee import referee
-from experiments.learners.shinka import SHINKA
 
 SMALL = {"horizon": 60, "replicas": 1}
 
@@ -27,17 +24,17 @@ ASKS = """
 import json, sys, time, urllib.error, urllib.request
 
 def post(path, body):
-    with urllib.request.urlopen(urllib.request.Request({url!r} + path, json.dumps(body).encode())) as reply:
+    with urllib.request.urlopen(urllib.request.Request("$url" + path, json.dumps(body).encode())) as reply:
         return json.load(reply)
 
 try:
     while True:
-        post("/v1/chat/completions", {{"messages": []}})
-        print(post("/evaluate", {{"program": "nonsense("}}))
+        post("/v1/chat/completions", {"messages": []})
+        print(post("/evaluate", {"program": "nonsense("}))
 except urllib.error.HTTPError as refused:
     print(refused.code)
-{end}
 """
+PEERS = [read_peer(name) for name in ("openevolve", "shinka", "llm4ad")]
 
 
 class FakeModel(BaseHTTPRequestHandler):
@@ -73,16 +70,14 @@ def model_url():
 
 
 def stand_in(tmp_path: Path, end: str) -> Peer:
-    def command(order: Order) -> list[str]:
-        return ["-c", ASKS.format(url=order.url, end=end)]
-
-    settings = {"deep.temperature": (0.5, "because"), "plain": ("same", "is no change")}
+    why = {
+        "deep.temperature": {"value": 0.5, "why": "because"},
+        "plain": {"value": "same", "why": "is no change"},
+    }
     defaults = "import json; print(json.dumps({'deep': {'temperature': 1.0}, 'plain': 'same', 'budget': 9}))"
     lock = tmp_path / "stand_in.txt"
     lock.write_text("")
-    return Peer(
-        "Stand-in", "1", lock, settings, lambda order: {"budget": order.trial.budget}, defaults, "", command
-    )
+    return Peer("Stand-in", "1", "", lock, why, {"budget": "$budget"}, defaults, "", ["-c", ASKS + end])
 
 
 @pytest.mark.parametrize("end", ["", "time.sleep(1000)", "sys.exit(3)"])
@@ -135,16 +130,21 @@ def test_a_model_that_is_not_served_is_an_error_before_the_peer_starts(tmp_path)
 def test_a_peer_that_asks_for_nothing_is_an_error_that_names_its_log(tmp_path, model_url, monkeypatch):
     monkeypatch.setattr(peers, "environment", lambda peer, folder: Path(sys.executable))
     trial = Trial("ATLAS-Bandit-v0", 0, 3, folder=tmp_path, constants=SMALL)
-    peer = replace(stand_in(tmp_path, ""), command=lambda order: ["-c", "raise SystemExit(3)"])
+    peer = replace(stand_in(tmp_path, ""), command=["-c", "raise SystemExit(3)"])
     with Ledger(trial) as ledger, pytest.raises(RuntimeError, match=r"ended with 3, .*log\.txt"):
         run_peer(peer, trial, ledger, model_url)
 
 
 def test_the_referee_counts_only_what_the_model_answered():
-    with Ledger(Trial("ATLAS-Bandit-v0", 0, 2, constants=SMALL)) as ledger, referee(ledger) as url:
-        for path, status in (("/v1/chat/completions", 404), ("/secret", 404)):
+    nobody = "http://127.0.0.1:9/v1"
+    with Ledger(Trial("ATLAS-Bandit-v0", 0, 2, constants=SMALL)) as ledger, referee(ledger, nobody) as url:
+        for path, body, status in (
+            ("/secret", None, 404),
+            ("/v1/models", None, 502),
+            ("/v1/chat", b"{}", 502),
+        ):
             with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(url + path)
+                urllib.request.urlopen(url + path, body)
             assert refused.value.code == status
         assert (ledger.candidates, ledger.tokens) == (0, 0)
 
@@ -160,10 +160,12 @@ def test_an_environment_is_made_once_and_again_when_its_lock_changes(tmp_path):
     assert environment(peer, tmp_path) != python
 
 
-@pytest.mark.parametrize("peer", [OPENEVOLVE, SHINKA, LLM4AD], ids=lambda peer: peer.name)
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 def test_what_a_peer_is_given(peer, tmp_path):
     trial = Trial("ATLAS-Bandit-v0", 5, 3)
-    prepare(peer, Order(trial, "http://127.0.0.1:1", "a-model"), tmp_path)
+    known = facts(trial, "http://127.0.0.1:1", "a-model")
+    prepare(peer, known, trial.start, tmp_path)
+    assert not [word for word in fill(peer.command, known) if "$" in str(word)]
     texts = {path.name: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
     assert texts["initial.py"].split("\n", 1)[1].startswith(trial.start.rstrip())
     compile(texts["evaluate.py"], "evaluate.py", "exec")
@@ -178,7 +180,7 @@ def test_what_a_peer_is_given(peer, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("peer", [OPENEVOLVE, SHINKA, LLM4AD], ids=lambda peer: peer.name)
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 def test_the_real_peer_with_the_real_model(peer, tmp_path):
     pytest.importorskip("xllamacpp", reason="needs the extra `leaderboard`")
     folder = tmp_path / "trial"

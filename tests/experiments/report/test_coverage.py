@@ -2,7 +2,7 @@
 
 from agents.population.clusters import Clusters, signature
 from agents.population.settings import ClusterSettings
-from experiments.report.coverage import cluster_fold, coverage
+from experiments.report.coverage import coverage
 from experiments.report.data import read_run
 
 
@@ -28,11 +28,3 @@ def test_clusters_are_those_of_one_fold_over_all_islands(run_folder):
         reached = {of[c.program_key] for c in run.candidates if c.island == island and c.passed}
         assert found["clusters"][row][-1] == len(reached)
     assert max(map(max, found["clusters"])) > 1
-
-
-def test_a_fold_that_is_kept_gives_the_same_as_a_new_one(run_folder):
-    run = read_run(run_folder)
-    fold = cluster_fold(run)
-    for record in run.candidates[:50]:
-        fold.cluster_of(record)
-    assert coverage(run, fold) == coverage(run)

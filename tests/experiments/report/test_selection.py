@@ -80,7 +80,7 @@ def test_a_long_runs_rounds_are_put_together(long_run, monkeypatch):
 
 
 def test_the_page_says_what_it_leaves_out(thinned):
-    payload = build_payload(group_runs([thinned]), [], {}, {})
+    payload = build_payload(group_runs([thinned]), [], {})
     run = payload["runs"][0]
     assert run["total"] == thinned.census.candidates > len(run["candidates"]["id"])
     assert "are shown" in render_page(payload, "x")

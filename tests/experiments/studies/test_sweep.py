@@ -162,11 +162,3 @@ def test_a_folder_belongs_to_one_sweep_and_one_process(sweep, tmp_path, capsys):
     assert sweep(text) == 2
     search.close()
     assert "another process" in capsys.readouterr().err
-
-
-def test_without_optuna_the_extra_is_named(sweep, monkeypatch, capsys):
-    for name in [name for name in sys.modules if name.partition(".")[0] == "optuna"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    assert sweep(GRID + "}\n") == 2
-    assert 'pip install "atlas-gym[optimisers]"' in capsys.readouterr().err
