@@ -58,8 +58,9 @@ def token_values(model: Any, tree: Tree) -> TokenValues:
     head = _plain_head(model)
     if head is None:
         logits = tree_logits(model, tree)
-        log_probs = logits.log_softmax(-1)[rows, targets]
-        entropy, mean, best = _statistics(logits.detach(), logits.detach().log_softmax(-1))
+        logs = logits.log_softmax(-1)
+        log_probs = logs[rows, targets]
+        entropy, mean, best = _statistics(logits.detach(), logs.detach(), logs.detach().exp())
     else:
         with _silent(head):
             hidden = tree_output(model, tree)
@@ -123,9 +124,9 @@ class _Values(torch.autograd.Function):
             logs = logits.log_softmax(-1)
             here = torch.nonzero((rows >= start) & (rows < start + _ROWS))[:, 0]
             log_probs[here] = logs[rows[here] - start, targets[here]]
-            statistics.append(_statistics(logits, logs))
+            shares = logs.exp()
+            statistics.append(_statistics(logits, logs, shares))
             if ctx.needs_input_grad[0]:
-                shares = logs.exp_()
                 shares[torch.arange(len(shares)), main[part]] -= 1.0
                 slope[part] = -(shares.to(weight.dtype) @ weight)
         ctx.save_for_backward(slope, weight, rows, targets, main)
@@ -145,6 +146,7 @@ class _Values(torch.autograd.Function):
         return to_hidden.to(slope.dtype), None, None, None
 
 
-def _statistics(logits: torch.Tensor, logs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Entropy, mean logit and likeliest token of each position, (K,), from its logits and log-probabilities."""
-    return -(logs.exp() * logs).sum(-1), logits.mean(-1), logits.argmax(-1)
+def _statistics(logits: torch.Tensor, logs: torch.Tensor, shares: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Entropy, mean logit and likeliest token of each position, (K,), from its logits, log-probabilities and
+    probabilities."""
+    return -(shares * logs).sum(-1), logits.mean(-1), logits.argmax(-1)
