@@ -30,8 +30,8 @@ class LeanLinear(Linear):
         return result
 
     def _add_update(self, name: str, x: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-        down = self.lora_A[name].weight.to(result.dtype)
-        up = (self.lora_B[name].weight * self.scaling[name]).to(result.dtype)
+        down = self.lora_A[name].get_parameter("weight").to(result.dtype)
+        up = (self.lora_B[name].get_parameter("weight") * self.scaling[name]).to(result.dtype)
         narrow = linear(self.lora_dropout[name](x).to(result.dtype), down)
         return torch.addmm(result.flatten(0, -2), narrow.flatten(0, -2), up.T).view_as(result)
 
