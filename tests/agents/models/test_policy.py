@@ -174,10 +174,13 @@ def test_an_average_is_of_what_adapters_do_however_they_are_factored(policy):
     policy.copy(POLICY, REFERENCE)
     for tensor in policy.tensors(REFERENCE).values():
         tensor.data.neg_()
-    function = logits(policy, POLICY)
+    function, wanted = logits(policy, POLICY), updates(policy, POLICY)
     torch.testing.assert_close(logits(policy, REFERENCE), function)
     policy.mix(POLICY, REFERENCE, 0.5)
-    torch.testing.assert_close(logits(policy, REFERENCE), function, rtol=1e-3, atol=1e-3)
+    for name, update in updates(policy, REFERENCE).items():
+        torch.testing.assert_close(update, wanted[name], rtol=1e-4, atol=1e-4)
+    if policy.dtype == torch.float32:  # in bfloat16 other factors of the same update round differently
+        torch.testing.assert_close(logits(policy, REFERENCE), function, rtol=1e-3, atol=1e-3)
 
 
 def test_an_average_of_higher_rank_is_met_as_well_as_the_rank_allows(policy):
