@@ -32,6 +32,7 @@ from agents.engines.engine import Generator, OnCompletion, Request, Sampling
 from agents.engines.samples import Sampler
 from agents.models.token_trie import families
 from agents.models.tokens import encode_prompt
+from agents.models.tree_attention import SDPA
 
 NAME = "atlas_grouped_sdpa"
 """What transformers knows the folded attention by."""
@@ -72,7 +73,7 @@ AttentionMaskInterface.register(NAME, sdpa_mask)
 def grouped_attention(model: Any) -> Iterator[None]:
     """Let ``model`` use the folded attention inside the block, if it uses SDPA otherwise."""
     before = model.config._attn_implementation
-    if before != "sdpa":
+    if before not in SDPA:
         yield
         return
     model.set_attn_implementation(NAME)

@@ -28,9 +28,11 @@ from peft.tuners.lora import Linear, LoraLayer
 from transformers import BitsAndBytesConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from agents.models.adapters import digest, read_adapter, write_adapter
+from agents.models.lean_lora import make_lean
 from agents.models.loading import load_model
 from agents.models.merging import ExactMerge
 from agents.models.settings import LoraSettings
+from agents.models.tree_attention import use_tree_attention
 from atlas_gym.optional import require
 
 POLICY = "default"
@@ -60,6 +62,7 @@ class Policy:
             # PEFT 0.21 asks transformers for a property by its old name.
             warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
             self.model: PeftModel = get_peft_model(model, _peft(self.lora), adapter_name=POLICY)
+        make_lean(self.model)
         self.model.eval()
         self._layers = {
             name: module
@@ -87,6 +90,7 @@ class Policy:
         if lora is not None and lora.base != "full":
             options |= _quantised(lora.base, dtype, device)
         model, tokenizer = load_model(folder, dtype=dtype, **options)
+        use_tree_attention(model)
         if "quantization_config" not in options:
             model.to(device)
         for module in model.modules():  # bitsandbytes would repack for a kernel that knows no gradient

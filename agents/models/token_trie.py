@@ -4,8 +4,11 @@ The prompts for all edit sites of a program are beginnings of one text, and the 
 In a *trie* each distinct beginning is one node, so a language model that lets a node see its ancestors only, at
 positions that count from the root, computes for every node what it would compute in a sequence of its own:
 
-    tokens     p1 p2 p3 | a1 a2 | p4 p5 | b1 b2        the prompt p1 p2 p3 goes on as p4 p5 for another site
-    positions   0  1  2 |  3  4 |  3  4 |  5  6
+    tokens     p1 p2 p3 p4 p5 b1 b2 | a1 a2        the prompt p1 p2 p3 goes on as p4 p5 for another site
+    positions   0  1  2  3  4  5  6 |  3  4
+
+The longest sequence, the *trunk*, comes first, then the others in the order in which they leave it: what
+neighbours see differs little, which attention makes use of (`agents.models.tree_attention`).
 
 Sequences are compared by their tokens, never by their text: where the tokenizer splits a beginning otherwise than
 the longer text, the branch is simply one token earlier.
@@ -21,7 +24,7 @@ import torch
 
 @dataclass(frozen=True)
 class TokenTrie:
-    """A trie of N nodes, ancestors before descendants."""
+    """A trie of N nodes, ancestors before descendants, the longest sequence in front."""
 
     tokens: list[int]
     """(N,) token of each node."""
@@ -44,18 +47,21 @@ class TokenTrie:
 
 def token_trie(sequences: Sequence[Sequence[int]]) -> TokenTrie:
     """The trie of these sequences, one or more."""
-    tokens: list[int] = []
-    depths: list[int] = []
+    longest = max(sequences, key=len)
+    trunk = list(range(len(longest)))
+    tokens, depths = list(longest), list(trunk)
     paths: list[list[int]] = [[] for _ in sequences]
-    before: Sequence[int] = ()
-    path: list[int] = []
-    for index in _sorted(sequences):
+    before, path = longest, trunk
+    shared = [common_prefix(longest, sequence) for sequence in sequences]
+    for index in sorted(range(len(sequences)), key=lambda index: (shared[index], list(sequences[index]))):
         sequence = sequences[index]
-        # In sorted order no earlier sequence shares more with this one than the one just before it.
+        # Of those that leave the trunk where this one does, none shares more with it than the one just before it;
+        # with all others it shares nothing but the trunk.
         common = common_prefix(before, sequence)
-        path = path[:common] + list(range(len(tokens), len(tokens) + len(sequence) - common))
-        tokens += sequence[common:]
-        depths += range(common, len(sequence))
+        stem = path[:common] if common > shared[index] else trunk[: shared[index]]
+        path = stem + list(range(len(tokens), len(tokens) + len(sequence) - len(stem)))
+        tokens += sequence[len(stem) :]
+        depths += range(len(stem), len(sequence))
         before, paths[index] = sequence, path
     return TokenTrie(tokens, depths, paths)
 

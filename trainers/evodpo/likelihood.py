@@ -13,16 +13,17 @@ import torch
 from agents.models.policy import Policy
 from agents.models.tokens import encode_completion, encode_prompt
 from trainers.evodpo.kl import Item
-from trainers.evodpo.packed_dpo import completion_log_probs
-from trainers.evodpo.packing import plant
+from trainers.evodpo.packing import plant, to_device
+from trainers.evodpo.token_values import completion_log_probs
 
 
 def log_likelihoods(policy: Policy, adapter: str, items: Sequence[Item]) -> list[float]:
     """log π(y|x) in nats of each (prompt, completion) under an adapter, the completion's end included."""
     read = policy.tokenizer
     forest = plant([(encode_prompt(read, x), encode_completion(read, x, y)) for x, y in items])
+    trees = [to_device(tree, policy.device) for tree in forest.trees]
     with policy.using(adapter) as model, torch.inference_mode():
-        found = [completion_log_probs(model, tree).tolist() for tree in forest.trees]
+        found = [completion_log_probs(model, tree).tolist() for tree in trees]
     return [found[tree][branch] for tree, branch in forest.places]
 
 

@@ -33,14 +33,14 @@ from trl.trainer.dpo_trainer import DataCollatorForPreference
 from trl.trainer.utils import use_adapter
 
 from agents.models.tokens import encode_completion, encode_prompt
+from agents.models.tree_attention import SDPA
 from trainers.evodpo import processes
-from trainers.evodpo.packing import Tree, pair_branches, plant, to_device, token_log_probs, tree_logits
+from trainers.evodpo.packing import pair_branches, plant, to_device
+from trainers.evodpo.token_values import TokenValues, completion_log_probs, token_values
 
 STOCK_REFERENCE = "ref"
 """Adapter to which TRL's trainer copies the current one when it is built, and which it uses as the
 reference."""
-
-_PER_TOKEN = ("log_probs", "entropy", "mean_logits", "is_top1")
 
 
 def pair_dataset(tokenizer: Any, rows: Sequence[tuple[str, str, str]]) -> Dataset:
@@ -108,7 +108,7 @@ class PackedDPOTrainer(PreparedDPOTrainer):
         model: Any = self.model
         with torch.no_grad(), use_adapter(model, self._reference_adapter), self.accelerator.autocast():
             for index in processes.share(list(range(len(forest.trees)))):
-                sums = completion_log_probs(model, forest.trees[index]).tolist()
+                sums = completion_log_probs(model, to_device(forest.trees[index], model.device)).tolist()
                 found |= {(index, branch): value for branch, value in enumerate(sums)}
         values = [found.get(place, 0.0) for place in forest.places]
         chosen, rejected = values[: len(dataset)], values[len(dataset) :]
@@ -145,38 +145,20 @@ class PackedForward:
         """Per-token values in TRL's layout: (2 · pairs, T − 1), zero off the completions."""
         if labels is None:
             raise NotImplementedError("packed training has no padded logits to return; use TRL's own trainer")
-        per_tree = [per_token(self._model, tree) for tree in packed["trees"]]
+        per_tree = [token_values(self._model, tree) for tree in packed["trees"]]
         shape = (input_ids.shape[0], input_ids.shape[1] - 1)
         return SimpleNamespace(
             **{
                 name: _scatter(torch.cat([values[i] for values in per_tree]), packed, shape)
-                for i, name in enumerate(_PER_TOKEN)
+                for i, name in enumerate(TokenValues._fields)
             }
         )
-
-
-def per_token(model: Any, tree: Tree) -> tuple[torch.Tensor, ...]:
-    """The fields of `_PER_TOKEN` for each completion token of a tree, as TRL's fused head defines them."""
-    logits = tree_logits(model, tree)
-    log_probs = token_log_probs(logits, tree)
-    with torch.no_grad():
-        probabilities = logits.softmax(-1)
-        entropy = logits.logsumexp(-1) - (probabilities * logits).sum(-1)
-        is_top1 = logits.argmax(-1)[tree["rows"]] == tree["targets"]
-        return log_probs, entropy[tree["rows"]], logits.mean(-1)[tree["rows"]], is_top1
 
 
 def _scatter(values: torch.Tensor, packed: dict[str, Any], shape: tuple[int, int]) -> torch.Tensor:
     padded = values.new_zeros(shape)
     padded[packed["row"], packed["column"]] = values[packed["source"]]
     return padded
-
-
-def completion_log_probs(model: Any, tree: Tree) -> torch.Tensor:
-    """log π(y|x) of each completion of a tree, (completions,), under the model's active adapter."""
-    tree = to_device(tree, model.device)
-    values = token_log_probs(tree_logits(model, tree), tree)
-    return values.new_zeros(int(tree["owners"][-1]) + 1).index_add_(0, tree["owners"], values)
 
 
 def require_packable(model: PeftModel, args: DPOConfig) -> None:
@@ -196,7 +178,7 @@ def require_packable(model: PeftModel, args: DPOConfig) -> None:
 
 def require_own_mask(model: PeftModel) -> None:
     """ValueError where the model's attention takes no mask such as a packed sequence has."""
-    if model.config._attn_implementation != "sdpa":
+    if model.config._attn_implementation not in SDPA:
         raise ValueError(
             'packed sequences need a mask of their own: load the model with attn_implementation="sdpa"'
         )

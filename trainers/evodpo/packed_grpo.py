@@ -28,8 +28,9 @@ from transformers import Trainer
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.models.tokens import encode_completion, encode_prompt
 from trainers.data.groups import CompletionGroup
-from trainers.evodpo.packed_dpo import per_token, require_own_mask
-from trainers.evodpo.packing import Branch, plant, to_device, token_log_probs, tree_logits
+from trainers.evodpo.packed_dpo import require_own_mask
+from trainers.evodpo.packing import Branch, plant, to_device
+from trainers.evodpo.token_values import token_values
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def _log_probs(policy: Policy, adapter: str, branches: Sequence[Branch]) -> list
     forest = plant(branches)
     trees = [to_device(tree, policy.device) for tree in forest.trees]
     with policy.using(adapter) as model:
-        values = torch.cat([token_log_probs(tree_logits(model, tree), tree) for tree in trees]).cpu()
+        values = torch.cat([token_values(model, tree).log_probs for tree in trees]).cpu()
     return [values[source] for source in forest.sources()]
 
 
@@ -134,7 +135,7 @@ class PackedGRPOTrainer(Trainer):
         """The loss of a batch."""
         log_probs, entropy = (
             torch.cat(values)[inputs["source"]]
-            for values in zip(*(per_token(model, tree)[:2] for tree in inputs["trees"]), strict=True)
+            for values in zip(*(token_values(model, tree)[:2] for tree in inputs["trees"]), strict=True)
         )
         self._figures = sides(log_probs.detach(), inputs, self._beta) | {"entropy": entropy.mean().item()}
         return clipped_surrogate(log_probs, inputs, self._clip, self._beta)

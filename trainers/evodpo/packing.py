@@ -7,7 +7,7 @@ of all prompts and completions (`agents.models.token_trie`), in which each token
 mask on top of the causal one) at its own position. Every token then has the hidden state it would have in
 a sequence of its own, and logits are computed only where a completion token is predicted.
 
-This module is about tokens and indices only; who uses the log-probabilities is `packed_dpo` and `kl`. Both
+This module is about tokens and indices only; who uses the log-probabilities is `token_values` and `kl`. Both
 tokenise as generation does (`agents.models.tokens`): the prompt alone, by the tokenizer's own rule, for the model
 continued it like that; the completion alone, up to the token that ends its last line and without an end-of-sequence
 token, since it is one line or one function of a program and the text goes on behind it.
@@ -21,8 +21,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from accelerate.utils import extract_model_from_parallel
 
 from agents.models.token_trie import families, token_trie
+from agents.models.tree_attention import tree_options
 from trainers.data.pairs import group_by_prompt
 
 Tree = dict[str, torch.Tensor]
@@ -105,23 +107,24 @@ def pair_branches(examples: Sequence[Mapping[str, Any]]) -> list[Branch]:
     return [(pair["prompt_ids"], pair[side]) for side in ("chosen_ids", "rejected_ids") for pair in examples]
 
 
-def tree_logits(model: Any, tree: Tree) -> torch.Tensor:
-    """Next-token logits at the tree's K needed positions, (K, vocabulary) in float32."""
+def tree_output(model: Any, tree: Tree) -> torch.Tensor:
+    """What the model's head answers at the tree's K needed positions, (K, …) in its own dtype."""
+    mask = tree["attention_mask"]
     output = model(
         input_ids=tree["input_ids"],
         position_ids=tree["position_ids"],
-        attention_mask=tree["attention_mask"],
+        attention_mask=mask,
         logits_to_keep=tree["positions"],
         use_cache=False,
+        **tree_options(extract_model_from_parallel(model), mask),
     )
-    logits: torch.Tensor = output.logits[0].float()
-    return logits
+    answer: torch.Tensor = output.logits[0]
+    return answer
 
 
-def token_log_probs(logits: torch.Tensor, tree: Tree) -> torch.Tensor:
-    """log π of each completion token, (M,), from the logits of `tree_logits`."""
-    rows, targets = tree["rows"], tree["targets"]
-    return logits[rows, targets] - logits.logsumexp(-1)[rows]
+def tree_logits(model: Any, tree: Tree) -> torch.Tensor:
+    """Next-token logits at the tree's K needed positions, (K, vocabulary) in float32."""
+    return tree_output(model, tree).float()
 
 
 def to_device(tree: Tree, device: torch.device) -> Tree:

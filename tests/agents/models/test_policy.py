@@ -6,6 +6,7 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from agents.models.adapters import WEIGHTS, AdapterError
+from agents.models.lean_lora import make_lean
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.models.settings import LoraSettings
 from tests.tiny_model import byte_tokenizer, save_tiny_model
@@ -165,10 +166,13 @@ def test_an_average_is_of_what_adapters_do_however_they_are_factored(policy):
     policy.copy(POLICY, REFERENCE)
     for tensor in policy.tensors(REFERENCE).values():
         tensor.data.neg_()
-    function = logits(policy, POLICY)
+    function, wanted = logits(policy, POLICY), updates(policy, POLICY)
     torch.testing.assert_close(logits(policy, REFERENCE), function)
     policy.mix(POLICY, REFERENCE, 0.5)
-    torch.testing.assert_close(logits(policy, REFERENCE), function, rtol=1e-3, atol=1e-3)
+    for name, update in updates(policy, REFERENCE).items():
+        torch.testing.assert_close(update, wanted[name], rtol=1e-4, atol=1e-4)
+    if policy.dtype == torch.float32:  # in bfloat16 other factors of the same update round differently
+        torch.testing.assert_close(logits(policy, REFERENCE), function, rtol=1e-3, atol=1e-3)
 
 
 def test_an_average_of_higher_rank_is_met_as_well_as_the_rank_allows(policy):
@@ -205,6 +209,7 @@ def test_saved_adapters_come_back_exactly_and_peft_reads_them(policy, folder, tm
     assert policy.restore(REFERENCE, tmp_path / "phase-1") == saved == policy.digest(REFERENCE)
     base = AutoModelForCausalLM.from_pretrained(folder, dtype=policy.model.dtype)
     theirs = PeftModel.from_pretrained(base, tmp_path / "phase-1").eval()
+    make_lean(theirs)  # what PEFT read is compared, not how it rounds
     with torch.no_grad():
         assert torch.equal(theirs(input_ids=IDS).logits.float(), logits(policy, POLICY))
     disturb(policy, POLICY, seed=2)

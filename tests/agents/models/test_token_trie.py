@@ -30,6 +30,12 @@ def test_a_node_sees_itself_and_what_is_before_it_in_its_sequence(sequences):
     assert torch.equal(trie.visible(), trie.visible().tril())  # ancestors come first
 
 
+def test_the_longest_sequence_is_in_front_and_the_others_follow_in_the_order_in_which_they_leave_it():
+    trie = token_trie([[1, 2, 9], [1, 2, 3, 4], [1, 8, 8], [1, 2, 9, 5], [1, 8, 7], [6]])
+    assert trie.tokens == [1, 2, 3, 4, 6, 8, 7, 8, 9, 5]
+    assert trie.depths == [0, 1, 2, 3, 0, 1, 2, 2, 2, 3]
+
+
 @given(sequences, st.floats(0, 1), st.integers(1, 20))
 def test_families_hold_each_sequence_once_share_what_they_must_and_stay_small(sequences, share, limit):
     groups = families(sequences, share=share, limit=limit)

@@ -12,9 +12,9 @@ from tests.tiny_model import tuned_policy
 from tests.trainers.small_phases import BETTER, OPEN, SETTINGS, digests
 from trainers.data.groups import CompletionGroup
 from trainers.evodpo.candidate_set import tune_here
-from trainers.evodpo.packed_dpo import per_token
 from trainers.evodpo.packed_grpo import clipped_surrogate, collate, sides, token_groups
 from trainers.evodpo.phase import run_phase
+from trainers.evodpo.token_values import token_values
 from trainers.loop.redo import redo_phase
 from trainers.store.plain import plain
 
@@ -78,7 +78,9 @@ def by_the_formula(policy, before, reference):
 
 def packed_loss(policy, tokens):
     batch = collate(tokens)
-    log_probs = torch.cat([per_token(policy.model, tree)[0] for tree in batch["trees"]])[batch["source"]]
+    log_probs = torch.cat([token_values(policy.model, tree).log_probs for tree in batch["trees"]])[
+        batch["source"]
+    ]
     return clipped_surrogate(log_probs, batch, CLIP, BETA), log_probs, batch
 
 

@@ -5,23 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
+from agents.models.tree_attention import use_tree_attention
 from tests.tiny_model import save_tiny_model
-from trainers.evodpo.packing import (
-    batch_order,
-    pack_tree,
-    pair_branches,
-    plant,
-    token_log_probs,
-    tree_logits,
-)
+from trainers.evodpo.packing import batch_order, pack_tree, pair_branches, plant
+from trainers.evodpo.token_values import token_values
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = save_tiny_model(tmp_path_factory.mktemp("tiny"))
-    return AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="sdpa"
-    ).eval()
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
+    use_tree_attention(model)
+    return model.eval()
 
 
 def alone(model, prompt, completion):
@@ -33,24 +28,24 @@ def alone(model, prompt, completion):
 
 def test_a_tree_is_the_prompt_once_and_positions_restart():
     tree = pack_tree([([1, 2, 3], [4, 5]), ([1, 2, 3], [6, 7, 8])])
-    assert tree["input_ids"].tolist() == [[1, 2, 3, 4, 5, 6, 7, 8]]
-    assert tree["position_ids"].tolist() == [[0, 1, 2, 3, 4, 3, 4, 5]]
-    assert tree["positions"].tolist() == [2, 3, 5, 6]
-    assert tree["rows"].tolist() == [0, 1, 0, 2, 3]
+    assert tree["input_ids"].tolist() == [[1, 2, 3, 6, 7, 8, 4, 5]]
+    assert tree["position_ids"].tolist() == [[0, 1, 2, 3, 4, 5, 3, 4]]
+    assert tree["positions"].tolist() == [2, 3, 4, 6]
+    assert tree["rows"].tolist() == [0, 3, 0, 1, 2]
     assert tree["targets"].tolist() == [4, 5, 6, 7, 8]
     assert tree["owners"].tolist() == [0, 0, 1, 1, 1]
     sees = tree["attention_mask"][0, 0].int().tolist()
-    assert sees[4] == [1, 1, 1, 1, 1, 0, 0, 0]
-    assert sees[7] == [1, 1, 1, 0, 0, 1, 1, 1]
+    assert sees[5] == [1, 1, 1, 1, 1, 1, 0, 0]
+    assert sees[7] == [1, 1, 1, 0, 0, 0, 1, 1]
 
 
 def test_the_prompt_of_a_later_site_goes_on_where_that_of_an_earlier_one_ends():
     tree = pack_tree([([1, 2, 3, 4], [8]), ([1, 2], [9, 7]), ([1, 2], [3, 5])])
-    assert tree["input_ids"].tolist() == [[1, 2, 3, 4, 8, 5, 9, 7]]
-    assert tree["position_ids"].tolist() == [[0, 1, 2, 3, 4, 3, 2, 3]]
-    assert tree["positions"].tolist() == [1, 2, 3, 6]
+    assert tree["input_ids"].tolist() == [[1, 2, 3, 4, 8, 9, 7, 5]]
+    assert tree["position_ids"].tolist() == [[0, 1, 2, 3, 4, 2, 3, 3]]
+    assert tree["positions"].tolist() == [1, 2, 3, 5]
     assert tree["rows"].tolist() == [2, 0, 3, 0, 1]
-    assert tree["attention_mask"][0, 0, 5].int().tolist() == [1, 1, 1, 0, 0, 1, 0, 0]
+    assert tree["attention_mask"][0, 0, 7].int().tolist() == [1, 1, 1, 0, 0, 0, 0, 1]
 
 
 # A small alphabet, so that prompts are often beginnings of each other and of completions.
@@ -64,7 +59,7 @@ def test_packed_log_probabilities_and_gradients_equal_those_of_separate_sequence
     separate = torch.cat([alone(model, prompt, completion) for prompt, completion in branches])
     (gradient,) = torch.autograd.grad(separate.square().sum(), weights)
     forest = plant(branches, limit)
-    found = [token_log_probs(tree_logits(model, tree), tree) for tree in forest.trees]
+    found = [token_values(model, tree).log_probs for tree in forest.trees]
     packed = torch.cat([found[i][forest.trees[i]["owners"] == branch] for i, branch in forest.places])
     torch.testing.assert_close(packed, separate, atol=1e-5, rtol=1e-5)
     (packed_gradient,) = torch.autograd.grad(packed.square().sum(), weights)
@@ -94,7 +89,7 @@ def test_pairs_share_trees_and_completions():
         pair_branches([{"prompt_ids": p, "chosen_ids": c, "rejected_ids": r} for p, c, r in pairs])
     )
     trees = [tree["input_ids"].tolist()[0] for tree in forest.trees]
-    assert trees == [[1, 2, 3, 4, 4], [9, 2, 3]]
+    assert trees == [[1, 4, 4, 2, 3], [9, 2, 3]]
     assert forest.places == [(0, 0), (1, 0), (0, 0), (0, 1), (1, 1), (0, 2)]
 
 

@@ -1,0 +1,139 @@
+from unittest import mock
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import (
+    AutoModelForCausalLM,
+    FalconConfig,
+    Gemma3TextConfig,
+    GPT2Config,
+    LlamaConfig,
+    Qwen3Config,
+)
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from agents.models import tree_attention
+from agents.models.token_trie import token_trie
+from agents.models.tree_attention import NAME, tree_blocks, tree_options, use_tree_attention
+
+sequences = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=8)
+
+
+def blocks_of(mask, rows):
+    with mock.patch.object(tree_attention, "_ROWS", rows):
+        return tree_blocks(mask)
+
+
+def trie_mask(sequences):
+    return token_trie(sequences).visible()[None, None]
+
+
+@given(sequences, st.integers(1, 12))
+def test_blocks_hold_every_token_once_and_all_that_it_sees(sequences, rows):
+    mask = trie_mask(sequences)
+    rebuilt = torch.zeros_like(mask[0, 0])
+    counted = []
+    for block in blocks_of(mask, rows):
+        counted += range(block.rows.start, block.rows.stop)
+        columns = [c for part in block.seen for c in range(part.start, part.stop)]
+        assert len(set(columns)) == len(columns)
+        rebuilt[block.rows, columns] = block.bias == 0.0
+    assert counted == list(range(len(rebuilt)))
+    assert torch.equal(rebuilt, mask[0, 0])
+
+
+def test_branches_leave_out_the_rest_of_the_trunk():
+    trunk = list(range(100))
+    mask = trie_mask([trunk, *([*trunk[:20], 200 + branch, 1, 2] for branch in range(8))])
+    last = blocks_of(mask, 12)[-1]
+    assert last.seen == (slice(0, 20), slice(118, 124))
+
+
+def attend(attention, mask, queries, keys, values, **options):
+    module = torch.nn.Module()
+    module.num_key_value_groups = queries.shape[1] // keys.shape[1]
+    output, _ = attention(module, queries, keys, values, mask, **options)
+    return output
+
+
+@given(sequences=sequences, rows=st.integers(1, 12), heads=st.sampled_from([(1, 1), (4, 2), (3, 1)]))
+def test_values_and_gradients_are_those_of_the_dense_mask(sequences, rows, heads):
+    mask = trie_mask(sequences)
+    random = torch.Generator().manual_seed(len(sequences))
+    inputs = [
+        torch.randn(1, number, mask.shape[-1], 8, generator=random).requires_grad_()
+        for number in (heads[0], heads[1], heads[1])
+    ]
+    weights = torch.randn(1, mask.shape[-1], heads[0], 8, generator=random)
+    found = []
+    for attention, options in (
+        (sdpa_attention_forward, {}),
+        (tree_attention._attend, {"tree_blocks": blocks_of(mask, rows)}),
+    ):
+        output = attend(attention, mask, *inputs, scaling=0.3, **options)
+        found.append([output, *torch.autograd.grad((output * weights).sum(), inputs)])
+    for dense, blocks in zip(*found, strict=True):
+        torch.testing.assert_close(blocks, dense, atol=1e-5, rtol=1e-5)
+
+
+def test_in_bfloat16_it_is_as_near_to_float32_as_the_dense_mask():
+    mask = trie_mask([list(range(60)), *([*range(depth), 99, 98, 97] for depth in range(5, 55, 2))])
+    random = torch.Generator().manual_seed(0)
+    exact = [torch.randn(1, number, mask.shape[-1], 16, generator=random) for number in (4, 2, 2)]
+    rounded = [tensor.bfloat16().requires_grad_() for tensor in exact]
+    exact = [tensor.detach().float().requires_grad_() for tensor in rounded]
+
+    def answers(attention, inputs, **options):
+        output = attend(attention, mask, *inputs, **options)
+        return [output, *torch.autograd.grad(output.sum(), inputs, retain_graph=True)]
+
+    dense = answers(sdpa_attention_forward, rounded)
+    blocks = answers(tree_attention._attend, rounded, tree_blocks=blocks_of(mask, 16))
+    for one, other, truth in zip(blocks, dense, answers(sdpa_attention_forward, exact), strict=True):
+        assert (one - truth).norm() < 1.5 * (other - truth).norm() + 0.004 * truth.norm()
+
+
+SIZES = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
+SHARED = {**SIZES, "intermediate_size": 24, "num_key_value_heads": 2}
+FAMILIES = {
+    "llama": LlamaConfig(**SHARED),
+    "qwen3": Qwen3Config(**SHARED, head_dim=8),
+    "gpt2": GPT2Config(vocab_size=40, n_embd=16, n_layer=2, n_head=4, n_positions=32),
+    "gemma3": Gemma3TextConfig(**SHARED, head_dim=8),
+    # No part in transformers' attention interface: it keeps what it had.
+    "falcon": FalconConfig(**SIZES),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_model_answers_for_a_tree_as_for_its_sequences(family):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(FAMILIES[family], attn_implementation="sdpa").eval()
+    use_tree_attention(model)
+    assert (model.config._attn_implementation == NAME) is (family != "falcon")
+    sequences = [[1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 9, 9], [1, 2, 3, 9, 4, 4], [1, 7]]
+    trie = token_trie(sequences)
+    mask = trie.visible()[None, None]
+    with mock.patch.object(tree_attention, "_ROWS", 3), torch.no_grad():
+        packed = model(
+            input_ids=torch.tensor([trie.tokens]),
+            position_ids=torch.tensor([trie.depths]),
+            attention_mask=mask,
+            **tree_options(model, mask),
+        ).logits[0]
+        for sequence, path in zip(sequences, trie.paths, strict=True):
+            alone = model(input_ids=torch.tensor([sequence])).logits[0]
+            torch.testing.assert_close(packed[path], alone, atol=1e-5, rtol=1e-5)
+
+
+def test_what_it_does_not_compute_is_left_to_transformers():
+    mask = trie_mask([[1, 2, 3], [1, 4]])
+    inputs = [torch.randn(1, 2, 4, 8, generator=torch.Generator().manual_seed(0)) for _ in range(3)]
+    with mock.patch.object(tree_attention, "sdpa_attention_forward") as stock:
+        for options in ({"dropout": 0.1}, {"softcap": 30.0}, {"tree_blocks": None}):
+            stock.return_value = (None, None)
+            attend(tree_attention._attend, mask, *inputs, **{"tree_blocks": tree_blocks(mask), **options})
+    assert stock.call_count == 3
