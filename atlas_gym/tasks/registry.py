@@ -219,7 +219,7 @@ def load_file(path: Path) -> ModuleType:
         del sys.modules[name]
         where = f"{error.filename or path}, line {error.lineno}" if error.lineno else f"{path}"
         raise ImportError(f"{where}: {error.msg}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise _failed_import(str(path), error) from error
     except BaseException:  # half a module is not found the next time, not even after Ctrl-C in a notebook
@@ -234,11 +234,11 @@ def _import_module(place: str) -> ModuleType:
         return importlib.import_module(place)
     except (ImportError, gymnasium.error.Error):  # they say what is missing
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _failed_import(place, error) from error
 
 
-def _failed_import(place: str, error: Exception) -> ImportError:
+def _failed_import(place: str, error: BaseException) -> ImportError:
     """What the code of a file or module raised, and the line of the author's that led to it."""
     libraries = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), str(Path(__file__).parents[1]))
     frames = traceback.extract_tb(error.__traceback__)
