@@ -240,7 +240,8 @@ class Squared(Echo):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("answer", ["1e200", "-1.7e308"])
 @pytest.mark.parametrize(
-    ("check", "said"), [("number", "its answers are too large to be scored"), ("array", "not a finite number")]
+    ("check", "said"),
+    [("number", "its answers are too large to be scored"), ("array", "not a finite number")],
 )
 def test_a_finite_answer_whose_square_is_not_is_the_programs_failure(check, said, answer, evaluator):
     evaluation = evaluator.evaluate(f"def echo(x):\n    return {answer}\n", Squared(check=check))
