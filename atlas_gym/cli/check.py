@@ -77,7 +77,7 @@ def findings(task: ProgramTask, evaluator: Evaluator, seeds: int = 4) -> Iterato
         yield from _tried(task, evaluator, seeds)
     except EvaluatorError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever the author's own methods raise is a finding
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the author's own methods raise is a finding
         yield Finding("methods", "wrong", _raised(task, error))
     yield _edit_sites(task)
 
@@ -97,7 +97,7 @@ def _tried(task: ProgramTask, evaluator: Evaluator, seeds: int) -> Iterator[Find
         yield _head_room(task, {name: _score(e) for name, e in results.items() if all(x.ok for x in e)})
 
 
-def _raised(task: ProgramTask, error: Exception) -> str:
+def _raised(task: ProgramTask, error: BaseException) -> str:
     """The error, and the last line of the task's own file that led to it."""
     file = getattr(sys.modules.get(type(task).__module__), "__file__", None)
     lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]

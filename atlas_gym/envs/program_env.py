@@ -146,9 +146,9 @@ class ProgramEnv(gym.Env[str, str]):
 
     def close(self) -> None:
         """Give up the evaluator, whose processes end unless another environment uses them."""
-        if self._evaluator is not None:
-            self._evaluator.close()
-            self._evaluator = None
+        evaluator, self._evaluator = self._evaluator, None  # first, for an interrupt may come while it closes
+        if evaluator is not None:
+            evaluator.close()
 
     def _evaluate(self, program: str, task: ProgramTask) -> Evaluation:
         if self._evaluator is None:

@@ -166,9 +166,9 @@ class ProgramVectorEnv(VectorEnv):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Stop the pool's processes."""
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+        pool, self._pool = self._pool, None  # first, for an interrupt may come while it closes
+        if pool is not None:
+            pool.close()
 
     def _seeds(self, seed: Any) -> list[int | None]:
         if seed is None:

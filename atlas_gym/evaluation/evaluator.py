@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import math
 import os
+import signal
 import sys
 import threading
 import time
@@ -73,7 +74,7 @@ class Evaluator:
         if unfit:
             return Evaluation(Status.INVALID, None, unfit)
         task.prepare()
-        with self._lock:
+        with self._lock, _no_broken_pipes():
             reasons: list[str] = []
             while len(reasons) < ATTEMPTS:
                 try:
@@ -280,3 +281,15 @@ def _one_core() -> Iterator[int]:
         yield core
     finally:
         os.sched_setaffinity(0, allowed)
+
+
+@contextlib.contextmanager
+def _no_broken_pipes() -> Iterator[None]:
+    """In the block a worker that hangs up is an error, also where the process has SIGPIPE end it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})
+    try:
+        yield
+    finally:
+        if signal.SIGPIPE in signal.sigpending() - before:
+            signal.sigwait({signal.SIGPIPE})
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -72,7 +72,10 @@ class Patience:
     def __enter__(self) -> Self:
         self._began = time.monotonic()
         self._waited_before = self._waited_s()
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            raise InfrastructureError(f"no thread could be started: {error}") from None
         return self
 
     def __exit__(self, *_: object) -> None:

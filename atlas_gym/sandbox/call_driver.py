@@ -43,7 +43,9 @@ class Served:
         if operation == CALL:
             answer = self._runs[run](*decode(request, REQUEST.size, self._kept))
         elif operation == CALL_MANY:
-            answer = list(map(self._call, *decode(request, REQUEST.size, self._kept)))
+            calls = zip(*decode(request, REQUEST.size, self._kept), strict=True)
+            # Not `map`, which a StopIteration of the program's would end.
+            answer = [_as_of_now(self._runs[run](*arguments)) for run, *arguments in calls]
         elif operation == KEEP:
             self._kept.append(decode(bytes(request), REQUEST.size))  # arrays read from bytes are read-only
         else:
@@ -51,9 +53,6 @@ class Served:
         message = encode(answer, REPLY.size)
         REPLY.pack_into(message, 0, _ANSWER, len(message) - REPLY.size)
         return message
-
-    def _call(self, run: int, *arguments: Any) -> Any:
-        return _as_of_now(self._runs[run](*arguments))
 
     def _start(self, operation: int, run: int, seed: int) -> None:
         if operation == RESTART:

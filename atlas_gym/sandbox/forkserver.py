@@ -172,6 +172,9 @@ def _kill_group(pid: int) -> None:
 
 def main(control_fd: int, stub_packages: Callable[[str, Path], None]) -> None:
     """Be the fork server on this control socket, until it closes; `stub_packages` is `boot`'s."""
+    # Whoever starts this may have blocked any signals, or ignore the ends of its children.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     control = _only_descriptor(control_fd)
     with contextlib.suppress(ConnectionError):  # the trusted side was killed, and nobody is left to be told
         config = _receive_json(control)

@@ -122,7 +122,7 @@ def constants_from(settings: Sequence[str]) -> dict[str, Any]:
             )
         try:
             constants[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             constants[name] = value
     return constants
 

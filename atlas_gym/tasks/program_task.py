@@ -231,7 +231,10 @@ class ProgramTask:
         instances = copy.deepcopy(_drawn(self))  # one program's evaluation must not change the next one's
         calls = Calls(channel, self.function, self.program_seed)
         try:
-            results = list(self.score_all(calls, instances))
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # what is not finite in the end is refused there
+                results = list(self.score_all(calls, instances))
             if len(results) != len(instances):
                 raise ValueError(f"score_all returned {len(results)} results for {len(instances)} instances")
             return summary(results, self.floor, self.metrics)

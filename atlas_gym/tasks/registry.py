@@ -215,7 +215,7 @@ def load_file(path: Path) -> ModuleType:
         if isinstance(error, SyntaxError):
             where = f"{error.filename or path}, line {error.lineno}" if error.lineno else f"{path}"
             raise ImportError(f"{where}: {error.msg}") from None
-        if isinstance(error, Exception):
+        if isinstance(error, Exception | SystemExit):
             raise _failed_import(str(path), error) from error
         raise
     cloudpickle.register_pickle_by_value(module)  # other processes cannot import it by this name
@@ -231,11 +231,11 @@ def _import(place: str) -> ModuleType:
         return importlib.import_module(place)
     except (ImportError, gymnasium.error.Error):  # they say what is missing
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _failed_import(place, error) from error
 
 
-def _failed_import(place: str, error: Exception) -> ImportError:
+def _failed_import(place: str, error: BaseException) -> ImportError:
     """What the code of a file or module raised, and the line of the author's that led to it."""
     libraries = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), str(Path(__file__).parents[1]))
     frames = traceback.extract_tb(error.__traceback__)

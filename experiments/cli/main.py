@@ -75,6 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _answer(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
         return code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
     except OSError as error:
         from atlas_gym.arguments import flush_or_drop
 

@@ -110,6 +110,12 @@ def test_what_the_authors_methods_raise_is_wrong_and_its_line_is_named(evaluator
 
         score = atlas_gym.ProgramTask.score
 
+    class Leaving(Sound):
+        """x: a number."""
+
+        def score(self, program, instance):
+            raise SystemExit(0)
+
     verdict, text = verdicts(Forgetful(), evaluator)["methods"][0]
     assert verdict == "wrong"
     assert text.startswith("TypeError in line ")
@@ -118,6 +124,7 @@ def test_what_the_authors_methods_raise_is_wrong_and_its_line_is_named(evaluator
     assert verdicts(Unfinished(), evaluator)["methods"] == [
         ("wrong", "NotImplementedError: Unfinished does not define score")
     ]
+    assert verdicts(Leaving(), evaluator)["methods"][0][1].startswith("SystemExit in line ")
 
 
 def test_a_score_that_changes_is_wrong(evaluator):

@@ -72,6 +72,8 @@ def test_unconfined_is_possible_and_shows(program, capsys):
         (["kalman", "--set", "split=held_out"], "split says which draw of a task it is"),
         (["kalman", "--set", "preset=papr"], "no preset 'papr'"),
         (["kalman", "--set", "horizn=3"], "no constant horizn"),
+        (["kalman", "--set", f"horizon={'-' * 5000}1"], "it must be a whole number"),
+        (["kalman", "--set", "horizon={[]: 1}"], "it must be a whole number"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(arguments, message, capsys):

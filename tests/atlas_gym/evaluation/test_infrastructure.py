@@ -97,12 +97,21 @@ def test_a_machine_without_memory_raises_after_a_few_attempts(confined, tmp_path
     assert os.path.getsize(task.counted_in) == 3
 
 
-def test_no_process_to_be_had_is_no_fault_of_the_program(confined, monkeypatch):
+@pytest.mark.parametrize(
+    ("started", "error", "said"),
+    [
+        ("subprocess.Popen", OSError(11, "Resource temporarily unavailable"), "no worker .*unavailable"),
+        ("threading.Thread.start", RuntimeError("can't start new thread"), "no thread .*new thread"),
+    ],
+)
+def test_no_process_or_thread_to_be_had_is_no_fault_of_the_program(
+    started, error, said, confined, monkeypatch
+):
     def refuse(*_, **__):
-        raise OSError(11, "Resource temporarily unavailable")
+        raise error
 
-    monkeypatch.setattr(handles.subprocess, "Popen", refuse)
-    with pytest.raises(InfrastructureError, match=r"no worker could be started: .*temporarily unavailable"):
+    monkeypatch.setattr(started, refuse)
+    with pytest.raises(InfrastructureError, match=said):
         confined.evaluate(HONEST, TASK)
 
 

@@ -187,6 +187,39 @@ def test_few_descriptors_suffice():
     assert (done.stdout, done.stderr) == ("ok\n", "")
 
 
+HANGS_UP = """
+import os, sys, time
+
+def guess(hint, t):
+    frame = sys._getframe()
+    while "pipe" not in frame.f_locals:
+        frame = frame.f_back
+    pipe = frame.f_locals["pipe"]
+    os.close(pipe._read_fd)
+    pipe.send(bytes(16))
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    "disposition",
+    ["pthread_sigmask(SIG_BLOCK, valid_signals())", "signal(SIGCHLD, SIG_IGN)", "signal(SIGPIPE, SIG_DFL)"],
+)
+def test_whatever_the_process_does_about_signals(disposition):
+    code = f"""
+    from signal import *
+    from tests.atlas_gym.evaluation.test_lifecycle import HANGS_UP, HONEST, TASK, ConfinedEvaluator
+    {disposition}
+    before = [pthread_sigmask(SIG_BLOCK, ()), getsignal(SIGCHLD), getsignal(SIGPIPE)]
+    with ConfinedEvaluator() as evaluator:
+        print(*(evaluator.evaluate(program, TASK).status for program in (HONEST, HANGS_UP, HONEST)))
+    print(before == [pthread_sigmask(SIG_BLOCK, ()), getsignal(SIGCHLD), getsignal(SIGPIPE)])
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("ok crashed ok\nTrue\n", "")
+
+
 SCAN = """
 import fcntl
 found = []

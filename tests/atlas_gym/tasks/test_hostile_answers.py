@@ -1,5 +1,6 @@
 """Answers that are not what they should be: each ends the evaluation in its status, quickly, and the next one works."""
 
+import numpy as np
 import pytest
 
 from atlas_gym.evaluation import ConfinedEvaluator, Status
@@ -97,6 +98,7 @@ ANSWERS = {
     ),
     "too late": ("import time\n    time.sleep(60)", Status.TIMEOUT, "no answer within"),
     "never, at full speed": ("while True: pass", Status.TIMEOUT, ""),
+    "an end of iteration": ("next(iter(()))", Status.ERROR, "StopIteration"),
     "two replies at once": (
         REPLY.format((HEAD + b"\x09\0\0\0\x04" + bytes(8)) * 2),
         Status.VIOLATION,
@@ -217,16 +219,32 @@ def test_a_text_cannot_control_a_terminal(evaluator):
     assert evaluator.evaluate("def echo(x):\n    return '\\x1b[2J' * 100\n", Echo(check="text")).ok
 
 
+def test_an_end_of_iteration_in_one_of_many_calls_is_told_by_its_line(evaluator):
+    program = "def remember(step, weights):\n    return next(iter(()))\n"
+    evaluation = evaluator.evaluate(program, Remember(lockstep=True))
+    assert evaluation.status is Status.ERROR
+    assert "line 2, in remember" in evaluation.detail
+
+
 class Squared(Echo):
-    """Returns 0; scored by its square."""
+    """Returns 0; scored by its square, as a number or among numpy's, and by how far that is from itself."""
 
     def score(self, program, instance):
-        return -(program(instance).number() ** 2)
+        answer = program(instance)
+        if self.check == "number":
+            return -(answer.number() ** 2)
+        square = np.square(answer.array(()))
+        return float(square - square - square)
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("answer", ["1e200", "-1.7e308"])
-def test_a_finite_answer_whose_square_is_not_is_the_programs_failure(answer, evaluator):
-    evaluation = evaluator.evaluate(f"def echo(x):\n    return {answer}\n", Squared())
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [("number", "its answers are too large to be scored"), ("array", "not a finite number")],
+)
+def test_a_finite_answer_whose_square_is_not_is_the_programs_failure(check, said, answer, evaluator):
+    evaluation = evaluator.evaluate(f"def echo(x):\n    return {answer}\n", Squared(check=check))
     assert evaluation.status is Status.ERROR
-    assert "its answers are too large to be scored" in evaluation.detail
-    assert evaluator.evaluate("def echo(x):\n    return 0.5\n", Squared()).score == -0.25
+    assert said in evaluation.detail
+    assert evaluator.evaluate("def echo(x):\n    return 0.5\n", Squared(check=check)).score == -0.25

@@ -241,10 +241,15 @@ def test_an_id_of_what_is_not_imported_is_taken_too(taken, by):
 
 
 def test_a_file_says_what_is_wrong_with_it(tmp_path):
-    broken, several, none = (tmp_path / f"{name}.py" for name in ("broken", "several", "none"))
+    broken, several, none, ended = (
+        tmp_path / f"{name}.py" for name in ("broken", "several", "none", "ended")
+    )
     broken.write_text("x = 1\nx = (\n")
     several.write_text(ONE.replace("from beside import right", "") + DEFINITION.replace("Half", "Other"))
     none.write_text("x = 1\n")
+    ended.write_text("import sys\nsys.exit(0)\n")
+    with pytest.raises(ImportError, match=r"ended\.py, line 2: SystemExit: 0"):
+        find_task(str(ended))
     with pytest.raises(ImportError, match=r"broken\.py, line 2: '\(' was never closed"):
         find_task(str(broken))
     with pytest.raises(

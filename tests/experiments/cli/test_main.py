@@ -104,6 +104,15 @@ def test_a_closed_output_is_no_error(monkeypatch):
     assert main(["list"]) == 0
 
 
+def test_an_interrupt_is_one_line(monkeypatch, capsys):
+    def interrupted(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("experiments.cli.main.importlib.import_module", interrupted)
+    assert main(["evaluate"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
 def test_a_missing_package_names_its_extra(monkeypatch, capsys):
     def without_optuna(name):
         raise ModuleNotFoundError("No module named 'optuna'", name="optuna")
