@@ -14,6 +14,7 @@ Whatever is elsewhere can vanish or fall silent at any moment. What holds here, 
 
 import logging
 import os
+import signal
 import threading
 import time
 import weakref
@@ -193,6 +194,9 @@ class Supervisor:
         self._thread.join()
 
     def _run(self) -> None:
+        signal.pthread_sigmask(
+            signal.SIG_BLOCK, {signal.SIGPIPE}
+        )  # one that hung up is lost, whatever SIGPIPE does
         try:
             while not self._queue.closed:
                 if not self._has_remote():

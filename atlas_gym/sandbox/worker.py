@@ -175,10 +175,18 @@ def _settle_on(core: int) -> None:
 
 
 def _fix_randomness() -> None:
-    """The same program gets the same draws in every evaluation, also from `default_rng()` without a seed."""
+    """The same program gets the same draws in every evaluation, also of generators that it makes without a seed."""
     random.seed(0)
     np.random.seed(0)
-    vars(np.random.bit_generator)["randbits"] = random.Random(0).getrandbits  # what numpy seeds itself from
+    unseeded = random.Random(0).getrandbits
+    vars(np.random.bit_generator)["randbits"] = unseeded  # what numpy seeds itself from
+    seed = random.Random.seed
+
+    def seed_anyway(generator: random.Random, a: Any = None, version: int = 2) -> None:
+        seed(generator, unseeded(128) if a is None else a, version)
+
+    random.Random.seed = seed_anyway  # type: ignore[assignment, method-assign]
+    random.seed = types.MethodType(seed_anyway, vars(random)["_inst"])
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.manual_seed(0)

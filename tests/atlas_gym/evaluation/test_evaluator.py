@@ -85,11 +85,29 @@ def test_unconfined_children_end_with_the_evaluation():
         assert len(alive(descendants() - before)) <= 2
 
 
-def test_programs_draw_the_same_numbers_every_time(evaluator):
-    program = (
-        "rng = np.random.default_rng()\ndef guess(hint, t):\n    return rng.random() + np.random.rand()\n"
-    )
-    assert len({evaluator.evaluate(program, TASK).score for _ in range(3)}) == 1
+@pytest.mark.parametrize(
+    "draw",
+    [
+        "np.random.rand",
+        "np.random.default_rng().random",
+        "random.random",
+        "random.Random().random",
+        "seeding",
+    ],
+)
+def test_programs_draw_the_same_numbers_every_time(draw, evaluator):
+    program = f"""
+import random
+def seeding():
+    random.seed()
+    return random.random()
+draw = {draw}
+assert draw() != draw()
+def guess(hint, t):
+    return draw()
+"""
+    (one,) = {(found.status, found.score) for found in (evaluator.evaluate(program, TASK) for _ in range(3))}
+    assert one[0] is Status.OK
 
 
 def test_programs_start_from_a_clean_slate(evaluator):

@@ -1,6 +1,8 @@
 """The rules by which work survives its evaluator, on evaluators that fail as told."""
 
 import queue
+import subprocess
+import sys
 import threading
 from concurrent.futures import CancelledError, Future
 
@@ -242,3 +244,28 @@ def test_a_cancelled_program_is_not_evaluated():
     work_queue.close()
     supervisor.stop()
     supervisor.join()
+
+
+HANGS_UP = """
+import signal, socket
+from atlas_gym.evaluation.scheduler import Pool
+from atlas_gym.evaluation.protocols import Lost
+from tests.atlas_gym.evaluation.test_scheduler import TASK, FakeCluster, FakeRemote
+
+def send_to_nobody(remote):
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    try:
+        ours.sendall(b"x")
+    except BrokenPipeError:
+        raise Lost("it hung up")
+
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+with Pool([FakeCluster(program=[send_to_nobody]).launch]) as pool:
+    print(pool.evaluate("program", TASK).retries)
+"""
+
+
+def test_an_evaluator_that_hangs_up_is_lost_also_where_sigpipe_ends_the_process():
+    done = subprocess.run([sys.executable, "-c", HANGS_UP], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "1\n")
