@@ -5,17 +5,18 @@ import pytest
 
 import atlas_gym
 from atlas_gym.envs.episode import Episode, EpisodeSettings, feedback_text
-from atlas_gym.evaluation import Evaluation, InfrastructureError, Limits, Status
+from atlas_gym.evaluation import Evaluation, EvaluatorPool, InfrastructureError, Limits, Status
 from atlas_gym.evaluation.shared import SharedEvaluator
 from atlas_gym.tasks.bandit.task import BanditTask
 
 SPEC = atlas_gym.make_task("ATLAS-Bandit-v0")
 GOOD, BAD = SPEC.starts["named"], SPEC.starts["scratch"]
+SMALL = {"horizon": 60, "replicas": 2}
 BROKEN = "def policy(context, history, t):\n    return theta[t]\n"
 
 
 def make(**keywords):
-    return gym.make("ATLAS-Bandit-v0", **{"horizon": 60, "replicas": 2, **keywords})
+    return gym.make("ATLAS-Bandit-v0", **{**SMALL, **keywords})
 
 
 @pytest.fixture
@@ -44,6 +45,29 @@ def test_no_honest_score_is_as_low_as_that_of_a_failure():
         env.reset(seed=0)
         assert env.step(worst)[1] > atlas_gym.make_task("ATLAS-Bandit-v0", contexts=contexts).worst_score
         env.close()
+
+
+@pytest.mark.parametrize(
+    ("closed", "many"), [(SharedEvaluator, False), (EvaluatorPool, True)], ids=["single", "vector"]
+)
+def test_one_whose_closing_was_interrupted_begins_anew(closed, many, monkeypatch):
+    env = gym.make_vec("ATLAS-Bandit-v0", num_envs=1, **SMALL) if many else make()
+    close = closed.close
+
+    def interrupted(self):
+        close(self)
+        raise KeyboardInterrupt
+
+    program = (GOOD,) if many else GOOD
+    env.reset(seed=0)
+    reward = env.step(program)[1]
+    monkeypatch.setattr(closed, "close", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        env.unwrapped.close()
+    monkeypatch.undo()
+    env.reset(seed=0)
+    assert env.step(program)[1] == reward
+    env.close()
 
 
 def test_a_seed_poses_the_task_of_that_seed_and_the_stream_goes_on(env):
