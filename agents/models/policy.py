@@ -31,6 +31,7 @@ from agents.models.adapters import digest, read_adapter, write_adapter
 from agents.models.lean_lora import make_lean
 from agents.models.loading import load_model
 from agents.models.merging import ExactMerge
+from agents.models.recomputed_norms import recompute_norms
 from agents.models.settings import LoraSettings
 from agents.models.tree_attention import use_tree_attention
 from atlas_gym.optional import require
@@ -63,6 +64,7 @@ class Policy:
             warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
             self.model: PeftModel = get_peft_model(model, _peft(self.lora), adapter_name=POLICY)
         make_lean(self.model)
+        recompute_norms(self.model)
         self.model.eval()
         self._layers = {
             name: module

@@ -1,0 +1,50 @@
+"""Norms that are computed again for the gradient: the same numbers, fewer of them kept."""
+
+import copy
+
+import torch
+from torch import nn
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+from agents.models.recomputed_norms import recompute_norms
+
+
+def two_norms() -> tuple[nn.Module, nn.Module]:
+    """One as it comes and one that is computed again, of the same weights."""
+    stock = nn.Sequential(LlamaRMSNorm(64))
+    stock[0].weight.data.uniform_(0.5, 1.5, generator=torch.Generator().manual_seed(0))
+    recomputed = copy.deepcopy(stock)
+    recompute_norms(recomputed)
+    return stock, recomputed
+
+
+def run(norm: nn.Module) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Output, gradient of the input, and how many bytes wait for it besides input and weight."""
+    hidden = torch.randn(8, 64, generator=torch.Generator().manual_seed(1)).bfloat16().requires_grad_()
+    known, kept = {hidden.data_ptr(), norm[0].weight.data_ptr()}, {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.data_ptr() not in known:
+            kept[tensor.data_ptr()] = tensor.nbytes
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        output = norm(hidden)
+    bytes_kept = sum(kept.values())
+    output.float().square().sum().backward()
+    return output, hidden.grad, bytes_kept
+
+
+def test_values_and_gradients_are_the_same_and_nothing_else_is_kept() -> None:
+    stock, recomputed = (run(norm) for norm in two_norms())
+    assert torch.equal(stock[0], recomputed[0])
+    assert torch.equal(stock[1], recomputed[1])
+    assert stock[2] > 8 * 64 * 4
+    assert recomputed[2] == 0
+
+
+def test_without_a_gradient_it_is_the_norm_itself() -> None:
+    stock, recomputed = two_norms()
+    hidden = torch.ones(2, 64)
+    with torch.no_grad():
+        assert torch.equal(stock(hidden), recomputed(hidden))
