@@ -9,7 +9,7 @@ parameter drifts. This package simulates it, many seeds at once:
     learner, simulate   one method on one batch of bandits, phase by phase
     inequalities        those of appendix A, and counting along paths how often they fail
     lemma_study         the same on random instances, with assumptions broken on purpose, and two limits in numbers
-    settings, runner    which settings are compared, and running them in parallel
+    settings, runner    which settings are compared (`plan.yaml`), and running them in parallel
     tables, figures     what is written
 
 `python -m experiments.theory --quick` (or `--full`) runs it; `docs/theory.md` says what came out.
