@@ -26,8 +26,8 @@ from torch.nn.functional import linear
 
 from trainers.evodpo.packing import Tree, tree_logits, tree_output
 
-_ROWS = 128
-"""Positions whose distributions over the vocabulary are held at once (float32: 25 MB each at 49k tokens)."""
+_ROWS = 64
+"""Positions whose distributions over the vocabulary are held at once (float32: 13 MB each at 49k tokens)."""
 
 _TRANSFORMED = (
     "final_logit_softcapping",
