@@ -7,7 +7,7 @@ import numpy as np
 
 from atlas_gym.evaluation.result import Judgement
 from atlas_gym.tasks.calls import Calls
-from atlas_gym.tasks.given_programs import template_of
+from atlas_gym.tasks.given_programs import load_experts, template_of
 from atlas_gym.tasks.template import Parameter
 from atlas_gym.tasks.tours import Cities, Tours
 from atlas_gym.tasks.tsp_guided import GuidedSalesman
@@ -41,41 +41,6 @@ def look_ahead(current, start, unvisited, distances):
     ahead = distances[current, unvisited]
     spread = distances[np.ix_(unvisited, unvisited)].mean(axis=1)
     return -ahead + 0.35 * spread + 0.1 * distances[start, unvisited]
-
-
-plan = '''"""A whole plan at the first call: nearest neighbour, then 2-opt (Croes 1958)."""
-
-import numpy as np
-
-after = {}
-
-
-def next_city(current, start, unvisited, distances):
-    if not after:
-        tour = improved(distances, nearest_neighbour(distances, start))
-        after.update(zip(tour.tolist(), np.roll(tour, -1).tolist()))
-    return (unvisited == after[current]).astype(float)
-
-
-def nearest_neighbour(distances, start):
-    away, tour = distances.copy(), [start]
-    for _ in range(len(away) - 1):
-        away[:, tour[-1]] = np.inf
-        tour.append(int(away[tour[-1]].argmin()))
-    return np.array(tour)
-
-
-def improved(distances, tour):
-    while True:
-        after = np.roll(tour, -1)
-        step = distances[tour, after]
-        gain = step[:, None] + step - distances[np.ix_(tour, tour)] - distances[np.ix_(after, after)]
-        gain = np.triu(gain, 1)
-        i, j = np.unravel_index(gain.argmax(), gain.shape)
-        if gain[i, j] < 1e-9:
-            return tour
-        tour[i + 1 : j + 1] = tour[i + 1 : j + 1][::-1]
-'''
 
 
 class TravellingSalesman(Tours, id="ATLAS-TSP-v0"):
@@ -141,7 +106,7 @@ class TravellingSalesman(Tours, id="ATLAS-TSP-v0"):
     templates = (
         template_of(near_first, function, Parameter("w_spread", 0.0025, 1), Parameter("w_back", 0.0004, 1)),
     )
-    experts = {"look_ahead": look_ahead, "plan": plan}
+    experts = {"look_ahead": look_ahead, **load_experts("atlas_gym.tasks.experts", "plan")}
 
     @classmethod
     def from_keywords(cls, *, preset: str = "", **constants: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from atlas_gym.evaluation.result import Judgement
 from atlas_gym.tasks.calls import Program
+from atlas_gym.tasks.given_programs import load_experts
 from atlas_gym.tasks.tours import Cities, Tours, TourSearch, nearest_neighbour_tour
 
 _WEIGHT = 0.3
@@ -47,45 +48,16 @@ def no_guide(distances):
     return np.ones_like(distances)
 
 
-alpha_nearness = '''"""Alpha-nearness: how far an edge is from a spanning tree of degrees near 2 (Helsgaun 2000)."""
-
-import numpy as np
-
-
-def badness(distances):
-    penalty = np.zeros(len(distances))
-    step = 0.1 * distances.mean()
-    for _ in range(60):
-        degree = spanning_tree(distances + penalty[:, None] + penalty)[1]
-        penalty += step * (degree - 2)
-        step *= 0.95
-    costs = distances + penalty[:, None] + penalty
-    return costs - spanning_tree(costs)[0]
-
-
-def spanning_tree(costs):
-    """Longest edge on the tree's way between any two cities, and how many edges each city has (Prim 1957)."""
-    n = len(costs)
-    longest, degree = np.zeros((n, n)), np.zeros(n)
-    nearest, parent, inside = costs[0].copy(), np.zeros(n, dtype=int), np.arange(n) == 0
-    for _ in range(n - 1):
-        city = int(np.where(inside, np.inf, nearest).argmin())
-        above = parent[city]
-        longest[city] = longest[:, city] = np.where(inside, np.maximum(longest[above], nearest[city]), 0)
-        degree[[city, above]] += 1
-        inside[city] = True
-        closer = costs[city] < nearest
-        nearest[closer], parent[closer] = costs[city][closer], city
-    return longest, degree
-'''
-
-
 class GuidedSalesman(Tours):
     """ATLAS-TSP-v0 under the preset `guided`; see `TravellingSalesman`."""
 
     function = "badness"
     start = {"named": long_for_its_ends, "inlined": long_for_its_ends_inlined, "scratch": long_edges}
-    experts = {"no_guide": no_guide, "relative": relative, "alpha_nearness": alpha_nearness}
+    experts = {
+        "no_guide": no_guide,
+        "relative": relative,
+        **load_experts("atlas_gym.tasks.experts", "alpha_nearness"),
+    }
 
     punishments: int = 60
     """Rounds of punishing edges and searching again, at least 0."""
