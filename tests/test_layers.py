@@ -14,6 +14,7 @@ ROOMS = {
         ".",
         "sandbox",
         "evaluation",
+        "tasks/experts",
         "tasks",
         "envs",
         "wrappers",
