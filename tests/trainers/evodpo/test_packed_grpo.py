@@ -11,7 +11,6 @@ from agents.models.policy import POLICY, REFERENCE
 from tests.tiny_model import tuned_policy
 from tests.trainers.small_phases import BETTER, OPEN, SETTINGS, digests
 from trainers.data.groups import CompletionGroup
-from trainers.evodpo.candidate_set import tune_here
 from trainers.evodpo.packed_grpo import clipped_surrogate, collate, sides, token_groups
 from trainers.evodpo.phase import run_phase
 from trainers.evodpo.token_values import token_values
@@ -227,5 +226,9 @@ def test_a_phase_done_again_leaves_the_same_adapters(policy):
     after = digests(policy)
     policy.copy("before", POLICY)
     policy.copy("reference before", REFERENCE)
-    redo_phase(policy, GROUPS, BY_GROUPS, GATE, plain(result), gate_items=(), seed=0, tune=tune_here)
+
+    def again(score, review):
+        return run_phase(policy, GROUPS, BY_GROUPS, GATE, score, phase=1, seed=0, review=review)
+
+    redo_phase(plain(result), again)
     assert digests(policy) == after
