@@ -4,13 +4,14 @@ All programs see the same held-out seeds, so that their differences are paired. 
 to the machine's secret: another machine draws other tasks and gets figures within the intervals.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
 from atlas_gym.evaluation.pool import EvaluatorPool
 from atlas_gym.evaluation.result import Evaluation
-from atlas_gym.intervals import improvement_interval, mean_interval
+from atlas_gym.intervals import Interval, improvement_interval, mean_interval
 from atlas_gym.tasks.given_programs import Expert
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.registry import find_task, make_task, registered_ids
@@ -141,12 +142,16 @@ def _scores(evaluations: Sequence[Evaluation]) -> list[float]:
 
 
 def _plus_minus(values: Sequence[float]) -> str:
-    interval = mean_interval(values)
-    return f"{interval.mean:.4f} ± {interval.half_width:.4f}"
+    return _shown(mean_interval(values), ".4f")
 
 
 def _better(scores: Sequence[float], baseline: Sequence[float]) -> str:
     if len(scores) != len(baseline):
         return "–"
-    interval = improvement_interval(scores, baseline)
-    return f"{interval.mean:.1%} ± {interval.half_width:.1%}"
+    return _shown(improvement_interval(scores, baseline), ".1%")
+
+
+def _shown(interval: Interval, form: str) -> str:
+    """The mean, and how far it may be off where there is more than one seed."""
+    mean = format(interval.mean, form)
+    return mean if math.isnan(interval.half_width) else f"{mean} ± {interval.half_width:{form}}"

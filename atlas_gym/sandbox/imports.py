@@ -47,9 +47,11 @@ def import_ahead(code: types.CodeType) -> None:
     """Import the modules that `code` imports anywhere, and their submodules that it names."""
     codes = list(_nested(code))
     names = {name for part in codes for name in part.co_names}
+    everything = ("*",) in code.co_consts  # `from … import *`, which only the program's own level can have
     for module in dict.fromkeys(module for part in codes for module in _imported(part)):
         _try(module)
-        _load_parts(module, names)
+        exported = getattr(sys.modules.get(module), "__all__", ()) if everything else ()
+        _load_parts(module, names.union(exported))
     if "torch" in sys.modules and names & _NEED_DYNAMO:
         _try("torch._dynamo")
 

@@ -171,6 +171,8 @@ def test_without_a_page_to_write_the_gallery_is_printed(tmp_path, monkeypatch, c
     assert printed.startswith("## ATLAS-Bandit-v0, preset `stationary`\n\n2 seeds.\n")
     assert all(f"| `{name}` |" in printed for name in EXPERTS)
     assert not list(tmp_path.iterdir())
+    gallery("--presets", "stationary", "--seeds", 1)
+    assert "±" not in capsys.readouterr().out
 
 
 def test_a_page_that_cannot_be_written_is_known_before_anything_is_scored(tmp_path, capsys):
