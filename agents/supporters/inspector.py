@@ -7,7 +7,7 @@ set, so no reply can turn a refusal into a promotion.
 
 The rule-based form objects when a measurement got much worse behind a better score (the paper's case: the residual fell
 while the initial condition's error rose, the trivial solution), when a quantity is not a number, and by option when the
-gain is within its noise. Everything that got noticeably worse is named, objection or not. For a language model, too,
+gain is within its noise. A share of samples that fell within theirs is no reason. Everything that got noticeably worse is named, objection or not. For a language model, too,
 the measurements decide what counts as a regression; it may name one, and object. A name that was not measured is
 ignored.
 """
@@ -120,10 +120,11 @@ class RulePolicyInspector(RuleSupporter[Inspection, InspectorVerdict]):
         found = {metric.name: metric.regression(settings.floor) for metric in request.metrics}
         worst_first = sorted(found.items(), key=lambda pair: -pair[1])
         named = {name: factor for name, factor in worst_first if factor >= settings.name_factor}
+        lucky = {metric.name for metric in request.metrics if _may_be_chance(metric, request.samples)}
         reasons = [
             f"Regression: {name} is worse by a factor of {factor:.3g}."
             for name, factor in named.items()
-            if factor >= settings.veto_factor
+            if factor >= settings.veto_factor and name not in lucky
         ]
         if not (math.isfinite(request.gain) and math.isfinite(request.kl)):
             reasons.append("The gain or the KL is not a finite number.")
@@ -131,6 +132,16 @@ class RulePolicyInspector(RuleSupporter[Inspection, InspectorVerdict]):
         if error is not None and settings.noise > 0 and request.gain < settings.noise * error:
             reasons.append(f"The gain is below {settings.noise:g} standard errors.")
         return InspectorVerdict(request.rule_accepts, bool(reasons), tuple(reasons), named), ""
+
+
+def _may_be_chance(metric: MetricChange, samples: int) -> bool:
+    """Whether a share of so many samples fell by less than two standard errors of the difference: of sixteen samples
+    seven and two are valid under the same policy now and then."""
+    if not metric.higher_is_better or not samples:
+        return False
+    both = (metric.reference + metric.candidate) / 2
+    error = math.sqrt(max(0.0, both * (1 - both)) * 2 / samples)
+    return metric.reference - metric.candidate < 2 * error  # False for what is not a number
 
 
 class LLMPolicyInspector(LLMSupporter[Inspection, InspectorVerdict]):

@@ -105,6 +105,19 @@ def test_collapse_of_a_share_is_vetoed():
     assert not RulePolicyInspector().consult(with_metrics(metric)).advice.accept
 
 
+@pytest.mark.parametrize(("samples", "accepted"), [(16, True), (160, False), (0, False)])
+def test_a_share_that_may_have_fallen_by_chance_is_named_but_no_reason(samples, accepted):
+    metric = MetricChange("valid_share", 7 / 16, 2 / 16, higher_is_better=True)
+    verdict = RulePolicyInspector().consult(replace(with_metrics(metric), samples=samples)).advice
+    assert verdict.accept is accepted
+    assert verdict.regressions == {"valid_share": pytest.approx(3.5)}
+
+
+def test_a_share_that_is_not_a_number_is_vetoed_however_few_samples():
+    metric = MetricChange("valid_share", 0.5, math.nan, higher_is_better=True)
+    assert not RulePolicyInspector().consult(replace(with_metrics(metric), samples=4)).advice.accept
+
+
 def test_ratios_among_tiny_errors_mean_nothing():
     assert RulePolicyInspector().consult(with_metrics(MetricChange("ic_mse", 1e-15, 1e-8))).advice.accept
 
