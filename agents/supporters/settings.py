@@ -62,7 +62,8 @@ class InspectorSettings:
     name_factor: float = 1.5
     """A measurement that is worse by this factor is named."""
     veto_factor: float = 3.0
-    """A measurement that is worse by this factor is a reason to object; a share of samples only if it fell by two standard errors."""
+    """A measurement that is worse by this factor is a reason to object; a share of samples only if it fell by two
+    standard errors."""
     floor: float = 1e-6
     """Errors below this count as equal to it."""
     noise: float = 0.0
