@@ -7,9 +7,9 @@ set, so no reply can turn a refusal into a promotion.
 
 The rule-based form objects when a measurement got much worse behind a better score (the paper's case: the residual fell
 while the initial condition's error rose, the trivial solution), when a quantity is not a number, and by option when the
-gain is within its noise. A share of samples that fell within theirs is no reason. Everything that got noticeably worse
-is named, objection or not. For a language model, too, the measurements decide what counts as a regression; it may name
-one, and object. A name that was not measured is ignored.
+gain is within its noise. A share of samples is no reason where chance may explain its fall. Everything that got
+noticeably worse is named, objection or not. For a language model, too, the measurements decide what counts as a
+regression; it may name one, and object. A name that was not measured is ignored.
 """
 
 import math
