@@ -178,12 +178,13 @@ def _fix_randomness() -> None:
     """The same program gets the same draws in every evaluation, also of generators that it makes without a seed."""
     random.seed(0)
     np.random.seed(0)
-    unseeded = random.Random(0).getrandbits
-    vars(np.random.bit_generator)["randbits"] = unseeded  # what numpy seeds itself from
+    system = random.Random(0)
+    vars(np.random.bit_generator)["randbits"] = system.getrandbits  # what numpy seeds itself from
+    os.urandom = vars(random)["_urandom"] = system.randbytes  # what uuid and SystemRandom draw from
     seed = random.Random.seed
 
     def seed_anyway(generator: random.Random, a: Any = None, version: int = 2) -> None:
-        seed(generator, unseeded(128) if a is None else a, version)
+        seed(generator, system.getrandbits(128) if a is None else a, version)
 
     random.Random.seed = seed_anyway  # type: ignore[assignment, method-assign]
     random.seed = types.MethodType(seed_anyway, vars(random)["_inst"])

@@ -73,6 +73,9 @@ def leave_room(item, bins):
     return np.where(gap <= 3.0, 1000.0 - gap, scores)
 
 
+_MOST = 1_000_000
+
+
 class OnlineBinPacking(ProgramTask, id="ATLAS-BinPacking-v0"):
     """
     ## Description
@@ -150,17 +153,17 @@ class OnlineBinPacking(ProgramTask, id="ATLAS-BinPacking-v0"):
     law: Literal["weibull", "uniform"] = "weibull"
     """Of the sizes: Weibull (shape 3, scale 45), or uniform from 20 to 100."""
     capacity: int = 100
-    """Of a bin, at least 1."""
+    """Of a bin, 1 to 1,000,000."""
     items: int = 1000
-    """In a sequence, at least 1."""
+    """In a sequence, 1 to 1,000,000."""
     count: int = 5
-    """Sequences per evaluation, at least 1."""
+    """Sequences per evaluation, 1 to 1,000."""
 
     def __post_init__(self) -> None:
         if self.law not in ("weibull", "uniform"):
             raise ValueError(f"law is {self.law!r}; it must be 'weibull' or 'uniform'")
-        if min(self.capacity, self.items, self.count) < 1:
-            raise ValueError("capacity, items and count must be at least 1")
+        if not (1 <= self.capacity <= _MOST and 1 <= self.items <= _MOST and 1 <= self.count <= 1000):
+            raise ValueError("capacity and items must be 1 to 1,000,000, count 1 to 1,000")
 
     def instances(self, rng: np.random.Generator) -> Iterable[np.ndarray]:
         """`count` sequences of sizes (items,): whole numbers from 1 to the capacity."""

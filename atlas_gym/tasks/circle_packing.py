@@ -139,14 +139,14 @@ class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
     presets = {"default": {}, "circles_32": {"n": 32, "best_known": 2.937}}
 
     n: int = 26
-    """Circles, at least 1."""
+    """Circles, 1 to 10,000."""
     best_known: float = 2.6359
     """Sum of radii that scores are measured against, above 0."""
     limits: Limits = Limits(wall_s=30.0, cpu_s=30.0)
 
     def __post_init__(self) -> None:
-        if self.n < 1 or not self.best_known > 0:
-            raise ValueError("n must be at least 1 and best_known positive")
+        if not (1 <= self.n <= 10_000 and 0 < self.best_known < math.inf):
+            raise ValueError("n must be 1 to 10,000, and best_known positive and finite")
 
     def instances(self, rng: np.random.Generator) -> Iterable[int]:
         """The one problem."""

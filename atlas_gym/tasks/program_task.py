@@ -22,6 +22,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from itertools import islice
 from numbers import Real
 from typing import Any, ClassVar, Self, dataclass_transform
 
@@ -52,6 +53,8 @@ TRAITS = {
 """Traits that rules for editing programs know of."""
 _SHORT = 0.25
 """Share of the instances in a cascade's first stage."""
+_MOST = 1_000_000
+"""Instances of a task, at most."""
 
 _FOOTER = """\
 NumPy is available as np. Module-level variables keep their values between the calls on one instance and start
@@ -282,14 +285,16 @@ def _check_attributes(cls: type[ProgramTask]) -> None:
 @lru_cache(maxsize=32)
 def _drawn(task: ProgramTask) -> Sequence[Any]:
     """The instances of a task's seed, drawn once per process."""
-    given = task.instances(task._stream("instances"))
-    if not isinstance(given, Iterable):
-        raise TypeError(
-            f"{type(task).__name__}.instances returned {given!r}; return a list, or yield its items"
-        )
-    drawn = list(given)
-    if not drawn:
-        raise ValueError(f"{type(task).__name__}.instances gives none")
+    of_task = f"{type(task).__name__}.instances"
+    try:
+        given = task.instances(task._stream("instances"))
+        if not isinstance(given, Iterable):
+            raise TypeError(f"{of_task} returned {given!r}; return a list, or yield its items")
+        drawn = list(islice(given, _MOST + 1))
+    except MemoryError as error:
+        raise ValueError(f"{of_task} needs more memory than there is; give smaller constants") from error
+    if not 0 < len(drawn) <= _MOST:
+        raise ValueError(f"{of_task} gives {'more than 1,000,000' if drawn else 'none'}")
     return drawn[: max(1, round(len(drawn) * task.share))]
 
 

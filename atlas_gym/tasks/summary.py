@@ -38,7 +38,7 @@ def summary(results: Sequence[float | Judgement], floor: float, metrics: Sequenc
 
 def _number(score: Any) -> float:
     try:
-        return float(score)
+        return float(score + 0)  # a text of digits is none
     except (TypeError, ValueError):
         kind = type(score).__name__
         raise TypeError(

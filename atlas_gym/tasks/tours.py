@@ -207,13 +207,13 @@ class Tours(ProgramTask):
     presets = {"default": {}, "guided": {}, "cities_100": {"cities": 100, "count": 10}}
 
     cities: int = 60
-    """In an instance, at least 5."""
+    """In an instance, 5 to 2,000."""
     count: int = 20
-    """Instances per evaluation, at least 1."""
+    """Instances per evaluation, 1 to 1,000."""
 
     def __post_init__(self) -> None:
-        if self.cities < 5 or self.count < 1:
-            raise ValueError("cities must be at least 5 and count at least 1")
+        if not (5 <= self.cities <= 2000 and 1 <= self.count <= 1000):
+            raise ValueError("cities must be 5 to 2,000 and count 1 to 1,000")
 
     def instances(self, rng: np.random.Generator) -> Iterable[Cities]:
         """`count` sets of cities, uniform in the unit square, each with the length of a very good tour."""

@@ -92,12 +92,16 @@ def test_unconfined_children_end_with_the_evaluation():
         "np.random.default_rng().random",
         "random.random",
         "random.Random().random",
+        "random.SystemRandom().random",
+        "lambda: int.from_bytes(os.urandom(4)) / 2**32",
+        "lambda: uuid.uuid4().int / 2**128",
+        "lambda: secrets.randbelow(2**30) / 2**30",
         "seeding",
     ],
 )
 def test_programs_draw_the_same_numbers_every_time(draw, evaluator):
     program = f"""
-import random
+import os, random, secrets, uuid
 def seeding():
     random.seed()
     return random.random()

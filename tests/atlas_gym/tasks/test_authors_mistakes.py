@@ -1,5 +1,6 @@
 """What a task's author may get wrong is said where it stands, and is no status of a program."""
 
+import itertools
 import linecache
 import math
 from dataclasses import field
@@ -41,8 +42,10 @@ def test_an_authors_mistake_is_the_authors_and_no_status(evaluator):
         ("score", None, "score is of type NoneType; return a number"),
         ("score", atlas_gym.Judgement(None), "score is of type NoneType"),
         ("score", "good", "score is of type str"),
+        ("score", "-1", "score is of type str"),
         ("score_all", [], "score_all returned 0 results for 3 instances"),
         ("instances", None, "instances returned None; return a list"),
+        ("instances", itertools.count(), "instances gives more than 1,000,000"),
     ],
 )
 def test_what_an_authors_method_may_not_return_is_said(method, returned, message, evaluator):

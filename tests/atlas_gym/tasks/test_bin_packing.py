@@ -201,7 +201,10 @@ def test_observed_sizes_are_of_the_law_and_not_the_hidden_ones():
     assert "capacity is 150" in line
 
 
-@pytest.mark.parametrize("wrong", [{"law": "normal"}, {"capacity": 0}, {"items": 0}, {"count": 0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"law": "normal"}, {"capacity": 0}, {"items": 0}, {"count": 0}, {"items": 10**20}, {"count": 10**20}],
+)
 def test_constants_are_checked(wrong):
-    with pytest.raises(ValueError, match=r"law is 'normal'|at least 1"):
+    with pytest.raises(ValueError, match=r"law is 'normal'|must be 1 to"):
         OnlineBinPacking(**wrong)

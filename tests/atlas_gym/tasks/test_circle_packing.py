@@ -149,9 +149,11 @@ def test_experts_come_in_the_order_that_the_gallery_shows():
     assert 0 > score["slsqp"] > score["grid"] > score["start"] > score["scratch"] > CirclePacking.floor
 
 
-@pytest.mark.parametrize("wrong", [{"n": 0}, {"best_known": 0.0}, {"best_known": float("nan")}])
+@pytest.mark.parametrize(
+    "wrong", [{"n": 0}, {"n": 10**20}, {"best_known": 0.0}, {"best_known": float("nan")}]
+)
 def test_constants_are_checked(wrong):
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match="must be 1 to"):
         CirclePacking(**wrong)
 
 
