@@ -2,7 +2,8 @@
 
 The runs go to `runs/study-NAME/`, one folder each, and are resumed if the command is given again; the data and the
 tables go to `docs/study/NAME/`. `--tables` only collects what the runs have come to so far; where there
-are none it makes the tables and the page of the data in `docs/study/NAME/`.
+are none it makes the tables and the page of the data in `docs/study/NAME/`. `--add` goes on from these data on another
+machine.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from pathlib import Path
 from atlas_gym.arguments import Parser, at_least_one
 from experiments.shipped import find
 from experiments.studies.plan import do_runs, read_plan
-from experiments.studies.write import write_study
+from experiments.studies.write import known_runs, write_study
 from trainers.store.plain import SettingsError
 
 
@@ -26,9 +27,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"Error: {error}", file=sys.stderr)
         return 2
     folder = options.runs or Path("runs") / f"study-{plan.name}"
-    failed = [] if options.tables else do_runs(plan, folder, options.workers, partial(print, flush=True))
     output = options.output or Path("docs/study") / plan.name
-    paths = write_study(plan, folder, output)
+    known = known_runs(output) if options.add else ()
+    tell = partial(print, flush=True)
+    failed = [] if options.tables else do_runs(plan, folder, options.workers, tell, known)
+    paths = write_study(plan, folder, output, options.add)
     for path in paths:
         print(path)
     if not paths:
@@ -45,6 +48,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--runs", type=Path, help="where the runs lie; default: runs/study-NAME")
     parser.add_argument("--output", type=Path, help="where data and tables go; default: docs/study/NAME")
     parser.add_argument("--tables", action="store_true", help="run nothing, collect only")
+    parser.add_argument(
+        "--add",
+        action="store_true",
+        help="do only the runs that the output has no data of, and add theirs to it",
+    )
     return parser
 
 

@@ -1,6 +1,6 @@
 """What a study compares: every arm from every start with every seed, all else equal."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -69,7 +69,7 @@ class PlannedRun:
     @property
     def name(self) -> str:
         """The run's folder within the study's."""
-        return f"{self.arm}-{self.start}-s{self.seed}"
+        return run_name(self.arm, self.start, self.seed)
 
     def settings(self) -> dict[str, Any]:
         """The run's configuration file."""
@@ -80,6 +80,11 @@ class PlannedRun:
     def config(self) -> RunConfig:
         """The configuration as the run will read it; raises `SettingsError` for a setting that is none."""
         return load_config(None, self.settings())
+
+
+def run_name(arm: str, start: str, seed: int) -> str:
+    """The name of a run within its study."""
+    return f"{arm}-{start}-s{seed}"
 
 
 def read_plan(path: Path) -> Plan:
@@ -98,7 +103,9 @@ def read_plan(path: Path) -> Plan:
     return plan
 
 
-def do_runs(plan: Plan, folder: Path, workers: int, tell: Callable[[str], None]) -> list[PlannedRun]:
+def do_runs(
+    plan: Plan, folder: Path, workers: int, tell: Callable[[str], None], known: Collection[str] = ()
+) -> list[PlannedRun]:
     """Do or continue every run that has not come to its end; returns those that failed.
 
     Args:
@@ -106,8 +113,10 @@ def do_runs(plan: Plan, folder: Path, workers: int, tell: Callable[[str], None])
         folder: where the runs' folders lie.
         workers: runs at a time.
         tell: called with one line whenever a run begins or ends.
+        known: names of runs that need not be done.
     """
-    missing = {run.name: run for run in plan.runs() if not (folder / run.name / DONE).exists()}
+    ended_before = {run.name for run in plan.runs() if (folder / run.name / DONE).exists()}
+    missing = {run.name: run for run in plan.runs() if run.name not in ended_before | {*known}}
     waiting, failed = iter(missing.values()), []
 
     def ask() -> Job | None:

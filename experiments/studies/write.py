@@ -11,25 +11,28 @@ from experiments.report import tables as paper
 from experiments.report.style import COLORS, TEXT_WIDTH, plot_style, save
 from experiments.report.table_formats import Table, as_markdown, write_csv, write_tables
 from experiments.studies import tables
-from experiments.studies.plan import Plan
+from experiments.studies.plan import Plan, run_name
 from experiments.studies.rows import KINDS, collect
 
 CONCLUSIONS = "conclusions.md"
 """Beside the page, written by a person when the data were there: linked, never written here."""
 
 
-def write_study(plan: Plan, folder: Path, output: Path) -> list[Path]:
+def write_study(plan: Plan, folder: Path, output: Path, add: bool = False) -> list[Path]:
     """Write what the finished runs have come to; without any, make page and tables of the data that are there.
 
     Args:
         plan: the study.
         folder: where the runs' folders lie.
         output: where the files go: `*.csv` (data), `tables/` (CSV, Markdown, LaTeX), `progress.png`, `README.md`.
+        add: whether the data of other runs that are there already stay.
 
     Returns:
         The paths; none if there are neither finished runs nor data.
     """
     data, paths = collect(plan, folder), []
+    if data and add:
+        data = _added(read_data(output), data)
     if data:
         output.mkdir(parents=True, exist_ok=True)
         paths = [write_csv(frame, output / f"{name}.csv") for name, frame in data.items()]
@@ -56,6 +59,26 @@ def read_data(folder: Path) -> dict[str, pd.DataFrame]:
     """A study's data as they were written, by kind."""
     found = {name: folder / f"{name}.csv" for name in KINDS}
     return {name: pd.read_csv(path) for name, path in found.items() if path.exists()}
+
+
+def known_runs(folder: Path) -> set[str]:
+    """The names of the runs whose data are there."""
+    runs = read_data(folder).get("runs", pd.DataFrame(columns=_RUN))
+    return set(map(run_name, runs.arm, runs.start, runs.seed))
+
+
+_RUN = ["arm", "start", "seed"]
+
+
+def _added(old: dict[str, pd.DataFrame], new: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """The rows of both, by kind; of a run that both have, the new ones."""
+    ended = pd.MultiIndex.from_frame(new["runs"][_RUN])
+    kept = {kind: rows[~pd.MultiIndex.from_frame(rows[_RUN]).isin(ended)] for kind, rows in old.items()}
+    return {
+        kind: pd.concat([f[kind] for f in (kept, new) if kind in f])
+        for kind in KINDS
+        if kind in kept or kind in new
+    }
 
 
 def all_tables(data: dict[str, pd.DataFrame]) -> list[Table]:

@@ -9,7 +9,7 @@ import yaml
 from experiments.report.table_formats import as_csv
 from experiments.studies.__main__ import main
 from experiments.studies.plan import DONE, Arm, Plan, do_runs
-from experiments.studies.write import all_tables, read_data, write_study
+from experiments.studies.write import all_tables, known_runs, read_data, write_study
 from tests.experiments.report.synthetic import Layout, make_run
 
 
@@ -73,6 +73,28 @@ def test_the_page_can_be_made_again_from_the_data(study, tmp_path):
         p.name: p.read_text() for p in (tmp_path / "out").rglob("*") if p.suffix in (".md", ".csv", ".tex")
     }
     assert again == first
+
+
+def test_a_study_goes_on_from_its_data_alone(study, tmp_path):
+    plan, folder = study
+    write_study(plan, folder, tmp_path / "whole")
+    last = plan.runs()[2].name
+    (folder / last).rename(tmp_path / "later")
+    write_study(plan, folder, tmp_path / "out")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "later").rename(elsewhere / last)
+    write_study(plan, elsewhere, tmp_path / "out", add=True)
+    assert known_runs(tmp_path / "out") == {run.name for run in plan.runs()[:3]}
+    for kind in (tmp_path / "whole").glob("*.csv"):
+        assert (tmp_path / "out" / kind.name).read_text() == kind.read_text()
+
+
+def test_runs_whose_data_are_there_are_not_done_again(study, tmp_path):
+    plan, _ = study
+    lines: list[str] = []
+    do_runs(plan, tmp_path / "elsewhere", 1, lines.append, {run.name for run in plan.runs()})
+    assert lines == []
 
 
 STUDIES = sorted((Path(__file__).parents[3] / "docs" / "study").iterdir())
