@@ -15,7 +15,7 @@ from agents.models.policy import POLICY, Policy
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
 from atlas_gym import make_task
-from atlas_gym.evaluation import EvaluatorPool
+from atlas_gym.evaluation import EvaluatorPool, Pool
 from experiments.studies.measuring import base_policy, measure
 from trainers.data.comparison import Comparison
 from trainers.loop.config import RunConfig, load_config
@@ -47,6 +47,13 @@ def answers(policy: Policy, config: RunConfig, panel: Panel) -> dict[str, Any]:
         return panel.answers(generator)
 
 
+def panel_of(config: RunConfig, policy: Policy, pool: Pool, store: RunStore) -> Panel:
+    """The questions to a run's policies, as its agent would ask them."""
+    task = make_task(config.env, **config.env_args)
+    agent = ResearchAgent(task, config.agent, seed=config.seed, chat=chat_of(policy.tokenizer))
+    return Panel(config, TaskSchedule(config), agent.styles, pool, store)
+
+
 def last_policy(run: Path) -> Path:
     """The adapter that a run's phases have led to; raises `SettingsError` if there was none."""
     phases = sorted((run / "adapters").glob("phase-*"))
@@ -70,9 +77,7 @@ def examined(runs: Sequence[Path], exam: dict[str, Any]) -> Iterator[tuple[str, 
             config = load_config(run / "config.yaml", {"measure": exam})
             policy = base_policy(config)
             with RunStore.open_readonly(run) as store:
-                task = make_task(config.env, **config.env_args)
-                agent = ResearchAgent(task, config.agent, seed=config.seed, chat=chat_of(policy.tokenizer))
-                panel = Panel(config, TaskSchedule(config), agent.styles, pool, store)
+                panel = panel_of(config, policy, pool, store)
                 if not asked:
                     asked, base = panel.prompts, answers(policy, config, panel)
                 elif panel.prompts != asked:

@@ -1,0 +1,202 @@
+"""What would a run's first phase have come to otherwise? `python -m experiments.studies.replays RUN …`
+
+Each variant trains the base model again on answers that the run has stored (the agent's, and its supporter's to the
+same prompts), all else equal: 256 pairs, passed at most eight times, until K̂L (Eq. 3, along prompts that no pair has)
+is 0.4 nats per token. It shows how far the policy went, whether the run's budget would let it pass, and how likely it
+has become that it writes lines that are known to be good (`known_lines`). With `--samples` each policy also writes
+programs for bandits that no run had (`exam`).
+"""
+
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from agents.models.policy import POLICY, Policy
+from agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym import make_task
+from atlas_gym.evaluation import EvaluatorPool
+from atlas_gym.seeding import stream, torch_seed
+from experiments.studies import known_lines
+from experiments.studies.exam import EXAM, answers, panel_of
+from experiments.studies.measuring import base_policy, measure
+from trainers.data.pairs import PreferencePair, build_pairs
+from trainers.evodpo.candidate_set import TuneJob, tune_here
+from trainers.evodpo.kl import Item
+from trainers.loop import phase_data
+from trainers.loop.config import RunConfig, load_config
+from trainers.loop.measure import BASE, MEASURE, Panel, learned
+from trainers.store.store import RunStore, StoreError
+
+NORMAL: Mapping[str, Any] = {"epochs": 8, "checks": 8, "target_kl": 0.4}
+PAIRS = 256
+
+
+def _everything(record: CandidateRecord) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What differs from the normal phase."""
+
+    count: int = PAIRS
+    """Pairs, at most."""
+    phase: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the training."""
+    keeps: Callable[[CandidateRecord], bool] = _everything
+    """Which answers there are to make pairs of."""
+
+
+def _improves(record: CandidateRecord) -> bool:
+    return (record.gain or 0.0) > 0.0
+
+
+def _without(site: str) -> Variant:
+    return Variant(keeps=lambda record: record.hole != site)
+
+
+VARIANTS: Mapping[str, Variant] = {
+    "normal": Variant(),
+    **{f"{count} pairs": Variant(count) for count in (64, 128, 512, 1000)},
+    **{f"to {kl} nats": Variant(phase={"target_kl": kl, "epochs": 16}) for kl in (0.1, 0.2, 0.8)},
+    "gains above .01": Variant(keeps=lambda record: not _improves(record) or (record.gain or 0.0) > 0.01),
+    "gains up to .01": Variant(keeps=lambda record: not _improves(record) or (record.gain or 0.0) <= 0.01),
+    **{f"without {site}": _without(site) for site in dict.fromkeys(site for site, _ in known_lines.LINES)},
+    "without the supervised term": Variant(phase={"supervised": 0.0}),
+    "the agent's answers": Variant(keeps=lambda record: record.origin == "agent"),
+    "the supporter's as chosen": Variant(
+        keeps=lambda record: record.origin != "agent" or not _improves(record)
+    ),
+    "a runaway": Variant(phase={"epochs": 3, "learning_rate": 1e-3, "target_kl": 0.0}),
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a run has stored for its first phase."""
+
+    config: RunConfig
+    """The run's."""
+    pool: Sequence[CandidateRecord]
+    """Answers to make pairs of."""
+    gate: Sequence[Item]
+    """What K̂L is taken along: prompts that no pair has, and their best answers."""
+    parent_texts: Mapping[int, str | None]
+    """By candidate, what stands in its parent at the site that it edits."""
+    instances: int
+    """As many islands have tasks of their own, whose scores are not compared."""
+
+    def pairs(self, variant: Variant) -> list[PreferencePair]:
+        """The variant's."""
+        return build_pairs(
+            [record for record in self.pool if variant.keeps(record)],
+            replace(self.config.pairs, count=variant.count),
+            stream(self.config.seed, "pairs", 1),
+            scale=lambda record: record.island % self.instances,
+            parent_text=lambda record: self.parent_texts[record.id],
+        )
+
+
+def read_source(config: RunConfig, store: RunStore, tokenizer: Any) -> Source:
+    """What a run has stored; raises `StoreError` if it has had no phase yet."""
+    if not store.phases():
+        raise StoreError(f"{store.folder} has had no phase yet")
+    rng, last = stream(config.seed, "pair pool", 1), store.phases()[0]["round"]
+    given = phase_data.answers(store, last, config.pairs.pool, rng, config.messages, store.lessons(1))
+    pool = phase_data.writable(given, tokenizer, config.sampling, config.phase.max_tokens)
+    passed = [record for record in pool if record.passed]
+    apart = set(phase_data.gate_prompts(passed, config.gate, stream(config.seed, "gate prompts", 1)))
+    best = {record.prompt: record for record in sorted(passed, key=lambda record: record.value)}
+    kept = [record for record in pool if record.prompt not in apart]
+
+    def parent_text(record: CandidateRecord) -> str | None:
+        proposal = store.proposal(record.round, record.island, record.prompt)
+        return None if proposal.stop == "new line" else proposal.avoid
+
+    return Source(
+        config, kept, [(prompt, best[prompt].completion) for prompt in sorted(apart)],
+        {record.id: parent_text(record) for record in kept}, store.instances,
+    )  # fmt: skip
+
+
+def replay(policy: Policy, source: Source, variant: Variant) -> dict[str, Any]:
+    """Train a variant from the base model; what it came to."""
+    config, pairs = source.config, source.pairs(variant)
+    if not pairs:
+        return {"pairs": 0}
+    policy.reset(POLICY, torch_seed(config.seed, "phase", 1, "adapter") % 2**32)
+    settings = replace(config.phase, **{**NORMAL, **variant.phase})
+    gate = source.gate or [(pair.prompt, pair.chosen) for pair in pairs]
+    tuned = tune_here(policy, TuneJob(tuple(pairs), settings, 0, tuple(gate), 1, config.seed))
+    return {
+        "pairs": len(pairs), "prompts": len({pair.prompt for pair in pairs}), "steps": len(tuned.training.steps),
+        "kl": tuned.kls[POLICY].mean, "within": tuned.kls[POLICY].mean <= config.gate.max_kl,
+    }  # fmt: skip
+
+
+class _Lines:
+    """How likely the known lines are; nothing is said of them by a run on another task."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._asked: list[Proposal] = []
+        if config.env == known_lines.ENV:
+            task = make_task(known_lines.ENV, seed=0, split="held_out", **known_lines.UNSEEN)
+            self._asked = known_lines.proposals(task, task.observations() if config.observe else ())
+
+    def of(self, policy: Policy) -> dict[str, float]:
+        """Each line's nats, and their mean."""
+        if not self._asked:
+            return {}
+        found = known_lines.nats(policy, POLICY, self._asked)
+        return {
+            "nats": fmean(found),
+            **{line.strip(): n for (_, line), n in zip(known_lines.LINES, found, strict=True)},
+        }
+
+
+def _written(policy: Policy, config: RunConfig, panel: Panel, base: Mapping[str, Any]) -> dict[str, float]:
+    """What a policy writes, by measure: the base model's, its own, and the half width of the difference's 95 %
+    interval."""
+    compared = learned({(BASE, MEASURE): base, (1, MEASURE): answers(policy, config, panel)})[1]
+    found: dict[str, float] = {}
+    for name, own in compared.items():
+        found |= {f"{name}, base": own.base, name: own.tuned, f"{name} ±": own.difference.half_width}
+    return found
+
+
+def of_run(run: Path, names: Sequence[str], samples: int) -> Iterator[dict[str, Any]]:
+    """One row a variant, the base model's first."""
+    config = load_config(run / "config.yaml", {"measure": {**EXAM, "samples": samples}} if samples else {})
+    policy = base_policy(config)
+    with RunStore.open_readonly(run) as store, EvaluatorPool(1) as pool:
+        source, lines = read_source(config, store, policy.tokenizer), _Lines(config)
+        panel = panel_of(config, policy, pool, store)
+        base = answers(policy, config, panel) if samples else {}
+        yield {"run": run.name, "variant": "base model", "kl": 0.0, **lines.of(policy)}
+        for name in names:
+            row = {"run": run.name, "variant": name, **replay(policy, source, VARIANTS[name])}
+            told = lines.of(policy) if row["pairs"] else {}
+            written = _written(policy, config, panel, base) if samples and row["pairs"] else {}
+            yield row | told | written
+
+
+def _rows(options: Namespace) -> Iterator[list[dict[str, Any]]]:
+    for run in options.runs:
+        for row in of_run(run, options.only or list(VARIANTS), options.samples):
+            yield [row]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print what each variant of each run's first phase comes to."""
+    own: dict[str, dict[str, Any]] = {
+        "--only": {"nargs": "+", "choices": list(VARIANTS), "help": "these variants; default: all"},
+        "--samples": {"type": int, "default": 0, "help": "per question of the exam; default: no exam"},
+    }
+    measure("replays", __doc__, _rows, arguments, own, lambda rows: rows.round(3).iloc[0].to_string() + "\n")
+
+
+if __name__ == "__main__":
+    main()

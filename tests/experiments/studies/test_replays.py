@@ -1,0 +1,85 @@
+"""A run's first phase, trained again under other conditions."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from experiments.studies import replays
+from experiments.studies.measuring import base_policy
+from tests.trainers.whole_run import config, menu, run
+from trainers.loop.config import load_config
+from trainers.store.store import RunStore
+
+assert config, menu  # fixtures
+
+
+@pytest.fixture(scope="module")
+def folder(config, tmp_path_factory):
+    """A run whose supporter taught before its phase."""
+    folder = tmp_path_factory.mktemp("taught") / "run"
+    layout = replace(config.exploration, patches=0)
+    run(
+        replace(config, teaching="phase", lessons=3, exploration=layout, start="inlined", max_phases=1),
+        folder,
+    )
+    return folder
+
+
+@pytest.fixture
+def few(monkeypatch):
+    monkeypatch.setattr(replays, "NORMAL", {"epochs": 1, "checks": 1, "target_kl": 0.0})
+
+
+def source(folder):
+    settings = load_config(folder / "config.yaml", {})
+    with RunStore.open_readonly(folder) as store:
+        return replays.read_source(settings, store, base_policy(settings).tokenizer)
+
+
+def test_each_variant_makes_its_pairs_of_what_it_keeps(folder):
+    found = source(folder)
+    by_id = {record.id: record for record in found.pool}
+    made = {name: found.pairs(variant) for name, variant in replays.VARIANTS.items()}
+    held_out = {prompt for prompt, _ in found.gate}
+    assert made["normal"]
+    assert all(pair.prompt not in held_out for pairs in made.values() for pair in pairs)
+    assert all(
+        by_id[id_].origin == "agent"
+        for pair in made["the agent's answers"]
+        for id_ in (pair.chosen_id, pair.rejected_id)
+    )
+    improving = [pair for pair in made["the supporter's as chosen"] if pair.kind.startswith("improving")]
+    assert all(by_id[pair.chosen_id].origin == "supporter" for pair in improving)
+    assert all((by_id[pair.chosen_id].gain or 0.0) <= 0.01 for pair in made["gains up to .01"])
+    assert all(pair.hole != "y =" for pair in made["without y ="])
+    assert 0 < len(found.pairs(replays.Variant(2))) <= 2
+
+
+def test_variants_are_trained_from_the_base_model_and_shown(folder, few, tmp_path, capsys):
+    names = ["normal", "a runaway", "normal"]
+    replays.main([str(folder), "--output", str(tmp_path / "out.csv"), "--only", *names])
+    rows = pd.read_csv(tmp_path / "out.csv")
+    assert list(rows.variant) == ["base model", *names]
+    first, again = rows[rows.variant == "normal"].to_dict("records")
+    assert first == again  # nothing is left of what was trained in between
+    by_name = rows.set_index("variant")
+    assert by_name.kl["a runaway"] > 0
+    assert by_name.nats["base model"] != first["nats"]
+    assert "runaway" in capsys.readouterr().out
+
+
+def test_with_samples_every_policy_writes(folder, few, tmp_path, monkeypatch):
+    small = {"prompts": 2, "instances": [{"env_args": {"variation_budget": own}} for own in (3, 9)]}
+    monkeypatch.setattr(replays, "EXAM", {**replays.EXAM, **small})
+    where = tmp_path / "out.csv"
+    replays.main([str(folder), "--output", str(where), "--only", "normal", "--samples", "2"])
+    rows = pd.read_csv(where).set_index("variant")
+    assert 0 <= rows.validity["normal"] <= 1
+    assert rows["validity ±"]["normal"] >= 0
+
+
+def test_a_run_without_a_phase(config, tmp_path):
+    run(replace(config, max_phases=0, rounds=1), tmp_path / "run")
+    with pytest.raises(SystemExit, match="has had no phase yet"):
+        replays.main([str(tmp_path / "run")])
