@@ -36,7 +36,7 @@ def run_row(run: RunData, held_out: bool = True) -> Row:
         held_out: whether its scores are those of the held-out seeds; else those of the training seeds, which stand in
             while a run is unconfirmed.
     """
-    ends = [[_score(run, record, held_out) for record in ends] for ends in run.ends]
+    ends = instance_scores(run, held_out)
     fresh = [c for c in run.candidates if c.round > 0]
     phases = run.tuned_phases
     changed = Counter(name for phase in phases for name in set(phase.get("changed_controls", ())))
@@ -56,6 +56,11 @@ def run_row(run: RunData, held_out: bool = True) -> Row:
         "promoted": sum(bool(phase["promoted"]) for phase in phases),
         **{f"changed_{name}": changed[name] for name in CONTROLS},
     }
+
+
+def instance_scores(run: RunData, held_out: bool = True) -> list[tuple[float, float]]:
+    """Scores of the starting and the best program of each instance."""
+    return [(_score(run, start, held_out), _score(run, best, held_out)) for start, best in run.ends]
 
 
 def share(part: int, whole: int) -> float:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments.loggers.metrics import improvement
 from experiments.report.data import RunData, read_run
-from experiments.report.tables import Row, run_row, share
+from experiments.report.tables import Row, instance_scores, run_row, share
 from experiments.studies.plan import DONE, Plan
 from trainers.data.measures import distinct_programs
 from trainers.loop.measure import MEASURE, learned
@@ -45,6 +46,18 @@ def phase_rows(run: RunData) -> Iterator[Row]:
             "promoted": int(bool(phase["promoted"])),
             "changed": " ".join(phase.get("changed_controls", ())),
             "seconds": sum(phase["seconds"].values()),
+        }
+
+
+def instance_rows(run: RunData) -> Iterator[Row]:
+    """One row an instance, where there are several: its first and its best program on held-out seeds."""
+    scores = instance_scores(run)
+    for number, (initial, best) in enumerate(scores if len(scores) > 1 else ()):
+        yield {
+            "instance": number,
+            "initial_held_out": initial,
+            "best_held_out": best,
+            "improvement": improvement(initial, best),
         }
 
 
@@ -99,7 +112,7 @@ def measure_rows(run: RunData) -> Iterator[Row]:
 _SHARES = ("valid", "new", "improving")
 KINDS: dict[str, Callable[[RunData], Iterable[Row]]] = {
     "runs": lambda run: [run_row(run)], "rounds": round_rows, "curves": curve_rows, "phases": phase_rows,
-    "origins": origin_rows, "probes": probe_rows, "measures": measure_rows,
+    "instances": instance_rows, "origins": origin_rows, "probes": probe_rows, "measures": measure_rows,
 }  # fmt: skip
 """A CSV file each."""
 

@@ -1,5 +1,7 @@
 """What a study's tables have beside the paper's four (`experiments.report.tables`), from its rows."""
 
+from collections.abc import Iterator, Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -10,21 +12,34 @@ from experiments.report.tables import OVER_SEEDS, Row, groups_of, mean_error
 
 def comparisons(runs: pd.DataFrame) -> Table:
     """Every method against the first one of the same start, seed by seed, and in words whether they are told apart."""
-    rows = []
-    for (start,), own in groups_of(runs, "start"):
-        by_seed = own.pivot(index="seed", columns="arm", values="improvement")[own.arm.unique()]
-        first, *others = by_seed.columns
+    note = "Improvement in percentage points, paired by seed, 95 % interval (Student's t)."
+    return table("comparisons", "Against the first method", _differences(runs, "seed"), note)
+
+
+def by_instance(instances: pd.DataFrame) -> Table:
+    """The same by instance: each the mean over the seeds that both methods have."""
+    note = (
+        "Improvement in percentage points, paired by instance, of several seeds their mean; 95 % interval over "
+        "instances (Student's t): over what was posed, not over runs, which share all that they learn."
+    )
+    rows = _differences(instances, "instance")
+    return table("by_instance", "Against the first method, by instance", rows, note)
+
+
+def _differences(rows: pd.DataFrame, over: str) -> Iterator[Mapping[str, str]]:
+    for (start,), own in groups_of(rows, "start"):
+        keys = list(dict.fromkeys([over, "seed"]))
+        values = own.pivot_table(index=keys, columns="arm", values="improvement")[own.arm.unique()]
+        first, *others = values.columns
         for arm in others:
-            differences = 100 * (by_seed[arm] - by_seed[first]).dropna()
+            differences = 100 * (values[arm] - values[first]).dropna().groupby(over).mean()
             if len(differences) > 1:
                 found = mean_interval(differences)
                 text = f"{found.mean:+.1f} [{found.low:+.1f}, {found.high:+.1f}]"
-                rows.append({
-                    "Method": arm, "Start": start, "Against": first, "Seeds": str(len(differences)),
+                yield {
+                    "Method": arm, "Start": start, "Against": first, f"{over.title()}s": str(len(differences)),
                     "Difference, points": text, "In words": _word(found.low, found.high),
-                })  # fmt: skip
-    note = "Improvement in percentage points, paired by seed, 95 % interval (Student's t)."
-    return table("comparisons", "Against the first method", rows, note)
+                }  # fmt: skip
 
 
 def _word(low: float, high: float) -> str:

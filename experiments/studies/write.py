@@ -87,6 +87,7 @@ def all_tables(data: dict[str, pd.DataFrame]) -> list[Table]:
     made = [
         paper.final_scores(runs),
         tables.comparisons(runs),
+        tables.by_instance(data.get("instances", none)),
         tables.speed(data.get("curves", none)),
         paper.ablation(runs),
         paper.interventions(runs),

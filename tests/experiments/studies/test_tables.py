@@ -148,3 +148,23 @@ def test_learning_is_counted_over_seeds_after_the_last_phase():
     assert taught[8] == "0.100 [0.100, 0.100]"
     assert tables.learning(data[data.seed == 0]).rows[1][5:] == ("0.400", "2.00", "+0.150 ± 0.040", "0.100")
     assert tables.learning(pd.DataFrame()).rows == ()
+
+
+def test_by_instance_is_a_paired_t_interval_over_the_means_of_seeds():
+    from scipy.stats import ttest_1samp
+
+    gains = {("search", 0): (0.1, 0.0, 0.2), ("atlas", 0): (0.3, 0.1, 0.6), ("search", 1): (0.1, 0.2, 0.0), ("atlas", 1): (0.2, 0.2, 0.5)}  # fmt: skip
+    rows = pd.DataFrame([
+        {"arm": arm, "start": "named", "seed": seed, "instance": i, "improvement": gain}
+        for (arm, seed), own in gains.items()
+        for i, gain in enumerate(own)
+    ])  # fmt: skip
+    ((arm, _, against, count, text, _),) = tables.by_instance(rows).rows
+    assert (arm, against, count) == ("atlas", "search", "3")
+    differences = np.mean([np.subtract(gains["atlas", s], gains["search", s]) for s in (0, 1)], axis=0)
+    interval = ttest_1samp(100 * differences, 0).confidence_interval(0.95)
+    assert text == f"{100 * differences.mean():+.1f} [{interval.low:+.1f}, {interval.high:+.1f}]"
+
+
+def test_one_instance_has_no_interval():
+    assert tables.by_instance(pd.DataFrame()).rows == ()
