@@ -153,7 +153,10 @@ def test_learning_is_counted_over_seeds_after_the_last_phase():
 def test_by_instance_is_a_paired_t_interval_over_the_means_of_seeds():
     from scipy.stats import ttest_1samp
 
-    gains = {("search", 0): (0.1, 0.0, 0.2), ("atlas", 0): (0.3, 0.1, 0.6), ("search", 1): (0.1, 0.2, 0.0), ("atlas", 1): (0.2, 0.2, 0.5)}  # fmt: skip
+    gains = {
+        ("search", 0): (0.1, 0.0, 0.2), ("atlas", 0): (0.3, 0.1, 0.6),
+        ("search", 1): (0.1, 0.2, 0.0), ("atlas", 1): (0.2, 0.2, 0.5),
+    }  # fmt: skip
     rows = pd.DataFrame([
         {"arm": arm, "start": "named", "seed": seed, "instance": i, "improvement": gain}
         for (arm, seed), own in gains.items()
