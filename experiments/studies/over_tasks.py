@@ -1,7 +1,7 @@
 """Methods over several studies that have the same arms: `python -m experiments.studies.over_tasks FOLDER …`.
 
 Each folder has a study's data (`docs/study/NAME`). A method's improvement on a task is the mean over its seeds; over
-tasks it is compared with the first method of the first study, paired by task.
+tasks it is compared with the first method of the first study, or with the one that is named, paired by task.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,26 +20,33 @@ _NOTE = (
 )
 
 
-def over_tasks(studies: Mapping[str, pd.DataFrame]) -> Table:
-    """One row a method, one column a study, and the difference to the first method over all of them.
+def over_tasks(studies: Mapping[str, pd.DataFrame], against: str = "") -> Table:
+    """One row a method, one column a study, and the difference to one method over all of them.
 
     Args:
         studies: the rows of `runs.csv` by the study's name; a study has one start.
+        against: the method that the others are compared with; empty: the first one.
+
+    Raises:
+        ValueError: there is no such method.
     """
     by_seed = {
         name: 100 * runs.pivot(index="seed", columns="arm", values="improvement")
         for name, runs in studies.items()
     }
     arms = list(next(iter(studies.values())).arm.unique())
+    against = against or arms[0]
+    if against not in arms:
+        raise ValueError(f"no method {against!r}; there are {', '.join(arms)}")
     rows = []
     for arm in arms:
         cells = {
             name: percent_error(found[arm].dropna() / 100) if arm in found else "–"
             for name, found in by_seed.items()
         }
-        apart = [(found[arm] - found[arms[0]]).mean() for found in by_seed.values() if arm in found]
-        known = pd.Series(apart).dropna()
-        rows.append({"Method": arm, **cells, f"Less {arms[0]}": "" if arm == arms[0] else _interval(known)})
+        both = [found for found in by_seed.values() if arm in found and against in found]
+        known = pd.Series([(found[arm] - found[against]).mean() for found in both]).dropna()
+        rows.append({"Method": arm, **cells, f"Less {against}": "" if arm == against else _interval(known)})
     return table("over_tasks", "Methods over tasks", rows, _NOTE)
 
 
@@ -56,12 +63,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "folders", type=Path, nargs="+", help="folders of studies' data, with a runs.csv each"
     )
+    parser.add_argument("--against", default="", help="the method to compare with; default: the first one")
     options = parser.parse_args(arguments)
     try:
         studies = {folder.name: pd.read_csv(folder / "runs.csv") for folder in options.folders}
+        print(as_markdown(over_tasks(studies, options.against)))
     except OSError as error:
         raise SystemExit(f"Error: {error.filename}: {error.strerror}; `atlas study NAME` makes it") from error
-    print(as_markdown(over_tasks(studies)))
+    except ValueError as error:
+        raise SystemExit(f"Error: {error}") from error
 
 
 if __name__ == "__main__":

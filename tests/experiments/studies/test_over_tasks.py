@@ -32,6 +32,15 @@ def test_seeds_that_one_method_lacks_do_not_count() -> None:
     assert made.rows[1] == ("atlas", "20.0 %", "20.0 %", "+10.0 [+10.0, +10.0] (2 tasks)")
 
 
+def test_any_method_may_be_the_one_to_compare_with() -> None:
+    studies = {"tours": runs(search=[0.1], atlas=[0.2]), "bins": runs(search=[0.1], atlas=[0.2])}
+    made = over_tasks(studies, against="atlas")
+    assert made.columns[-1] == "Less atlas"
+    assert [row[-1] for row in made.rows] == ["-10.0 [-10.0, -10.0] (2 tasks)", ""]
+    with pytest.raises(ValueError, match="no method 'evo'; there are search, atlas"):
+        over_tasks(studies, against="evo")
+
+
 def test_missing_data_are_one_line(tmp_path) -> None:
     with pytest.raises(SystemExit, match=r"runs\.csv.*atlas study"):
         main([str(tmp_path)])
