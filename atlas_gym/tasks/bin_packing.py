@@ -74,6 +74,7 @@ def leave_room(item, bins):
 
 
 _MOST = 1_000_000
+"""Capacity and items, at most."""
 
 
 class OnlineBinPacking(ProgramTask, id="ATLAS-BinPacking-v0"):

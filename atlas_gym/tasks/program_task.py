@@ -294,7 +294,7 @@ def _drawn(task: ProgramTask) -> Sequence[Any]:
     except MemoryError as error:
         raise ValueError(f"{of_task} needs more memory than there is; give smaller constants") from error
     if not 0 < len(drawn) <= _MOST:
-        raise ValueError(f"{of_task} gives {'more than 1,000,000' if drawn else 'none'}")
+        raise ValueError(f"{of_task} gives {f'more than {_MOST:,}' if drawn else 'none'}")
     return drawn[: max(1, round(len(drawn) * task.share))]
 
 

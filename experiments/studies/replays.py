@@ -31,22 +31,18 @@ from trainers.loop.measure import BASE, MEASURE, Panel, learned
 from trainers.store.store import RunStore, StoreError
 
 NORMAL: Mapping[str, Any] = {"epochs": 8, "checks": 8, "target_kl": 0.4}
-PAIRS = 256
-
-
-def _everything(record: CandidateRecord) -> bool:
-    return True
+"""Settings of the training that take the place of the run's."""
 
 
 @dataclass(frozen=True)
 class Variant:
     """What differs from the normal phase."""
 
-    count: int = PAIRS
+    count: int = 256
     """Pairs, at most."""
     phase: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the training."""
-    keeps: Callable[[CandidateRecord], bool] = _everything
+    keeps: Callable[[CandidateRecord], bool] = lambda record: True
     """Which answers there are to make pairs of."""
 
 
@@ -111,14 +107,9 @@ def read_source(config: RunConfig, store: RunStore, tokenizer: Any) -> Source:
     apart = set(phase_data.gate_prompts(passed, config.gate, stream(config.seed, "gate prompts", 1)))
     best = {record.prompt: record for record in sorted(passed, key=lambda record: record.value)}
     kept = [record for record in pool if record.prompt not in apart]
-
-    def parent_text(record: CandidateRecord) -> str | None:
-        proposal = store.proposal(record.round, record.island, record.prompt)
-        return None if proposal.stop == "new line" else proposal.avoid
-
     return Source(
         config, kept, [(prompt, best[prompt].completion) for prompt in sorted(apart)],
-        {record.id: parent_text(record) for record in kept}, store.instances,
+        {record.id: phase_data.parent_text(store, record) for record in kept}, store.instances,
     )  # fmt: skip
 
 

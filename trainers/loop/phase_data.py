@@ -99,7 +99,7 @@ class PhaseData:
         )
         return build_pairs(
             buffer, settings, stream(self.config.seed, "pairs", number), scale=self._scale,
-            parent_text=self._parent_text, rejected_before=rejected,
+            parent_text=lambda record: parent_text(self.store, record), rejected_before=rejected,
             fresh_from=self.config.exploration.candidate_id(first, 0, 0),
         )  # fmt: skip
 
@@ -137,9 +137,11 @@ class PhaseData:
         """The task that scored a candidate, by the round in which it began, and the instance of it."""
         return self._task_began(record.round), record.island % self.store.instances
 
-    def _parent_text(self, record: CandidateRecord) -> str | None:
-        proposal = self.store.proposal(record.round, record.island, record.prompt)
-        return None if proposal.stop == "new line" else proposal.avoid  # the parent has no such line
+
+def parent_text(store: StoreQueries, record: CandidateRecord) -> str | None:
+    """What stands in a candidate's parent at the site that it edits; None if the parent has no such line."""
+    proposal = store.proposal(record.round, record.island, record.prompt)
+    return None if proposal.stop == "new line" else proposal.avoid
 
 
 def answers(
