@@ -4,7 +4,7 @@ Each variant trains the base model again on answers that the run has stored (the
 same prompts), all else equal: 256 pairs, passed at most eight times, until K̂L (Eq. 3, along prompts that no pair has)
 is 0.4 nats per token. It shows how far the policy went, whether the run's budget would let it pass, and how likely it
 has become that it writes lines that are known to be good (`known_lines`). With `--samples` each policy also writes
-programs for bandits that no run had (`exam`).
+programs for instances that no run had: those that the runs' own measure names, or the bandits of `exam`.
 """
 
 from argparse import Namespace
@@ -28,8 +28,11 @@ from trainers.evodpo.kl import Item
 from trainers.loop import phase_data
 from trainers.loop.config import RunConfig, load_config
 from trainers.loop.measure import BASE, MEASURE, Panel, learned
+from trainers.loop.settings import MeasureSettings
 from trainers.store.store import RunStore, StoreError
 
+PAIRS = 256
+"""Of a phase, at most, where neither its variant nor `--pairs` says otherwise."""
 NORMAL: Mapping[str, Any] = {"epochs": 8, "checks": 8, "target_kl": 0.4}
 """Settings of the training that take the place of the run's."""
 
@@ -38,8 +41,8 @@ NORMAL: Mapping[str, Any] = {"epochs": 8, "checks": 8, "target_kl": 0.4}
 class Variant:
     """What differs from the normal phase."""
 
-    count: int = 256
-    """Pairs, at most."""
+    count: int | None = None
+    """Pairs, at most, if not as many as all others have."""
     phase: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the training."""
     keeps: Callable[[CandidateRecord], bool] = lambda record: True
@@ -85,11 +88,11 @@ class Source:
     instances: int
     """As many islands have tasks of their own, whose scores are not compared."""
 
-    def pairs(self, variant: Variant) -> list[PreferencePair]:
-        """The variant's."""
+    def pairs(self, variant: Variant, count: int = PAIRS) -> list[PreferencePair]:
+        """The variant's; `count` at most, unless it says otherwise."""
         return build_pairs(
             [record for record in self.pool if variant.keeps(record)],
-            replace(self.config.pairs, count=variant.count),
+            replace(self.config.pairs, count=variant.count or count),
             stream(self.config.seed, "pairs", 1),
             scale=lambda record: record.island % self.instances,
             parent_text=lambda record: self.parent_texts[record.id],
@@ -113,9 +116,9 @@ def read_source(config: RunConfig, store: RunStore, tokenizer: Any) -> Source:
     )  # fmt: skip
 
 
-def replay(policy: Policy, source: Source, variant: Variant) -> dict[str, Any]:
+def replay(policy: Policy, source: Source, variant: Variant, count: int = PAIRS) -> dict[str, Any]:
     """Train a variant from the base model; what it came to."""
-    config, pairs = source.config, source.pairs(variant)
+    config, pairs = source.config, source.pairs(variant, count)
     if not pairs:
         return {"pairs": 0}
     policy.reset(POLICY, torch_seed(config.seed, "phase", 1, "adapter") % 2**32)
@@ -158,25 +161,36 @@ def _written(policy: Policy, config: RunConfig, panel: Panel, base: Mapping[str,
     return found
 
 
-def of_run(run: Path, names: Sequence[str], samples: int) -> Iterator[dict[str, Any]]:
-    """One row a variant, the base model's first."""
-    config = load_config(run / "config.yaml", {"measure": {**EXAM, "samples": samples}} if samples else {})
+def _config(run: Path, samples: int) -> RunConfig:
+    """A run's, which asks its own measure's questions, or those of the exam where it has none."""
+    config = load_config(run / "config.yaml", {"measure": {"samples": samples}})
+    own = replace(config.measure, samples=0) != MeasureSettings()
+    return config if own else load_config(run / "config.yaml", {"measure": {**EXAM, "samples": samples}})
+
+
+def of_run(run: Path, options: Namespace, known: dict[frozenset[str], Any]) -> Iterator[dict[str, Any]]:
+    """One row a variant, the base model's first; `known` are its answers by questions, so that it is asked once."""
+    config = _config(run, options.samples)
     policy = base_policy(config)
     with RunStore.open_readonly(run) as store, EvaluatorPool(1) as pool:
         source, lines = read_source(config, store, policy.tokenizer), _Lines(config)
         panel = panel_of(config, policy, pool, store)
-        base = answers(policy, config, panel) if samples else {}
+        asked = frozenset(panel.prompts if options.samples else ())
+        if options.samples and asked not in known:
+            known[asked] = answers(policy, config, panel)
         yield {"run": run.name, "variant": "base model", "kl": 0.0, **lines.of(policy)}
-        for name in names:
-            row = {"run": run.name, "variant": name, **replay(policy, source, VARIANTS[name])}
-            told = lines.of(policy) if row["pairs"] else {}
-            written = _written(policy, config, panel, base) if samples and row["pairs"] else {}
-            yield row | told | written
+        for name in options.only or list(VARIANTS):
+            row = {"run": run.name, "variant": name, **replay(policy, source, VARIANTS[name], options.pairs)}
+            if row["pairs"]:
+                row |= lines.of(policy)
+                row |= _written(policy, config, panel, known[asked]) if asked else {}
+            yield row
 
 
 def _rows(options: Namespace) -> Iterator[list[dict[str, Any]]]:
+    known: dict[frozenset[str], Any] = {}
     for run in options.runs:
-        for row in of_run(run, options.only or list(VARIANTS), options.samples):
+        for row in of_run(run, options, known):
             yield [row]
 
 
@@ -184,6 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print what each variant of each run's first phase comes to."""
     own: dict[str, dict[str, Any]] = {
         "--only": {"nargs": "+", "choices": list(VARIANTS), "help": "these variants; default: all"},
+        "--pairs": {"type": int, "default": PAIRS, "help": "at most, where a variant does not say"},
         "--samples": {"type": int, "default": 0, "help": "per question of the exam; default: no exam"},
     }
     measure("replays", __doc__, _rows, arguments, own, lambda rows: rows.round(3).iloc[0].to_string() + "\n")
