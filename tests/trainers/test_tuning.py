@@ -120,13 +120,15 @@ def test_the_score_may_be_the_likelihood_of_what_is_known_to_improve(store, monk
     monkeypatch.setattr("trainers.loop.fine_tuning.log_known_gain", log_known_gain)
     worse = replace(RECORD, id=9, round=2, prompt="worse prompt", score=-0.5)
     store.add_unit(2, 2, [worse], {}, [replace(PROPOSAL, prompt="worse prompt")])
-    _, phases = tuning(store, gate_score="likelihood")
+    backend, phases = tuning(store, gate_score="likelihood")
     score = phases._scorer(1, 2, [pair(store.candidate(7))], [store.candidate(8), worse])
     assert score("default", ["another prompt", "worse prompt"]) == [-3.0]
-    assert asked == [("default", {"another prompt": [(RECORD.completion, 0.05)]})]
-    assert (
-        "valid_share" in phases._measured["default"]
-    )  # for the inspector, fresh samples are asked for in any case
+    score("between", ["another prompt", "worse prompt"])
+    assert asked[0] == ("default", {"another prompt": [(RECORD.completion, 0.05)]})
+    assert backend.asked == []  # samples are for the inspector, of the policies that the gate compares
+    assert "valid_share" in phases._measured("default")
+    assert phases._measured("default") == phases._measured("default")
+    assert [adapter for adapter, _ in backend.asked] == ["default"]
 
 
 @pytest.mark.parametrize(

@@ -85,9 +85,11 @@ def run_phase(
             policy.reset(POLICY, torch_seed(seed, "phase", phase, "adapter") % 2**32)
         # Eq. 2: DPO (or GRPO) against the reference; Eq. 3: K̂L of all of C_k along G_k.
         tuned = tune_all(policy, job, alternatives if gated else (), tune)
+        began = time.perf_counter()
         reference_score, candidates = _scored(tuned, score if gated else None, prompts)
         chosen = _proposed(candidates, gate) if gated else len(candidates) - 1
         decision = _decided(candidates, chosen, gate, review) if gated else None
+        tuned.seconds["score"] = time.perf_counter() - began
         beyond = tuned.kls[POLICY].mean > gate.max_kl
         weight, rolled_back = _advance(policy, settings, phase, candidates[chosen].name, decision, beyond)
     training = tuned.training
@@ -105,9 +107,7 @@ def _scored(
 ) -> tuple[float | None, tuple[CandidateResult, ...]]:
     """Ŝ of the reference and of every candidate on the prompts of G_k; None without a `score`."""
     steps = {**tuned.training.checkpoints, POLICY: len(tuned.training.steps)}
-    began = time.perf_counter()
     scores = {} if score is None else {name: score(name, prompts) for name in (REFERENCE, *steps)}
-    tuned.seconds["score"] = time.perf_counter() - began
     candidates = tuple(
         CandidateResult(name, step, tuned.kls[name].mean, tuned.kls[name].standard_error, *_compare(scores, name))
         for name, step in steps.items()

@@ -5,7 +5,7 @@ before, as they are in the store. The inspector hears the gate's decision with t
 what the gate would promote; the type of its verdict leaves it nothing else.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
@@ -30,8 +30,8 @@ from trainers.evodpo.settings import PhaseSettings
 from trainers.loop.config import RunConfig
 from trainers.store.store import RunStore
 
-Measured = Mapping[str, Mapping[str, float]]
-"""Measurements of fresh samples (`trainers.data.measures.measurements`) by adapter."""
+Measured = Callable[[str], Mapping[str, float]]
+"""Measurements of fresh samples (`trainers.data.measures.measurements`) of an adapter."""
 
 
 def trained_under(settings: PhaseSettings, controls: TuningControls) -> PhaseSettings:
@@ -125,7 +125,7 @@ class PhaseAdvisers:
             key=("phase", number), rule_accepts=decision.promote, gain=decision.gain, kl=decision.kl,
             min_gain=decision.min_gain, max_kl=decision.max_kl, gain_error=chosen.gain_error,
             samples=self.config.gate.samples * self.config.gate.prompts,
-            metrics=_changes(measured.get(REFERENCE, {}), measured.get(chosen.name, {})),
+            metrics=_changes(measured(REFERENCE), measured(chosen.name)),
             recent=tuple(bool(row["promoted"]) for row in rows),
         )  # fmt: skip
 

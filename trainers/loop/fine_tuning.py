@@ -13,9 +13,9 @@ the whole buffer before pairs are formed, and no pair has one of them.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ class Tuning:
         self.probes = Probes(run, policy, panel)
         self.data = PhaseData(run, policy.tokenizer, panel)
         self.advisers = PhaseAdvisers(self.config, run.supporters, self.store)
-        self._measured: dict[str, dict[str, float]] = {}
+        self._fresh: dict[str, Callable[[], list[list[CandidateRecord]]]] = {}
         launch = self.config.launch
         self._tune: Tune = launched(launch, self.store.folder / "tuning") if launch.separate else tune_here
 
@@ -163,9 +163,8 @@ class Tuning:
         self.tell("stage", f"phase {number}: tuning on {len(examples)} {what}")
         controls = (advice.controls, *self._others(advice))
         score = self._scorer(number, last, examples, gate)
-        return self._phase(
-            number, controls, examples, gate, score, partial(self.advisers.review, number, self._measured)
-        )
+        review = partial(self.advisers.review, number, self._measured)
+        return self._phase(number, controls, examples, gate, score, review)
 
     def _phase(
         self, number: int, controls: Sequence[TuningControls], examples: Examples, gate: Sequence[CandidateRecord],
@@ -189,17 +188,26 @@ class Tuning:
         known = self.data.known(number, last, list(answered)) if kind == "likelihood" else {}
 
         def score(adapter: str, prompts: Sequence[str]) -> list[float]:
-            proposals = [self._asked(self.store.candidate(answered[prompt])) for prompt in prompts]
-            seeds = [torch_seed(self.config.seed, "gate", number, i) for i in range(len(prompts))]
-            with self.run.backend.serving(adapter) as generator:
-                groups = fresh_samples(generator, self.run.cache, proposals, self.config.gate.samples, seeds)
-            records = [record for group in groups for record in group]
-            self._measured[adapter] = measurements(records, self.run.agent.spec.errors)
+            answers = cache(partial(self._answers, number, adapter, [answered[prompt] for prompt in prompts]))
+            self._fresh[adapter] = answers
             if kind == "likelihood":
                 return log_known_gain(self.policy, adapter, {x: known[x] for x in prompts if x in known})
-            return [worth(group, kind, self.config.gain_clip) for group in groups]
+            return [worth(group, kind, self.config.gain_clip) for group in answers()]
 
         return score
+
+    def _answers(self, number: int, adapter: str, ids: Sequence[int]) -> list[list[CandidateRecord]]:
+        """An adapter's fresh answers to the prompts that these candidates answered."""
+        proposals = [self._asked(self.store.candidate(id_)) for id_ in ids]
+        seeds = [torch_seed(self.config.seed, "gate", number, i) for i in range(len(ids))]
+        with self.run.backend.serving(adapter) as generator:
+            return fresh_samples(generator, self.run.cache, proposals, self.config.gate.samples, seeds)
+
+    def _measured(self, adapter: str) -> Mapping[str, float]:
+        """What the inspector is shown of an adapter. Where Ŝ asks for no samples they are drawn only now, of the two
+        policies that the gate compares."""
+        records = [record for group in self._fresh[adapter]() for record in group]
+        return measurements(records, self.run.agent.spec.errors)
 
     def _asked(self, answer: CandidateRecord) -> Proposal:
         """The proposal that this candidate answered."""
