@@ -28,7 +28,6 @@ from trainers.evodpo.kl import Item
 from trainers.loop import phase_data
 from trainers.loop.config import RunConfig, load_config
 from trainers.loop.measure import BASE, MEASURE, Panel, learned
-from trainers.loop.settings import MeasureSettings
 from trainers.store.store import RunStore, StoreError
 
 PAIRS = 256
@@ -162,10 +161,11 @@ def _written(policy: Policy, config: RunConfig, panel: Panel, base: Mapping[str,
 
 
 def _config(run: Path, samples: int) -> RunConfig:
-    """A run's, which asks its own measure's questions, or those of the exam where it has none."""
+    """A run's, which asks of the instances that its own measure names, or those of the exam where it names none."""
     config = load_config(run / "config.yaml", {"measure": {"samples": samples}})
-    own = replace(config.measure, samples=0) != MeasureSettings()
-    return config if own else load_config(run / "config.yaml", {"measure": {**EXAM, "samples": samples}})
+    if not samples or any(instance.env_args for instance in config.measure.instances):
+        return config
+    return load_config(run / "config.yaml", {"measure": {**EXAM, "samples": samples}})
 
 
 def of_run(run: Path, options: Namespace, known: dict[frozenset[str], Any]) -> Iterator[dict[str, Any]]:

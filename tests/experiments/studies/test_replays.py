@@ -1,11 +1,13 @@
 """A run's first phase, trained again under other conditions."""
 
+import shutil
 from dataclasses import replace
 
 import pandas as pd
 import pytest
+import yaml
 
-from experiments.studies import replays
+from experiments.studies import exam, replays
 from experiments.studies.measuring import base_policy
 from tests.trainers.whole_run import config, menu, run
 from trainers.loop.config import load_config
@@ -69,14 +71,40 @@ def test_variants_are_trained_from_the_base_model_and_shown(folder, few, tmp_pat
     assert "runaway" in capsys.readouterr().out
 
 
-def test_with_samples_every_policy_writes(folder, few, tmp_path, monkeypatch):
+def test_with_samples_every_policy_writes_and_the_base_model_once(folder, few, tmp_path, monkeypatch):
     small = {"prompts": 2, "instances": [{"env_args": {"variation_budget": own}} for own in (3, 9)]}
     monkeypatch.setattr(replays, "EXAM", {**replays.EXAM, **small})
+    written = []
+
+    def answers(*given):
+        written.append(exam.answers(*given)["answers"])
+        return {"answers": written[-1]}
+
+    monkeypatch.setattr(replays, "answers", answers)
     where = tmp_path / "out.csv"
-    replays.main([str(folder), "--output", str(where), "--only", "normal", "--samples", "2"])
-    rows = pd.read_csv(where).set_index("variant")
-    assert 0 <= rows.validity["normal"] <= 1
-    assert rows["validity ±"]["normal"] >= 0
+    replays.main([str(folder), str(folder), "--output", str(where), "--only", "normal", "--samples", "2"])
+    base, *tuned = written
+    assert len(tuned) == 2
+    assert tuned[0] == tuned[1]
+    assert [len(question["samples"]) for question in base] == [2] * 4  # two bandits, two sites each
+    valid = [sample["passed"] for question in base for sample in question["samples"]]
+    rows = pd.read_csv(where)
+    normal = rows[rows.variant == "normal"]
+    assert list(normal["validity, base"]) == [sum(valid) / len(valid)] * 2
+    assert (normal["validity ±"] >= 0).all()
+
+
+def test_a_run_is_asked_what_its_own_measure_asks(folder, tmp_path, monkeypatch):
+    shutil.copytree(folder, tmp_path / "run")
+    monkeypatch.setattr(replays, "EXAM", {"instances": [{"env_args": {"variation_budget": 5}}]})
+    (instance,) = replays._config(folder, 3).measure.instances
+    assert dict(instance.env_args) == {"variation_budget": 5}
+    settings = yaml.safe_load((folder / "config.yaml").read_text())
+    settings["measure"]["instances"] = [{"env_args": {"variation_budget": 7}}]
+    (tmp_path / "run" / "config.yaml").write_text(yaml.safe_dump(settings))
+    own = replays._config(tmp_path / "run", 3).measure
+    assert own.samples == 3
+    assert [dict(instance.env_args) for instance in own.instances] == [{"variation_budget": 7}]
 
 
 def test_a_run_without_a_phase(config, tmp_path):
