@@ -159,6 +159,9 @@ def plain(value: Any) -> Any:
 
     Raises TypeError where there is none.
     """
+    # `np.ma` may not be loaded, and workers cannot load it. What lies under a mask would cross with the rest.
+    if isinstance(value, np.ndarray) and np.any(getattr(value, "mask", False)):
+        raise TypeError("an array with masked entries; fill them first, as with .filled(0.0)")
     if isinstance(value, np.longdouble):  # whose item is itself
         return float(value)
     if isinstance(value, np.generic):

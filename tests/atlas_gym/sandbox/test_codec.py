@@ -164,6 +164,8 @@ def endless():
         (np.array([None]), "array of object"),
         (np.array(["a", "b"]), "use numbers"),
         (np.zeros((1,) * 40), "dimensions"),
+        (np.ma.array([1.0, 2.0], mask=[False, True]), "masked entries"),
+        (np.ma.masked, "masked entries"),
     ],
     ids=lambda part: part if isinstance(part, str) else type(part).__name__,
 )
