@@ -117,7 +117,7 @@ def failure_from_exit(ended: Exit, limits: Limits, baseline_bytes: int) -> Candi
     of_sigkill = os.WIFSIGNALED(ended.status) and os.WTERMSIG(ended.status) == signal.SIGKILL
     if of_sigkill and ended.killed == KILLED_BY_WATCHDOG:
         return CandidateError(f"no answer within {limits.wall_s:g} s", Status.TIMEOUT)
-    if of_sigkill and ended.killed == KILLED_ON_REQUEST:
+    if of_sigkill and ended.killed == KILLED_ON_REQUEST and not _cpu_used_up(ended, limits):
         return CandidateError("it closed the channel", Status.CRASHED)
     if os.WIFEXITED(ended.status):
         return CandidateError(
@@ -129,9 +129,7 @@ def failure_from_exit(ended: Exit, limits: Limits, baseline_bytes: int) -> Candi
 def _failure_from_signal(number: int, ended: Exit, limits: Limits, baseline_bytes: int) -> CandidateError:
     if number == signal.SIGSYS:
         return CandidateError("it made a forbidden system call", Status.VIOLATION)
-    # The kernel sends SIGXCPU first and SIGKILL a second later; it counts in ticks, so not quite exactly.
-    cpu_used_up = number == signal.SIGKILL and ended.cpu_s >= _NEARLY_ALL * limits.cpu_s
-    if number == signal.SIGXCPU or cpu_used_up:
+    if number == signal.SIGKILL and _cpu_used_up(ended, limits):
         return CandidateError(f"more than {math.ceil(limits.cpu_s)} s of CPU time", Status.TIMEOUT)
     if number == signal.SIGKILL:
         raise InfrastructureError(
@@ -142,6 +140,11 @@ def _failure_from_signal(number: int, ended: Exit, limits: Limits, baseline_byte
             f"{_name(number)} with the budget of {limits.memory_mb} MiB used up", Status.MEMORY
         )
     return CandidateError(f"its process died of {_name(number)}", Status.CRASHED)
+
+
+def _cpu_used_up(ended: Exit, limits: Limits) -> bool:
+    """Whether the kernel has ended it for that; it counts in ticks, so not quite exactly."""
+    return ended.cpu_s >= _NEARLY_ALL * limits.cpu_s
 
 
 def _name(number: int) -> str:

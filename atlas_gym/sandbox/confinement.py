@@ -183,17 +183,17 @@ def _set_limits(address_space: int, cpu_s: int) -> None:
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NPROC: 0,
         resource.RLIMIT_MEMLOCK: 0,
+        resource.RLIMIT_CPU: cpu_s,  # ends in SIGKILL: a signal before it could be ignored, and time be won
     }
     for name, wanted in limits.items():
-        _lower_limit(name, wanted, wanted)
-    _lower_limit(resource.RLIMIT_CPU, cpu_s, cpu_s + 1)  # a signal that tells the cause, then one that kills
+        _lower_limit(name, wanted)
 
 
-def _lower_limit(name: int, soft: int, hard: int) -> None:
+def _lower_limit(name: int, wanted: int) -> None:
     present = resource.getrlimit(name)[1]
     if present != resource.RLIM_INFINITY:
-        soft, hard = min(soft, present), min(hard, present)
-    resource.setrlimit(name, (soft, hard))
+        wanted = min(wanted, present)
+    resource.setrlimit(name, (wanted, wanted))
 
 
 def held_layers(confinement: Confinement) -> tuple[list[str], int]:

@@ -194,6 +194,18 @@ def test_cpu_time_is_limited_for_programs_that_ignore_the_warning(evaluator):
     assert evaluator.evaluate(program, task).status is Status.TIMEOUT
 
 
+def test_no_cpu_time_is_won_by_ignoring_the_warning(evaluator):
+    program = """
+import signal, time
+signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+while time.process_time() < 1.5: pass
+def guess(hint):
+    return 0.5
+"""
+    evaluation = evaluator.evaluate(program, replace(TASK, limits=Limits(wall_s=60.0, cpu_s=1.0)))
+    assert (evaluation.status, evaluation.detail) == (Status.TIMEOUT, "more than 1 s of CPU time")
+
+
 def test_a_closed_channel_is_told(evaluator):
     # One by one: confined, `os.closerange(3, 99)` kills its process on Python 3.13, and not on 3.11 and 3.12.
     close = "try: os.close(fd)\n    except OSError: pass"

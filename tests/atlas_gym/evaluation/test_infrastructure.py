@@ -182,6 +182,12 @@ def test_a_worker_that_has_to_be_killed_is_told_by_why(killed, status):
     assert failure_from_exit(Exit(int(signal.SIGKILL), killed, 0.0, 0), Limits(), 0).status is status
 
 
+def test_one_that_ran_out_of_cpu_time_did_not_close_the_channel_itself():
+    """However late its end is reported."""
+    ended = Exit(int(signal.SIGKILL), KILLED_ON_REQUEST, 10.0, 0)
+    assert failure_from_exit(ended, Limits(cpu_s=10.0), 0).status is Status.TIMEOUT
+
+
 # --- a busy machine -------------------------------------------------------------------------------------------
 
 
