@@ -47,7 +47,7 @@ class Answer:
         if type(value) is not np.ndarray:
             value = self._as_array()
         if shape is not None:
-            wanted_shape = (shape,) if isinstance(shape, int) else tuple(shape)
+            wanted_shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
             if value.shape != wanted_shape:
                 self._check_shape(value, wanted_shape)
         if finite and value.dtype.kind == "f" and not np.logical_and.reduce(np.isfinite(value), axis=None):
@@ -123,7 +123,8 @@ class Answer:
         if len(wanted) != value.ndim or any(
             w not in (-1, n) for w, n in zip(wanted, value.shape, strict=True)
         ):
-            self.refuse(f"an array of shape {value.shape}", f"shape {wanted}".replace("-1", "any"))
+            shape = f"shape {tuple(map(int, wanted))}"  # numpy's integers would show as such
+            self.refuse(f"an array of shape {value.shape}", shape.replace("-1", "any"))
 
     def _converted(self, value: np.ndarray, wanted: np.dtype) -> np.ndarray:
         if _RANK[value.dtype.kind] > _RANK.get(wanted.kind, -1):

@@ -28,6 +28,7 @@ def refused(value, method, *arguments, **keywords):
         (np.array([True, False]), (2,), np.array([1.0, 0.0])),
         (np.float32([0.5]), (1,), np.array([0.5])),
         (2.5, ((),), np.array(2.5)),
+        (np.arange(3.0), (np.int64(3),), np.arange(3.0)),
     ],
 )
 def test_arrays_and_lists_of_numbers_are_arrays(value, arguments, expected):
@@ -47,6 +48,7 @@ def test_arrays_and_lists_of_numbers_are_arrays(value, arguments, expected):
         (np.zeros(3), (4,), "rank returned an array of shape (3,); return shape (4,)"),
         (np.zeros((3, 3)), (9,), "rank returned an array of shape (3, 3); return shape (9,)"),
         (np.zeros(3), ((-1, 2),), "rank returned an array of shape (3,); return shape (any, 2)"),
+        (np.zeros(3), ((np.int64(4),),), "rank returned an array of shape (3,); return shape (4,)"),
         (
             np.array([0, np.nan]),
             (),
