@@ -32,7 +32,9 @@ def make_constants(cls: type) -> None:
     """
     _annotate_overrides(cls)
     _check_defaults(cls)
+    words = cls.__doc__
     dataclass(frozen=True, kw_only=True)(cls)
+    cls.__doc__ = words  # without any, `dataclass` makes the constructor's signature the docstring
     cls.__setattr__ = _refuse_change  # type: ignore[assignment, method-assign]
     _check_names(cls)
 

@@ -11,7 +11,7 @@ _ASIDE = re.compile(r"(?ms)^(?:>>> |`info` has ).*?(?:\n\n|\Z)")
 
 
 def words_of(task: type) -> str:
-    """What a task's docstring tells whoever writes programs.
+    """What a task's docstring, or that of the task that it is a variant of, tells whoever writes programs.
 
     Raises `RuntimeError` where Python has stripped docstrings (`-OO`): nobody can solve a task without words.
     """
@@ -20,7 +20,9 @@ def words_of(task: type) -> str:
             "a task's words are its docstring, which python -OO takes away: run without -OO, and unset PYTHONOPTIMIZE "
             "or set it to 1"
         )
-    return told(inspect.getdoc(task) or "")
+    # Those of tasks: `ProgramTask`, which is none, has no id.
+    docstrings = [kind.__doc__ for kind in task.__mro__ if getattr(kind, "env_id", "")]
+    return told(inspect.cleandoc(next(filter(None, docstrings), "")))
 
 
 def told(docstring: str) -> str:

@@ -45,6 +45,14 @@ def test_the_description_has_the_words_and_the_signature():
     )
 
 
+def test_a_variant_without_words_has_those_of_its_base():
+    """And not the signature that `dataclass` would make its docstring."""
+    variant = type("Variant", (Threefold,), {"__module__": __name__, "count": 5})
+    wordless = type("Wordless", (atlas_gym.ProgramTask,), {"__module__": __name__, "start": SUM})
+    assert variant().describe() == Threefold().describe()
+    assert wordless().describe() == ""
+
+
 def test_constants_are_keywords_and_presets_sets_of_them():
     assert Threefold.from_keywords() == Threefold()
     assert Threefold.from_keywords(preset="many") == Threefold(count=40)
