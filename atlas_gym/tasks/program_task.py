@@ -274,6 +274,12 @@ class ProgramTask:
 
 
 def _check_attributes(cls: type[ProgramTask]) -> None:
+    for name in ("metrics", "gallery_metrics", "errors", "hints", "imports"):
+        given = getattr(cls, name)
+        if isinstance(given, str):
+            raise ValueError(f"{name} is {given!r}; give a tuple of texts, ({given!r},)")
+        if isinstance(given, list):
+            setattr(cls, name, tuple(given))  # evaluators tell tasks apart by their imports
     if unknown := cls.traits - TRAITS.keys():
         raise ValueError(f"no trait {', '.join(sorted(unknown))}; there are {', '.join(TRAITS)}")
     if not isinstance(cls.floor, Real) or not -math.inf < cls.floor < 0:

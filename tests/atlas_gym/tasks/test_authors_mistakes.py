@@ -92,6 +92,7 @@ def definition(**attributes):
         ),
         ({"start": triple, "floor": "low"}, "floor is 'low'; it must be below 0"),
         ({"start": triple, "presets": {}}, "presets is {}; give a mapping"),
+        ({"start": triple, "imports": "scipy.stats"}, "imports is 'scipy.stats'; give a tuple of texts"),
         ({"start": 5}, "5 is no program; give a function or a text"),
         ({"start": triple, "experts": triple}, "give a tuple of functions, or a mapping with texts by name"),
         ({"start": triple, "experts": ("def triple(x):\n    return x\n",)}, "has no name; give experts that"),

@@ -153,6 +153,11 @@ def test_what_is_kept_cannot_be_written_to(evaluator):
     assert "read-only" in evaluation.detail
 
 
+def test_modules_to_import_may_be_listed(evaluator):
+    listed = type("Listed", (Threefold,), {"__module__": __name__, "imports": ["fractions"]})
+    assert evaluator.evaluate(START, listed()).ok
+
+
 @pytest.mark.parametrize("lockstep", [False, True])
 def test_random_programs_score_the_same_every_time(lockstep, evaluator):
     answer = "random.randrange(50) + np.random.randint(9), 4.0"
