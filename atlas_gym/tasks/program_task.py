@@ -234,9 +234,8 @@ class ProgramTask:
         instances = copy.deepcopy(_drawn(self))  # one program's evaluation must not change the next one's
         calls = Calls(channel, self.function, self.program_seed)
         try:
-            with np.errstate(
-                over="ignore", invalid="ignore"
-            ):  # what is not finite in the end is refused there
+            # What is not finite in the end is refused there; that a small answer's square is 0 is no error at all.
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
                 results = list(self.score_all(calls, instances))
             if len(results) != len(instances):
                 raise ValueError(f"score_all returned {len(results)} results for {len(instances)} instances")

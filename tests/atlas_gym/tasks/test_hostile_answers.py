@@ -248,3 +248,8 @@ def test_a_finite_answer_whose_square_is_not_is_the_programs_failure(check, said
     assert evaluation.status is Status.ERROR
     assert said in evaluation.detail
     assert evaluator.evaluate("def echo(x):\n    return 0.5\n", Squared(check=check)).score == -0.25
+
+
+def test_an_answer_whose_square_is_too_small_is_no_error_where_numpy_is_to_raise_some(evaluator):
+    with np.errstate(all="raise"):
+        assert evaluator.evaluate("def echo(x):\n    return 1e-200\n", Squared(check="array")).score == 0.0
