@@ -231,7 +231,7 @@ class ProgramTask:
 
     def judge(self, channel: Channel) -> Judgement:
         """Play the trusted side of one evaluation and score the program."""
-        instances = copy.deepcopy(_drawn(self))  # one program's evaluation must not change the next one's
+        instances = _copied(self)  # one program's evaluation must not change the next one's
         calls = Calls(channel, self.function, self.program_seed)
         try:
             # What is not finite in the end is refused there; that a small answer's square is 0 is no error at all.
@@ -301,6 +301,16 @@ def _drawn(task: ProgramTask) -> Sequence[Any]:
     if not 0 < len(drawn) <= _MOST:
         raise ValueError(f"{of_task} gives {f'more than {_MOST:,}' if drawn else 'none'}")
     return drawn[: max(1, round(len(drawn) * task.share))]
+
+
+def _copied(task: ProgramTask) -> Sequence[Any]:
+    try:
+        return copy.deepcopy(_drawn(task))
+    except (TypeError, RuntimeError, copy.Error) as error:
+        raise TypeError(
+            f"{type(task).__name__}.instances gives what cannot be copied for each program ({error}); give data, and "
+            "make the rest of it in score"
+        ) from error
 
 
 def _restored(kind: bytes, values: dict[str, Any]) -> ProgramTask:

@@ -46,6 +46,7 @@ def test_an_authors_mistake_is_the_authors_and_no_status(evaluator):
         ("score_all", [], "score_all returned 0 results for 3 instances"),
         ("instances", None, "instances returned None; return a list"),
         ("instances", itertools.count(), "instances gives more than 1,000,000"),
+        ("instances", [(x for x in "a")], "instances gives what cannot be copied for each program"),
     ],
 )
 def test_what_an_authors_method_may_not_return_is_said(method, returned, message, evaluator):
