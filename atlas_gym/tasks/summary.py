@@ -38,6 +38,8 @@ def summary(results: Sequence[float | Judgement], floor: float, metrics: Sequenc
 
 def _number(score: Any) -> float:
     try:
+        if np.iscomplexobj(score):
+            raise TypeError("numpy would take the real part")
         return float(score + 0)  # a text of digits is none
     except (TypeError, ValueError):
         kind = type(score).__name__

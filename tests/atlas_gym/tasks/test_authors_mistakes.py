@@ -5,6 +5,7 @@ import linecache
 import math
 from dataclasses import field
 
+import numpy as np
 import pytest
 
 import atlas_gym
@@ -43,6 +44,7 @@ def test_an_authors_mistake_is_the_authors_and_no_status(evaluator):
         ("score", atlas_gym.Judgement(None), "score is of type NoneType"),
         ("score", "good", "score is of type str"),
         ("score", "-1", "score is of type str"),
+        ("score", np.complex128(-1 + 2j), "score is of type complex128"),
         ("score_all", [], "score_all returned 0 results for 3 instances"),
         ("instances", None, "instances returned None; return a list"),
         ("instances", itertools.count(), "instances gives more than 1,000,000"),
