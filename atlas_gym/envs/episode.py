@@ -56,8 +56,8 @@ class Episode:
         if settings.start not in task.starts:
             raise ValueError(f"start is {settings.start!r}; there are {', '.join(task.starts)}")
         self.settings = settings
-        self.task_seed = task_seed
         self.task = task.at(task_seed, settings.split)
+        self.task_seed = self.task.seed
         self.turn = 0
         self.last: Evaluation | None = None
         self.incumbent: str | None = None
@@ -66,7 +66,9 @@ class Episode:
     @property
     def over(self) -> bool:
         """Whether all turns are taken."""
-        return self.turn >= self.settings.turns
+        return bool(
+            self.turn >= self.settings.turns
+        )  # Gymnasium refuses numpy's, which numpy's turns would give
 
     def record(self, program: str, evaluation: Evaluation) -> float:
         """Count a turn, keep the program if it is the best so far, and return the reward."""

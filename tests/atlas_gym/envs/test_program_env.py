@@ -1,6 +1,7 @@
 """The shared environment, tried on small bandits."""
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 import atlas_gym
@@ -99,6 +100,14 @@ def test_splits_pose_different_tasks_under_the_same_seed():
 def test_a_fixed_task_is_posed_in_every_episode():
     env = make(task_seed=7)
     assert [env.reset(seed=s)[1]["task_seed"] for s in (None, 1, None)] == [7, 7, 7]
+
+
+def test_numbers_of_numpys_come_back_as_pythons():
+    env = make(turns=np.int64(1), task_seed=3.0)
+    _, info = env.reset()
+    _, _, terminated, _, _ = env.step(GOOD)
+    assert (terminated, type(terminated), type(info["task_seed"])) == (True, bool, int)
+    env.close()
 
 
 def test_episodes_end_after_their_turns_and_then_want_a_reset(env):
