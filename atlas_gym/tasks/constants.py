@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields
 from numbers import Integral, Real
@@ -16,6 +17,8 @@ _OF_ENVIRONMENTS = {
     *("max_episode_steps", "disable_env_checker", "vectorization_mode", "vector_kwargs", "wrappers"),
 }
 """Keywords that `gym.make` and the environments take themselves: a constant of such a name could never be given."""
+_SEVERAL = re.compile(r"\||\b(Optional|Union)\[")
+"""In an annotation with several types."""
 _KINDS: dict[str, tuple[Any, str]] = {
     "bool": (bool, "True or False"),
     "int": (Integral, "a whole number (int)"),
@@ -130,7 +133,8 @@ def constants_from(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def _check(constant: "Field[Any]", value: Any) -> None:
-    if constant.default is MISSING or value is constant.default:
+    several = _SEVERAL.search(str(constant.type))  # of which the default's type is only one
+    if constant.default is MISSING or value is constant.default or several:
         return
     name = constant.type if isinstance(constant.type, str) else getattr(constant.type, "__name__", "")
     takes, called = _KINDS.get(name) or _KINDS.get(type(constant.default).__name__) or (type(value), "")

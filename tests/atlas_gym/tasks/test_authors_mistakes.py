@@ -167,7 +167,10 @@ def test_what_a_constant_takes_is_what_its_annotation_says():
     class Loose(Threefold):
         share_of_gold: float = 1
         cap: "int" = None
+        limit: int | None = 3
+        weight: "float | None" = 0.5
 
+    assert Loose.from_keywords(limit=None, weight=None).limit is None
     assert Loose.from_keywords(share_of_gold=0.5, cap=None).share_of_gold == 0.5
     assert Loose.from_keywords(cap=3).cap == 3
     with pytest.raises(ValueError, match="cap is 'a'; it must be a whole number"):
