@@ -181,6 +181,7 @@ def _fix_randomness() -> None:
     system = random.Random(0)
     vars(np.random.bit_generator)["randbits"] = system.getrandbits  # what numpy seeds itself from
     os.urandom = vars(random)["_urandom"] = system.randbytes  # what uuid and SystemRandom draw from
+    os.getrandom = lambda size, flags=0: system.randbytes(size)
     seed = random.Random.seed
 
     def seed_anyway(generator: random.Random, a: Any = None, version: int = 2) -> None:

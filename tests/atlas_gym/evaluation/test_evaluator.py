@@ -95,6 +95,7 @@ def test_unconfined_children_end_with_the_evaluation():
         "random.SystemRandom().random",
         "lambda: int.from_bytes(os.urandom(4)) / 2**32",
         "lambda: uuid.uuid4().int / 2**128",
+        "lambda: int.from_bytes(os.getrandom(4)) / 2**32",
         "lambda: secrets.randbelow(2**30) / 2**30",
         "seeding",
     ],
