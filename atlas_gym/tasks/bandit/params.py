@@ -16,9 +16,9 @@ class BanditParams:
     arms: int = 5
     """K, context vectors to choose from in every step; 2 to 255 (the paper's 5)."""
     dimension: int = 5
-    """d, length of a context vector; at least 2 (the paper's 5)."""
+    """d, length of a context vector; 2 to 1,000 (the paper's 5)."""
     horizon: int = 2000
-    """T, steps per replica; at least 10 (the paper's 2000)."""
+    """T, steps per replica; 10 to 1,000,000 (the paper's 2000)."""
     noise: float = 0.2
     """σ, standard deviation of the Gaussian noise on a reward; ≥ 0. 0.2 leaves room for improvement."""
     variation_budget: float = 400.0
@@ -39,8 +39,8 @@ class BanditParams:
                 name, getattr(self, name), isinstance(getattr(self, name), Integral), "a whole number (int)"
             )
         _check("arms", self.arms, 2 <= self.arms <= 255, "2 to 255")
-        _check("dimension", self.dimension, self.dimension >= 2, "at least 2")
-        _check("horizon", self.horizon, self.horizon >= 10, "at least 10")
+        _check("dimension", self.dimension, 2 <= self.dimension <= 1000, "2 to 1,000")
+        _check("horizon", self.horizon, 10 <= self.horizon <= 1_000_000, "10 to 1,000,000")
         _check("noise", self.noise, self.noise >= 0, "at least 0")
         budget = self.variation_budget
         _check("variation_budget", budget, 0 <= budget <= self.horizon, "between 0 and the horizon")

@@ -11,6 +11,8 @@ from atlas_gym.tasks.bandit.task import BanditTask
     [
         ("arms", 1),
         ("arms", 256),
+        ("dimension", 1001),
+        ("horizon", 10**6 + 1),
         ("dimension", 1),
         ("horizon", 9),
         ("noise", -0.1),
