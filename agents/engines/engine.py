@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 Stop = Literal["line", "new line", "2 lines", "3 lines", "4 lines", "function", "program", "diff"]
 
@@ -142,6 +142,9 @@ OnCompletion = Callable[[int, int, Completion], None]
 class Generator(Protocol):
     """Something that continues prompts. Whoever derives from it writes `stream` alone. It is a backend, too, of weights
     that are not tuned (`agents.engines.serving`)."""
+
+    is_remote: ClassVar[bool] = False
+    """Whether it waits for a server, while models in this process may write."""
 
     @abstractmethod
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:

@@ -53,13 +53,10 @@ class RoutedGenerator(Generator):
     caller's thread only. Requests that belong to no island (the probe, the gate's samples) are always the policy's.
     """
 
-    def __init__(
-        self, policy: Generator, islands: Mapping[int, Generator], *, remote: Sequence[Generator] = ()
-    ):
-        """`islands`: who writes for which island, `policy` for all others. `remote`: those that wait for a server."""
+    def __init__(self, policy: Generator, islands: Mapping[int, Generator]):
+        """`islands`: who writes for which island, `policy` for all others."""
         self._policy = policy
         self._islands = islands
-        self._remote = [id(generator) for generator in remote]
 
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         """Generate, handing over each completion of a model in this process as it ends, a server's as they
@@ -73,12 +70,12 @@ class RoutedGenerator(Generator):
         away = [
             started(partial(_ask, generator, indices, requests, arrive))
             for generator, indices in parts
-            if id(generator) in self._remote
+            if generator.is_remote
         ]
         for ended in away:
             ended.add_done_callback(arrived.put)
         for generator, indices in parts:
-            if id(generator) not in self._remote:
+            if not generator.is_remote:
                 _ask(generator, indices, requests, on_completion)
         for _ in away:
             while not isinstance(event := arrived.get(), Future):
@@ -109,12 +106,10 @@ class RoutedBackend:
         """The policy's generator with the islands' own beside it."""
         with ExitStack() as served:
             own = served.enter_context(self._policy.serving(adapter))
-            opened = [
-                (model, served.enter_context(backend.serving(adapter))) for model, backend in self._models
-            ]
-            islands = {island: generator for model, generator in opened for island in model.islands}
-            remote = [generator for model, generator in opened if model.backend.is_remote]
-            yield RoutedGenerator(own, islands, remote=remote)
+            islands: dict[int, Generator] = {}
+            for model, backend in self._models:
+                islands |= dict.fromkeys(model.islands, served.enter_context(backend.serving(adapter)))
+            yield RoutedGenerator(own, islands)
 
     def close(self) -> None:
         """Close all."""

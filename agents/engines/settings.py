@@ -207,12 +207,8 @@ class BackendSettings:
     @property
     def follows_policy(self) -> bool:
         """Whether it can write with tuned adapters."""
-        return not self.is_remote or (self.name == "openai" and self.openai.lora_loading != "none")
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether it waits for a server."""
-        return self.name in ("openai", "chat")
+        here = self.name in ("transformers", "vllm")
+        return here or (self.name == "openai" and self.openai.lora_loading != "none")
 
 
 @dataclass(frozen=True)

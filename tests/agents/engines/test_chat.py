@@ -259,5 +259,5 @@ def test_a_model_must_be_named_and_is_not_tuned():
     with pytest.raises(ValueError, match=r"chat\.model"):
         BackendSettings("chat")
     settings = BackendSettings("chat", chat=ChatSettings(model="m"))
-    assert (settings.follows_policy, settings.is_remote) == (False, True)
+    assert not settings.follows_policy
     IslandModel((0,), backend=settings)

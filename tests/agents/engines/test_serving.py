@@ -24,8 +24,8 @@ from trainers.store.plain import SettingsError
 class Named:
     """Writes its own name, and the prompt."""
 
-    def __init__(self, name, fails=None, waits_for=None):
-        self.name, self.fails, self.waits_for = name, fails, waits_for
+    def __init__(self, name, fails=None, waits_for=None, is_remote=False):
+        self.name, self.fails, self.waits_for, self.is_remote = name, fails, waits_for, is_remote
         self.threads = set()
 
     def stream(self, requests, on_completion):
@@ -49,26 +49,26 @@ REQUESTS = [
 
 
 def test_each_request_goes_to_the_model_of_its_island():
-    generator = RoutedGenerator(Named("own"), {1: (one := Named("one")), 2: Named("two")}, remote=[one])
+    generator = RoutedGenerator(Named("own"), {1: Named("one", is_remote=True), 2: Named("two")})
     found = [[c.text for c in row] for row in generator.generate(REQUESTS)]
     assert found == [["own a"] * 2, ["one b"], ["own c"], ["two d"] * 2, ["one f"]]
 
 
 def test_servers_write_meanwhile_and_are_heard_in_the_callers_thread():
     begun = threading.Event()
-    away, here = Named("away"), Named("here", waits_for=begun)
+    away, here = Named("away", is_remote=True), Named("here", waits_for=begun)
     away.stream = lambda requests, done, stream=away.stream: (begun.set(), stream(requests, done))
     heard = set()
-    generator = RoutedGenerator(here, {1: away}, remote=[away])
+    generator = RoutedGenerator(here, {1: away})
     generator.stream(REQUESTS[:2], lambda *_: heard.add(threading.current_thread()))
     assert heard == {threading.current_thread()}
     assert away.threads != here.threads == heard
 
 
 def test_a_server_s_failure_is_the_caller_s():
-    away = Named("away", fails=BackendError("gone"))
+    away = Named("away", fails=BackendError("gone"), is_remote=True)
     with pytest.raises(BackendError, match="gone"):
-        RoutedGenerator(Named("here"), {1: away}, remote=[away]).generate(REQUESTS[:2])
+        RoutedGenerator(Named("here"), {1: away}).generate(REQUESTS[:2])
 
 
 def test_a_run_s_backend_with_an_island_behind_a_server():
