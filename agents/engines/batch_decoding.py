@@ -71,7 +71,7 @@ class SampleBatch:
 
     def retire(self, sample: Sample) -> None:
         """Take a finished sample out of the batch."""
-        self.groups[sample.group].remove(sample)
+        next(group for group in self.groups if sample in group).remove(sample)
 
     def prefill(self) -> list[Sample]:
         """Read every beginning once and draw each sample's first token; returns the samples that got one."""
@@ -94,10 +94,8 @@ class SampleBatch:
                 rows = logits[index, path[len(samples[0].prompt) - 1 :] - (width - wanted)]
                 self._draw_first(samples, rows.masked_fill(self._banned, float("-inf")))
                 for sample in samples:
-                    sample.group = index
-                    self._visible[
-                        index, self._row_of[sample], path[: len(sample.prompt) + sample.followed]
-                    ] = True
+                    seen = path[: len(sample.prompt) + sample.followed]
+                    self._visible[index, self._row_of[sample], seen] = True
         self._visible = self._visible.to(self.model.device)
         return self.active
 
@@ -149,9 +147,6 @@ class SampleBatch:
         self._cache.batch_select_indices(torch.tensor(keep, device=self.model.device))
         self._visible = self._visible[keep]
         self.groups = [self.groups[index] for index in keep]
-        for index, group in enumerate(self.groups):
-            for sample in group:
-                sample.group = index
 
     def _draw_first(self, group: list[Sample], logits: torch.Tensor) -> None:
         """First tokens of one request's samples from the logits (J + 1, vocabulary) along the parent's line."""

@@ -42,8 +42,6 @@ class Sample:
     """Most tokens to draw."""
     uniforms: list[float]
     """Uniform numbers: one for the deviation's position, then one for each token drawn."""
-    group: int = 0
-    """Index of its sequence in the batch."""
     followed: int = 0
     """How many of the parent's tokens it keeps before it deviates."""
     drawn: list[int] = field(default_factory=list)
