@@ -1,5 +1,6 @@
 """Small drawing helpers for `render`; matplotlib is imported only when an image is asked for."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,21 @@ def as_text(title: str, evaluation: Evaluation | None, floor: float) -> str:
     return f"{title}: ok, score {evaluation.score:.4f}\ninstances |{blocks(shares)}| of perfect\n"
 
 
-def figure(title: str, rows: int, columns: int) -> tuple[Any, list[Any]]:
+def as_image(
+    title: str, evaluation: Evaluation | None, panels: tuple[int, int], draw: Callable[..., None]
+) -> np.ndarray:
+    """An evaluation as an image, uint8 (height, width, 3), as `ProgramTask.draw` draws it; None before the first."""
+    canvas, axes = _figure(title, *panels)
+    if evaluation is not None and evaluation.ok:
+        axes[0].set_title(f"score {evaluation.score:.4f}", fontsize=9)
+        draw(axes[0] if len(axes) == 1 else axes, evaluation.traces)
+    elif evaluation is not None:
+        axes[0].set_title(f"status: {evaluation.status}", fontsize=9)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def _figure(title: str, rows: int, columns: int) -> tuple[Any, list[Any]]:
     """A canvas of 640 × 480 pixels with rows · columns axes, apart from matplotlib's global state.
 
     Raises:
@@ -44,9 +59,3 @@ def figure(title: str, rows: int, columns: int) -> tuple[Any, list[Any]]:
     drawing.suptitle(title)
     axes = drawing.subplots(rows, columns, squeeze=False)
     return FigureCanvasAgg(drawing), list(axes.flat)
-
-
-def to_image(canvas: Any) -> np.ndarray:
-    """The pixels of a canvas, uint8 (height, width, 3)."""
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()

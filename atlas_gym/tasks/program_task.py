@@ -34,7 +34,7 @@ from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
 from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.calls import Calls, Program
 from atlas_gym.tasks.constants import make_constants, values_of
-from atlas_gym.tasks.drawing import as_text, figure, to_image
+from atlas_gym.tasks.drawing import as_image, as_text
 from atlas_gym.tasks.given_programs import Expert, GivenExperts, GivenStart, read_programs
 from atlas_gym.tasks.registry import register
 from atlas_gym.tasks.summary import summary
@@ -253,13 +253,7 @@ class ProgramTask:
 
     def image(self, evaluation: Evaluation | None) -> np.ndarray:
         """Draw an evaluation as an image, uint8 (height, width, 3); None before the first."""
-        canvas, axes = figure(self.env_id, *self.panels)
-        if evaluation is not None and evaluation.ok:
-            axes[0].set_title(f"score {evaluation.score:.4f}", fontsize=9)
-            self.draw(axes[0] if len(axes) == 1 else axes, evaluation.traces)
-        elif evaluation is not None:
-            axes[0].set_title(f"status: {evaluation.status}", fontsize=9)
-        return to_image(canvas)
+        return as_image(self.env_id, evaluation, self.panels, self.draw)
 
     def _stream(self, purpose: str) -> np.random.Generator:
         # Not by its module, which is another when a file is imported by its path.
@@ -313,11 +307,9 @@ def _copied(task: ProgramTask) -> Sequence[Any]:
         ) from error
 
 
+_class_of = lru_cache(maxsize=32)(cloudpickle.loads)
+"""A task's class, read once, so that its instances are drawn once per process too."""
+
+
 def _restored(kind: bytes, values: dict[str, Any]) -> ProgramTask:
     return _class_of(kind)(**values)
-
-
-@lru_cache(maxsize=32)
-def _class_of(kind: bytes) -> type[ProgramTask]:
-    """Once per class, so that its instances are drawn once per process too."""
-    return cloudpickle.loads(kind)
