@@ -28,30 +28,26 @@ class BuildError(RuntimeError):
 def find_or_build(width: int) -> Path:
     """The kernel's shared library for networks of a width, built if need be.
 
+    Concurrent builds are harmless: each completes its own file, then renames it.
+
     Raises:
         BuildError: If there is no compiler, it fails, or the cache cannot be written.
     """
-    library = cache_folder() / library_name(width)
-    return library if library.exists() else build(width, cache_folder())
-
-
-def build(width: int, folder: Path) -> Path:
-    """Compile into `folder`. Concurrent builds are harmless: each completes its own file, then renames it."""
-    target = folder / library_name(width)
+    folder = cache_folder()
+    library = folder / library_name(width)
+    if library.exists():
+        return library
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=folder, suffix=".part")
+        draft = tempfile.TemporaryDirectory(dir=folder)
     except OSError as error:
         raise BuildError(f"cannot write to {folder}: {error.strerror}") from error
-    os.close(descriptor)
-    temporary = Path(name)
-    try:
-        _compile(width, temporary)
-        temporary.chmod(0o755)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return target
+    with draft as place:
+        built = Path(place) / library.name
+        _compile(width, built)
+        built.chmod(0o755)
+        built.replace(library)
+    return library
 
 
 def library_name(width: int) -> str:
