@@ -37,6 +37,8 @@ class EmbeddedModelError(RuntimeError):
 
 def defect(folder: Path) -> str | None:
     """What is wrong with a converted folder, or None if every file is what the manifest says."""
+    if not folder.exists():
+        return "it has not been fetched"
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
         expected, version = manifest["files"], (manifest["format"], manifest["gguf_sha256"])
@@ -60,10 +62,10 @@ def fetch(cache: Path) -> Path:
     """
     folder = cache / FOLDER
     with _workshop(folder) as scratch:
-        problem = defect(folder) if folder.exists() else "absent"
+        problem = defect(folder)
         if problem is None:
             return folder
-        if problem != "absent":
+        if folder.exists():
             tell(f"Embedded model: {folder} is rebuilt because {problem}.")
         started = time.monotonic()
         built = _build(scratch)

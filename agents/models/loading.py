@@ -26,21 +26,19 @@ def resolve_model(name: str, cache: str | os.PathLike[str] | None = None) -> Pat
     """Local folder of the model called ``name``; raises :class:`ModelMissing` if there is none."""
     if name == EMBEDDED:
         folder = cache_folder(cache) / embedded.FOLDER
-        problem = embedded.defect(folder) if folder.exists() else "it has not been fetched"
+        problem = embedded.defect(folder)
         if problem is not None:
             raise ModelMissing(_advice(f"The embedded model in {folder} cannot be used: {problem}.", name))
         return folder
-    if _looks_like_folder(name):
-        return _local_folder(Path(name).expanduser())
-    return _hub_snapshot(name, local_files_only=True)
+    return _local_folder(name) or _hub_snapshot(name, local_files_only=True)
 
 
 def fetch_model(name: str, cache: str | os.PathLike[str] | None = None) -> Path:
     """Make the model called ``name`` available on this machine and return its folder."""
     if name == EMBEDDED:
         return embedded.fetch(cache_folder(cache))
-    if _looks_like_folder(name):
-        return _local_folder(Path(name).expanduser())
+    if folder := _local_folder(name):
+        return folder
     embedded.tell(f"Downloading {name} from the Hugging Face hub (its size decides how long this takes)...")
     return _hub_snapshot(name, local_files_only=False)
 
@@ -66,11 +64,11 @@ def load_tokenizer(folder: str | Path) -> Any:
     return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
 
 
-def _looks_like_folder(name: str) -> bool:
-    return name.startswith((".", "/", "~")) or Path(name).is_dir()
-
-
-def _local_folder(folder: Path) -> Path:
+def _local_folder(name: str) -> Path | None:
+    """The folder that a name is; None if it looks like none."""
+    if not (name.startswith((".", "/", "~")) or Path(name).is_dir()):
+        return None
+    folder = Path(name).expanduser()
     if not (folder / "config.json").is_file():
         raise ModelMissing(f"{folder} holds no model: there is no config.json in it.")
     return folder
