@@ -75,8 +75,10 @@ class Budget:
 
 @dataclass
 class _Progress:
-    """What the attempts of one consultation have used and met so far."""
+    """One consultation: what is asked, and what its attempts have used and met so far."""
 
+    began: float
+    messages: tuple[Message, ...]
     attempts: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -124,30 +126,26 @@ class LLMSupporter(Supporter[Request, Advice]):
     def consult(self, request: Request) -> Consultation[Advice]:
         """The model's advice, or the neutral one."""
         began = time.monotonic()
-        progress = _Progress()
-        messages = fill(self._template, {**self.values(request), "schema": schema_text(self.reply)})
+        values = {**self.values(request), "schema": schema_text(self.reply)}
+        progress = _Progress(began, fill(self._template, values))
         advice = None
         refusal = self.budget.refusal()
         if refusal:
             progress.problems.append(refusal)
         else:
-            advice = self._attempts(request, messages, progress, began)
-        call = self._record(request.key, messages, progress, advice is not None, time.monotonic() - began)
-        if advice is not None:
-            call = replace(call, outcome=one_line(advice.summary(), 1_000))
+            advice = self._attempts(request, progress)
+        call = self._record(request.key, progress, advice)
         self.budget.record(call)
         return Consultation(self.neutral(request) if advice is None else advice, call)
 
-    def _attempts(
-        self, request: Request, messages: tuple[Message, ...], progress: _Progress, began: float
-    ) -> Advice | None:
-        limits, deadline = self.budget.limits, began + self.budget.deadline()
+    def _attempts(self, request: Request, progress: _Progress) -> Advice | None:
+        limits, deadline = self.budget.limits, progress.began + self.budget.deadline()
         for attempt in range(limits.attempts):
             left = deadline - time.monotonic()
             if left <= 0:
                 progress.problems.append("no time left for another attempt")
                 return None
-            asked = messages if attempt == 0 else _with_reminder(messages, progress.problems[-1])
+            asked = _with_reminder(progress) if attempt else progress.messages
             progress.attempts += 1
             try:
                 progress.reply = self._request((*request.key, attempt), asked, left, progress)
@@ -174,25 +172,25 @@ class LLMSupporter(Supporter[Request, Advice]):
         progress.completion_tokens += reply.completion_tokens
         return reply.text
 
-    def _record(
-        self, key: Key, messages: tuple[Message, ...], progress: _Progress, answered: bool, seconds: float
-    ) -> SupporterCall:
-        sent = progress.attempts > 0
+    def _record(self, key: Key, progress: _Progress, advice: Advice | None) -> SupporterCall:
+        sent, answered, messages = progress.attempts > 0, advice is not None, progress.messages
         return SupporterCall(
             self.role, "llm", self.endpoint.model, key, "ok" if answered else "skipped",
             reason="; ".join(progress.problems), prompt_hash=_prompt_hash(messages) if sent else "",
             prompt_chars=sum(len(message.content) for message in messages) if sent else 0,
             reply=progress.reply if answered else clean(progress.reply, _REFUSED_REPLY_CHARS),
             reply_chars=len(progress.reply), attempts=progress.attempts, prompt_tokens=progress.prompt_tokens,
-            completion_tokens=progress.completion_tokens, seconds=seconds,
+            completion_tokens=progress.completion_tokens, seconds=time.monotonic() - progress.began,
+            outcome=one_line(advice.summary(), 1_000) if advice is not None else "",
         )  # fmt: skip
 
 
-def _with_reminder(messages: tuple[Message, ...], problem: str) -> tuple[Message, ...]:
-    """The same messages, with a closing line that says what was wrong with the last reply."""
-    last = messages[-1]
+def _with_reminder(progress: _Progress) -> tuple[Message, ...]:
+    """The messages, with a closing line that says what was wrong with the last reply."""
+    *before, last = progress.messages
+    problem = progress.problems[-1]
     reminder = f"\n\nAn earlier reply could not be used: {problem}. Reply with the JSON object alone."
-    return (*messages[:-1], replace(last, content=last.content + reminder))
+    return (*before, replace(last, content=last.content + reminder))
 
 
 def _prompt_hash(messages: tuple[Message, ...]) -> str:
