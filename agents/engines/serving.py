@@ -6,6 +6,7 @@ policy may be trained; an engine on a GPU sleeps then.
 """
 
 import queue
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -61,7 +62,9 @@ class RoutedGenerator(Generator):
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         """Generate, handing over each completion of a model in this process as it ends, a server's as they
         are taken up."""
-        parts = self._parts(requests)
+        parts: defaultdict[Generator, list[int]] = defaultdict(list)
+        for index, request in enumerate(requests):
+            parts[self._islands.get(request.island, self._policy)].append(index)
         arrived: queue.SimpleQueue[tuple[int, int, Completion] | Future[None]] = queue.SimpleQueue()
 
         def arrive(*found: Any) -> None:
@@ -69,25 +72,18 @@ class RoutedGenerator(Generator):
 
         away = [
             started(partial(_ask, generator, indices, requests, arrive))
-            for generator, indices in parts
+            for generator, indices in parts.items()
             if generator.is_remote
         ]
         for ended in away:
             ended.add_done_callback(arrived.put)
-        for generator, indices in parts:
+        for generator, indices in parts.items():
             if not generator.is_remote:
                 _ask(generator, indices, requests, on_completion)
         for _ in away:
             while not isinstance(event := arrived.get(), Future):
                 on_completion(*event)
             event.result()
-
-    def _parts(self, requests: Sequence[Request]) -> list[tuple[Generator, list[int]]]:
-        parts: dict[int, tuple[Generator, list[int]]] = {}
-        for index, request in enumerate(requests):
-            generator = self._islands.get(request.island, self._policy)
-            parts.setdefault(id(generator), (generator, []))[1].append(index)
-        return list(parts.values())
 
 
 class RoutedBackend:
