@@ -145,6 +145,12 @@ class Source:
         found = [node for node in ast.walk(self.function) if isinstance(node, kind)]
         return sorted(found, key=lambda node: (node.lineno, node.col_offset))
 
+    @property
+    def assignments(self) -> list[tuple[ast.Assign, str]]:
+        """Assignments to a variable in the entry function, and its name."""
+        found = self.nodes(ast.Assign)
+        return [(node, node.targets[0].id) for node in found if isinstance(node.targets[0], ast.Name)]
+
     def names(self, node: ast.AST) -> set[str]:
         """Every name that is read or written below ``node``, attributes included."""
         return {

@@ -102,7 +102,7 @@ def loss_terms(case: Case) -> list[Term]:
     if not returns:
         return []
     value = returns[-1].value
-    assigned = _assignments(case)
+    assigned = {name: statement.value for statement, name in case.code.assignments}
     if isinstance(value, ast.Name) and value.id in assigned:
         value = assigned[value.id]
     return [_term(case, node, assigned) for node in _summands(value)] if value is not None else []
@@ -125,14 +125,6 @@ def _term(case: Case, node: ast.expr, assigned: dict[str, ast.expr]) -> Term:
     if not family and isinstance(node, ast.Name) and node.id in assigned:
         family = _family(case.code.names(assigned[node.id]))
     return Term(node, family, isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult))
-
-
-def _assignments(case: Case) -> dict[str, ast.expr]:
-    return {
-        node.targets[0].id: node.value
-        for node in case.code.nodes(ast.Assign)
-        if isinstance(node.targets[0], ast.Name)
-    }
 
 
 def _family(names: set[str]) -> str:

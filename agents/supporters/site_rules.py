@@ -172,10 +172,8 @@ def check_line_slices(case: Case) -> Iterator[Fix]:
 def _variables(case: Case) -> list[tuple[ast.Assign, str]]:
     """Assignments of one variable, and its name; bare numbers, texts and counts are none that a function fits."""
     return [
-        (statement, target.id)
-        for statement in case.code.nodes(ast.Assign)
-        for target in statement.targets[:1]
-        if isinstance(target, ast.Name)
+        (statement, name)
+        for statement, name in case.code.assignments
         if not (isinstance(statement.value, ast.Constant) or _is_count(statement.value))
     ]
 
@@ -246,7 +244,7 @@ def _summands(code: Source) -> list[ast.expr]:
 
 def _is_scalable(node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
-        return not (isinstance(node.func, ast.Name) and node.func.id in _COUNTS)
+        return not _is_count(node)
     if isinstance(node, ast.BinOp):
         multiplies = isinstance(node.op, ast.Mult | ast.Div | ast.MatMult | ast.Pow)
         return multiplies and not isinstance(node.left, ast.Constant)
