@@ -90,11 +90,12 @@ def _opening(request: ExplorationRequest) -> str:
 
 def _edited(program: str, patches: list[PatchReply]) -> Iterator[Patch]:
     for patch in patches:
-        edited: str | None = program
+        edited = program
         for edit in patch.edits[:_MOST_ITEMS]:
-            found_once = edited is not None and bool(edit.find.strip()) and edited.count(edit.find) == 1
-            edited = edited.replace(edit.find, edit.replace) if edited is not None and found_once else None
-        if edited is not None:
+            if not edit.find.strip() or edited.count(edit.find) != 1:
+                break
+            edited = edited.replace(edit.find, edit.replace)
+        else:
             yield Patch(edited, "edit")
 
 
