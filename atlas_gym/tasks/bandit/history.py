@@ -19,76 +19,61 @@ class History(Sequence):
 
     Args:
         columns: Context vectors of the chosen arms, (capacity, d), the arms' indices and the rewards, (capacity,).
-        cuts: What of the rows counts, one slice of another.
-        length: How many rows these are.
+        length: How many of their rows count, from the first on.
         entries: Those of the first rows that there are already.
     """
 
-    __slots__ = ("_columns", "_cuts", "_entries", "_length")
+    __slots__ = ("_columns", "_entries", "_length")
 
-    def __init__(
-        self,
-        columns: tuple[np.ndarray, np.ndarray, np.ndarray],
-        cuts: tuple[slice, ...],
-        length: int,
-        entries: list[Entry],
-    ):
-        self._columns, self._cuts, self._length, self._entries = columns, cuts, length, entries
+    def __init__(self, columns: tuple[np.ndarray, ...], length: int, entries: list[Entry]):
+        self._columns, self._length, self._entries = columns, length, entries
 
     @property
     def contexts(self) -> np.ndarray:
         """Context vectors of the chosen arms, (n, d), read-only."""
-        return self._cut(0)
+        return self._columns[0][: self._length]
 
     @property
     def arms(self) -> np.ndarray:
         """Indices of the chosen arms, (n,), read-only."""
-        return self._cut(1)
+        return self._columns[1][: self._length]
 
     @property
     def rewards(self) -> np.ndarray:
         """Rewards received, (n,), read-only."""
-        return self._cut(2)
+        return self._columns[2][: self._length]
 
     def __len__(self) -> int:
         return self._length
 
     def __getitem__(self, index: Any) -> Any:
-        entries = self._entries
-        if len(entries) < self._length:
-            self._make_entries()
+        entries = self._all_entries()
         if isinstance(index, slice):
             part = entries[index]
-            return History(self._columns, (*self._cuts, index), len(part), part)
+            return History(tuple(column[: self._length][index] for column in self._columns), len(part), part)
         try:
             return entries[index]
         except IndexError:
             raise IndexError(f"history has {self._length} rounds; there is no history[{index}]") from None
 
     def __iter__(self) -> Iterator[Entry]:
-        if len(self._cuts) > 1:
-            return iter(self._entries)  # a slice is all there
         # Ends there, even if it is kept until there are more. A list is walked through in half of `islice`'s time.
-        return iter(self[:]._entries)
+        return iter(self._all_entries()[:])
 
     def __reversed__(self) -> Iterator[Entry]:
-        return reversed(self[:]._entries)
+        return reversed(self._all_entries()[:])
 
     def __repr__(self) -> str:
         return f"<history of {self._length} rounds (x, arm, reward)>"
 
-    def _cut(self, column: int) -> np.ndarray:
-        rows = self._columns[column]
-        for cut in self._cuts:
-            rows = rows[cut]
-        return rows
-
-    def _make_entries(self) -> None:
-        """Make those that are missing, which only a history that grows can have; a round's is made once."""
+    def _all_entries(self) -> list[Entry]:
+        """With those made that are missing, which only a history that grows can have; a round's is made once."""
         entries = self._entries
-        contexts, arms, rewards = self._columns
-        for row in range(len(entries), self._length):
-            entries.append((contexts[row], arms.item(row), rewards.item(row)))
+        if len(entries) < self._length:
+            contexts, arms, rewards = self._columns
+            for row in range(len(entries), self._length):
+                entries.append((contexts[row], arms.item(row), rewards.item(row)))
+        return entries
 
 
 class HistoryBook:
@@ -110,7 +95,7 @@ class HistoryBook:
         columns = zip(
             _read_only(self._contexts), _read_only(self._arms), _read_only(self._rewards), strict=True
         )
-        self.histories = [History(own, (slice(0),), 0, []) for own in columns]
+        self.histories = [History(own, 0, []) for own in columns]
 
     def record(self, contexts: np.ndarray, arms: list[int], rewards: np.ndarray) -> None:
         """Append one round to every history: contexts (R, K, d), arms R integers, rewards (R,)."""
@@ -121,9 +106,8 @@ class HistoryBook:
         self._arms[:, t] = chosen
         self._rewards[:, t] = rewards
         self._length = t + 1
-        cuts = (slice(t + 1),)
         for history in self.histories:
-            history._length, history._cuts = t + 1, cuts
+            history._length = t + 1
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
