@@ -53,12 +53,9 @@ class Guard:
         return secrets.compare_digest(scheme.lower() + space + token, self.expected)  # RFC 9110: in any case
 
     async def _pass(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await self._pass_if_short(scope, receive, send)
-        else:
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
-
-    async def _pass_if_short(self, scope: Message, receive: Receive, send: Send) -> None:
+            return
         try:
             async with asyncio.timeout(self.body_s):
                 body = await _read(receive, self.max_bytes)

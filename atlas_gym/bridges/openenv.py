@@ -87,7 +87,7 @@ class ServedEnvironment(server.Environment):
         """Evaluate a program; the time limit is the environment's, whatever the client would like."""
         if self._episode is None or self._episode.over:
             raise NoEpisode("the episode is over or has not begun: reset first")
-        evaluation = self._pool.submit(action.program, self._episode.task).result()
+        evaluation = self._pool.evaluate(action.program, self._episode.task)
         self._state.step_count += 1
         return _observation(self._episode, self._episode.record(action.program, evaluation))
 

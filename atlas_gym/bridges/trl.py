@@ -72,14 +72,14 @@ class ProgramEnvironment:
 
     def __init__(self) -> None:
         self._env = ProgramEnv(task=self.env_id, turns=self.turns, **self.constants)
-        self._best = self._worst = make_task(self.env_id, **self.constants).worst_score
+        self._best = self._env.task.worst_score
         self._over = False
         self._spoiled: InfrastructureError | None = None
 
     def reset(self, seed: int | None = None, **columns: Any) -> str:
         """Pose a task and return its prompt; `seed` may be a column of the dataset."""
         prompt, _ = self._env.reset(seed=seed)
-        self._best, self._over, self._spoiled = self._worst, False, None
+        self._best, self._over, self._spoiled = self._env.task.worst_score, False, None
         return prompt
 
     def submit(self, program: str) -> str:
