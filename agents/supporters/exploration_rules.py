@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
+from agents.proposals.completing import Opening
 from agents.proposals.source import Source
 from agents.supporters import code_rules, loss_rules, site_rules
 from agents.supporters.call import RuleSupporter
@@ -43,11 +44,12 @@ ANYWHERE: Rules = {
 """Rules for a program as a whole."""
 
 AT_A_SITE: Rules = {
-    "": (site_rules.check_summands, site_rules.check_drops, site_rules.check_wraps),
-    "memory": (site_rules.check_slices, site_rules.check_recent),
-    "drift": (site_rules.check_fading,),
+    **ANYWHERE,
+    "": (*ANYWHERE[""], site_rules.check_summands, site_rules.check_drops, site_rules.check_wraps),
+    "memory": (*ANYWHERE["memory"], site_rules.check_slices, site_rules.check_recent),
+    "drift": (*ANYWHERE["drift"], site_rules.check_fading),
 }
-"""Further rules for any expression, where the supporter answers one of the agent's prompts."""
+"""The same and further ones, for any expression, where the supporter answers one of the agent's prompts."""
 
 AS_A_LINE: Rules = {
     "": (site_rules.check_scaling, site_rules.check_wrapping),
@@ -85,7 +87,8 @@ class RuleExplorationSupporter(RuleSupporter[ExplorationRequest, ExplorationAdvi
         rng = stream(self.seed, "supporter", "exploration", *request.key)
         case = Case(code, request, rng, self.settings.wider_rules)
         if request.opening is not None:
-            return ExplorationAdvice(patches=admit_patches(request, _site_patches(case), bound)), ""
+            patches = admit_patches(request, _site_patches(case, request.opening), bound)
+            return ExplorationAdvice(patches=patches), ""
         findings = _findings(case, ANYWHERE)
         order = _draw_order(case, [(finding, fix) for finding in findings for fix in finding.fixes])
         patches = admit_patches(request, _patches(case, order), bound)
@@ -98,26 +101,17 @@ def _findings(case: Case, rules: Rules) -> list[Finding]:
     return list(chain.from_iterable(check(case) for check in asked))
 
 
-def _site_patches(case: Case) -> Iterator[Patch]:
+def _site_patches(case: Case, opening: Opening) -> Iterator[Patch]:
     """Changes of what the request leaves open, pass after pass with other values."""
-    rules = _rules_at(case)
+    rules = AS_A_LINE if opening.begins else AT_A_SITE
     for _ in range(_PASSES):
         findings = _findings(case, rules)
-        options = [(finding, fix) for finding in findings for fix in finding.fixes if _within(case, fix)]
+        options = [(finding, fix) for finding in findings for fix in finding.fixes if _within(opening, fix)]
         yield from _patches(case, _draw_order(case, options)[:_A_PASS])
 
 
-def _rules_at(case: Case) -> Rules:
-    """The rules for what the request leaves open."""
-    if case.request.opening is not None and case.request.opening.begins:
-        return AS_A_LINE
-    return {trait: (*checks, *AT_A_SITE.get(trait, ())) for trait, checks in ANYWHERE.items()}
-
-
-def _within(case: Case, fix: Fix) -> bool:
-    """Whether a fix changes nothing but what the request leaves open."""
-    opening = case.request.opening
-    assert opening is not None
+def _within(opening: Opening, fix: Fix) -> bool:
+    """Whether a fix changes nothing but what is left open."""
     return all(opening.start <= splice.start and splice.end <= opening.end for splice in fix)
 
 
