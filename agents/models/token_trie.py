@@ -78,7 +78,7 @@ def families(
     """
     groups: list[list[int]] = []
     nodes = 0
-    for index in _sorted(sequences):
+    for index in sorted(range(len(sequences)), key=lambda index: list(sequences[index])):
         sequence = sequences[index]
         common = common_prefix(sequences[groups[-1][-1]], sequence) if groups else 0
         fresh = len(sequence) - common
@@ -93,7 +93,3 @@ def families(
 def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
     """Number of tokens with which both begin."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-
-
-def _sorted(sequences: Sequence[Sequence[int]]) -> list[int]:
-    return sorted(range(len(sequences)), key=lambda index: list(sequences[index]))

@@ -115,10 +115,6 @@ class Evaluator:
             self._servers[key] = server
         return self._servers[key]
 
-    def _discard(self, server: ForkServerHandle) -> None:
-        server.close()
-        self._servers = {key: kept for key, kept in self._servers.items() if kept is not server}
-
     def _evaluate_once(self, source: bytes, task: Task) -> Evaluation:
         try:
             server = self._server(task)
@@ -128,7 +124,8 @@ class Evaluator:
         try:
             return self._evaluate_on(server, worker, source, task)
         except ForkServerFailed:
-            self._discard(server)
+            server.close()
+            self._servers = {key: kept for key, kept in self._servers.items() if kept is not server}
             raise
 
     def _evaluate_on(

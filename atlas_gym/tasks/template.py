@@ -56,9 +56,6 @@ class Parameter:
             value = self.low * (self.high / self.low) ** share
         else:
             value = self.low + share * (self.high - self.low)
-        return self._rounded(value)
-
-    def _rounded(self, value: float) -> float | int:
         # Rounding must not leave the bounds.
         if self.integer:
             return int(min(max(round(value), self.low), self.high))
