@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from atlas_gym.evaluation.evaluator import DEFAULT_MINIMUM, REMEDIES, UNCONFINED_HINT
+from atlas_gym.evaluation.evaluator import DEFAULT_MINIMUM, UNCONFINED_HINT, lack
 from atlas_gym.evaluation.handles import ForkServerHandle
 from atlas_gym.evaluation.protocols import EvaluatorError
 from atlas_gym.evaluation.result import Limits
@@ -77,8 +77,7 @@ def _layers() -> Iterator[Finding]:
         if layer in held:
             yield Finding(layer, True, "holds: a worker tried to break it", required)
         else:
-            reason = reasons.get(layer, "it was put on, but does not hold")
-            yield Finding(layer, False, f"{reason}. To fix: {REMEDIES[layer]}.", required)
+            yield Finding(layer, False, lack(layer, reasons), required)
 
 
 def _surroundings() -> Iterator[Finding]:

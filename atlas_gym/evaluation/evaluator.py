@@ -202,12 +202,15 @@ def check_confinement(confinement: str | Sequence[str]) -> None:
         raise ValueError(f"unknown layers {sorted(unknown)}; there are {', '.join(ALL_LAYERS)}")
 
 
+def lack(layer: str, reasons: Mapping[str, str]) -> str:
+    """Why a layer is not there, as far as `reasons` has it, and what to do."""
+    return f"{reasons.get(layer, 'it was put on, but does not hold')}. To fix: {REMEDIES[layer]}."
+
+
 def _explained(lacking: Sequence[str], reasons: Mapping[str, str]) -> str:
-    """The error text for layers that are required and not there; `reasons` by layer where one is known."""
+    """The error text for layers that are required and not there."""
     lines = [f"this machine does not give the required confinement layers {', '.join(lacking)}:"]
-    for layer in lacking:
-        reason = reasons.get(layer, "it was put on, but does not hold")
-        lines.append(f"- {layer}: {reason}. To fix: {REMEDIES[layer]}.")
+    lines += [f"- {layer}: {lack(layer, reasons)}" for layer in lacking]
     lines.append("`python -m atlas_gym doctor` lists what there is. " + UNCONFINED_HINT)
     return "\n".join(lines)
 
