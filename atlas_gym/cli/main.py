@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from gymnasium.error import DependencyNotInstalled
@@ -19,7 +20,7 @@ from atlas_gym.cli.serve import add_serve
 from atlas_gym.envs.episode import feedback_text
 from atlas_gym.evaluation import Evaluation, EvaluatorError, EvaluatorPool, Limits
 from atlas_gym.evaluation.pool import core_count
-from atlas_gym.intervals import Interval, mean_interval
+from atlas_gym.intervals import mean_interval
 from atlas_gym.tasks.constants import constants_from
 from atlas_gym.tasks.program_task import SPLITS, ProgramTask
 from atlas_gym.tasks.registry import make_task, registered_ids
@@ -139,20 +140,16 @@ def _report(evaluations: Sequence[Evaluation], limits: Limits) -> str:
         lines.append(("normalized", _shown([e.metrics["normalized_score"] for e in evaluations])))
     else:
         lines.append(("score", "none: every seed has to end in ok"))
-    wall, cpu, memory = (
-        [getattr(e, name) for e in evaluations] for name in ("wall_s", "cpu_s", "peak_memory_mb")
-    )
-    lines.append(
-        ("time", f"{mean_interval(wall).mean:.3f} s wall, {mean_interval(cpu).mean:.3f} s CPU per seed")
-    )
-    lines.append(("memory", f"{max(memory):.0f} MB at most"))
+    wall_s, cpu_s = mean(e.wall_s for e in evaluations), mean(e.cpu_s for e in evaluations)
+    lines.append(("time", f"{wall_s:.3f} s wall, {cpu_s:.3f} s CPU per seed"))
+    lines.append(("memory", f"{max(e.peak_memory_mb for e in evaluations):.0f} MB at most"))
     lines.append(("layers", ", ".join(evaluations[-1].layers) or "none"))
     lines.append(("feedback", feedback_text(failed or evaluations[-1], limits)))
     return "\n".join(f"{name:<11}{text.replace(chr(10), chr(10) + ' ' * 11)}" for name, text in lines)
 
 
 def _shown(values: Sequence[float]) -> str:
-    interval: Interval = mean_interval(values)
+    interval = mean_interval(values)
     if len(values) == 1:
         return f"{interval.mean:.4f}  (one seed: no interval)"
     return f"{interval.mean:.4f}  95 % interval over seeds [{interval.low:.4f}, {interval.high:.4f}]"

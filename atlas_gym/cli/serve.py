@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from atlas_gym.arguments import at_least_one, port
+from atlas_gym.tasks.constants import constants_from
+from atlas_gym.tasks.registry import make_task
 
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 TOKEN_VARIABLE = "ATLAS_GYM_TOKEN"
@@ -39,9 +41,6 @@ def token(file: Path | None) -> tuple[str, bool]:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from atlas_gym.tasks.constants import constants_from
-    from atlas_gym.tasks.registry import make_task
-
     constants = constants_from(options.set)
     make_task(options.env_id, **constants)  # a typo is answered before anything says that it serves
     from atlas_gym.bridges.openenv import ServerSettings, serve
