@@ -35,9 +35,8 @@ class BanditParams:
 
     def __post_init__(self) -> None:
         for name in ("arms", "dimension", "horizon", "replicas"):
-            _check(
-                name, getattr(self, name), isinstance(getattr(self, name), Integral), "a whole number (int)"
-            )
+            value = getattr(self, name)
+            _check(name, value, isinstance(value, Integral), "a whole number (int)")
         _check("arms", self.arms, 2 <= self.arms <= 255, "2 to 255")
         _check("dimension", self.dimension, 2 <= self.dimension <= 1000, "2 to 1,000")
         _check("horizon", self.horizon, 10 <= self.horizon <= 1_000_000, "10 to 1,000,000")

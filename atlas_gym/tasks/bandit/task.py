@@ -138,9 +138,8 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     def from_keywords(cls, *, preset: str = "", **constants: Any) -> Self:
         """See `ProgramTask`. Another horizon without another budget keeps the speed of the drift, V/T."""
         if "horizon" in constants and "variation_budget" not in constants:
-            values_of(cls, {}, constants)  # before anything is reckoned with them
-            usual = super().from_keywords(preset=preset)
             horizon = values_of(cls, {}, constants)["horizon"]  # a number, or refused by its name
+            usual = super().from_keywords(preset=preset)
             constants["variation_budget"] = usual.variation_budget * horizon / usual.horizon
         return super().from_keywords(preset=preset, **constants)
 
@@ -213,22 +212,21 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
 
     def _play(self, channel: Channel, instances: Instances) -> np.ndarray:
         """Deal every step to the worker and return the arms it chose, (T, R)."""
-        p = self
-        channel.send(HEADER.pack(p.replicas, p.arms, p.dimension, p.horizon, self.program_seed))
+        channel.send(HEADER.pack(self.replicas, self.arms, self.dimension, self.horizon, self.program_seed))
         if channel.receive(len(LOADED)) != LOADED:
             raise CandidateError("the program answered before it was asked")
-        first_arms = np.arange(p.replicas) * p.arms
-        contexts = instances.contexts.reshape(p.horizon, -1)
-        rewards = instances.rewards.reshape(p.horizon, -1)
-        choices = np.empty((p.horizon, p.replicas), dtype=np.uint8)
-        message = np.zeros(p.replicas + contexts.shape[1])
-        for t in range(p.horizon):
-            message[p.replicas :] = contexts[t]
-            answer = channel.exchange(message, p.replicas)
-            if max(answer) >= p.arms:
-                raise CandidateError(f"the program chose arm {max(answer)} of {p.arms}")
+        first_arms = np.arange(self.replicas) * self.arms
+        contexts = instances.contexts.reshape(self.horizon, -1)
+        rewards = instances.rewards.reshape(self.horizon, -1)
+        choices = np.empty((self.horizon, self.replicas), dtype=np.uint8)
+        message = np.zeros(self.replicas + contexts.shape[1])
+        for t in range(self.horizon):
+            message[self.replicas :] = contexts[t]
+            answer = channel.exchange(message, self.replicas)
+            if max(answer) >= self.arms:
+                raise CandidateError(f"the program chose arm {max(answer)} of {self.arms}")
             choices[t] = chosen = np.frombuffer(answer, dtype=np.uint8)
-            message[: p.replicas] = rewards[t].take(first_arms + chosen)
+            message[: self.replicas] = rewards[t].take(first_arms + chosen)
         return choices
 
 

@@ -104,9 +104,8 @@ class BurgersParams:
             )
         for constant in fields(BurgersParams):
             name, value = constant.name, getattr(self, constant.name)
-            if type(constant.default) is int and not (
-                isinstance(value, Integral) and 1 <= int(value) <= 1_000_000
-            ):
+            fits = isinstance(value, Integral) and 1 <= int(value) <= 1_000_000
+            if type(constant.default) is int and not fits:
                 raise ValueError(f"{name} is {value!r}; it must be a whole number (int), 1 to 1,000,000")
             if type(constant.default) is float and not 0 < value < math.inf:
                 raise ValueError(f"{name} is {value}; it must be positive and finite")

@@ -201,21 +201,21 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
 
     def beginning(self, replica: int) -> tuple[Points, np.ndarray]:
         """The points and the initial network of a replica."""
-        p = self
-        theta = draw_parameters(p.hidden_width, p.hidden_layers, self._replica_stream(replica, "network"))
-        return draw_points(p, self._replica_stream(replica, "points")), theta
+        theta = draw_parameters(
+            self.hidden_width, self.hidden_layers, self._replica_stream(replica, "network")
+        )
+        return draw_points(self, self._replica_stream(replica, "points")), theta
 
     def held_out_points(self, replica: int) -> Points:
         """A replica's test points, as many as it is trained on."""
         return draw_points(self, self._replica_stream(replica, "held-out points"))
 
     def _outcome(self, replica: int, theta: np.ndarray, points: Points, losses: Losses) -> Outcome:
-        p = self
         vectors = self._vectors(theta, points)
-        own_loss, _ = ask(losses, replica, p.steps - 1, vectors)
-        residuals, edge = np.split(vectors[: p.n_residual + points.n_edge], [p.n_residual])
-        terms = [np.mean(v**2) for v in (residuals, edge[: p.n_initial], edge[p.n_initial :])]
-        u = values(theta, p.hidden_width, p.hidden_layers, GRID_X, GRID_T)
+        own_loss, _ = ask(losses, replica, self.steps - 1, vectors)
+        residuals, edge = np.split(vectors[: self.n_residual + points.n_edge], [self.n_residual])
+        terms = [np.mean(v**2) for v in (residuals, edge[: self.n_initial], edge[self.n_initial :])]
+        u = values(theta, self.hidden_width, self.hidden_layers, GRID_X, GRID_T)
         return Outcome(u, np.array(terms), own_loss)
 
     def _vectors(self, theta: np.ndarray, points: Points) -> np.ndarray:
