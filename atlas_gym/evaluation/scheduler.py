@@ -194,9 +194,8 @@ class Supervisor:
         self._thread.join()
 
     def _run(self) -> None:
-        signal.pthread_sigmask(
-            signal.SIG_BLOCK, {signal.SIGPIPE}
-        )  # one that hung up is lost, whatever SIGPIPE does
+        # One that hung up is lost, whatever SIGPIPE does.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})
         try:
             while not self._queue.closed:
                 if not self._has_remote():
