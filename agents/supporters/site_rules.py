@@ -90,9 +90,8 @@ def check_slices(case: Case) -> Iterator[Fix]:
 def check_fading(case: Case) -> Iterator[Fix]:
     """Products ``X.T @ y`` over samples, one at a time: either side fades with a sample's age, in the product itself or
     where it is read off past data."""
-    code, arrays = case.code, sampled(case)
-    matrices: set[str] = set()
-    vectors: set[str] = set()
+    code = case.code
+    matrices, vectors = _factors(case)
 
     def fade(node: ast.expr, samples: str, rows: bool = False) -> Fix:
         weights = _fading(case, samples, rows)
@@ -100,13 +99,11 @@ def check_fading(case: Case) -> Iterator[Fix]:
         return (code.wrap(node, "(" if inner else "", f" * {weights}" + (")" if inner else "")),)
 
     for node, samples in _named_products(case):
-        matrices.add(samples)
         yield fade(node.left, samples)
         if isinstance(node.right, ast.Name) and node.right.id != samples:
-            vectors.add(node.right.id)
             yield fade(node.right, samples)
     for statement in code.nodes(ast.Assign):
-        names = {target.id for target in statement.targets if isinstance(target, ast.Name)} & arrays
+        names = {target.id for target in statement.targets if isinstance(target, ast.Name)}
         if names & (matrices | vectors):
             yield fade(statement.value, code.text(statement.value), bool(names & matrices))
 
