@@ -96,9 +96,10 @@ def _read_sections(path: Path) -> dict[str, str]:
 
 def _section(task: ProgramTask, seeds: int, pool: EvaluatorPool) -> str:
     """One table: an environment under one preset."""
+    programs = [*task.programs.values(), *task.controls.values()]
     futures: dict[str, list[Future[Evaluation]]] = {
-        name: [pool.submit(expert.program, task.at(seed, SPLIT)) for seed in range(seeds)]
-        for name, expert in _programs(task).items()
+        expert.name: [pool.submit(expert.program, task.at(seed, SPLIT)) for seed in range(seeds)]
+        for expert in programs
     }
     results = {name: [future.result() for future in row] for name, row in futures.items()}
     columns = ["score", *task.gallery_metrics]
@@ -106,27 +107,24 @@ def _section(task: ProgramTask, seeds: int, pool: EvaluatorPool) -> str:
         f"{seeds} seeds.\n",
         f"| program | what it is | {' | '.join(columns)} | better |",
         f"|---|---|{'---|' * len(columns)}---|",
-        *(_row(task, name, results) for name in results),
+        *(_row(task, expert, results) for expert in programs),
         *_reference_rows(task, seeds),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _programs(task: ProgramTask) -> dict[str, Expert]:
-    """Everything that has a row: the experts, then the controls."""
-    return {**task.programs, **task.controls}
-
-
-def _row(task: ProgramTask, name: str, results: Mapping[str, Sequence[Evaluation]]) -> str:
-    words = _programs(task)[name].title.replace("|", "\\|")  # a bare one would begin a new cell
-    title = f"| `{name}` | {words} |"
-    scores = _scores(results[name])
-    if len(scores) < len(results[name]):
-        failed = next(e for e in results[name] if not e.ok)
+def _row(task: ProgramTask, expert: Expert, results: Mapping[str, Sequence[Evaluation]]) -> str:
+    words = expert.title.replace("|", "\\|")  # a bare one would begin a new cell
+    title = f"| `{expert.name}` | {words} |"
+    own = results[expert.name]
+    scores, baseline = _scores(own), _scores(results[task.initial])
+    if len(scores) < len(own):
+        failed = next(e for e in own if not e.ok)
         return f"{title} failed: {failed.status} |{' |' * (len(task.gallery_metrics) + 1)}"
     cells = [_plus_minus(scores)]
-    cells += [_plus_minus([e.metrics[metric] for e in results[name]]) for metric in task.gallery_metrics]
-    cells.append(_better(scores, _scores(results[task.initial])) if name != task.initial else "–")
+    cells += [_plus_minus([e.metrics[metric] for e in own]) for metric in task.gallery_metrics]
+    compared = expert.name != task.initial and len(baseline) == len(scores)
+    cells.append(_shown(improvement_interval(scores, baseline), ".1%") if compared else "–")
     return f"{title} {' | '.join(cells)} |"
 
 
@@ -143,12 +141,6 @@ def _scores(evaluations: Sequence[Evaluation]) -> list[float]:
 
 def _plus_minus(values: Sequence[float]) -> str:
     return _shown(mean_interval(values), ".4f")
-
-
-def _better(scores: Sequence[float], baseline: Sequence[float]) -> str:
-    if len(scores) != len(baseline):
-        return "–"
-    return _shown(improvement_interval(scores, baseline), ".1%")
 
 
 def _shown(interval: Interval, form: str) -> str:
