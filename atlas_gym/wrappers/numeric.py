@@ -47,7 +47,6 @@ class NumericProgram(gym.Wrapper[np.ndarray, Any, str, str], ABC):
         self.action_space = action_space
         self.observation_space = spaces.Box(-1.0, 1.0, (_PROGRESS + coordinates,), np.float32)
         self._best = 0.0
-        self._evaluated = False
         self._turns: int = env.get_wrapper_attr("settings").turns
 
     @abstractmethod
@@ -63,7 +62,6 @@ class NumericProgram(gym.Wrapper[np.ndarray, Any, str, str], ABC):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Pose a new task, see `ProgramEnv.reset`; the prompt is dropped."""
         _, info = self.env.reset(seed=seed, options=options)
-        self._best, self._evaluated = 0.0, False
         return np.zeros(self.observation_space.shape or (), np.float32), {**info, "program": None}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
@@ -77,8 +75,7 @@ class NumericProgram(gym.Wrapper[np.ndarray, Any, str, str], ABC):
         ran = info["status"] == "ok"
         normalized = info["score"] if info["normalized_score"] is None else info["normalized_score"]
         score = float(np.clip(normalized, -1.0, 1.0)) if ran else -1.0
-        self._best = max(self._best, score) if self._evaluated else score
-        self._evaluated = True
+        self._best = score if info["turn"] == 1 else max(self._best, score)
         progress = [info["turn"] / self._turns, 1.0 if ran else -1.0, score, self._best]
         return np.array([*progress, *self.coordinates(action)], np.float32)
 
