@@ -71,9 +71,7 @@ def judgement(outcomes: Sequence[Outcome], history: np.ndarray, exact: np.ndarra
         "relative_l2": float(errors.mean()),
         "residual": float(terms.sum()),
         "nvl": float(np.mean([outcome.own_loss for outcome in outcomes])),
-        "residual_term": float(terms[0]),
-        "initial_term": float(terms[1]),
-        "boundary_term": float(terms[2]),
+        **dict(zip(_TERMS, terms.tolist(), strict=True)),
         "worst_replica": float(errors.max()),
         "best_replica": float(errors.min()),
     }
