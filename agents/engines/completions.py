@@ -85,8 +85,7 @@ class OpenAIBackend(ServerGenerator):
         self.begin()
         old, self._loaded = self._loaded, wanted
         if wanted is not None:
-            self._load_adapter(wanted[0], str(wanted[1]))
-            self._loaded_at = time.monotonic()
+            self._load_adapter(*wanted)
         self.model = self.settings.model if wanted is None else wanted[0]
         if old is not None:
             self._unload_adapter(old[0])
@@ -95,8 +94,7 @@ class OpenAIBackend(ServerGenerator):
         """Put an adapter that the server has lost back into it, unless that was done after this time."""
         with self._lock:
             if self._loaded is not None and self._loaded_at < since:
-                self._load_adapter(self._loaded[0], str(self._loaded[1]))
-                self._loaded_at = time.monotonic()
+                self._load_adapter(*self._loaded)
 
     def _sample(self, request: Request, sample: int) -> Completion | None:
         """One sample, drawn again while it repeats its parent; None if the server does not write it."""
@@ -149,9 +147,9 @@ class OpenAIBackend(ServerGenerator):
             raise EndpointError(f"the server answered with HTTP status {status}", status=status)
         return reply
 
-    def _load_adapter(self, name: str, folder: str) -> None:
+    def _load_adapter(self, name: str, folder: Path) -> None:
         """Load an adapter into a vLLM server; one of that name that it already has is kept."""
-        load = partial(self._post, "/load_lora_adapter", {"lora_name": name, "lora_path": folder})
+        load = partial(self._post, "/load_lora_adapter", {"lora_name": name, "lora_path": str(folder)})
         try:
             self.patiently(load)
         except GivenUp:  # a name that is loaded already is refused, like one that cannot be loaded
@@ -163,6 +161,7 @@ class OpenAIBackend(ServerGenerator):
                     f"the server at {self.settings.base_url} does not load the adapter in {folder}: it must see this "
                     "folder and run with --enable-lora and a --max-lora-rank that is large enough"
                 ) from None
+        self._loaded_at = time.monotonic()
 
     def _unload_adapter(self, name: str) -> None:
         """Make a vLLM server forget an adapter, if it has it and is there; asked once."""
