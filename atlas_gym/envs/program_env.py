@@ -113,13 +113,13 @@ class ProgramEnv(gym.Env[str, str]):
             ValueError: If the incumbent fails, or there is no such option.
             InfrastructureError: If the machine fails to evaluate the incumbent.
         """
-        known = known_options(options, ("incumbent",))
+        incumbent = known_options(options, ("incumbent",)).get("incumbent")
         seed = plain_seed(seed)
         super().reset(seed=seed)
         task_seed = task_seed_for(self.settings, seed, self.np_random)
         episode = Episode(self.task, self.settings, task_seed)
-        if known.get("incumbent") is not None:
-            episode.install(known["incumbent"], self._evaluate(known["incumbent"], episode.task))
+        if incumbent is not None:
+            episode.install(incumbent, self._evaluate(incumbent, episode.task))
         self._episode, self._needs_reset = episode, False
         return self._episode.observation(), self._episode.info()
 

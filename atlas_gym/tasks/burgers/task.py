@@ -211,17 +211,13 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
         return draw_points(self, self._replica_stream(replica, "held-out points"))
 
     def _outcome(self, replica: int, theta: np.ndarray, points: Points, losses: Losses) -> Outcome:
-        vectors = self._vectors(theta, points)
+        here = replace(self, backend="torch", device="cpu") if stacks(self) else self
+        vectors = Training(here, [points], [theta]).vectors()[0]
         own_loss, _ = ask(losses, replica, self.steps - 1, vectors)
         residuals, edge = np.split(vectors[: self.n_residual + points.n_edge], [self.n_residual])
         terms = [np.mean(v**2) for v in (residuals, edge[: self.n_initial], edge[self.n_initial :])]
         u = values(theta, self.hidden_width, self.hidden_layers, GRID_X, GRID_T)
         return Outcome(u, np.array(terms), own_loss)
-
-    def _vectors(self, theta: np.ndarray, points: Points) -> np.ndarray:
-        """What the program is shown at these points; see `CompiledStep.forward`."""
-        here = replace(self, backend="torch", device="cpu") if stacks(self) else self
-        return Training(here, [points], [theta]).vectors()[0]
 
     def _replica_stream(self, replica: int, purpose: str) -> np.random.Generator:
         return hidden_stream("burgers", self.split, self.seed, replica, purpose)
