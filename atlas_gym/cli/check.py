@@ -174,7 +174,7 @@ def _nonsense(task: ProgramTask, start: float, evaluator: Evaluator) -> Iterator
         yield Finding("nonsense", "ok", f"{len(programs)} programs that answer nonsense or do harm fail")
 
 
-ANSWERS = {
+_BODIES = {
     "nothing": "pass",
     "a text": "return 'seven'",
     "an object": "return object()",
@@ -189,10 +189,6 @@ ANSWERS = {
     "an array of a gigabyte": "return np.zeros(1 << 27)",
     "an integer of a thousand digits": "return 10 ** 1000",
     "many texts, one of them long": "return ['x' * 1_000_000] + [''] * 50_000",
-}
-"""What the function returns, by name."""
-
-DEEDS = {
     "it never ends": "while True: pass",
     "it ends its process": "import os; os._exit(0)",
     "it raises SystemExit": "raise SystemExit(0)",
@@ -202,7 +198,7 @@ DEEDS = {
     "it starts a process": "import subprocess; subprocess.run(['true'])",
     "it kills its parent": "import os; os.kill(os.getppid(), 9)",
 }
-"""What it does instead of answering, by name."""
+"""What the function returns, and then what it does instead of answering, by name."""
 
 
 def nonsense(function: str) -> dict[str, str]:
@@ -212,7 +208,7 @@ def nonsense(function: str) -> dict[str, str]:
     it beats the start.
     """
     head = f"import numpy as np\n\n\ndef {function}(*arguments, **keywords):\n    "
-    return {name: f"{head}{body}\n" for name, body in {**ANSWERS, **DEEDS}.items()}
+    return {name: f"{head}{body}\n" for name, body in _BODIES.items()}
 
 
 def _speed(task: ProgramTask, evaluations: Sequence[Evaluation]) -> Finding:
