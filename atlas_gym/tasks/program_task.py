@@ -17,12 +17,10 @@ program cannot recompute from the seed (`atlas_gym.hidden_streams`); a seed mean
 and the splits `train` and `held_out` share none.
 """
 
-import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from itertools import islice
 from numbers import Real
 from typing import Any, ClassVar, Self, dataclass_transform
 
@@ -36,6 +34,7 @@ from atlas_gym.tasks.calls import Calls, Program
 from atlas_gym.tasks.constants import make_constants, values_of
 from atlas_gym.tasks.drawing import as_image, as_text
 from atlas_gym.tasks.given_programs import Expert, GivenExperts, GivenStart, read_programs
+from atlas_gym.tasks.instances import copied, drawn
 from atlas_gym.tasks.registry import register
 from atlas_gym.tasks.summary import summary
 from atlas_gym.tasks.template import Template
@@ -53,8 +52,6 @@ TRAITS = {
 """Traits that rules for editing programs know of."""
 _SHORT = 0.25
 """Share of the instances in a cascade's first stage."""
-_MOST = 1_000_000
-"""Instances of a task, at most."""
 
 _FOOTER = """\
 NumPy is available as np. Module-level variables keep their values between the calls on one instance and start
@@ -227,11 +224,11 @@ class ProgramTask:
 
     def prepare(self) -> None:
         """Draw what is hidden, before any program's clock runs."""
-        _drawn(self)
+        drawn(self)
 
     def judge(self, channel: Channel) -> Judgement:
         """Play the trusted side of one evaluation and score the program."""
-        instances = _copied(self)  # one program's evaluation must not change the next one's
+        instances = copied(self)
         calls = Calls(channel, self.function, self.program_seed)
         try:
             # What is not finite in the end is refused there; that a small answer's square is 0 is no error at all.
@@ -279,32 +276,6 @@ def _check_attributes(cls: type[ProgramTask]) -> None:
         raise ValueError(f"floor is {cls.floor!r}; it must be below 0, the perfect score, and finite")
     if not isinstance(cls.presets, Mapping) or not cls.presets:
         raise ValueError(f"presets is {cls.presets!r}; give a mapping, its first entry the default")
-
-
-@lru_cache(maxsize=32)
-def _drawn(task: ProgramTask) -> Sequence[Any]:
-    """The instances of a task's seed, drawn once per process."""
-    of_task = f"{type(task).__name__}.instances"
-    try:
-        given = task.instances(task._stream("instances"))
-        if not isinstance(given, Iterable):
-            raise TypeError(f"{of_task} returned {given!r}; return a list, or yield its items")
-        drawn = list(islice(given, _MOST + 1))
-    except MemoryError as error:
-        raise ValueError(f"{of_task} needs more memory than there is; give smaller constants") from error
-    if not 0 < len(drawn) <= _MOST:
-        raise ValueError(f"{of_task} gives {f'more than {_MOST:,}' if drawn else 'none'}")
-    return drawn[: max(1, round(len(drawn) * task.share))]
-
-
-def _copied(task: ProgramTask) -> Sequence[Any]:
-    try:
-        return copy.deepcopy(_drawn(task))
-    except (TypeError, RuntimeError, copy.Error) as error:
-        raise TypeError(
-            f"{type(task).__name__}.instances gives what cannot be copied for each program ({error}); give data, and "
-            "make the rest of it in score"
-        ) from error
 
 
 _class_of = lru_cache(maxsize=32)(cloudpickle.loads)
