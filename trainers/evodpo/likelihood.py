@@ -11,20 +11,16 @@ from statistics import fmean
 import torch
 
 from agents.models.policy import Policy
-from agents.models.tokens import encode_completion, encode_prompt
 from trainers.evodpo.kl import Item
-from trainers.evodpo.packing import plant, to_device
-from trainers.evodpo.token_values import completion_log_probs
+from trainers.evodpo.packing import encode_branch
+from trainers.evodpo.token_values import branch_log_probs
 
 
 def log_likelihoods(policy: Policy, adapter: str, items: Sequence[Item]) -> list[float]:
     """log π(y|x) in nats of each (prompt, completion) under an adapter, the completion's end included."""
-    read = policy.tokenizer
-    forest = plant([(encode_prompt(read, x), encode_completion(read, x, y)) for x, y in items])
-    trees = [to_device(tree, policy.device) for tree in forest.trees]
+    branches = [encode_branch(policy.tokenizer, *item) for item in items]
     with policy.using(adapter) as model, torch.inference_mode():
-        found = [completion_log_probs(model, tree).tolist() for tree in trees]
-    return [found[tree][branch] for tree, branch in forest.places]
+        return branch_log_probs(model, branches, policy.device)
 
 
 def log_known_gain(

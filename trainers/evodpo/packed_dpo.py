@@ -34,9 +34,8 @@ from trl.trainer.utils import use_adapter
 
 from agents.models.tokens import encode_completion, encode_prompt
 from agents.models.tree_attention import SDPA
-from trainers.evodpo import processes
-from trainers.evodpo.packing import pair_branches, plant, to_device
-from trainers.evodpo.token_values import TokenValues, completion_log_probs, token_values
+from trainers.evodpo.packing import pair_branches, plant
+from trainers.evodpo.token_values import TokenValues, branch_log_probs, token_values
 
 STOCK_REFERENCE = "ref"
 """Adapter to which TRL's trainer copies the current one when it is built, and which it uses as the
@@ -103,16 +102,10 @@ class PackedDPOTrainer(PreparedDPOTrainer):
     def _precompute_ref_logps(self, dataset: Dataset, name: str, batch_size: int) -> Dataset:
         # TRL walks over padded batches and caches the result on disk; few trees over all pairs are far less
         # work than that.
-        forest = plant(pair_branches(dataset.to_list()))
-        found: dict[tuple[int, int], float] = {}
-        model: Any = self.model
+        branches, model = pair_branches(dataset.to_list()), self.model
         with torch.no_grad(), use_adapter(model, self._reference_adapter), self.accelerator.autocast():
-            for index in processes.share(list(range(len(forest.trees)))):
-                sums = completion_log_probs(model, to_device(forest.trees[index], model.device)).tolist()
-                found |= {(index, branch): value for branch, value in enumerate(sums)}
-        values = [found.get(place, 0.0) for place in forest.places]
+            values = branch_log_probs(model, branches, model.device)
         chosen, rejected = values[: len(dataset)], values[len(dataset) :]
-        chosen, rejected = (processes.totals(values, model.device) for values in (chosen, rejected))
         return dataset.add_column("ref_chosen_logps", chosen).add_column("ref_rejected_logps", rejected)
 
 

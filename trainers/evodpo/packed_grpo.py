@@ -26,10 +26,9 @@ from peft import PeftModel
 from transformers import Trainer
 
 from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.tokens import encode_completion, encode_prompt
 from trainers.data.groups import CompletionGroup
 from trainers.evodpo.packed_dpo import require_own_mask
-from trainers.evodpo.packing import Branch, plant, to_device
+from trainers.evodpo.packing import Branch, encode_branch, plant, to_device
 from trainers.evodpo.token_values import token_values
 
 
@@ -52,13 +51,7 @@ def token_groups(
 ) -> list[TokenGroup]:
     """The groups as tokens; `bf16`: multiply in bfloat16, as in the training."""
     branches = [
-        [
-            (
-                encode_prompt(policy.tokenizer, group.prompt),
-                encode_completion(policy.tokenizer, group.prompt, text),
-            )
-            for text in group.completions
-        ]
+        [encode_branch(policy.tokenizer, group.prompt, text) for text in group.completions]
         for group in groups
     ]
     together = [branch for own in branches for branch in own]

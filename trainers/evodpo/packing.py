@@ -24,6 +24,7 @@ import torch
 from accelerate.utils import extract_model_from_parallel
 
 from agents.models.token_trie import families, token_trie
+from agents.models.tokens import encode_completion, encode_prompt
 from agents.models.tree_attention import tree_options
 from trainers.data.pairs import group_by_prompt
 
@@ -38,6 +39,11 @@ _LARGEST = 1536
 
 _SHARE = 0.25
 """What a branch has in common with another of its tree, at least, as a share of its own length."""
+
+
+def encode_branch(tokenizer: Any, prompt: str, completion: str) -> Branch:
+    """A prompt and what stands behind it, as tokens."""
+    return encode_prompt(tokenizer, prompt), encode_completion(tokenizer, prompt, completion)
 
 
 def pack_tree(branches: Sequence[Branch]) -> Tree:
@@ -88,7 +94,8 @@ class Forest:
 
 
 def plant(branches: Sequence[Branch], limit: int = _LARGEST) -> Forest:
-    """Trees of at most `limit` tokens out of branches; those that begin alike share one."""
+    """Trees of at most `limit` tokens out of branches; those that begin alike share one. What is longer than that by
+    itself has one of its own."""
     distinct = list(dict.fromkeys((tuple(prompt), tuple(completion)) for prompt, completion in branches))
     trees: list[Tree] = []
     found: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[int, int]] = {}

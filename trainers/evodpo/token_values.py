@@ -14,7 +14,7 @@ A model that does more to its logits than a frozen matrix product is asked for a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -24,7 +24,8 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
-from trainers.evodpo.packing import Tree, tree_logits, tree_output
+from trainers.evodpo import processes
+from trainers.evodpo.packing import Branch, Tree, plant, to_device, tree_logits, tree_output
 
 _ROWS = 64
 """Positions whose distributions over the vocabulary are held at once (float32: 13 MB each at 49k tokens)."""
@@ -75,6 +76,16 @@ def completion_log_probs(model: Any, tree: Tree) -> torch.Tensor:
     """log π(y|x) of each completion of a tree, (completions,), under the model's active adapter."""
     values, owners = token_values(model, tree).log_probs, tree["owners"]
     return values.new_zeros(int(owners[-1]) + 1).index_add_(0, owners, values)
+
+
+def branch_log_probs(model: Any, branches: Sequence[Branch], device: torch.device) -> list[float]:
+    """log π(y|x) of each branch, under the model's active adapter; several processes take trees in turn."""
+    forest = plant(branches)
+    found: dict[tuple[int, int], float] = {}
+    for index in processes.share(range(len(forest.trees))):
+        sums = completion_log_probs(model, to_device(forest.trees[index], device)).tolist()
+        found |= {(index, branch): value for branch, value in enumerate(sums)}
+    return processes.totals([found.get(place, 0.0) for place in forest.places], device)
 
 
 def _plain_head(model: Any) -> nn.Linear | None:

@@ -19,12 +19,12 @@ from transformers import PrinterCallback, TrainerCallback
 
 from agents.models.policy import POLICY, Policy
 from agents.models.token_trie import families
-from agents.models.tokens import encode_completion, encode_prompt
+from agents.models.tokens import encode_prompt
 from trainers.data.groups import Example, Examples
 from trainers.evodpo import processes
 from trainers.evodpo.objectives import trainer_of
 from trainers.evodpo.packed_dpo import borrowed
-from trainers.evodpo.packing import batch_order
+from trainers.evodpo.packing import batch_order, encode_branch
 from trainers.evodpo.settings import TrainingSettings
 
 
@@ -130,10 +130,8 @@ def _families(policy: Policy, examples: Examples) -> list[int]:
 
 
 def _length(policy: Policy, example: Example) -> int:
-    longest = max(
-        len(encode_completion(policy.tokenizer, example.prompt, text)) for text in example.completions
-    )
-    return len(encode_prompt(policy.tokenizer, example.prompt)) + longest
+    branches = (encode_branch(policy.tokenizer, example.prompt, text) for text in example.completions)
+    return max(len(prompt) + len(completion) for prompt, completion in branches)
 
 
 @dataclass(eq=False)
