@@ -17,9 +17,8 @@ from dataclasses import dataclass
 import torch
 
 from agents.models.policy import Policy
-from agents.models.tokens import encode_completion, encode_prompt
 from trainers.evodpo import processes
-from trainers.evodpo.packing import Branch, Forest, Tree, pack_tree, plant, to_device, tree_logits
+from trainers.evodpo.packing import Tree, encode_branch, plant, to_device, tree_logits
 
 Item = tuple[str, str]
 """(prompt, chosen completion)."""
@@ -64,12 +63,9 @@ class Divergence:
     def __init__(self, policy: Policy, reference: str, items: Sequence[Item], *, packed: bool = True) -> None:
         if not items:
             raise ValueError("the divergence is an average over completions, and none were given")
-        branches = [
-            (encode_prompt(policy.tokenizer, prompt), encode_completion(policy.tokenizer, prompt, completion))
-            for prompt, completion in items
-        ]
+        branches = [encode_branch(policy.tokenizer, *item) for item in items]
         self._policy, self._reference = policy, reference
-        self._forest = plant(branches) if packed else _apart(branches)
+        self._forest = plant(branches) if packed else plant(branches, limit=0)
         self._tokens = sum(len(completion) for _, completion in branches)
         self._kept: dict[int, torch.Tensor] = {}
         self._known: dict[str, KLEstimate] = {}
@@ -80,7 +76,7 @@ class Divergence:
         averages: dict[str, dict[tuple[int, int], float]] = {
             name: {} for name, digest in digests.items() if digest not in self._known
         }
-        for index in processes.share(list(range(len(self._forest.trees)))) if averages else ():
+        for index in processes.share(range(len(self._forest.trees))) if averages else ():
             tree = to_device(self._forest.trees[index], self._policy.device)
             reference_logits = self._reference_logits(index, tree)
             for name, own in averages.items():
@@ -107,11 +103,6 @@ def candidate_kls(
 ) -> dict[str, KLEstimate]:
     """Eq. 3 of each candidate adapter against the reference adapter; see `Divergence`."""
     return Divergence(policy, reference, items, packed=packed).of(candidates)
-
-
-def _apart(branches: Sequence[Branch]) -> Forest:
-    """Every branch as a tree of its own."""
-    return Forest([pack_tree([branch]) for branch in branches], [(i, 0) for i in range(len(branches))])
 
 
 def _logits(policy: Policy, adapter: str, tree: Tree) -> torch.Tensor:
