@@ -129,61 +129,47 @@ class RunConfig:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}")
         at_least_1 = "rounds phase_every workers torch_threads held_out_seeds lessons"
         require(self, {"at least 1": at_least_1, "at least 0": "max_phases", "positive": "gain_clip"})
-        for wrong, complaint in self._conflicts():
-            if wrong:
-                raise ValueError(complaint)
+        for complaint in self._conflicts():
+            raise ValueError(complaint)
 
-    def _conflicts(self) -> Iterator[tuple[bool, str]]:
-        """What settings cannot have together, and whether they have it."""
+    def _conflicts(self) -> Iterator[str]:
+        """What is said of settings that cannot be had, or not together."""
         for name, most in _MOST.items():
-            yield getattr(self, name) > most, f"{name} must be at most {most}"
+            if getattr(self, name) > most:
+                yield f"{name} must be at most {most}"
         layout = self.exploration
-        yield (
-            self.rounds * layout.islands * (layout.samples + layout.patches) > _MOST_CANDIDATES,
-            (
+        if self.rounds * layout.islands * (layout.samples + layout.patches) > _MOST_CANDIDATES:
+            yield (
                 f"rounds × islands × (samples + patches) come to more than {_MOST_CANDIDATES} candidates: lower "
                 "rounds, exploration.islands, exploration.samples or exploration.patches"
-            ),
-        )
-        yield len(self.instances) > layout.islands, "there must be an island for each of the instances"
+            )
+        if len(self.instances) > layout.islands:
+            yield "there must be an island for each of the instances"
+        islands = [island for own in self.island_models for island in own.islands]
+        if len(set(islands)) < len(islands) or not all(0 <= island < layout.islands for island in islands):
+            yield f"island_models must name islands from 0 to {layout.islands - 1}, each once"
         taught = self.teaches_exploration or (self.teaching == "phase" and self.phases > 0)
-        yield (
-            taught and self.supporters.exploration.form == "off",
-            (
-                "nobody teaches while supporters.exploration.form is off: set it to rules or llm, or teaching: off"
-            ),
-        )
+        if taught and self.supporters.exploration.form == "off":
+            yield "nobody teaches while supporters.exploration.form is off: set it to rules or llm, or teaching: off"
+        yield from self._untunable()
+
+    def _untunable(self) -> Iterator[str]:
+        """The same of tuning."""
         grpo = self.phase.objective == "grpo"
-        yield (
-            grpo and self.teaches_phases,
-            (
+        if grpo and self.teaches_phases:
+            yield (
                 "GRPO learns from what the policy wrote itself, so that lessons before a phase teach it nothing: set "
                 "teaching: off, or phase.objective: dpo"
-            ),
-        )
-        yield (
-            grpo and self.launch.separate,
-            ("GRPO trains in the run's own process: leave launch as it is, or set phase.objective: dpo"),
-        )
-        islands = [island for own in self.island_models for island in own.islands]
-        there = all(0 <= island < layout.islands for island in islands)
-        yield (
-            len(set(islands)) < len(islands) or not there,
-            (f"island_models must name islands from 0 to {layout.islands - 1}, each once"),
-        )
-        yield (
-            bool(self.adapter) and not (self.needs_policy and self.backend.follows_policy),
-            (
-                "an adapter needs the model's weights: leave adapter empty, or write with backend.name: transformers"
-            ),
-        )
-        yield (
-            self.phases > 0 and not self.backend.follows_policy,
-            (
+            )
+        if grpo and self.launch.separate:
+            yield "GRPO trains in the run's own process: leave launch as it is, or set phase.objective: dpo"
+        if self.adapter and not (self.needs_policy and self.backend.follows_policy):
+            yield "an adapter needs the model's weights: leave adapter empty, or write with backend.name: transformers"
+        if self.phases > 0 and not self.backend.follows_policy:
+            yield (
                 "the model behind this endpoint cannot be tuned: set method: search (or tuning: false), or, for a "
                 "vLLM server of the same model, backend.openai.lora_loading: vllm"
-            ),
-        )
+            )
 
     @property
     def messages(self) -> dict[int, Mapping[str, float]]:
