@@ -102,7 +102,8 @@ class PackedDPOTrainer(PreparedDPOTrainer):
     def _precompute_ref_logps(self, dataset: Dataset, name: str, batch_size: int) -> Dataset:
         # TRL walks over padded batches and caches the result on disk; few trees over all pairs are far less
         # work than that.
-        branches, model = pair_branches(dataset.to_list()), self.model
+        branches = pair_branches(dataset.to_list())
+        model: Any = self.model
         with torch.no_grad(), use_adapter(model, self._reference_adapter), self.accelerator.autocast():
             values = branch_log_probs(model, branches, model.device)
         chosen, rejected = values[: len(dataset)], values[len(dataset) :]
