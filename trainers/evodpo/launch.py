@@ -18,6 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import psutil
 import torch
 
 from agents.models.policy import POLICY, REFERENCE, Policy
@@ -117,7 +118,7 @@ def main(folder: Path) -> None:
     policy.restore(REFERENCE, folder / "start" / "reference")
 
     def stop_if_nobody_waits(step: StepRecord) -> None:
-        if not _lives(run["process"]):
+        if not psutil.pid_exists(run["process"]):
             raise SystemExit("the run that asked for this phase has ended")
 
     tuned = tune_here(policy, job, stop_if_nobody_waits)
@@ -127,16 +128,6 @@ def main(folder: Path) -> None:
         (folder / "result").write_bytes(pickle.dumps(tuned))
     state.wait_for_everyone()
     state.destroy_process_group()
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it is somebody else's, but there
-        return True
-    return True
 
 
 if __name__ == "__main__":
