@@ -11,10 +11,9 @@ so killing it at any moment and calling it again is the same as never having kil
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
-from agents.engines.engine import Generator
 from agents.engines.spending import total
 from agents.models.policy import POLICY
 from atlas_gym.seeding import stream
@@ -35,11 +34,10 @@ class AtlasRun(Parts):
     def __init__(self, config: RunConfig, store: RunStore, observers: Sequence[Observer] = ()):
         super().__init__(config, store, observers)
         self.explorer = Explorer(
-            config.exploration, self.agent, self._current_generator, self.cache, store, self.supporters.exploration,
+            config.exploration, self.agent, lambda: self._generator(), self.cache, store, self.supporters.exploration,
             teaching=config.teaches_exploration,
         )  # fmt: skip
         self.tuning = Tuning(self, self.policy) if self.policy else None
-        self._generator: Generator | None = None
         # Last: a run that could not even begin must not tie its folder to the settings that prevented it.
         save_config(config, store.folder / "config.yaml")
         note_beginning(config, store)
@@ -72,15 +70,9 @@ class AtlasRun(Parts):
         self.tell("stage", f"rounds {first} to {last}: exploring")
         with ExitStack() as served:
             # Serving the policy's adapter costs a second; a block that is only replayed never asks for it.
-            self._serve = lambda: served.enter_context(self.backend.serving(POLICY))
+            self._generator = cache(lambda: served.enter_context(self.backend.serving(POLICY)))
             for summary in self.explorer.rounds(first, last):
                 self.tell("unit", summary, self.agent.best_score)
-            self._generator = None
-
-    def _current_generator(self) -> Generator:
-        if self._generator is None:
-            self._generator = self._serve()
-        return self._generator
 
     def _confirm(self) -> dict[str, Any]:
         """The best program against the first, on random numbers that no candidate was chosen by."""
