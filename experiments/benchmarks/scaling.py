@@ -120,7 +120,7 @@ def spent(folders: Sequence[Path]) -> pd.DataFrame:
 def _sums(folder: Path) -> dict[str, float]:
     with RunStore.open_readonly(folder) as store:
         units = [unit for unit in store.unit_summaries() if unit.get("samples")]
-        tuning = sum(sum(p.get("seconds", {}).values()) for p in store.phases() if not p.get("skipped"))
+        tuning = sum(sum(phase.get("seconds", {}).values()) for phase in store.tuned_phases())
     return {key: float(sum(unit.get(key) or 0 for unit in units)) for key in _SUMS} | {"tuning_s": tuning}
 
 

@@ -8,7 +8,6 @@ what the gate would promote; the type of its verdict leaves it nothing else.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
@@ -66,8 +65,7 @@ class PhaseAdvisers:
 
     def current_controls(self) -> TuningControls:
         """The controls of the latest tuned phase, or the configuration's."""
-        tuned = [row for row in self.store.phases() if "controls" in row]
-        if tuned:
+        if tuned := self.store.tuned_phases():
             return TuningControls(**tuned[-1]["controls"])
         phase, pairs = self.config.phase, self.config.pairs
         return TuningControls(phase.beta, pairs.chosen_quantile, phase.epochs, phase.learning_rate)
@@ -75,7 +73,7 @@ class PhaseAdvisers:
     def _telemetry(
         self, number: int, first: int, last: int, current: TuningControls, pairs: int
     ) -> Telemetry:
-        rows = [row for row in self.store.phases() if not row.get("skipped")]
+        rows = self.store.tuned_phases()
         recent = list(self.store.candidates("WHERE c.round BETWEEN ? AND ?", (first, last)))
         scores = [r.score for r in recent if r.score is not None]
         quantiles = np.quantile(scores or [0.0], (0, 0.25, 0.5, 0.75, 1)).tolist()
@@ -120,13 +118,12 @@ class PhaseAdvisers:
         chosen = next(
             (c for c in candidates if c.kl == decision.kl and c.gain == decision.gain), candidates[-1]
         )
-        rows: list[Mapping[str, Any]] = [row for row in self.store.phases() if not row.get("skipped")]
         return Inspection(
             key=("phase", number), rule_accepts=decision.promote, gain=decision.gain, kl=decision.kl,
             min_gain=decision.min_gain, max_kl=decision.max_kl, gain_error=chosen.gain_error,
             samples=self.config.gate.samples * self.config.gate.prompts,
             metrics=_changes(measured(REFERENCE), measured(chosen.name)),
-            recent=tuple(bool(row["promoted"]) for row in rows),
+            recent=tuple(bool(row["promoted"]) for row in self.store.tuned_phases()),
         )  # fmt: skip
 
 

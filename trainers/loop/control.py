@@ -26,8 +26,8 @@ def open_control(run: RunStore, folder: Path) -> RunStore:
     """The control's store, begun with what it shares with the run, whose rounds are all done."""
     store = RunStore(folder)
     if store.unit_summary(0, 0) is None:
-        tuned = [phase["round"] for phase in run.phases() if not phase.get("skipped")]
         if (run.folder / BEGIN).exists():
             shutil.copytree(run.folder / BEGIN, folder / BEGIN, dirs_exist_ok=True)
+        tuned = (phase["round"] for phase in run.tuned_phases())
         store.begin_like(run, min(tuned, default=run.last_round()))
     return store

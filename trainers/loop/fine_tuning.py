@@ -238,9 +238,9 @@ class Tuning:
 
     def conclude(self) -> None:
         """Ask the policy that the phases have led to, where each has not been asked after its phase."""
-        tuned = [row["phase"] for row in self.store.phases() if not row.get("skipped")]
+        tuned = self.store.tuned_phases()
         if tuned and not self.config.measure.every_phase:
-            self.probes.measure(tuned[-1])
+            self.probes.measure(tuned[-1]["phase"])
 
     def _row(self, outcome: PhaseResult, advice: StrategyAdvice, last: int) -> dict[str, Any]:
         """What the store keeps of a phase: the result, with step averages and the gate's warnings."""

@@ -105,8 +105,8 @@ class PhaseData:
 
     def own(self, number: int, buffer: Sequence[CandidateRecord]) -> list[CandidateRecord]:
         """What of the buffer the policy wrote as it is now: since the last phase that tuned it."""
-        earlier = self.store.phases()[: number - 1]
-        tuned = max((row["round"] for row in earlier if not row.get("skipped")), default=0)
+        earlier = (row["round"] for row in self.store.tuned_phases() if row["phase"] < number)
+        tuned = max(earlier, default=0)
         return [record for record in buffer if record.round > tuned and record.origin == "agent"]
 
     def groups(self, number: int, own: Sequence[CandidateRecord]) -> list[CompletionGroup]:

@@ -181,6 +181,10 @@ class StoreQueries:
         """Every finished phase's result, in order."""
         return [json.loads(row[0]) for row in self._db.execute("SELECT result FROM phases ORDER BY phase")]
 
+    def tuned_phases(self) -> list[dict[str, Any]]:
+        """The results of those that were not skipped."""
+        return [phase for phase in self.phases() if not phase.get("skipped")]
+
     def pairs(self) -> Iterator[sqlite3.Row]:
         """Every stored preference pair as (phase, idx, kind, chosen_id, rejected_id, margin, hole, ...)."""
         yield from self._db.execute("SELECT * FROM pairs ORDER BY phase, idx")
