@@ -8,10 +8,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, TypeVar
 
 from agents.population.candidate import CandidateRecord
+from atlas_gym.intervals import standard_error
 from trainers.data.settings import GateScore
 
 T = TypeVar("T")
@@ -147,5 +148,4 @@ def _share(
     if not groups:
         return {"value": math.nan, "error": math.nan}
     per_prompt = [sum(map(holds, group)) / len(group) for group in groups]
-    error = stdev(per_prompt) / math.sqrt(len(per_prompt)) if len(per_prompt) > 1 else math.nan
-    return {"value": fmean(per_prompt), "error": error}
+    return {"value": fmean(per_prompt), "error": float(standard_error(per_prompt))}

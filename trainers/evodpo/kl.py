@@ -10,13 +10,14 @@ tree. Several processes (`trainers.evodpo.processes`) take trees in turn and add
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import torch
 
 from agents.models.policy import Policy
+from atlas_gym.intervals import standard_error
 from trainers.evodpo import processes
 from trainers.evodpo.packing import Tree, encode_branch, plant, to_device, tree_logits
 
@@ -131,7 +132,5 @@ def _kl(candidate: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
 
 
 def _estimate(values: list[float], tokens: int) -> KLEstimate:
-    n = len(values)
-    mean = math.fsum(values) / n
-    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1) if n > 1 else 0.0
-    return KLEstimate(mean, math.sqrt(variance / n), tuple(values), tokens)
+    error = float(standard_error(values)) if len(values) > 1 else 0.0
+    return KLEstimate(fmean(values), error, tuple(values), tokens)

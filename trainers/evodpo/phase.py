@@ -23,6 +23,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.intervals import standard_error
 from atlas_gym.seeding import stream, torch_seed
 from trainers.data.groups import Examples
 from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_all, tune_here
@@ -172,9 +173,7 @@ def _compare(
     if name not in scores:
         return None, None, None
     differences = np.asarray(scores[name], dtype=float) - np.asarray(scores[REFERENCE], dtype=float)
-    n = len(differences)
-    error = float(differences.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan
-    return _mean(scores[name]), _mean(differences), error
+    return _mean(scores[name]), _mean(differences), float(standard_error(differences))
 
 
 def _mean(values: Sequence[float] | np.ndarray) -> float:
