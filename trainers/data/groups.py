@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agents.population.candidate import CandidateRecord
-from trainers.data.measures import grouped
+from trainers.data.measures import grouped, thinned
 from trainers.data.pairs import PreferencePair
 
 FAILED, COPY, WORST, BEST = -1.0, -0.75, -0.5, 1.0
@@ -111,9 +111,7 @@ def build_groups(
     answers = grouped(records, lambda record: (scale(record), record.prompt)).values()
     groups = [group_of(own) for own in answers]
     telling = [group for group in groups if max(group.rewards) - min(group.rewards) > _SAME]
-    if len(telling) <= limit:
-        return telling
-    return [telling[index] for index in sorted(rng.choice(len(telling), limit, replace=False))]
+    return thinned(telling, limit, rng)
 
 
 def why_no_groups(records: Sequence[CandidateRecord]) -> str:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, TypeVar
 
+import numpy as np
+
 from agents.population.candidate import CandidateRecord
 from atlas_gym.intervals import standard_error
 from trainers.data.settings import GateScore
@@ -140,6 +142,13 @@ def grouped(items: Iterable[T], key: Callable[[T], Hashable]) -> dict[Hashable, 
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
+
+
+def thinned(items: Sequence[T], most: int, rng: np.random.Generator) -> list[T]:
+    """At most so many items, in their order; of more, some at random, each as likely as any other."""
+    if len(items) <= most:
+        return list(items)
+    return [items[index] for index in sorted(rng.choice(len(items), most, replace=False))]
 
 
 def _share(

@@ -19,7 +19,7 @@ from atlas_gym import ProgramTask
 from atlas_gym.evaluation import Pool
 from atlas_gym.seeding import stream, torch_seed
 from trainers.data.comparison import Comparison, compare
-from trainers.data.measures import Answer
+from trainers.data.measures import Answer, thinned
 from trainers.data.rollouts import ProgramCache, again, fresh_samples
 from trainers.loop.config import RunConfig
 from trainers.loop.schedule import TaskSchedule, parent_of, starting_program
@@ -97,10 +97,9 @@ class Panel:
         program = starting_program(start, task.function, instance.weakened, rng, score)
         parent = parent_of(program, score(program))
         sites = [(style, site) for style in self._styles for site in style.sites(program)]
-        drawn = sorted(rng.choice(len(sites), min(self._settings.prompts, len(sites)), replace=False))
         showing = Showing(notes=self._notes(task), score=parent.score if self._scores else None)
-        proposals = [sites[place][0].propose(parent, sites[place][1], showing) for place in drawn]
-        return [again(proposal, number, parent) for proposal in proposals]
+        drawn = thinned(sites, self._settings.prompts, rng)
+        return [again(style.propose(parent, site, showing), number, parent) for style, site in drawn]
 
     def answers(self, generator: Generator) -> dict[str, Any]:
         """What a policy writes, as plain values: per question its instance, its site and its samples."""

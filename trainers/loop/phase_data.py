@@ -13,7 +13,7 @@ from agents.models.tokens import encode_continuation, encode_prompt
 from agents.population.candidate import CandidateRecord
 from atlas_gym.seeding import stream
 from trainers.data.groups import CompletionGroup, Examples, build_groups, group_of
-from trainers.data.measures import grouped, is_improving
+from trainers.data.measures import grouped, is_improving, thinned
 from trainers.data.pairs import PreferencePair, build_pairs
 from trainers.data.redraws import Redraws
 from trainers.data.settings import PairSettings
@@ -163,9 +163,7 @@ def answers(
         without: islands that do not count, since their prompts are none that the policy continues.
         lessons: further answers to these prompts.
     """
-    asked = [own for own in store.asked(last) if own[1] not in without]
-    if len(asked) > limit:
-        asked = [asked[index] for index in sorted(rng.choice(len(asked), limit, replace=False))]
+    asked = thinned([own for own in store.asked(last) if own[1] not in without], limit, rng)
     taught = grouped(lessons, lambda lesson: (lesson.round, lesson.island))
     return [
         record
@@ -200,6 +198,4 @@ def gate_prompts(
     tell nothing about spread: then none is drawn."""
     distinct = list(dict.fromkeys(record.prompt for record in records))
     count = min(settings.prompts, int(len(distinct) * settings.share))
-    if count < 2:
-        return []
-    return [distinct[index] for index in sorted(rng.choice(len(distinct), count, replace=False))]
+    return thinned(distinct, count, rng) if count >= 2 else []
