@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 import torch
+from torch.nn.functional import kl_div
 
 from agents.models.policy import Policy
 from atlas_gym.intervals import standard_error
@@ -113,22 +114,16 @@ def _logits(policy: Policy, adapter: str, tree: Tree) -> torch.Tensor:
 
 def _branch_averages(candidate: torch.Tensor, reference: torch.Tensor, tree: Tree) -> list[float]:
     """Token averages of KL(candidate ‖ reference) of each branch of the tree."""
-    per_position = torch.cat(
-        [
-            _kl(candidate[i : i + _ROWS], reference[i : i + _ROWS])
-            for i in range(0, len(tree["positions"]), _ROWS)
-        ]
-    )
-    per_token = per_position[tree["rows"]]
+    parts = zip(candidate.split(_ROWS), reference.split(_ROWS), strict=True)
+    divergences = [
+        kl_div(q.log_softmax(-1), p.log_softmax(-1), reduction="none", log_target=True).sum(-1)
+        for p, q in parts
+    ]
+    per_token = torch.cat(divergences)[tree["rows"]]
     counts = tree["owners"].bincount()
     sums = per_token.new_zeros(len(counts)).index_add_(0, tree["owners"], per_token)
     averages: list[float] = (sums / counts).tolist()
     return averages
-
-
-def _kl(candidate: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
-    log_p, log_q = candidate.log_softmax(-1), reference.log_softmax(-1)
-    return (log_p.exp() * (log_p - log_q)).sum(-1)
 
 
 def _estimate(values: list[float], tokens: int) -> KLEstimate:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 import torch
+from scipy.special import logsumexp
 
 from agents.models.policy import Policy
 from trainers.evodpo.kl import Item
@@ -40,10 +41,6 @@ def log_known_gain(
         return []
     items = [(prompt, text) for prompt, known in answers.items() for text, _ in known]
     values = iter(log_likelihoods(policy, adapter, items))
-    logs = [_log_sum([next(values) + math.log(gain) for _, gain in known]) for known in answers.values()]
+    logs = [logsumexp([next(values) + math.log(gain) for _, gain in known]) for known in answers.values()]
     largest = [max(gain for _, gain in known) for known in answers.values()]
-    return [value * gain / fmean(largest) for value, gain in zip(logs, largest, strict=True)]
-
-
-def _log_sum(terms: Sequence[float]) -> float:
-    return float(torch.tensor(terms, dtype=torch.float64).logsumexp(0))
+    return [float(value) * gain / fmean(largest) for value, gain in zip(logs, largest, strict=True)]
