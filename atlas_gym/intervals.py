@@ -31,6 +31,16 @@ class Interval:
         """Upper end."""
         return self.mean + self.half_width
 
+    def in_words(self, above: str, below: str, otherwise: str) -> str:
+        """What is said of it: that it lies above 0, below, or neither, which also goes for one without ends."""
+        if self.low > 0:
+            return above
+        return below if self.high < 0 else otherwise
+
+    def __format__(self, form: str) -> str:
+        """The mean with both ends, each number of that form: `1.0 [0.5, 1.5]` is one of `.1f`."""
+        return f"{self.mean:{form}} [{self.low:{form}}, {self.high:{form}}]"
+
 
 def mean_interval(values: Sequence[float] | np.ndarray) -> Interval:
     """The mean of independent values; ValueError without any."""

@@ -11,7 +11,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from atlas_gym.intervals import Interval
 from experiments.learners.board import best_at, gains, interquartile_mean, paired_difference, profile
 from experiments.learners.entries import ENTRIES, SEARCH, START
 from experiments.learners.peer import LLAMA_CPP, SERVER
@@ -118,19 +117,14 @@ def _verdicts(tables: Tables, compared: Sequence[str]) -> str:
     values = gains(tables["scores"], START)
     if SEARCH not in values.index.get_level_values("learner"):
         return ""
-    said: dict[str, list[str]] = {"Better than": [], "Worse than": [], "Not told apart from": []}
+    words = ("Better than", "Worse than", "Not told apart from")
+    said: dict[str, list[str]] = {word: [] for word in words}
     for name in compared:
         if name != SEARCH and (paired := paired_difference(values, name, SEARCH)):
-            said[_judged(paired[0])].append(name)
+            said[paired[0].in_words(*words)].append(name)
     return "".join(
         f"- {what} `{SEARCH}` over all tasks: {', '.join(names) or 'none'}.\n" for what, names in said.items()
     )
-
-
-def _judged(difference: Interval) -> str:
-    if difference.low > 0:
-        return "Better than"
-    return "Worse than" if difference.high < 0 else "Not told apart from"
 
 
 def _board(tables: Tables, task: str) -> str:

@@ -59,11 +59,8 @@ def verdict(found: Comparison) -> str:
     """What the interval says of a difference, and what it could have said."""
     if not math.isfinite(found.difference.half_width):
         return "no interval: one instance, or nothing to count"
-    if found.difference.low > 0:
-        return "higher"
-    if found.difference.high < 0:
-        return "lower"
-    return f"cannot be told apart (4 times of 5 it could at a difference of {found.detectable:.2g})"
+    unsure = f"cannot be told apart (4 times of 5 it could at a difference of {found.detectable:.2g})"
+    return found.difference.in_words("higher", "lower", unsure)
 
 
 def alone_in_words(probes: Probes) -> str:
@@ -129,12 +126,10 @@ def search_in_words(run: RunData, control: RunData) -> str:
 def _explained(difference: Interval, instances: int) -> str:
     if not math.isfinite(difference.half_width):
         return " (one instance: no interval)"
-    spread = f" ± {difference.half_width:.4f} (95 %, {instances} instances)"
-    if difference.low > 0:
-        return f"{spread}, tuning found better programs"
-    if difference.high < 0:
-        return f"{spread}, tuning found worse programs"
-    return f"{spread}, which chance explains"
+    found = difference.in_words(
+        "tuning found better programs", "tuning found worse programs", "which chance explains"
+    )
+    return f" ± {difference.half_width:.4f} (95 %, {instances} instances), {found}"
 
 
 def _until(run: RunData, goal: float) -> float:

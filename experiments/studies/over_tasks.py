@@ -53,8 +53,7 @@ def over_tasks(studies: Mapping[str, pd.DataFrame], against: str = "") -> Table:
 def _interval(differences: pd.Series) -> str:
     if len(differences) < 2:
         return "–"
-    found = mean_interval(differences)
-    return f"{found.mean:+.1f} [{found.low:+.1f}, {found.high:+.1f}] ({len(differences)} tasks)"
+    return f"{mean_interval(differences):+.1f} ({len(differences)} tasks)"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -35,17 +35,11 @@ def _differences(rows: pd.DataFrame, over: str) -> Iterator[Mapping[str, str]]:
             differences = 100 * (values[arm] - values[first]).dropna().groupby(over).mean()
             if len(differences) > 1:
                 found = mean_interval(differences)
-                text = f"{found.mean:+.1f} [{found.low:+.1f}, {found.high:+.1f}]"
                 yield {
                     "Method": arm, "Start": start, "Against": first, f"{over.title()}s": str(len(differences)),
-                    "Difference, points": text, "In words": _word(found.low, found.high),
+                    "Difference, points": f"{found:+.1f}",
+                    "In words": found.in_words("better", "worse", "not told apart"),
                 }  # fmt: skip
-
-
-def _word(low: float, high: float) -> str:
-    if low <= 0 <= high:
-        return "not told apart"
-    return "better" if low > 0 else "worse"
 
 
 def speed(curves: pd.DataFrame) -> Table:
@@ -178,8 +172,7 @@ def learning(rows: pd.DataFrame) -> Table:
 def _interval(values: pd.Series) -> str:
     if not len(values := values.dropna()):
         return "–"
-    found = mean_interval(values)
-    return f"{found.mean:.3f} [{found.low:.3f}, {found.high:.3f}]" if len(values) > 1 else f"{found.mean:.3f}"
+    return f"{mean_interval(values):.3f}" if len(values) > 1 else f"{values.mean():.3f}"
 
 
 _FIRST = ("before", "base")

@@ -42,8 +42,7 @@ def regret_over_horizon(results: Results) -> Figure:
     """Regret over the horizon at β = 1 with its slopes, and its rate at longer horizons."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2))
     for setting, cells in results.group("main"):
-        s = slope(cells)
-        label = f"{setting.name}: {s.mean:.2f} [{s.low:.2f}, {s.high:.2f}]"
+        label = f"{setting.name}: {slope(cells):.2f}"
         _curve(left, [(t, cell.regret) for t, cell in cells.items()], label, colour(setting.name))
     left.set(ylabel="R_T", title="rotation by 4π, β = 1, floor 0.05, and slopes")
     for setting, cells in results.group("long"):

@@ -44,11 +44,11 @@ def headline(results: Results) -> str:
     rows = {setting.name: cells for setting, cells in results.group("main")}
     dpo, evo = rows["DPO, fixed uniform reference"], rows["EvoDPO, reference every phase"]
     difference = mean_interval(slopes_by_seed(evo) - slopes_by_seed(dpo))  # the seeds share their bandits
-    best = (f"{method} {_interval(_best(results, method)[1], 0)}" for method in ("DPO", "EvoDPO"))
+    best = (f"{method} {_best(results, method)[1]:.0f}" for method in ("DPO", "EvoDPO"))
     violations = sum(row["violations"] for row in _lemmas(results))
     return "\n".join([
-        f"slope of log R over log T: DPO {_interval(slope(dpo))}, EvoDPO {_interval(slope(evo))}, "
-        f"paired difference {_interval(difference)}",
+        f"slope of log R over log T: DPO {slope(dpo):.2f}, EvoDPO {slope(evo):.2f}, "
+        f"paired difference {difference:.2f}",
         f"each at its best β and phase length, R at T = {results.plan.sweep_horizon}: {', '.join(best)}",
         f"lemmas: {violations} violations on {BATCH * results.plan.lemma_batches} random instances and all paths",
     ])  # fmt: skip
@@ -95,7 +95,7 @@ def _line(setting: Setting, cells: Cells) -> Row:
         f"R at {start}": f"{first.regret.mean():.0f}",
         f"R at {end}": f"{last.regret.mean():.0f}",
         f"R/T at {end}": f"{last.regret.mean() / end:.3f}",
-        "slope [95 %]": _interval(slope(cells)),
+        "slope [95 %]": f"{slope(cells):.2f}",
         "bias share": f"{last.bias.sum() / last.regret.sum():.2f}",
         "acceptance": f"{last.acceptance.mean():.2f}",
         "KL per decision": f"{last.kl.mean():.3f}",
@@ -106,7 +106,7 @@ def _line(setting: Setting, cells: Cells) -> Row:
 
 def _lasting(setting: Setting, cells: Cells) -> Row:
     end = max(cells)
-    slopes = {f"{a[0]} → {b[0]}": _interval(slope(dict((a, b)))) for a, b in pairwise(cells.items())}
+    slopes = {f"{a[0]} → {b[0]}": f"{slope(dict((a, b))):.2f}" for a, b in pairwise(cells.items())}
     return {"setting": setting.name, **slopes, f"R/T at {end}": f"{cells[end].regret.mean() / end:.3f}"}
 
 
@@ -114,8 +114,8 @@ def _tuned(results: Results, method: str) -> Row:
     """The best and the default cell of the grids over β and phases per window."""
     default, (name, best) = "β 1, 2 phases per window", _best(results, method)
     return {
-        "method": method, f"default: {default}": _interval(mean_interval(_grid(results, method)[default]), 0),
-        "best of the grid": _interval(best, 0), "its setting": name,
+        "method": method, f"default: {default}": f"{mean_interval(_grid(results, method)[default]):.0f}",
+        "best of the grid": f"{best:.0f}", "its setting": name,
     }  # fmt: skip
 
 
@@ -159,7 +159,3 @@ def _lemmas(results: Results) -> list[Row]:
     checked = {"random instances": results.on_instances, "study paths": results.on_paths}
     found = pd.concat(checked, names=["on"]).reset_index(level="on").reset_index()
     return found.to_dict("records")
-
-
-def _interval(found: Interval, digits: int = 2) -> str:
-    return f"{found.mean:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"

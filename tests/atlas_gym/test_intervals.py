@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from atlas_gym.intervals import improvement_interval, mean_interval
+from atlas_gym.intervals import Interval, improvement_interval, mean_interval
 
 
 def test_the_interval_is_students():
@@ -16,6 +16,13 @@ def test_one_value_has_no_interval_and_none_no_mean():
     assert np.isnan(mean_interval([1.0]).half_width)
     with pytest.raises(ValueError, match="no values"):
         mean_interval([])
+
+
+def test_an_interval_says_its_ends_and_its_side():
+    words = ("above", "below", "neither")
+    assert f"{Interval(1.0, 0.5):+.1f}" == "+1.0 [+0.5, +1.5]"
+    assert [Interval(mean, 0.5).in_words(*words) for mean in (1.0, -1.0, 0.2, 0.5)] == [*words, "neither"]
+    assert mean_interval([1.0]).in_words(*words) == "neither"
 
 
 def test_intervals_cover_the_truth_as_often_as_they_say():
