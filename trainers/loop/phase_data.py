@@ -61,12 +61,9 @@ class PhaseData:
         """What D_k may be made of (the candidates and lessons of the whole run so far: the data are cumulative,
         Algorithm 1), and the preferred answer to each prompt of G_k."""
         pool = self._pool(number, last, self.store.lessons(number))
-        best: dict[str, CandidateRecord] = {}
-        for record in self._present(pool):
-            held = best.get(record.prompt)
-            if record.passed and (held is None or record.value > held.value):
-                best[record.prompt] = record
-        gate = [best[prompt] for prompt in apart if prompt in best]
+        ran = (record for record in self._present(pool) if record.passed)
+        by_prompt = grouped(ran, lambda record: record.prompt)
+        gate = [max(by_prompt[x], key=lambda record: record.value) for x in apart if x in by_prompt]
         return [record for record in pool if record.prompt not in set(apart)], gate
 
     @property
