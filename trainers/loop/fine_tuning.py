@@ -245,26 +245,24 @@ class Tuning:
     def _row(self, outcome: PhaseResult, advice: StrategyAdvice, last: int) -> dict[str, Any]:
         """What the store keeps of a phase: the result, with step averages and the gate's warnings."""
         row = plain(outcome)
-        steps = row["steps"]
-        decisions = [GateDecision(**r["decision"]) for r in self.store.phases() if r.get("decision")]
-        if outcome.decision is not None:
-            decisions.append(outcome.decision)
+        steps, chosen = row["steps"], outcome.candidates[outcome.chosen]
+        earlier = [GateDecision(**r["decision"]) for r in self.store.phases() if r.get("decision")]
         return row | {
             "round": last,
             "controls": plain(advice.controls),
             "alternatives": [plain(c) for c in self._others(advice)],
             "changed_controls": list(advice.changed),
             "promoted": outcome.promoted,
-            "kl": outcome.candidates[outcome.chosen].kl,
-            "gain": outcome.candidates[outcome.chosen].gain,
-            "gain_error": outcome.candidates[outcome.chosen].gain_error,
+            "kl": chosen.kl,
+            "gain": chosen.gain,
+            "gain_error": chosen.gain_error,
             "loss": sum(s["loss"] for s in steps) / len(steps),
             "margin": steps[-1]["margin"],
             "accuracy": sum(s["accuracy"] for s in steps) / len(steps),
             "chosen_reward": late_mean(outcome.steps, "chosen_reward"),
             "rejected_reward": late_mean(outcome.steps, "rejected_reward"),
             "warnings": [
-                *(gate_warnings(decisions) if outcome.decision is not None else []),
+                *(gate_warnings([*earlier, outcome.decision]) if outcome.decision is not None else []),
                 *sinking_warnings(outcome.steps, advice.controls.beta),
             ],
         }
