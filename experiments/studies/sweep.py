@@ -127,14 +127,14 @@ def _told(search: Search, watch: RunWatch, code: int, stopped: bool, log: Path) 
         search.study.tell(trial, value)
         return f"finished, {metric} = {value:.5g}"
     if stopped and code != 0:
-        trial.set_user_attr("note", f"cut short after {watch.rounds} iterations")
-        search.study.tell(trial, state=TrialState.PRUNED)
-        return f"stopped; cut short after {watch.rounds} iterations"
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or [""]
-    note = f"exit code {code}: {lines[-1][:300]}" if code else f"it ended without {metric}"
+        state, note = TrialState.PRUNED, f"cut short after {watch.rounds} iterations"
+    else:
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or [""]
+        state = TrialState.FAIL
+        note = f"exit code {code}: {lines[-1][:300]}" if code else f"it ended without {metric}"
     trial.set_user_attr("note", note)
-    search.study.tell(trial, state=TrialState.FAIL)
-    return f"failed; {note}"
+    search.study.tell(trial, state=state)
+    return f"{STATES[state.name]}; {note}"
 
 
 def results(search: Search) -> pd.DataFrame:
