@@ -45,7 +45,7 @@ from atlas_gym import make_task
 from atlas_gym.arguments import Parser
 from experiments.benchmarks.side_by_side import in_own_process, show
 from trainers.data.pairs import PreferencePair
-from trainers.evodpo.kl import candidate_kls
+from trainers.evodpo.kl import Divergence
 from trainers.evodpo.phase import gate_subset
 from trainers.evodpo.settings import TrainingSettings
 from trainers.evodpo.training import train
@@ -134,7 +134,7 @@ def measure_kl(
     timed = {}
     for name, packed in (("packed", True), ("unpacked", False)):
         start = time.perf_counter()
-        estimates = candidate_kls(policy, candidates, REFERENCE, items, packed=packed)
+        estimates = Divergence(policy, REFERENCE, items, packed=packed).of(candidates)
         timed[name] = time.perf_counter() - start
     final = estimates[POLICY]
     return {**timed, "items": len(items), "value": final.mean, "error": final.standard_error}

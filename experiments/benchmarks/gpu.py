@@ -42,7 +42,7 @@ from experiments.benchmarks.dpo import GATE_PROMPTS, make_pairs
 from experiments.benchmarks.generation import measure, serving
 from experiments.benchmarks.side_by_side import confined_cpu
 from experiments.learners.ledger import patient
-from trainers.evodpo.kl import candidate_kls
+from trainers.evodpo.kl import Divergence
 from trainers.evodpo.phase import gate_subset
 from trainers.evodpo.settings import TrainingSettings
 from trainers.evodpo.training import train as train_policy
@@ -119,8 +119,10 @@ def model_figures(options: argparse.Namespace) -> Figures:
         yield "phase, bf16" if bf16 else "phase", _phase(options, policy, settings, pairs)
     rng = np.random.default_rng(0)
     items = gate_subset([(pair.prompt, pair.chosen) for pair in pairs], GATE_PROMPTS, rng)
-    asked = partial(candidate_kls, policy, ["candidate-1", POLICY], REFERENCE, items)
-    yield f"Eq. 3 of 2 candidates on {len(items)} completions, s", round(seconds_of(options.device, asked), 2)
+    seconds = seconds_of(
+        options.device, lambda: Divergence(policy, REFERENCE, items).of(["candidate-1", POLICY])
+    )
+    yield f"Eq. 3 of 2 candidates on {len(items)} completions, s", round(seconds, 2)
     with serving("transformers", "merged", options.model, policy) as (generator, _):
         for name, each in measure(generator).items():
             yield f"generation, {name}, s", round(each, 5)

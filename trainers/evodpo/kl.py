@@ -44,8 +44,6 @@ class KLEstimate:
     bound."""
     per_item: tuple[float, ...]
     """Token average of each item, in their order."""
-    tokens: int
-    """Completion tokens that were averaged over."""
 
 
 class Divergence:
@@ -68,7 +66,6 @@ class Divergence:
         branches = [encode_branch(policy.tokenizer, *item) for item in items]
         self._policy, self._reference = policy, reference
         self._forest = plant(branches) if packed else plant(branches, limit=0)
-        self._tokens = sum(len(completion) for _, completion in branches)
         self._kept: dict[int, torch.Tensor] = {}
         self._known: dict[str, KLEstimate] = {}
 
@@ -97,14 +94,9 @@ class Divergence:
 
     def _estimate(self, averages: dict[tuple[int, int], float]) -> KLEstimate:
         values = [averages.get(place, 0.0) for place in self._forest.places]
-        return _estimate(processes.totals(values, self._policy.device), self._tokens)
-
-
-def candidate_kls(
-    policy: Policy, candidates: Sequence[str], reference: str, items: Sequence[Item], *, packed: bool = True
-) -> dict[str, KLEstimate]:
-    """Eq. 3 of each candidate adapter against the reference adapter; see `Divergence`."""
-    return Divergence(policy, reference, items, packed=packed).of(candidates)
+        totals = processes.totals(values, self._policy.device)
+        error = float(standard_error(totals)) if len(totals) > 1 else 0.0
+        return KLEstimate(fmean(totals), error, tuple(totals))
 
 
 def _logits(policy: Policy, adapter: str, tree: Tree) -> torch.Tensor:
@@ -124,8 +116,3 @@ def _branch_averages(candidate: torch.Tensor, reference: torch.Tensor, tree: Tre
     sums = per_token.new_zeros(len(counts)).index_add_(0, tree["owners"], per_token)
     averages: list[float] = (sums / counts).tolist()
     return averages
-
-
-def _estimate(values: list[float], tokens: int) -> KLEstimate:
-    error = float(standard_error(values)) if len(values) > 1 else 0.0
-    return KLEstimate(fmean(values), error, tuple(values), tokens)

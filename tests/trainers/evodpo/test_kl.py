@@ -6,7 +6,7 @@ import torch
 from agents.models.policy import POLICY, REFERENCE
 from tests.trainers.evodpo.moved import moved_policy
 from trainers.evodpo import kl
-from trainers.evodpo.kl import Divergence, candidate_kls
+from trainers.evodpo.kl import Divergence
 
 ITEMS = [
     ("window =", " 10\n"),
@@ -22,7 +22,7 @@ def policy(tmp_path_factory):
 
 
 def token_kl(policy, candidate, reference, items, **how):
-    return candidate_kls(policy, [candidate], reference, items, **how)[candidate]
+    return Divergence(policy, reference, items, **how).of([candidate])[candidate]
 
 
 def next_token_distribution(policy, name, ids):
@@ -53,11 +53,10 @@ def test_equals_brute_force_over_the_vocabulary(policy, packed):
     assert estimate.mean == pytest.approx(sum(expected) / 4, abs=1e-5)
     spread = torch.tensor(expected).std().item() / 2
     assert estimate.standard_error == pytest.approx(spread, abs=1e-5)
-    assert estimate.tokens == sum(len(completion) for _, completion in ITEMS)
 
 
 def test_a_candidate_set_gives_each_candidate_its_own_value(policy):
-    together = candidate_kls(policy, [POLICY, "candidate-1"], REFERENCE, ITEMS)
+    together = Divergence(policy, REFERENCE, ITEMS).of([POLICY, "candidate-1"])
     for name, estimate in together.items():
         assert estimate == token_kl(policy, name, REFERENCE, ITEMS)
     assert together[POLICY].mean != together["candidate-1"].mean
@@ -95,7 +94,7 @@ def test_the_reference_is_computed_once_where_there_is_room(policy, monkeypatch,
     second = divergence.of(["candidate-1", POLICY])
     assert (REFERENCE in asked) == again
     assert second[POLICY] == first[POLICY]
-    assert second == candidate_kls(policy, ["candidate-1", POLICY], REFERENCE, ITEMS)
+    assert second == Divergence(policy, REFERENCE, ITEMS).of(["candidate-1", POLICY])
 
 
 def test_a_candidate_that_has_not_changed_is_not_computed_again(policy, monkeypatch):

@@ -20,7 +20,7 @@ from tests.trainers.small_phases import (
     scores,
 )
 from trainers.evodpo.candidate_set import tune_here
-from trainers.evodpo.kl import candidate_kls
+from trainers.evodpo.kl import Divergence
 from trainers.evodpo.phase import gate_subset
 from trainers.evodpo.settings import GateSettings
 
@@ -141,7 +141,7 @@ def test_the_recorded_divergence_is_equation_3_on_the_gate_subset(policy):
     policy.add("before", copy_of=REFERENCE)
     result = run(policy, WORSE)
     items = [(p.prompt, p.chosen) for p in PAIRS if p.prompt in result.gate_prompts]
-    expected = candidate_kls(policy, [POLICY], "before", items)[POLICY]
+    expected = Divergence(policy, "before", items).of([POLICY])[POLICY]
     assert result.candidates[-1].kl == pytest.approx(expected.mean, abs=1e-6)
     assert len(result.gate_prompts) == 3
 
