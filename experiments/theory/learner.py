@@ -8,8 +8,6 @@ tensors, here a table of log-probabilities. (Mixing log-probabilities is what mi
 log-linear policy.)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -76,7 +74,7 @@ class Learner:
     oracle: bool = False
     """True gives the learner θ_t itself at each refit: what is left is the reference's doing."""
 
-    def at(self, horizon: int) -> Learner:
+    def at(self, horizon: int) -> "Learner":
         """The same learner with β and floor as they are for a horizon of that many rounds."""
         short = 500.0 / horizon
         beta, floor = self.beta * short**self.beta_decay, self.floor * short**self.floor_decay

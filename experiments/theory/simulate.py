@@ -12,8 +12,6 @@ learner's data are sampled. Per round (Eq. 13),
 with the comparator π_kl,t ∝ π_ref,t exp(u_t/β) built on the reference that is in force in round t.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -58,7 +56,7 @@ class Simulation:
         self.lowest = self.reference.min((1, 2))
         self._gate_streams = [stream(seed, "regret", "gate", horizon) for seed in bandit.seeds]
 
-    def play(self, observers: Sequence[Observer]) -> None:
+    def play(self, observers: Sequence["Observer"]) -> None:
         """All phases; `observers` are called after each, before the reference moves."""
         horizon, window = self.bandit.settings.horizon, self.learner.window
         length = window.phase_length(horizon)

@@ -12,8 +12,6 @@ deviation: that would count a group whose programs differ by a hair as much as o
 (Dr. GRPO, Liu et al., 2025, arXiv 2503.20783). A group whose rewards are equal says nothing and is left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 

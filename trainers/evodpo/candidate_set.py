@@ -4,8 +4,6 @@ It is a function of the policy's two adapters and a `TuneJob`, which is plain da
 process (`tune_here`) or in several others (`trainers.evodpo.launch`).
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

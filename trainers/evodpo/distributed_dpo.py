@@ -11,8 +11,6 @@ The rest is TRL and Accelerate: gradients are exchanged by DistributedDataParall
 `accelerate launch` was told.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from typing import Any
 

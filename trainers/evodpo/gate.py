@@ -17,8 +17,6 @@ one phase nothing is ever promoted, and no phase gets further than the one befor
 so.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -57,7 +55,7 @@ class GateDecision:
         """True if the budget excluded every candidate of the phase."""
         return not self.promote and self.lowest_kl > self.max_kl
 
-    def refuse(self, reason: str) -> GateDecision:
+    def refuse(self, reason: str) -> "GateDecision":
         """The same decision, refused. There is no counterpart: an inspector may only be more careful than
         the rule."""
         return replace(self, promote=False, reason=f"kept: {reason}")

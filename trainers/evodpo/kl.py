@@ -8,8 +8,6 @@ and the reference is computed once: one pass of the reference, and one of each c
 tree. Several processes (`trainers.evodpo.processes`) take trees in turn and add up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean

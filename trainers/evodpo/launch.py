@@ -8,8 +8,6 @@ for the gate's Ŝ are drawn by the run itself, as ever. So nothing of `torch.dis
 phase whose processes died is an error like any other: the policy is as before, and the phase can be run again.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import shutil

@@ -1,7 +1,5 @@
 """Who minimises a phase's objective: TRL's trainer for DPO, Hugging Face's with our loss for GRPO, told alike."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -18,8 +18,6 @@ Building a TRL trainer leaves marks on the model (an adapter, a patched forward)
 again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace

@@ -15,8 +15,6 @@ What a step is logged by has DPO's names, with a group in the place of a pair: i
 are the chosen side, those with a negative one the rejected side.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -13,8 +13,6 @@ continued it like that; the completion alone, up to the token that ends its last
 token, since it is one line or one function of a program and the text goes on behind it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -13,8 +13,6 @@ starts where policy and reference agree. After a refusal the policy goes on as t
 the phase began (`rollback`, and whenever it ended beyond the budget).
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """What a fine-tuning phase is remembered by: plain values, ready for the run store."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean

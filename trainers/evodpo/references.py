@@ -14,8 +14,6 @@ its reference does). EvoTune = fixed + base; the EvoDPO ablation = every_phase +
 previous.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

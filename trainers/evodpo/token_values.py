@@ -12,8 +12,6 @@ and nothing as wide as the vocabulary is kept.
 A model that does more to its logits than a frozen matrix product is asked for all its logits instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple

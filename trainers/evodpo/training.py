@@ -5,8 +5,6 @@ for packing) and the trainer walks through it from beginning to end, so that pac
 batches and the order is a function of the seed.
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
 import warnings
