@@ -17,6 +17,7 @@ from agents.population.clusters import Clusters, signature
 from agents.population.settings import ClusterSettings
 from atlas_gym.evaluation import Status
 from trainers.data.comparison import Comparison
+from trainers.data.measures import grouped
 from trainers.store.queries import held_out_key
 from trainers.store.store import RunStore
 
@@ -205,9 +206,7 @@ class RoundHistory:
         """Read the rounds that were completed since the last look; returns all rows."""
         if self._progress is None:
             self._progress = Progress(ClusterSettings(), store.instances)
-        units: dict[int, list[Row]] = {}
-        for unit in store.unit_summaries(self._next):
-            units.setdefault(unit["round"], []).append(unit)
+        units = grouped(store.unit_summaries(self._next), lambda unit: unit["round"])
         while own := units.get(self._next):
             if self._next > 0 and len(own) < self._groups:
                 break
