@@ -64,7 +64,3 @@ def main(arguments: list[str] | None = None) -> None:
     except (StoreError, OSError) as error:
         raise SystemExit(str(error)) from error
     print(", ".join(f"{count} {name}" for name, count in counts.items()))
-
-
-if __name__ == "__main__":
-    main()

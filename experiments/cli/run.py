@@ -92,7 +92,3 @@ def _require_own_folder(flags: Namespace, config: RunConfig, folder: Path) -> No
         raise SettingsError(
             f"{folder} was begun with other settings ({changes}); a run keeps its own. Name another --folder"
         )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

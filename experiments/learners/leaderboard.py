@@ -177,7 +177,3 @@ def _parser() -> argparse.ArgumentParser:
     add("--publish", type=Path, help="folder for the tables; default: beside the rows")
     add("--replace", action="store_true", help="write over what --publish names")
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())
