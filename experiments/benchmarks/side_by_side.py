@@ -64,8 +64,7 @@ def in_own_process(
     done = subprocess.run(command, capture_output=True, text=True, env=own, check=False)
     if done.returncode:
         sys.exit(f"{contender} failed:\n{done.stderr[-3000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def install_into(folder: Path, name: str, requirements: Sequence[str]) -> bool:

@@ -62,8 +62,7 @@ class DistributedDPOTrainer(PackedDPOTrainer):
     def _gather_counted(self, values: torch.Tensor) -> torch.Tensor:
         """What TRL's averages are taken over: sums (scalars) and values by pair, of those that count."""
         if values.ndim == 0:
-            gathered: torch.Tensor = self._gather(values * self._counted)
-            return gathered
+            return self._gather(values * self._counted)
         values = values if self._counted else torch.full_like(values, torch.nan)
         padded = self.accelerator.pad_across_processes(values, pad_index=torch.nan)
         gathered = self._gather(padded)
@@ -86,8 +85,8 @@ class _Parts(Dataset):
         batch = self._pairs.select(self._batches[index]).to_list()
         parts = divide([tuple(pair["prompt_ids"]) for pair in batch], processes.size())
         own = parts[processes.rank()]
-        collated: dict[str, Any] = self._collate([batch[i] for i in own or [0]])
-        return collated | {"weight": len(own) * processes.size() / len(batch)}
+        weight = len(own) * processes.size() / len(batch)
+        return self._collate([batch[i] for i in own or [0]]) | {"weight": weight}
 
 
 def divide(prompts: Sequence[Hashable], processes: int) -> list[list[int]]:

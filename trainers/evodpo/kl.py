@@ -112,5 +112,4 @@ def _branch_averages(candidate: torch.Tensor, reference: torch.Tensor, tree: Tre
     per_token = torch.cat(divergences)[tree["rows"]]
     counts = tree["owners"].bincount()
     sums = per_token.new_zeros(len(counts)).index_add_(0, tree["owners"], per_token)
-    averages: list[float] = (sums / counts).tolist()
-    return averages
+    return (sums / counts).tolist()

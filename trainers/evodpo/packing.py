@@ -123,8 +123,7 @@ def tree_output(model: Any, tree: Tree) -> torch.Tensor:
         use_cache=False,
         **tree_options(extract_model_from_parallel(model), mask),
     )
-    answer: torch.Tensor = output.logits[0]
-    return answer
+    return output.logits[0]
 
 
 def tree_logits(model: Any, tree: Tree) -> torch.Tensor:

@@ -60,8 +60,7 @@ class StoreQueries:
 
     def taught(self) -> int:
         """The last phase before which a supporter taught; 0 if there is none."""
-        phase: int = self.get_meta("taught", 0)
-        return phase
+        return self.get_meta("taught", 0)
 
     def _records(self, table: str, where: str, args: tuple) -> Iterator[CandidateRecord]:
         query = (
@@ -85,8 +84,7 @@ class StoreQueries:
     @cached_property
     def instances(self) -> int:
         """Instances of the task that the islands have, in turn."""
-        count: int = self.get_meta("instances", 1)
-        return count
+        return self.get_meta("instances", 1)
 
     def best_candidates(self, limit: int, island: int | None = None) -> list[CandidateRecord]:
         """The different candidates with the highest training scores under the run's last task, best first, the earliest
