@@ -10,7 +10,7 @@ import yaml
 
 from experiments.studies.scheduler import Job, do_jobs, job_of
 from trainers.loop.config import RunConfig, load_config
-from trainers.store.plain import SettingsError, build, merge, read_mapping
+from trainers.store.plain import SettingsError, build, merge, read_layers
 
 DONE = "done"
 """A file of this name in a run's folder says that the run came to its end."""
@@ -88,12 +88,13 @@ def run_name(arm: str, start: str, seed: int) -> str:
 
 
 def read_plan(path: Path) -> Plan:
-    """Read a study's plan and check every run's settings.
+    """Read a study's plan and check every run's settings. What studies share lies in `shared/`: a plan may be
+    `based_on` a file there, and then says only what differs.
 
     Raises:
         SettingsError: the file cannot be read, or one of its settings is unknown or unusable.
     """
-    values = read_mapping(path, "the plan")
+    values = read_layers(path, "the plan")
     if not isinstance(values.get("arms"), dict):
         raise SettingsError(f"{path} is no plan: it needs name, env and arms")
     arms = {name: build(Arm, arm or {}) for name, arm in values.pop("arms").items()}

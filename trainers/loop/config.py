@@ -18,7 +18,7 @@ from trainers.data.settings import GateScore, PairSettings
 from trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
 from trainers.loop.methods import METHODS
 from trainers.loop.settings import ExplorationSettings, Instance, MeasureSettings, ProbeSettings
-from trainers.store.plain import SettingsError, build, merge, plain, read_mapping, require
+from trainers.store.plain import build, merge, plain, read_layers, require
 
 _MOST = {"workers": 10_000, "torch_threads": 1_024, "held_out_seeds": 100_000}
 """Beyond these a machine only fails later. Held-out seeds from 100,000 on are the measure's."""
@@ -230,25 +230,15 @@ def without_budgets(config: RunConfig) -> RunConfig:
 def load_config(path: Path | None, overrides: Mapping[str, Any]) -> RunConfig:
     """A configuration from the method's settings, a file laid on them, and overrides on top.
 
-    A file may begin with `based_on: other.yaml`, a file beside it on which it is laid in turn.
+    The file may be laid on another in turn (`read_layers`).
 
     Raises:
         SettingsError: the file is missing or not YAML, or a setting is unknown or unusable.
     """
-    values = merge({} if path is None else _read(path), overrides)
+    values = merge({} if path is None else read_layers(path, "the configuration"), overrides)
     method = values.get("method", RunConfig.method)
     known = METHODS.get(method, {}) if isinstance(method, str) else {}  # else `build` refuses it by name
     return build(RunConfig, merge(known, values))
-
-
-def _read(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
-    values = read_mapping(path, "the configuration")
-    base = values.pop("based_on", None)
-    if base is None:
-        return values
-    if path.resolve() in above:
-        raise SettingsError(f"{path} is based on itself")
-    return merge(_read(path.parent / str(base), (*above, path.resolve())), values)
 
 
 def as_yaml(config: RunConfig) -> str:

@@ -121,6 +121,22 @@ def read_mapping(path: Path, what: str) -> dict[str, Any]:
     return values or {}
 
 
+def read_layers(path: Path, what: str, above: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """The settings in a YAML file; if it begins with `based_on: other.yaml`, laid on those of that file, whose path
+    counts from its own folder.
+
+    Raises:
+        SettingsError: one of the files cannot be read, or is based on itself. `what`: they, in words.
+    """
+    values = read_mapping(path, what)
+    base = values.pop("based_on", None)
+    if base is None:
+        return values
+    if path.resolve() in above:
+        raise SettingsError(f"{path} is based on itself")
+    return merge(read_layers(path.parent / str(base), what, (*above, path.resolve())), values)
+
+
 def plain(settings: Any) -> dict[str, Any]:
     """A dataclass as a mapping of plain values, ready for YAML or JSON."""
 

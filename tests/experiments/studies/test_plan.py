@@ -50,6 +50,17 @@ def test_a_wrong_plan_is_refused_before_anything_runs(tmp_path, change):
         read_plan(plan_file(tmp_path, **change))
 
 
+def test_a_plan_says_only_what_differs_from_the_file_it_is_based_on(tmp_path):
+    (tmp_path / "shared").mkdir()
+    shared = plan_file(tmp_path / "shared", starts=["inlined"], settings={"rounds": 3, "workers": 1})
+    own = {"based_on": f"shared/{shared.name}", "name": "y", "arms": {"b": None}, "settings": {"rounds": 5}}
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(own))
+    plan = read_plan(tmp_path / "plan.yaml")
+    assert (plan.name, plan.env, plan.starts) == ("y", "ATLAS-Bandit-v0", ("inlined",))
+    assert list(plan.arms) == ["a", "b"]
+    assert plan.settings == {"rounds": 5, "workers": 1}
+
+
 def test_a_plan_that_is_not_there_is_named(tmp_path):
     with pytest.raises(SettingsError, match="cannot be read"):
         read_plan(tmp_path / "none.yaml")
