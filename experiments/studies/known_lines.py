@@ -20,7 +20,7 @@ from atlas_gym import ProgramTask, make_task
 from atlas_gym.evaluation import EvaluatorPool, Pool
 from experiments.studies.measuring import base_policy, measure
 from trainers.evodpo.likelihood import log_likelihoods
-from trainers.loop.config import load_config
+from trainers.loop.config import RunConfig, load_config
 from trainers.loop.schedule import parent_of
 
 ENV, START = "ATLAS-Bandit-v0", "inlined"
@@ -33,6 +33,17 @@ LINES = (
     ("theta =", " np.linalg.solve(A, X[-20:].T @ y[-20:])"),
 )
 """Edit sites and what to write there: fade by age, weigh by recency, use the recent part only."""
+
+
+def unseen() -> ProgramTask:
+    """The bandit that no run had."""
+    return make_task(ENV, seed=0, split="held_out", **UNSEEN)
+
+
+def asked_by(config: RunConfig) -> list[Proposal]:
+    """What a run's policy is asked there, as its prompts are."""
+    task = unseen()
+    return proposals(task, task.observations() if config.observe else ())
 
 
 def proposals(task: ProgramTask, notes: Sequence[str]) -> list[Proposal]:
@@ -57,7 +68,7 @@ def nats(policy: Policy, adapter: str, asked: Sequence[Proposal]) -> list[float]
     return log_likelihoods(policy, adapter, items)
 
 
-def of_run(run: Path, task: ProgramTask) -> Iterator[dict[str, Any]]:
+def of_run(run: Path) -> Iterator[dict[str, Any]]:
     """One row an adapter and line, the base model's first.
 
     Raises:
@@ -66,7 +77,7 @@ def of_run(run: Path, task: ProgramTask) -> Iterator[dict[str, Any]]:
     """
     config = load_config(run / "config.yaml", {})
     policy = base_policy(config)
-    asked = proposals(task, task.observations() if config.observe else ())
+    asked = asked_by(config)
     for phase, folder in enumerate([None, *sorted((run / "adapters").glob("phase-*"))]):
         for adapter in (POLICY, REFERENCE) if folder else (POLICY,):
             if folder:
@@ -77,13 +88,12 @@ def of_run(run: Path, task: ProgramTask) -> Iterator[dict[str, Any]]:
 
 
 def _rows(options: Namespace) -> Iterator[list[dict[str, Any]]]:
-    task = make_task(ENV, seed=0, split="held_out", **UNSEEN)
     with EvaluatorPool(1) as pool:
-        worth = gains(task, proposals(task, ()), pool)
+        worth = gains(unseen(), proposals(unseen(), ()), pool)
     for (_, line), gain in zip(LINES, worth, strict=True):
         print(f"{gain:+.1%} {line.strip()}")
     for run in options.runs:
-        yield list(of_run(run, task))
+        yield list(of_run(run))
 
 
 def _shown(own: pd.DataFrame) -> str:

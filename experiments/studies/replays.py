@@ -15,8 +15,7 @@ from statistics import fmean
 from typing import Any
 
 from agents.models.policy import POLICY, Policy
-from agents.population.candidate import CandidateRecord, Proposal
-from atlas_gym import make_task
+from agents.population.candidate import CandidateRecord
 from atlas_gym.evaluation import EvaluatorPool
 from atlas_gym.seeding import stream, torch_seed
 from experiments.studies import known_lines
@@ -130,24 +129,13 @@ def replay(policy: Policy, source: Source, variant: Variant, count: int = PAIRS)
     }  # fmt: skip
 
 
-class _Lines:
-    """How likely the known lines are; nothing is said of them by a run on another task."""
-
-    def __init__(self, config: RunConfig) -> None:
-        self._asked: list[Proposal] = []
-        if config.env == known_lines.ENV:
-            task = make_task(known_lines.ENV, seed=0, split="held_out", **known_lines.UNSEEN)
-            self._asked = known_lines.proposals(task, task.observations() if config.observe else ())
-
-    def of(self, policy: Policy) -> dict[str, float]:
-        """Each line's nats, and their mean."""
-        if not self._asked:
-            return {}
-        found = known_lines.nats(policy, POLICY, self._asked)
-        return {
-            "nats": fmean(found),
-            **{line.strip(): n for (_, line), n in zip(known_lines.LINES, found, strict=True)},
-        }
+def _likely(policy: Policy, config: RunConfig) -> dict[str, float]:
+    """How likely each known line is, and their mean; nothing is said of them by a run on another task."""
+    if config.env != known_lines.ENV:
+        return {}
+    found = known_lines.nats(policy, POLICY, known_lines.asked_by(config))
+    lines = (line.strip() for _, line in known_lines.LINES)
+    return {"nats": fmean(found), **dict(zip(lines, found, strict=True))}
 
 
 def _written(policy: Policy, config: RunConfig, panel: Panel, base: Mapping[str, Any]) -> dict[str, float]:
@@ -173,16 +161,16 @@ def of_run(run: Path, options: Namespace, known: dict[frozenset[str], Any]) -> I
     config = _config(run, options.samples)
     policy = base_policy(config)
     with RunStore.open_readonly(run) as store, EvaluatorPool(1) as pool:
-        source, lines = read_source(config, store, policy.tokenizer), _Lines(config)
+        source = read_source(config, store, policy.tokenizer)
         panel = panel_of(config, policy, pool, store)
         asked = frozenset(panel.prompts if options.samples else ())
         if options.samples and asked not in known:
             known[asked] = answers(policy, config, panel)
-        yield {"run": run.name, "variant": "base model", "kl": 0.0, **lines.of(policy)}
+        yield {"run": run.name, "variant": "base model", "kl": 0.0, **_likely(policy, config)}
         for name in options.only or list(VARIANTS):
             row = {"run": run.name, "variant": name, **replay(policy, source, VARIANTS[name], options.pairs)}
             if row["pairs"]:
-                row |= lines.of(policy)
+                row |= _likely(policy, config)
                 row |= _written(policy, config, panel, known[asked]) if asked else {}
             yield row
 
