@@ -96,9 +96,9 @@ def print_times(seconds: pd.DataFrame, steps: int) -> None:
     print(f"compiled kernel: {'yes' if kernel_available() else 'no'}; steps per training: {steps}")
     ratios = seconds.div(seconds["atlas_gym, confined"], axis=0)
     side_by_side.show("CPU time per training", pd.DataFrame({
-        "ms/step": [f"{1000 * own.median() / steps:.3f}" for _, own in seconds.items()],
-        "times ours, confined": [side_by_side.spread(own) for _, own in ratios.items()],
-    }, index=seconds.columns))  # fmt: skip
+        "ms/step": (1000 * seconds.median() / steps).map("{:.3f}".format),
+        "times ours, confined": ratios.apply(side_by_side.spread),
+    }))  # fmt: skip
 
 
 def print_trajectories(task: BurgersTask, deepxde: Path | None) -> None:

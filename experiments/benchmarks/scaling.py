@@ -87,9 +87,9 @@ def throughput(rates: pd.DataFrame) -> pd.DataFrame:
     """Median and range of each pool, and its ratio to the first one's of the same turn."""
     ratios = rates.div(rates.iloc[:, 0], axis=0)
     return pd.DataFrame({
-        "evaluations/s": [spread(own, ".1f") for _, own in rates.items()],
-        "relative to the first": [spread(own) for _, own in ratios.items()],
-    }, index=rates.columns)  # fmt: skip
+        "evaluations/s": rates.apply(spread, form=".1f"),
+        "relative to the first": ratios.apply(spread),
+    })  # fmt: skip
 
 
 def spent(folders: Sequence[Path]) -> pd.DataFrame:
