@@ -6,6 +6,7 @@ of them again (lazy greedy): the top of a heap is taken if its strength is still
 """
 
 import heapq
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -26,8 +27,16 @@ class Cap(Generic[T]):
     """Uses at most."""
     wear: float = 1.0
     """How much each use counts in dividing the strength, at least 0."""
+    different: float = math.inf
+    """How many different things may be used."""
     uses: Counter[Hashable] = field(init=False, default_factory=Counter)
     """Uses so far."""
+
+    def allows(self, member: T) -> bool:
+        """Whether a member may be taken."""
+        part = self.part(member)
+        uses = self.uses[part]
+        return part is None or (uses < self.limit and (uses > 0 or len(self.uses) < self.different))
 
 
 class Selection(Generic[T]):
@@ -36,20 +45,10 @@ class Selection(Generic[T]):
     Args:
         caps: limits that hold over everything that is taken.
         strength: of a member, at least 0; more is taken earlier.
-        group: what a member belongs to.
-        groups: how many different groups may be taken from.
     """
 
-    def __init__(
-        self,
-        caps: Sequence[Cap[T]],
-        strength: Callable[[T], float],
-        group: Callable[[T], Hashable],
-        groups: int,
-    ):
+    def __init__(self, caps: Sequence[Cap[T]], strength: Callable[[T], float]):
         self._caps, self._strength = caps, strength
-        self._group, self._groups = group, groups
-        self._open: set[Hashable] = set()
 
     def take(self, pool: Sequence[T], count: int, rng: np.random.Generator) -> list[T]:
         """Up to `count` members of the pool, the strongest of each moment; ties by lot."""
@@ -59,7 +58,7 @@ class Selection(Generic[T]):
         taken: list[T] = []
         while heap and len(taken) < count:
             strength, lot, member = heapq.heappop(heap)
-            if not self._allows(member):
+            if not all(cap.allows(member) for cap in self._caps):
                 continue  # what is over a cap stays over it
             if -strength > (now := self._worn(member)):
                 heapq.heappush(heap, (-now, lot, member))
@@ -72,14 +71,7 @@ class Selection(Generic[T]):
         uses = sum(cap.wear * cap.uses[cap.part(member)] for cap in self._caps)
         return self._strength(member) / (1.0 + uses)
 
-    def _allows(self, member: T) -> bool:
-        group = self._group(member)
-        if group not in self._open and len(self._open) >= self._groups:
-            return False
-        return all((part := cap.part(member)) is None or cap.uses[part] < cap.limit for cap in self._caps)
-
     def _use(self, member: T) -> None:
-        self._open.add(self._group(member))
         for cap in self._caps:
             if (part := cap.part(member)) is not None:
                 cap.uses[part] += 1

@@ -229,7 +229,7 @@ def _selection(
     sites = len({pair.hole for pair in pool})
     per_site = max(settings.per_hole, math.ceil(settings.count / max(1, sites)))
     caps: list[Cap[PreferencePair]] = [
-        Cap(lambda pair: pair.prompt, settings.per_prompt, wear=0.0),
+        Cap(lambda pair: pair.prompt, settings.per_prompt, wear=0.0, different=settings.prompts),
         Cap(lambda pair: pair.hole, per_site, wear=1.0 / per_site),
         Cap(lambda pair: pair.chosen.strip(), settings.per_text),
         Cap(lambda pair: pair.rejected.strip(), settings.per_text),
@@ -247,7 +247,7 @@ def _selection(
         size = good / others[-1] if pair.kind.startswith("improving") else 1.0
         return float(ranks[0] - ranks[1]) / len(others) * size / wear
 
-    return Selection(caps, strength, lambda pair: pair.prompt, settings.prompts)
+    return Selection(caps, strength)
 
 
 def is_number(text: str) -> bool:

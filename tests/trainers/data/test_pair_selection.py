@@ -15,8 +15,9 @@ members = st.lists(
 )
 
 
-def caps(limit):
-    return [Cap(lambda m: m[1], limit), Cap(lambda m: m[2], limit + 1, wear=0.5)]
+def caps(limit, groups):
+    first, second = Cap(lambda m: m[1], limit), Cap(lambda m: m[2], limit + 1, wear=0.5)
+    return [first, second, Cap(lambda m: m[0], 99, wear=0.0, different=groups)]
 
 
 def by_hand(pool, count, limit, groups, rng):
@@ -41,13 +42,13 @@ def by_hand(pool, count, limit, groups, rng):
 
 @given(members, st.integers(0, 20), st.integers(1, 4), st.integers(1, 4), st.integers(0, 5))
 def test_the_heap_finds_what_looking_at_everything_finds(pool, count, limit, groups, seed):
-    selection = Selection(caps(limit), lambda m: m[3], lambda m: m[0], groups)
+    selection = Selection(caps(limit, groups), lambda m: m[3])
     found = selection.take(pool, count, np.random.default_rng(seed))
     assert found == by_hand(pool, count, limit, groups, np.random.default_rng(seed))
 
 
 def test_caps_hold_over_all_that_is_taken():
-    selection = Selection(caps(2), lambda m: m[3], lambda m: m[0], 1)
+    selection = Selection(caps(2, 1), lambda m: m[3])
     first = selection.take([(0, 1, None, 1.0)] * 3, 5, np.random.default_rng(0))
     assert len(first) == 2
     assert selection.take([(0, 1, None, 1.0), (1, 0, None, 1.0)], 5, np.random.default_rng(0)) == []
@@ -55,6 +56,6 @@ def test_caps_hold_over_all_that_is_taken():
 
 
 def test_a_cap_does_not_concern_members_without_the_part():
-    selection = Selection([Cap(lambda m: m[2], 0)], lambda m: m[3], lambda m: m[0], 9)
+    selection = Selection([Cap(lambda m: m[2], 0)], lambda m: m[3])
     found = selection.take([(0, 0, None, 1.0), (0, 0, 1, 1.0)], 5, np.random.default_rng(0))
     assert found == [(0, 0, None, 1.0)]
