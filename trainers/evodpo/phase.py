@@ -24,6 +24,7 @@ from agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.intervals import standard_error
 from atlas_gym.seeding import stream, torch_seed
 from trainers.data.groups import Examples
+from trainers.data.measures import thinned
 from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_all, tune_here
 from trainers.evodpo.gate import GateDecision, choose_candidate, gate_decision
 from trainers.evodpo.kl import Item
@@ -160,7 +161,7 @@ def gate_subset(items: Sequence[Item], prompts: int, rng: np.random.Generator) -
     that of one.
     """
     distinct = list(dict.fromkeys(prompt for prompt, _ in items))
-    drawn = {distinct[i] for i in rng.choice(len(distinct), size=min(prompts, len(distinct)), replace=False)}
+    drawn = set(thinned(distinct, prompts, rng))
     return list(dict.fromkeys(item for item in items if item[0] in drawn))
 
 
