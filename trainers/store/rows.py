@@ -57,6 +57,7 @@ PAIR_FIELDS = ("kind", "chosen_id", "rejected_id", "margin", "hole", "prompt", "
 _COLUMN_LIST = ", ".join(CANDIDATE_COLUMNS)
 _MARKS = ", ".join("?" * len(CANDIDATE_COLUMNS))
 INSERT_CANDIDATE = f"INSERT INTO candidates ({_COLUMN_LIST}) VALUES ({_MARKS})"
+INSERT_CALL = "INSERT INTO supporter_calls (round, phase, role, call) VALUES (?, ?, ?, ?)"
 INSERT_LESSON = f"INSERT INTO lessons ({_COLUMN_LIST}, phase) VALUES ({_MARKS}, ?)"
 
 

@@ -23,6 +23,7 @@ from agents.population.candidate import CandidateRecord, Proposal
 from agents.supporters.call import SupporterCall
 from trainers.store.queries import StoreQueries
 from trainers.store.rows import (
+    INSERT_CALL,
     INSERT_CANDIDATE,
     INSERT_LESSON,
     LESSONS_SCHEMA,
@@ -259,9 +260,7 @@ class RunStore(StoreQueries):
                 "SELECT round, phase, role, call FROM supporter_calls WHERE round <= ? AND phase IS NULL ORDER BY id",
                 (last,),
             )
-            self._db.executemany(
-                "INSERT INTO supporter_calls (round, phase, role, call) VALUES (?, ?, ?, ?)", calls
-            )
+            self._db.executemany(INSERT_CALL, calls)
 
     def add_held_out(self, key: str, result: Mapping[str, Any]) -> None:
         """Store a confirmation on held-out seeds under its `held_out_key`."""
@@ -269,10 +268,8 @@ class RunStore(StoreQueries):
             self._db.execute("INSERT OR REPLACE INTO held_out VALUES (?, ?)", (key, json.dumps(result)))
 
     def _insert_calls(self, calls: Iterable[SupporterCall], round_: int, phase: int | None) -> None:
-        self._db.executemany(
-            "INSERT INTO supporter_calls (round, phase, role, call) VALUES (?, ?, ?, ?)",
-            [(round_, phase, call.role, json.dumps(vars(call))) for call in calls],
-        )
+        rows = [(round_, phase, call.role, json.dumps(vars(call))) for call in calls]
+        self._db.executemany(INSERT_CALL, rows)
 
 
 def _connect_readonly(path: Path) -> sqlite3.Connection:
@@ -291,8 +288,6 @@ def _require_plain_tables(db: sqlite3.Connection, path: Path) -> None:
     db.execute("PRAGMA trusted_schema = OFF")
     for kind, name, sql in db.execute("SELECT type, name, sql FROM sqlite_master").fetchall():
         plain = kind in ("table", "index") and not str(sql).upper().startswith("CREATE VIRTUAL")
-        hidden = [
-            column for column in db.execute("SELECT hidden FROM pragma_table_xinfo(?)", (name,)) if column[0]
-        ]
+        hidden = db.execute("SELECT name FROM pragma_table_xinfo(?) WHERE hidden", (name,)).fetchall()
         if hidden or not plain:
             raise StoreError(f"{path} holds more than a run's tables: no run has written the {kind} {name}.")
