@@ -6,7 +6,7 @@ any candidate's and stored with the prompt, but it enters no island: whatever a 
 may choose a lesson or reject it (`trainers.data.pairs`).
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 
 import numpy as np
 
@@ -37,24 +37,22 @@ class Teacher:
         """Store the phase's lessons, on prompts of the rounds `first` to `last` that are not `apart`, unless they are
         stored already. `exam`: the prompts set apart are answered as well, whatever round asked them."""
         if self._store.taught() < phase:
-            lessons = [own for own in self._asked(first, last) if own[1].prompt not in apart]
+            lessons = self._asked(first, last, lambda prompt: prompt not in apart)
             order = _spread(lessons, stream(self._config.seed, "teaching", phase))
             asked = order[: self._config.pairs.prompts]
             if exam:
-                asked += [own for own in self._asked(1, last, apart) if own[1].prompt in apart]
+                asked += self._asked(1, last, lambda prompt: prompt in apart)
             self._write(phase, asked, last)
 
-    def _asked(self, first: int, last: int, only: Set[str] = frozenset()) -> list[Asked]:
-        """The prompts of these rounds, each once; if `only` some are wanted, these."""
+    def _asked(self, first: int, last: int, wanted: Callable[[str], bool]) -> list[Asked]:
+        """The prompts of these rounds that are wanted, each once."""
         found: dict[str, Asked] = {}
         continued_by_none = self._config.messages
         for round_, island, prompt in self._store.asked(last):
-            if round_ < first or island in continued_by_none or (only and prompt not in only):
-                continue
-            proposal = self._store.proposal(round_, island, prompt)
-            if proposal.prompt:
+            if prompt and wanted(prompt) and round_ >= first and island not in continued_by_none:
+                proposal = self._store.proposal(round_, island, prompt)
                 parent = self._store.candidate(proposal.parent_id)
-                found.setdefault(proposal.prompt, (round_, again(proposal, island, parent)))
+                found.setdefault(prompt, (round_, again(proposal, island, parent)))
         return list(found.values())
 
     def _write(self, phase: int, asked: Sequence[Asked], last: int) -> None:
