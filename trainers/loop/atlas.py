@@ -73,6 +73,7 @@ class AtlasRun(Parts):
             self._generator = cache(lambda: served.enter_context(self.backend.serving(POLICY)))
             for summary in self.explorer.rounds(first, last):
                 self.tell("unit", summary, self.agent.best_score)
+            self._generator.cache_clear()
 
     def _confirm(self) -> dict[str, Any]:
         """The best program against the first, on random numbers that no candidate was chosen by."""
