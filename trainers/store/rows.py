@@ -54,6 +54,8 @@ CANDIDATE_COLUMNS = tuple(column.split()[0] for column in _CANDIDATE.split(","))
 PAIR_FIELDS = ("kind", "chosen_id", "rejected_id", "margin", "hole", "prompt", "chosen", "rejected")
 """Columns of a pair behind its phase and its number, and fields of `PreferencePair`."""
 
+INSERT_PAIR = f"INSERT INTO pairs VALUES ({', '.join('?' * (2 + len(PAIR_FIELDS)))})"
+
 _COLUMN_LIST = ", ".join(CANDIDATE_COLUMNS)
 _MARKS = ", ".join("?" * len(CANDIDATE_COLUMNS))
 INSERT_CANDIDATE = f"INSERT INTO candidates ({_COLUMN_LIST}) VALUES ({_MARKS})"

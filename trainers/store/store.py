@@ -26,6 +26,7 @@ from trainers.store.rows import (
     INSERT_CALL,
     INSERT_CANDIDATE,
     INSERT_LESSON,
+    INSERT_PAIR,
     LESSONS_SCHEMA,
     PAIR_FIELDS,
     SCHEMA,
@@ -236,12 +237,9 @@ class RunStore(StoreQueries):
         """Store a finished fine-tuning phase together with its pairs and consultations."""
         rows = [(phase, i, *(getattr(pair, name) for name in PAIR_FIELDS)) for i, pair in enumerate(pairs)]
         with self.transaction():
-            self._db.executemany(
-                f"INSERT INTO pairs VALUES ({', '.join('?' * (2 + len(PAIR_FIELDS)))})", rows
-            )
-            self._db.execute(
-                "INSERT INTO phases VALUES (?, ?, ?, ?)", (phase, round_, int(promoted), json.dumps(result))
-            )
+            self._db.executemany(INSERT_PAIR, rows)
+            row = (phase, round_, int(promoted), json.dumps(result))
+            self._db.execute("INSERT INTO phases VALUES (?, ?, ?, ?)", row)
             self._insert_calls(calls, round_, phase)
 
     def add_probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
