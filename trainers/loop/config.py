@@ -202,11 +202,8 @@ class RunConfig:
     @property
     def blocks(self) -> list[tuple[int, int]]:
         """First and last round of every block; phases fall between blocks, and so does drift."""
-        step = self.phase_every
-        between = (
-            range(step, self.rounds, step) if self.drift else [step * k for k in range(1, self.phases + 1)]
-        )
-        ends = [0, *between, self.rounds]
+        breaks = (self.rounds - 1) // self.phase_every if self.drift else self.phases
+        ends = [*(self.phase_every * k for k in range(breaks + 1)), self.rounds]
         return [(before + 1, end) for before, end in pairwise(ends)]
 
     @property
