@@ -59,9 +59,8 @@ class Comparison:
     @property
     def ratio(self) -> float:
         """Tuned over base; infinite or NaN where the base has none."""
-        return (
-            float(np.float64(self.tuned) / self.base) if self.base else (math.inf if self.tuned else math.nan)
-        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.float64(self.tuned) / self.base)
 
 
 def compare(
