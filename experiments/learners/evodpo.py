@@ -140,10 +140,8 @@ class EvoDPO:
         """(prompt, rest of the program, completions, scores) of every round; new programs join the population."""
         found = []
         for _ in range(self.settings.rounds):
-            best = sorted(self.population, key=lambda program: -self.population[program])[
-                : self.settings.parents
-            ]
-            prompt, tail = self.rng.choice(sites(self.rng.choice(best)))
+            ranked = sorted(self.population, key=lambda program: -self.population[program])
+            prompt, tail = self.rng.choice(sites(self.rng.choice(ranked[: self.settings.parents])))
             completions = self.complete(prompt)
             programs = [prompt + text + tail for text in completions]
             scores = self.reward(programs)

@@ -77,9 +77,8 @@ class RunData:
         if self.census.candidates == len(self.candidates):
             yield from self.candidates
             return
-        with RunStore.open_readonly(
-            self.folder
-        ) as store:  # of a run under way: no more than the census knows
+        with RunStore.open_readonly(self.folder) as store:
+            # Of a run under way no more than the census knows.
             yield from islice(store.candidates(), self.census.candidates)
 
     @property
