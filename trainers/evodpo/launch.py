@@ -67,8 +67,8 @@ def _write_order(work: Path, policy: Policy, job: TuneJob) -> None:
     base = {"folder": str(Path(policy.folder).resolve()), "dtype": policy.dtype, "lora": policy.lora}
     # All processes together have the run's threads; without the run, which waits for them, there is no use in going on.
     run = {"device": policy.device.type, "threads": torch.get_num_threads(), "process": os.getpid()}
-    for name, at in ((POLICY, "policy"), (REFERENCE, "reference")):
-        policy.save(name, work / "start" / at)
+    for name in (POLICY, REFERENCE):
+        policy.save(name, work / "start" / name)
     (work / "job").write_bytes(pickle.dumps((base, run, job)))
 
 
@@ -112,8 +112,8 @@ def main(folder: Path) -> None:
     state = PartialState(cpu=run["device"] == "cpu")
     torch.set_num_threads(max(1, run["threads"] // state.num_processes))
     policy = Policy.load(**base, device=str(state.device))
-    policy.restore(POLICY, folder / "start" / "policy")
-    policy.restore(REFERENCE, folder / "start" / "reference")
+    for name in (POLICY, REFERENCE):
+        policy.restore(name, folder / "start" / name)
 
     def stop_if_nobody_waits(step: StepRecord) -> None:
         if not psutil.pid_exists(run["process"]):
