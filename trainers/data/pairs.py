@@ -102,7 +102,7 @@ def build_pairs(
     used, repairs = set(selected), [pair for pair in pool if pair.kind == "repair"]
     rest = [pair for pair in pool if pair not in used and pair.kind != "repair"]
     room = settings.count - len(selected)
-    reserved = min(int(settings.repairs * settings.count), len(repairs)) if repairs else 0
+    reserved = min(int(settings.repairs * settings.count), len(repairs))
     selected += selection.take(rest, room - reserved, rng)
     bound = int(settings.repairs / (1.0 - settings.repairs) * len(selected) + 1e-9)
     selected += selection.take(repairs, min(bound, settings.count - len(selected)), rng)
