@@ -64,8 +64,7 @@ def _interval(differences: pd.Series) -> str:
     known = differences.dropna()
     if len(known) < 2:
         return "–"
-    found = mean_interval(known)
-    return f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}] ({len(known)} runs)"
+    return f"{mean_interval(known):+.3f} ({len(known)} runs)"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
