@@ -66,9 +66,8 @@ class Episode:
     @property
     def over(self) -> bool:
         """Whether all turns are taken."""
-        return bool(
-            self.turn >= self.settings.turns
-        )  # Gymnasium refuses numpy's, which numpy's turns would give
+        # Gymnasium refuses numpy's own bool, which a number of turns of numpy's would give.
+        return bool(self.turn >= self.settings.turns)
 
     def record(self, program: str, evaluation: Evaluation) -> float:
         """Count a turn, keep the program if it is the best so far, and return the reward."""
