@@ -4,7 +4,10 @@ import threading
 
 import pytest
 
+from agents.engines.chat import ChatGenerator
+from agents.engines.completions import OpenAIBackend
 from agents.engines.engine import BackendError, Completion, Sampling
+from agents.engines.hf_transformers import TransformersGenerator
 from agents.engines.serving import RoutedGenerator, open_backend
 from agents.engines.settings import BackendSettings, IslandModel, OpenAISettings
 from agents.models.policy import POLICY, Policy
@@ -133,3 +136,9 @@ def test_budgets_may_change_when_a_run_is_resumed():
 def test_islands_that_do_not_exist_are_refused(islands):
     with pytest.raises(SettingsError, match="islands"):
         load_config(None, {"island_models": [{"islands": islands}]})
+
+
+def test_servers_say_that_they_are_waited_for_and_models_in_this_process_do_not():
+    assert OpenAIBackend.is_remote
+    assert ChatGenerator.is_remote
+    assert not TransformersGenerator.is_remote
