@@ -5,6 +5,7 @@ candidate's way from prompt to preference pair, and the files and functions on a
 recorded while a pool evaluates one.
 """
 
+import argparse
 import ast
 import json
 import os
@@ -180,4 +181,9 @@ def main(checkout: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve() if sys.argv[1:] else HERE)
+    parser = argparse.ArgumentParser(prog="python -m tests.structure", description=__doc__)
+    parser.add_argument("checkout", nargs="?", type=Path, default=HERE, help="another checkout's folder")
+    chosen = parser.parse_args().checkout.resolve()
+    if not (chosen / LAYERS[0]).is_dir():
+        parser.error(f"{chosen} is no checkout: it has no folder {LAYERS[0]}")
+    main(chosen)

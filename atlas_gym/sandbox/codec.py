@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from atlas_gym.sandbox.plain_values import native, plain
+
 MAX_PARTS = 100_000
 """Values within one message; whoever has more numbers than that has an array."""
 MAX_DEPTH = 16
@@ -41,7 +43,6 @@ _SINGLE = (None, False, True)
 _SEQUENCES, _STRINGS, _BLOCKS = (_TUPLE, _LIST), (_TEXT, _BYTES), (_INTS, _FLOATS)
 _FLOAT64 = np.float64
 _FLOAT_KINDS = frozenset((float, _FLOAT64))
-_SUBCLASSED: tuple[Any, ...] = (int, float, str, bytes, tuple, list, dict)
 _BLOCK = 4
 """Lists of one kind of number are a block from this length on."""
 
@@ -144,7 +145,7 @@ def _count_parts(parts: list[int], more: int, depth: int) -> None:
 def _put_array(out: bytearray, value: np.ndarray) -> None:
     code = _CODES.get(value.dtype)
     if code is None:
-        _put_array(out, _native(value))
+        _put_array(out, native(value))
         return
     shape = value.shape
     if len(shape) > _MAX_DIMENSIONS:
@@ -152,42 +153,6 @@ def _put_array(out: bytearray, value: np.ndarray) -> None:
     out += _ARRAY_HEAD.pack(_ARRAY, code, len(shape)) + _LENGTHS[len(shape)].pack(*shape)
     out += _PADDING[-len(out) % 8]
     out += value.data if value.flags.c_contiguous and value.size else value.tobytes()
-
-
-def plain(value: Any) -> Any:
-    """A value of the kinds above that stands for `value`: a numpy number's number, a tensor's array, a set's list.
-
-    Raises TypeError where there is none.
-    """
-    # `np.ma` may not be loaded, and workers cannot load it. What lies under a mask would cross with the rest.
-    if isinstance(value, np.ndarray) and np.any(getattr(value, "mask", False)):
-        raise TypeError("an array with masked entries; fill them first, as with .filled(0.0)")
-    if isinstance(value, np.longdouble):  # whose item is itself
-        return float(value)
-    if isinstance(value, np.generic):
-        return value.item() if value.dtype.kind in "biufSU" else _native(np.asarray(value))
-    if hasattr(value, "detach"):  # a tensor
-        value = value.detach().cpu().numpy()
-    if isinstance(value, np.ndarray) or hasattr(value, "__array__"):
-        return np.array(value, subok=False)
-    for kind in _SUBCLASSED:
-        if isinstance(value, kind):
-            return kind(value)
-    if isinstance(value, bytearray | memoryview):
-        return bytes(value)
-    if isinstance(value, range | set | frozenset):
-        return list(value)
-    raise TypeError(f"a {type(value).__name__}; use numbers, texts, arrays, lists, tuples and dictionaries")
-
-
-def _native(value: np.ndarray) -> np.ndarray:
-    """An array of another byte order or precision as one that can be sent."""
-    kind = value.dtype.kind
-    if kind == "f":
-        return value.astype(np.float64)
-    if kind in "iu":
-        return value.astype(value.dtype.newbyteorder("="))
-    raise TypeError(f"an array of {value.dtype}; use numbers or truth values")
 
 
 def decode(data: bytes | bytearray, at: int = 0, kept: Sequence[Any] = ()) -> Any:
