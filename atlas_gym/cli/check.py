@@ -44,8 +44,13 @@ class Finding:
 
 def add_check(commands: Any) -> None:
     """Add the command to those of `python -m atlas_gym`."""
-    parser = commands.add_parser("check", help="say whether a task of your own is fit for use")
-    parser.add_argument("task", help="an id that `list` shows, module:Class or ./file.py")
+    parser = commands.add_parser(
+        "check",
+        help="say whether a task of your own is fit for use",
+        description="do its programs score, are its seeds reproducible, does nonsense fail, how many evaluations "
+        "a second does it give, is there room above the start, and what could be edited in it? exit code 1: a mistake",
+    )
+    parser.add_argument("task", help="an id that `list` shows, module:Class, ./file.py or a folder")
     parser.add_argument(
         "--seeds", type=at_least_one, default=4, help="tasks that the programs are tried on (default 4)"
     )
@@ -59,7 +64,7 @@ def _check(options: argparse.Namespace) -> int:
     wrong = 0
     with ConfinedEvaluator() as evaluator:
         for finding in findings(task, evaluator, options.seeds):
-            print(f"{finding.verdict:<6}{finding.check:<11}{finding.text}", flush=True)
+            print(f"{finding.verdict:<6}{finding.check:<10} {finding.text}", flush=True)
             wrong += finding.verdict == "wrong"
     return 1 if wrong else 0
 

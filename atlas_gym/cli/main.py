@@ -65,12 +65,15 @@ def _parser() -> argparse.ArgumentParser:
     _add_evaluate(commands)
     add_check(commands)
     add_new_task(commands)
-    listing = commands.add_parser("list", help="list the environments")
+    about = "list the environments: what programs define, presets and expert programs"
+    listing = commands.add_parser("list", help="list the environments", description=about)
     listing.set_defaults(command=_list)
-    examination = commands.add_parser("doctor", help="say which confinement layers this machine gives")
+    about = "try to break each layer of the confinement on this machine, and say which held"
+    examination = commands.add_parser("doctor", help=about, description=about)
     examination.set_defaults(command=lambda options: doctor.main())
     add_serve(commands)
-    page = commands.add_parser("gallery", help="score all expert programs")
+    about = "score all expert programs on held-out tasks, ± half of a 95 % interval over them"
+    page = commands.add_parser("gallery", help="score all expert programs", description=about)
     ids = registered_ids()
     page.add_argument("env_ids", nargs="*", default=ids, metavar="ENV_ID", help="default: all environments")
     page.add_argument("--seeds", type=at_least_one, default=16, help="held-out tasks per preset (default 16)")
@@ -84,7 +87,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_evaluate(commands: Any) -> None:
-    evaluate = commands.add_parser("evaluate", help="score a program file")
+    about = "score a program on several tasks: the mean, and its 95 % interval over them; exit code 1: it failed on one"
+    evaluate = commands.add_parser("evaluate", help="score a program file", description=about)
     evaluate.add_argument("env_id", help="an id that `list` shows, module:Class or ./file.py:Class")
     evaluate.add_argument(
         "program", type=Path, help="file with the program, or the name of an expert program"

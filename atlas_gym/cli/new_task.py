@@ -70,9 +70,8 @@ def test_nothing_is_wrong_with_the_task():
 
 def add_new_task(commands: Any) -> None:
     """Add the command to those of `python -m atlas_gym`."""
-    parser = commands.add_parser(
-        "new-task", help="write a working task and its test, to be changed into yours"
-    )
+    about = "write a working task and its test, to be changed into yours"
+    parser = commands.add_parser("new-task", help=about, description=about)
     parser.add_argument("name", help="such as my_task")
     parser.add_argument("--folder", type=Path, default=Path(), help="where the files go (default: here)")
     parser.set_defaults(command=_new_task)

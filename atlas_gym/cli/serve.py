@@ -17,10 +17,11 @@ TOKEN_VARIABLE = "ATLAS_GYM_TOKEN"
 
 def add_serve(commands: Any) -> None:
     """Add the command to those of `python -m atlas_gym`."""
-    parser = commands.add_parser("serve", help="serve an environment to OpenEnv clients")
+    about = "serve an environment to OpenEnv clients, who send the token as a header"
+    parser = commands.add_parser("serve", help=about, description=about)
     parser.add_argument("env_id", help="an id that `list` shows, module:Class or ./file.py:Class")
     parser.add_argument("--host", default="127.0.0.1", help="default: this machine alone")
-    parser.add_argument("--port", type=port, default=8000)
+    parser.add_argument("--port", type=port, default=8000, help="default 8000; 0 takes a free one")
     parser.add_argument("--token-file", type=Path, help=f"default: ${TOKEN_VARIABLE}, else a new token")
     parser.add_argument("--workers", type=at_least_one, default=2, help="programs at a time (default 2)")
     parser.add_argument("--sessions", type=at_least_one, default=64, help="sessions at a time (default 64)")

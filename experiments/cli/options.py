@@ -72,7 +72,7 @@ def make_parser(listed: Iterable[Section]) -> ArgumentParser:
     """A parser that knows the flags, and each of these settings by its key."""
     parser = ArgumentParser(
         prog="atlas run",
-        usage="%(prog)s [--config NAME|FILE] [--folder FOLDER] [--SETTING VALUE …]",
+        usage="%(prog)s [--config NAME|FILE] [--folder FOLDER] [--SETTING VALUE …]\n       atlas resume FOLDER",
         description="Begin or continue a run: evolve programs, tune the model that writes them.",
         formatter_class=argparse.HelpFormatter,
         exit_on_error=False,

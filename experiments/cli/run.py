@@ -84,7 +84,7 @@ def _require_own_folder(flags: Namespace, config: RunConfig, folder: Path) -> No
         return
     if not (flags.resume or flags.resume_if_exists):
         raise SettingsError(
-            f"{folder} holds a run already: add --folder {folder} --resume to continue it, or name another --folder"
+            f"{folder} holds a run already: atlas resume {folder} continues it; or name another --folder"
         )
     if changes := differences(
         without_budgets(load_config(folder / "config.yaml", {})), without_budgets(config)

@@ -26,10 +26,14 @@ def print_summary(run: RunData, summary: Mapping[str, Any], console: Console) ->
     for model, spent in summary["spending"].items():
         console.print(
             f"\n{model}: {spent['requests']} requests, {spent['prompt_tokens']} tokens read, "
-            f"{spent['completion_tokens']} written, cost {spent['money']:.4g}", markup=False,
+            f"{spent['completion_tokens']} written{_cost(spent['money'])}", markup=False,
         )  # fmt: skip
     console.print(f"\nBest program (candidate {summary['best']['id']}, origin: {summary['best']['origin']}):")
     console.print(Syntax(summary["best"]["program"], "python", background_color="default"))
+
+
+def _cost(money: float) -> str:
+    return f", cost {money:.4g}" if money else ""  # without prices nobody knows what the tokens cost
 
 
 def write_files(run: RunData, summary: Mapping[str, Any]) -> list[Path]:

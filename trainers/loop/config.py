@@ -33,7 +33,8 @@ class RunConfig:
     """Everything that decides a run."""
 
     env: str = "ATLAS-Bandit-v0"
-    """Environment id."""
+    """Environment id, or where a task of your own is: `./file.py:Class`, `module:Class`, or a folder in OpenEvolve's
+    form."""
     env_args: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments of the environment's task, for example `replicas: 5`."""
     drift: tuple[Mapping[str, Any], ...] = ()
@@ -48,8 +49,9 @@ class RunConfig:
     """Starting program: `named` (constants on lines of their own), `inlined` or `scratch`; on the bandit also `slots`
     (neutral lines where a sample's age could enter)."""
     method: str = "atlas"
-    """What learns, and how: `atlas`, `evodpo`, `evotune`, `grpo`, `search`, `best-of-n`, or ATLAS without one
-    component, such as `atlas-no-gate` (all in `trainers.loop.methods`)."""
+    """What learns, and how: `atlas`, `evodpo`, `evotune`, `grpo`, `search`, `best-of-n`, without a model
+    `supporter-alone` and `numbers-alone`, or ATLAS without one component, such as `atlas-no-gate` (all in
+    `trainers.loop.methods`)."""
     tuning: bool = True
     """Whether there are fine-tuning phases at all; without them the model is frozen."""
     control: Literal["off", "frozen"] = "off"

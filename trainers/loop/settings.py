@@ -39,7 +39,10 @@ class ExplorationSettings:
 
     def __post_init__(self) -> None:
         if not 1 <= self.groups <= self.islands:
-            raise ValueError("groups must lie between 1 and the number of islands")
+            at_most = f"set exploration.groups to {max(1, self.islands)} at most"
+            raise ValueError(
+                f"groups ({self.groups}) must lie between 1 and islands ({self.islands}): {at_most}"
+            )
         if not 1 <= self.sites <= max(1, self.samples):
             raise ValueError("sites must lie between 1 and the number of samples")
         require(self, {"at least 0": "samples patches", "at least 1": "advise_every carried"})

@@ -193,7 +193,15 @@ def test_nonsense_parses_whatever_the_function():
         assert compile(program, name, "exec")
 
 
+class Wordy(Sound):
+    """x: a number. Returns its half."""
+
+    experts = {"a_larger_share": "def half(x):\n    return 0.6 * x\n"}  # noqa: RUF012 - as above
+
+
 def test_the_command_says_it_in_lines_and_in_its_exit_code(capsys):
-    assert main(["check", "tests.atlas_gym.cli.test_check:Sound", "--seeds", "1"]) == 0
-    assert "ok    nonsense" in capsys.readouterr().out
+    assert main(["check", "tests.atlas_gym.cli.test_check:Wordy", "--seeds", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "ok    nonsense   " in printed
+    assert "ok    a_larger_share score" in printed
     assert main(["check", "tests.atlas_gym.cli.test_check:Nobody"]) == 2

@@ -17,7 +17,15 @@ def test_every_command_says_what_it_takes(name, capsys):
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"])
     assert ended.value.code == 0
-    assert "usage: atlas" in capsys.readouterr().out
+    usage, about, *_ = capsys.readouterr().out.split("\n\n")
+    assert usage.startswith("usage: atlas")
+    assert not about.startswith(("positional arguments:", "options:")), "what does it do?"
+
+
+def test_resuming_says_how_it_is_called(capsys):
+    with pytest.raises(SystemExit):
+        main(["resume", "--help"])
+    assert "atlas resume FOLDER" in capsys.readouterr().out
 
 
 def test_alone_it_lists_its_commands(capsys):

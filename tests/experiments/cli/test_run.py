@@ -69,7 +69,7 @@ def stored(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "holds a run already"),
+        ([], "continues it; or name another --folder"),
         (["--resume-if-exists", "--rounds=5"], "rounds: 3 against 5"),
         (["--resume-if-exists", "--phase.beta=0.2"], "phase.beta: 0.1 against 0.2"),
         (["--resume-if-exists", "--config", "other.yaml"], "torch_threads: 2 against 1"),

@@ -80,6 +80,7 @@ RULES = {"exploration": {"form": "rules"}}
         ({"workers": 10**9}, "workers must be at most"),
         ({"exploration": {"islands": 10**30}}, "come to more than 100000000 candidates"),
         ({"instances": [{}] * 7}, "an island for each"),
+        ({"exploration": {"islands": 1}}, "set exploration.groups to 1"),
         ({"exploration": {"sites": 9}}, "sites must lie between"),
         ({"measure": {"instances": []}}, "measure"),
         ({"rounds": 0}, "rounds must be at least 1"),
