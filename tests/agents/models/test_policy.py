@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import pytest
@@ -228,6 +229,17 @@ def test_a_writer_that_dies_leaves_the_old_adapter(policy, tmp_path, monkeypatch
     with pytest.raises(AdapterError, match=r"no space.*make room there and resume"):
         policy.save(POLICY, tmp_path / "adapter")
     assert policy.restore(REFERENCE, tmp_path / "adapter") == old
+    assert [path.name for path in tmp_path.iterdir()] == ["adapter"]
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_adapter(policy, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("agents.models.adapters._flush", lambda draft: sys.exit(9))
+        patch.setattr("agents.models.adapters.shutil.rmtree", lambda *_args, **_kwargs: None)
+        with pytest.raises(SystemExit):
+            policy.save(POLICY, tmp_path / "adapter")
+    assert list(tmp_path.iterdir())
+    policy.save(POLICY, tmp_path / "adapter")
     assert [path.name for path in tmp_path.iterdir()] == ["adapter"]
 
 
