@@ -263,6 +263,15 @@ def test_a_damaged_adapter_is_an_error_that_names_the_remedy(policy, tmp_path, h
     assert policy.digest(REFERENCE) == before
 
 
+def test_an_adapter_that_was_exchanged_is_not_read(policy, tmp_path):
+    saved = policy.save(POLICY, tmp_path / "adapter")
+    disturb(policy, POLICY)
+    policy.save(POLICY, tmp_path / "adapter")
+    with pytest.raises(AdapterError, match="is not the adapter that was saved there; put that one back"):
+        policy.restore(REFERENCE, tmp_path / "adapter", saved)
+    assert policy.digest(REFERENCE) != policy.digest(POLICY)
+
+
 def test_an_adapter_of_other_settings_or_nowhere_is_an_error(policy, folder, tmp_path):
     other = Policy.load(folder, dtype=policy.model.dtype, lora=LoraSettings(rank=2, alpha=4))
     other.save(POLICY, tmp_path / "rank-2")
