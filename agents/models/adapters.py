@@ -8,7 +8,6 @@ that says what to do, not a policy that behaves strangely.
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -47,7 +46,9 @@ def write_adapter(folder: Path, tensors: Mapping[str, torch.Tensor], config: Lor
     checksum = digest(content)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        draft = folder.with_name(f".{folder.name}.new")
+        shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed here
+        draft.mkdir()
         try:
             save_file(content, draft / WEIGHTS, metadata={"format": "pt", "digest": checksum})
             config.save_pretrained(str(draft))

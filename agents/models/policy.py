@@ -27,7 +27,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.lora import Linear, LoraLayer
 from transformers import BitsAndBytesConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from agents.models.adapters import digest, read_adapter, write_adapter
+from agents.models.adapters import AdapterError, digest, read_adapter, write_adapter
 from agents.models.lean_lora import make_lean
 from agents.models.loading import load_model
 from agents.models.merging import ExactMerge
@@ -191,12 +191,16 @@ class Policy:
         return written, path
 
     @torch.no_grad()
-    def restore(self, name: str, folder: str | Path) -> str:
-        """Overwrite the adapter by one that `save` wrote; returns its digest. Raises `AdapterError`."""
+    def restore(self, name: str, folder: str | Path, saved: str | None = None) -> str:
+        """Overwrite the adapter by one that `save` wrote; returns its digest. Raises `AdapterError`, also where it is
+        not the one whose digest was `saved`."""
         loaded = read_adapter(Path(folder), self.tensors(name))
+        found = digest(loaded)
+        if saved not in (None, found):
+            raise AdapterError(f"{folder} is not the adapter that was saved there; put that one back")
         for key, tensor in self.tensors(name).items():
             tensor.copy_(loaded[key])
-        return digest(loaded)
+        return found
 
     @contextmanager
     def using(self, name: str) -> Iterator[PeftModel]:

@@ -70,7 +70,14 @@ def _resolve(flags: Namespace, settings: Mapping[str, Any]) -> tuple[RunConfig, 
     if stored is not None and stored.stat().st_size == 0:
         raise SettingsError(f"{stored} is empty: put the run's back, or name another --folder")
     given = find("configs", flags.config) if flags.config is not None else stored
-    config = load_config(given, settings)  # what is not said anew is as the stored run has it
+    try:
+        config = load_config(given, settings)  # what is not said anew is as the stored run has it
+    except SettingsError as error:
+        if given is not stored or settings:
+            raise
+        raise SettingsError(
+            f"{error}; if it is damaged, delete {stored}: --resume writes it again"
+        ) from error
     return config, folder or Path("runs") / config.name
 
 

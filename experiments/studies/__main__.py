@@ -16,16 +16,21 @@ from experiments.shipped import find
 from experiments.studies.plan import do_runs, read_plan
 from experiments.studies.write import known_runs, write_study
 from trainers.store.plain import SettingsError
+from trainers.store.store import StoreError
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Do the study; returns the exit code (0 done, 1 a run failed or none has ended, 2 asked wrongly)."""
     options = _parser().parse_args(arguments)
     try:
-        plan = read_plan(find("studies", options.plan))
-    except SettingsError as error:
+        return _study(options)
+    except (SettingsError, StoreError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
+
+
+def _study(options: argparse.Namespace) -> int:
+    plan = read_plan(find("studies", options.plan))
     folder = options.runs or Path("runs") / f"study-{plan.name}"
     output = options.output or Path("docs/study") / plan.name
     known = known_runs(output) if options.add else ()

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from atlas_gym.intervals import standard_error
 from experiments.report import tables as paper
+from experiments.report.data import intelligible
 from experiments.report.style import COLORS, TEXT_WIDTH, plot_style, save
 from experiments.report.table_formats import Table, as_markdown, write_csv, write_tables
 from experiments.studies import tables
@@ -35,7 +36,9 @@ def write_study(plan: Plan, folder: Path, output: Path, add: bool = False) -> li
         data = _added(read_data(output), data)
     if data:
         output.mkdir(parents=True, exist_ok=True)
-        paths = [write_csv(frame, output / f"{name}.csv") for name, frame in data.items()]
+        # Aside, then moved: a full disk leaves the data that were there, which may be all that is left of their runs.
+        aside = [write_csv(frame, output / f"{name}.tmp") for name, frame in data.items()]
+        paths = [path.replace(path.with_suffix(".csv")) for path in aside]
     else:
         data = read_data(output)
     if not data:
@@ -56,9 +59,17 @@ def write_study(plan: Plan, folder: Path, output: Path, add: bool = False) -> li
 
 
 def read_data(folder: Path) -> dict[str, pd.DataFrame]:
-    """A study's data as they were written, by kind."""
-    found = {name: folder / f"{name}.csv" for name in KINDS}
-    return {name: pd.read_csv(path) for name, path in found.items() if path.exists()}
+    """A study's data as they were written, by kind.
+
+    Raises:
+        StoreError: a file is empty or damaged.
+    """
+    found = {name: folder / f"{name}.csv" for name in KINDS if (folder / f"{name}.csv").exists()}
+    with intelligible(f"The data in {folder} are damaged: put them back, or delete all its .csv files"):
+        data = {name: pd.read_csv(path) for name, path in found.items()}
+        for rows in data.values():
+            rows[_RUN]  # without these columns nobody knows whose they are
+    return data
 
 
 def known_runs(folder: Path) -> set[str]:

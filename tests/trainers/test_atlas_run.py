@@ -1,5 +1,6 @@
 """The main loop from beginning to end, in seconds: a model of random weights, everything else real."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -171,3 +172,12 @@ def test_a_run_interrupted_in_a_round_and_in_a_phase_ends_as_if_it_had_not_been(
     assert contents(tmp_path) == contents(whole[0])
     assert watcher.events[0] == ("seeded", 2, 3)  # two rounds were read, not made
     assert torch.get_num_threads() == 1
+
+
+def test_another_adapter_is_not_taken_for_the_one_that_a_phase_left(config, whole, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(whole[0], folder)
+    first, second = (folder / "adapters" / phase / "default" for phase in ("phase-001", "phase-002"))
+    shutil.copytree(second, first, dirs_exist_ok=True)
+    run(config, folder)
+    assert saved(folder, 1, "default") == saved(whole[0], 1, "default") != saved(folder, 2, "default")

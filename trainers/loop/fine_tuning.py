@@ -78,8 +78,8 @@ class Tuning:
         if not row.get("skipped"):
             self.policy.add(_BEFORE, copy_of=POLICY)
             try:
-                for adapter in (POLICY, REFERENCE):
-                    self.policy.restore(adapter, self._folder(number, adapter))
+                for adapter, saved in ((POLICY, row["policy_digest"]), (REFERENCE, row["reference_digest"])):
+                    self.policy.restore(adapter, self._folder(number, adapter), saved)
             except AdapterError as error:
                 self.policy.copy(_BEFORE, POLICY)
                 self.tell("stage", f"phase {number}: tuning again, because {error}")

@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import pytest
@@ -231,6 +232,17 @@ def test_a_writer_that_dies_leaves_the_old_adapter(policy, tmp_path, monkeypatch
     assert [path.name for path in tmp_path.iterdir()] == ["adapter"]
 
 
+def test_what_a_killed_writer_left_goes_with_the_next_adapter(policy, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("agents.models.adapters._flush", lambda draft: sys.exit(9))
+        patch.setattr("agents.models.adapters.shutil.rmtree", lambda *_args, **_kwargs: None)
+        with pytest.raises(SystemExit):
+            policy.save(POLICY, tmp_path / "adapter")
+    assert list(tmp_path.iterdir())
+    policy.save(POLICY, tmp_path / "adapter")
+    assert [path.name for path in tmp_path.iterdir()] == ["adapter"]
+
+
 def damage(path: Path, how: str) -> None:
     content = bytearray((path / WEIGHTS).read_bytes())
     if how == "truncated":
@@ -249,6 +261,15 @@ def test_a_damaged_adapter_is_an_error_that_names_the_remedy(policy, tmp_path, h
     with pytest.raises(AdapterError, match=r"delete .* and run the phase that made it again"):
         policy.restore(REFERENCE, tmp_path / "adapter")
     assert policy.digest(REFERENCE) == before
+
+
+def test_an_adapter_that_was_exchanged_is_not_read(policy, tmp_path):
+    saved = policy.save(POLICY, tmp_path / "adapter")
+    disturb(policy, POLICY)
+    policy.save(POLICY, tmp_path / "adapter")
+    with pytest.raises(AdapterError, match="is not the adapter that was saved there; put that one back"):
+        policy.restore(REFERENCE, tmp_path / "adapter", saved)
+    assert policy.digest(REFERENCE) != policy.digest(POLICY)
 
 
 def test_an_adapter_of_other_settings_or_nowhere_is_an_error(policy, folder, tmp_path):

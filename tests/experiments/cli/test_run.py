@@ -116,6 +116,18 @@ def test_lost_settings_are_written_again(begun, lost, capsys):
     assert path.read_text() == before == capsys.readouterr().out
 
 
+@pytest.mark.parametrize("damaged", ["\0\0\0", "agent: {islands: radiu}"])
+def test_settings_that_cannot_be_understood_can_be_written_again(begun, damaged, capsys):
+    path = begun / "config.yaml"
+    before = path.read_text()
+    path.write_text(damaged)
+    assert main(["--folder", str(begun), "--resume"]) == 2
+    assert f"delete {path}: --resume writes it again" in capsys.readouterr().err
+    path.unlink()
+    assert main(["--folder", str(begun), "--resume", "--print-settings"]) == 0
+    assert path.read_text() == before
+
+
 def test_settings_that_were_cut_short_make_no_other_run(begun, capsys):
     path = begun / "config.yaml"
     cut = path.read_text().partition("rounds:")[0]

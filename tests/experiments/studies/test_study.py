@@ -90,6 +90,41 @@ def test_a_study_goes_on_from_its_data_alone(study, tmp_path):
         assert (tmp_path / "out" / kind.name).read_text() == kind.read_text()
 
 
+def test_a_full_disk_leaves_the_data_that_were_there(study, tmp_path, monkeypatch):
+    plan, folder = study
+    write_study(plan, folder, tmp_path / "out")
+    data = {path: path.read_text() for path in (tmp_path / "out").glob("*.csv")}
+
+    def fills_the_disk(_frame: object, path: Path, **_kwargs: object) -> None:
+        Path(path).write_text("arm,st")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("pandas.DataFrame.to_csv", fills_the_disk)
+    with pytest.raises(OSError, match="no space"):
+        write_study(plan, folder, tmp_path / "out")
+    assert data == {path: path.read_text() for path in (tmp_path / "out").glob("*.csv")}
+
+
+@pytest.mark.parametrize("damage", ["", "a,b\n1,2\n", "\0\0"])
+def test_damaged_data_are_named(study, tmp_path, damage, capsys):
+    plan, folder = study
+    write_study(plan, folder, tmp_path / "out")
+    (tmp_path / "out" / "runs.csv").write_text(damage)
+    places = ["--runs", str(tmp_path / "nowhere"), "--output", str(tmp_path / "out")]
+    assert main(["bandit", "--add", *places]) == 2
+    said = capsys.readouterr().err
+    assert f"The data in {tmp_path / 'out'} are damaged: put them back" in said
+
+
+def test_a_damaged_run_is_named(study, tmp_path, capsys):
+    _, folder = study
+    plan = folder / "plan.yaml"
+    plan.write_text("{name: x, env: ATLAS-Bandit-v0, arms: {atlas: {}}, seeds: [1]}")
+    (folder / "atlas-named-s1" / "run.sqlite").write_text("no store")
+    assert main([str(plan), "--tables", "--runs", str(folder), "--output", str(tmp_path / "out")]) == 2
+    assert "run.sqlite cannot be read as a run store" in capsys.readouterr().err
+
+
 def test_runs_whose_data_are_there_are_not_done_again(study, tmp_path):
     plan, _ = study
     lines: list[str] = []
