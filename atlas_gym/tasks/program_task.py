@@ -258,9 +258,10 @@ class ProgramTask:
         return hidden_stream("task", name, self.split, self.seed, purpose)
 
     def __reduce__(self) -> Any:
-        # By value where another process could not import the class: from `__main__`, a notebook, a file.
+        # By value where another process could not import the class: from `__main__`, a notebook, a file. So may be an
+        # Enum beside it.
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return _restored, (cloudpickle.dumps(type(self)), values)
+        return _restored, (cloudpickle.dumps(type(self)), cloudpickle.dumps(values))
 
 
 def _check_attributes(cls: type[ProgramTask]) -> None:
@@ -282,5 +283,5 @@ _class_of = lru_cache(maxsize=32)(cloudpickle.loads)
 """A task's class, read once, so that its instances are drawn once per process too."""
 
 
-def _restored(kind: bytes, values: dict[str, Any]) -> ProgramTask:
-    return _class_of(kind)(**values)
+def _restored(kind: bytes, values: bytes) -> ProgramTask:
+    return _class_of(kind)(**cloudpickle.loads(values))
