@@ -29,17 +29,19 @@ _KINDS: dict[str, tuple[Any, str]] = {
 """By the type of a constant, its annotation or else its default, what may take its place, and how that is called."""
 
 
-def make_constants(cls: type) -> None:
+def make_constants(cls: Any) -> None:
     """Make the annotated attributes of a task's class its constants.
 
-    Raises ValueError for one that could be changed, or whose name is taken.
+    Raises ValueError for one that could be changed, or whose name is taken, TypeError for limits that are none.
     """
+    if "limits" in vars(cls):
+        cls.limits = limits_from(cls.limits, super(cls, cls).limits)
     _annotate_overrides(cls)
     _check_defaults(cls)
     words = cls.__doc__
     dataclass(frozen=True, kw_only=True)(cls)
     cls.__doc__ = words  # without any, `dataclass` makes the constructor's signature the docstring
-    cls.__setattr__ = _refuse_change  # type: ignore[assignment, method-assign]
+    cls.__setattr__ = _refuse_change
     _check_names(cls)
 
 

@@ -113,11 +113,22 @@ def definition(**attributes):
             "weights is a dict, which can be changed",
         ),
         ({"start": eval("lambda x: x")}, "give the program as a text"),
+        (
+            {"start": triple, "limits": 5},
+            r"limits is 5; pass atlas_gym\.evaluation\.Limits\(\.\.\.\) or a mapping",
+        ),
+        ({"start": triple, "limits": {"wall": 5}}, "limits has no wall; there are wall_s, cpu_s"),
     ],
 )
 def test_a_wrong_definition_is_refused_where_it_stands(attributes, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         definition(**attributes)
+
+
+def test_limits_may_be_given_as_what_differs_from_the_bases():
+    base = definition(start=triple, limits={"wall_s": 5})
+    derived = type("Derived", (base,), {"__module__": __name__, "limits": {"cpu_s": 4}})
+    assert derived().limits == atlas_gym.Limits(wall_s=5, cpu_s=4)
 
 
 def test_an_id_that_gymnasium_does_not_take_is_said():
