@@ -137,13 +137,15 @@ class ProgramTask:
         """The task with a preset and the constants that differ from it.
 
         Raises:
-            ValueError: If there is no such preset, or a constant is of another type than its default.
+            ValueError: If there is no such preset, or a constant is of another type than its default, or a floor none.
             TypeError: If there is no such constant.
         """
         preset = preset or next(iter(cls.presets))
         if preset not in cls.presets:
             raise ValueError(f"no preset {preset!r}; there are {', '.join(cls.presets)}")
-        return cls(**values_of(cls, cls.presets[preset], constants))
+        task = cls(**values_of(cls, cls.presets[preset], constants))
+        _check_floor(task.floor)  # which may be a constant
+        return task
 
     @classmethod
     def template(cls, name: str = "") -> Template:
@@ -273,10 +275,14 @@ def _check_attributes(cls: type[ProgramTask]) -> None:
             setattr(cls, name, tuple(given))  # evaluators tell tasks apart by their imports
     if unknown := cls.traits - TRAITS.keys():
         raise ValueError(f"no trait {', '.join(sorted(unknown))}; there are {', '.join(TRAITS)}")
-    if not isinstance(cls.floor, Real) or not -math.inf < cls.floor < 0:
-        raise ValueError(f"floor is {cls.floor!r}; it must be below 0, the perfect score, and finite")
+    _check_floor(cls.floor)
     if not isinstance(cls.presets, Mapping) or not cls.presets:
         raise ValueError(f"presets is {cls.presets!r}; give a mapping, its first entry the default")
+
+
+def _check_floor(floor: Any) -> None:
+    if not isinstance(floor, Real) or not -math.inf < float(floor) < 0:
+        raise ValueError(f"floor is {floor!r}; it must be below 0, the perfect score, and finite")
 
 
 _class_of = lru_cache(maxsize=32)(cloudpickle.loads)

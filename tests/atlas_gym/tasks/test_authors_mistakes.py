@@ -125,6 +125,14 @@ def test_a_wrong_definition_is_refused_where_it_stands(attributes, message):
         definition(**attributes)
 
 
+@pytest.mark.parametrize("floor", [0.0, 2, math.nan, -math.inf])
+def test_a_floor_that_is_a_constant_is_checked_when_it_is_given(floor):
+    task = definition(start=triple, floor=-2.0, __annotations__={"floor": float})
+    assert task.from_keywords(floor=-3).floor == -3
+    with pytest.raises(ValueError, match=f"floor is {floor}; it must be below 0"):
+        task.from_keywords(floor=floor)
+
+
 def test_limits_may_be_given_as_what_differs_from_the_bases():
     base = definition(start=triple, limits={"wall_s": 5})
     derived = type("Derived", (base,), {"__module__": __name__, "limits": {"cpu_s": 4}})
