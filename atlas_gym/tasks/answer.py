@@ -64,7 +64,7 @@ class Answer:
         if not math.isfinite(value):
             self.refuse(f"{value}", "a finite number")
         if not low <= value <= high:
-            self.refuse(f"{value:g}", f"a number from {low:g} to {high:g}")
+            self.refuse(f"{value:g}", f"a number from {float(low):g} to {float(high):g}")  # bounds may be fractions
         return float(value)
 
     def integer(self, low: int, high: int) -> int:
