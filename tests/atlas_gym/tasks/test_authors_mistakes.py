@@ -87,6 +87,7 @@ def definition(**attributes):
         ({"start": "x = 1\n"}, "does not define a function"),
         ({"start": "def f(x):\n    return x\n", "function": "g"}, "does not define g"),
         ({"start": {}}, "start is empty"),
+        ({"start": triple, "initial": "nobody"}, "initial is 'nobody'; it must be one of start"),
         ({"start": {"first": triple}}, "call the usual one `named`"),
         ({"start": triple, "floor": 0.0}, "floor is 0.0; it must be below 0"),
         (
