@@ -41,11 +41,11 @@ def make_constants(cls: Any) -> None:
     words = cls.__doc__
     dataclass(frozen=True, kw_only=True)(cls)
     cls.__doc__ = words  # without any, `dataclass` makes the constructor's signature the docstring
-    cls.__setattr__ = _refuse_change
+    del cls.__setattr__, cls.__delattr__  # a `@dataclass(frozen=True)` above the class would refuse to overwrite them
     _check_names(cls)
 
 
-def _refuse_change(task: object, name: str, value: object) -> None:
+def refuse_change(task: object, name: str, value: object) -> None:
     """In the place of dataclass's own, which does not say what to do instead."""
     raise FrozenInstanceError(
         f"cannot assign to self.{name}: a task stays as it is, for all programs; yield from `instances` what `score` "

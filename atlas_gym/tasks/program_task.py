@@ -31,7 +31,7 @@ from atlas_gym.evaluation.channel import CandidateError, Channel
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
 from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.calls import Calls, Program
-from atlas_gym.tasks.constants import make_constants, values_of
+from atlas_gym.tasks.constants import make_constants, refuse_change, values_of
 from atlas_gym.tasks.drawing import as_image, as_text
 from atlas_gym.tasks.given_programs import Expert, GivenExperts, GivenStart, read_programs
 from atlas_gym.tasks.instances import copied, drawn
@@ -264,6 +264,9 @@ class ProgramTask:
         # Enum beside it.
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return _restored, (cloudpickle.dumps(type(self)), cloudpickle.dumps(values))
+
+
+ProgramTask.__setattr__ = refuse_change  # type: ignore[method-assign]
 
 
 def _check_attributes(cls: type[ProgramTask]) -> None:
