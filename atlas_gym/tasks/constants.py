@@ -5,8 +5,9 @@ import inspect
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields
+from enum import Enum
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from atlas_gym.evaluation.result import limits_from
 
@@ -28,21 +29,23 @@ _KINDS: dict[str, tuple[Any, str]] = {
 """By the type of a constant, its annotation or else its default, what may take its place, and how that is called."""
 
 
-def make_constants(cls: type) -> None:
+def make_constants(cls: Any) -> None:
     """Make the annotated attributes of a task's class its constants.
 
-    Raises ValueError for one that could be changed, or whose name is taken.
+    Raises ValueError for one that could be changed, or whose name is taken, TypeError for limits that are none.
     """
+    if "limits" in vars(cls):
+        cls.limits = limits_from(cls.limits, super(cls, cls).limits)
     _annotate_overrides(cls)
     _check_defaults(cls)
     words = cls.__doc__
     dataclass(frozen=True, kw_only=True)(cls)
     cls.__doc__ = words  # without any, `dataclass` makes the constructor's signature the docstring
-    cls.__setattr__ = _refuse_change  # type: ignore[assignment, method-assign]
+    del cls.__setattr__, cls.__delattr__  # a `@dataclass(frozen=True)` of the author's refuses to overwrite them
     _check_names(cls)
 
 
-def _refuse_change(task: object, name: str, value: object) -> None:
+def refuse_change(task: object, name: str, value: object) -> None:
     """In the place of dataclass's own, which does not say what to do instead."""
     raise FrozenInstanceError(
         f"cannot assign to self.{name}: a task stays as it is, for all programs; yield from `instances` what `score` "
@@ -90,7 +93,8 @@ def values_of(cls: Any, preset: Mapping[str, Any], given: Mapping[str, Any]) -> 
 
     Raises:
         TypeError: If there is no such constant.
-        ValueError: If one is of another type than its default, or of one that can be changed.
+        ValueError: If one is of another type than its default, of one that can be changed, or none of those that its
+            Enum or Literal names.
     """
     known = {f.name: f for f in fields(cls) if f.name not in _OF_A_TASK}
     values = {**preset, **given}
@@ -106,6 +110,7 @@ def values_of(cls: Any, preset: Mapping[str, Any], given: Mapping[str, Any]) -> 
             raise ValueError(
                 f"{name} is a {type(value).__name__}; it must be a number, a text or a list of these"
             )
+        values[name] = _one_of_few(known[name], values[name])
     return values
 
 
@@ -133,10 +138,35 @@ def constants_from(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def _check(constant: "Field[Any]", value: Any) -> None:
-    several = _SEVERAL.search(str(constant.type))  # of which the default's type is only one
-    if constant.default is MISSING or value is constant.default or several:
+    if constant.default is MISSING or value is constant.default or _is_several(constant):
         return
-    name = constant.type if isinstance(constant.type, str) else getattr(constant.type, "__name__", "")
-    takes, called = _KINDS.get(name) or _KINDS.get(type(constant.default).__name__) or (type(value), "")
+    kinds = map(_KINDS.get, (_annotation(constant), type(constant.default).__name__))
+    takes, called = next(filter(None, kinds), (type(value), ""))
     if not isinstance(value, takes) or (type(value) is bool and called and takes is not bool):
         raise ValueError(f"{constant.name} is {value!r}; it must be {called}")
+
+
+def _one_of_few(constant: "Field[Any]", value: Any) -> Any:
+    """Of an Enum the member of this value or name; ValueError for what is none, of a Literal as well."""
+    kind = type(constant.default)
+    few: dict[Any, tuple[Any, ...]] = {}
+    if issubclass(kind, Enum) and _annotation(constant) not in _KINDS:
+        few = {member: (member, member.value, member.name) for member in kind}
+    elif get_origin(constant.type) is Literal:
+        few = {choice: (choice,) for choice in get_args(constant.type)}
+    for member, names in few.items():
+        if value in names:
+            return member
+    if few and not _is_several(constant):
+        known = ", ".join(repr(getattr(member, "value", member)) for member in few)
+        raise ValueError(f"{constant.name} is {value!r}; it must be one of {known}")
+    return value
+
+
+def _annotation(constant: "Field[Any]") -> str:
+    return constant.type if isinstance(constant.type, str) else getattr(constant.type, "__name__", "")
+
+
+def _is_several(constant: "Field[Any]") -> bool:
+    """Whether the annotation has several types, of which the default's is only one."""
+    return _SEVERAL.search(str(constant.type)) is not None

@@ -34,7 +34,8 @@ GivenExperts: TypeAlias = Mapping[str, GivenProgram] | Sequence[Callable[..., An
 def read_programs(cls: Any) -> None:
     """Read names, signature and texts off the programs that a task's author gave, and leave them with its class.
 
-    Raises ValueError for what is no program, and for a start that does not define the function.
+    Raises ValueError for what is no program, for a start that does not define the function, and for an initial program
+    that is none of them.
     """
     starts = starts_of(cls.start, cls.function)
     cls.function, cls.signature = entry_of(starts["named"].program, cls.function)
@@ -42,6 +43,8 @@ def read_programs(cls: Any) -> None:
     experts = experts_of(cls.experts, cls.function)
     own = {"start": replace(starts.pop("named"), name="start"), **starts}
     cls.programs = experts if cls.initial in experts else {**own, **experts}
+    if cls.initial not in cls.programs:
+        raise ValueError(f"initial is {cls.initial!r}; it must be one of {', '.join(cls.programs)}")
 
 
 def starts_of(given: GivenStart, function: str) -> dict[str, Expert]:

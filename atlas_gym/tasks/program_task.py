@@ -31,7 +31,7 @@ from atlas_gym.evaluation.channel import CandidateError, Channel
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
 from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.calls import Calls, Program
-from atlas_gym.tasks.constants import make_constants, values_of
+from atlas_gym.tasks.constants import make_constants, refuse_change, values_of
 from atlas_gym.tasks.drawing import as_image, as_text
 from atlas_gym.tasks.given_programs import Expert, GivenExperts, GivenStart, read_programs
 from atlas_gym.tasks.instances import copied, drawn
@@ -137,13 +137,15 @@ class ProgramTask:
         """The task with a preset and the constants that differ from it.
 
         Raises:
-            ValueError: If there is no such preset, or a constant is of another type than its default.
+            ValueError: If there is no such preset, or a constant is of another type than its default, or a floor none.
             TypeError: If there is no such constant.
         """
         preset = preset or next(iter(cls.presets))
         if preset not in cls.presets:
             raise ValueError(f"no preset {preset!r}; there are {', '.join(cls.presets)}")
-        return cls(**values_of(cls, cls.presets[preset], constants))
+        task = cls(**values_of(cls, cls.presets[preset], constants))
+        _check_floor(task.floor)  # which may be a constant
+        return task
 
     @classmethod
     def template(cls, name: str = "") -> Template:
@@ -258,9 +260,13 @@ class ProgramTask:
         return hidden_stream("task", name, self.split, self.seed, purpose)
 
     def __reduce__(self) -> Any:
-        # By value where another process could not import the class: from `__main__`, a notebook, a file.
+        # By value where another process could not import the class: from `__main__`, a notebook, a file. So may be an
+        # Enum beside it.
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return _restored, (cloudpickle.dumps(type(self)), values)
+        return _restored, (cloudpickle.dumps(type(self)), cloudpickle.dumps(values))
+
+
+ProgramTask.__setattr__ = refuse_change  # type: ignore[method-assign]
 
 
 def _check_attributes(cls: type[ProgramTask]) -> None:
@@ -272,15 +278,19 @@ def _check_attributes(cls: type[ProgramTask]) -> None:
             setattr(cls, name, tuple(given))  # evaluators tell tasks apart by their imports
     if unknown := cls.traits - TRAITS.keys():
         raise ValueError(f"no trait {', '.join(sorted(unknown))}; there are {', '.join(TRAITS)}")
-    if not isinstance(cls.floor, Real) or not -math.inf < cls.floor < 0:
-        raise ValueError(f"floor is {cls.floor!r}; it must be below 0, the perfect score, and finite")
+    _check_floor(cls.floor)
     if not isinstance(cls.presets, Mapping) or not cls.presets:
         raise ValueError(f"presets is {cls.presets!r}; give a mapping, its first entry the default")
+
+
+def _check_floor(floor: Any) -> None:
+    if not isinstance(floor, Real) or not -math.inf < float(floor) < 0:
+        raise ValueError(f"floor is {floor!r}; it must be below 0, the perfect score, and finite")
 
 
 _class_of = lru_cache(maxsize=32)(cloudpickle.loads)
 """A task's class, read once, so that its instances are drawn once per process too."""
 
 
-def _restored(kind: bytes, values: dict[str, Any]) -> ProgramTask:
-    return _class_of(kind)(**values)
+def _restored(kind: bytes, values: bytes) -> ProgramTask:
+    return _class_of(kind)(**cloudpickle.loads(values))

@@ -1,5 +1,7 @@
 """An answer is used once it is what was asked for; otherwise the message tells the program's author what to return."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -101,6 +103,7 @@ def test_numbers(value):
 )
 def test_what_is_no_such_number_is_refused(value, message):
     assert refused(value, "number", 0, 3) == f"rank returned {message}"
+    assert refused(value, "number", Fraction(0), Fraction(3)) == f"rank returned {message}"
 
 
 @pytest.mark.parametrize("value", [2, np.array(2), np.array([2], dtype=np.uint8)])

@@ -87,6 +87,7 @@ def definition(**attributes):
         ({"start": "x = 1\n"}, "does not define a function"),
         ({"start": "def f(x):\n    return x\n", "function": "g"}, "does not define g"),
         ({"start": {}}, "start is empty"),
+        ({"start": triple, "initial": "nobody"}, "initial is 'nobody'; it must be one of start"),
         ({"start": {"first": triple}}, "call the usual one `named`"),
         ({"start": triple, "floor": 0.0}, "floor is 0.0; it must be below 0"),
         (
@@ -113,11 +114,30 @@ def definition(**attributes):
             "weights is a dict, which can be changed",
         ),
         ({"start": eval("lambda x: x")}, "give the program as a text"),
+        (
+            {"start": triple, "limits": 5},
+            r"limits is 5; pass atlas_gym\.evaluation\.Limits\(\.\.\.\) or a mapping",
+        ),
+        ({"start": triple, "limits": {"wall": 5}}, "limits has no wall; there are wall_s, cpu_s"),
     ],
 )
 def test_a_wrong_definition_is_refused_where_it_stands(attributes, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         definition(**attributes)
+
+
+@pytest.mark.parametrize("floor", [0.0, 2, math.nan, -math.inf])
+def test_a_floor_that_is_a_constant_is_checked_when_it_is_given(floor):
+    task = definition(start=triple, floor=-2.0, __annotations__={"floor": float})
+    assert task.from_keywords(floor=-3).floor == -3
+    with pytest.raises(ValueError, match=f"floor is {floor}; it must be below 0"):
+        task.from_keywords(floor=floor)
+
+
+def test_limits_may_be_given_as_what_differs_from_the_bases():
+    base = definition(start=triple, limits={"wall_s": 5})
+    derived = type("Derived", (base,), {"__module__": __name__, "limits": {"cpu_s": 4}})
+    assert derived().limits == atlas_gym.Limits(wall_s=5, cpu_s=4)
 
 
 def test_an_id_that_gymnasium_does_not_take_is_said():

@@ -1,0 +1,102 @@
+"""Constants of a task that are one of a few: they reach other processes, and only what is one of them is taken."""
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Literal
+
+import pytest
+
+from atlas_gym.evaluation import EvaluatorPool
+from atlas_gym.tasks.registry import find_task
+from tests.atlas_gym.tasks.examples import Threefold
+
+FILE = '''
+from enum import Enum
+
+import atlas_gym
+
+
+class Law(Enum):
+    EVEN = "even"
+    HEAVY = "heavy"
+
+
+class Half(atlas_gym.ProgramTask):
+    """x: a number. Returns half of it."""
+
+    start = "def half(x):\\n    return x / 2\\n"
+
+    law: Law = Law.EVEN
+
+    def instances(self, rng):
+        return rng.random(3) if self.law is Law.EVEN else rng.pareto(1.5, 3)
+
+    def score(self, program, x):
+        return -abs(program(float(x)).number() - x / 2) - (self.law is Law.EVEN) / 4
+'''
+
+
+def test_an_enum_of_a_tasks_file_reaches_other_processes(tmp_path):
+    (tmp_path / "law_of_numbers.py").write_text(FILE)
+    task = find_task(str(tmp_path / "law_of_numbers.py")).from_keywords()
+    with EvaluatorPool(1) as pool:
+        assert [pool.evaluate(task.starts["named"], task).score for _ in range(2)] == [-0.25, -0.25]
+
+
+class Law(Enum):
+    EVEN = "even"
+    HEAVY = "heavy"
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Choosing(Threefold):
+    """Constants of each kind."""
+
+    law: Law = Law.EVEN
+    perhaps: Law | None = Law.EVEN
+    level: Level = Level.LOW
+    number: int = Level.LOW
+    scale: Literal["small", "large"] = "small"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "becomes"),
+    [
+        ("law", "heavy", Law.HEAVY),
+        ("law", "HEAVY", Law.HEAVY),
+        ("law", Law.HEAVY, Law.HEAVY),
+        ("perhaps", "heavy", Law.HEAVY),
+        ("perhaps", None, None),
+        ("level", 2, Level.HIGH),
+        ("number", 7, 7),
+        ("scale", "large", "large"),
+    ],
+)
+def test_what_is_given_stands_for_a_member(name, given, becomes):
+    assert getattr(Choosing.from_keywords(**{name: given}), name) is becomes
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "known"),
+    [("law", "hevy", "'even', 'heavy'"), ("level", 3, "1, 2"), ("scale", "larg", "'small', 'large'")],
+)
+def test_what_is_none_of_them_is_refused_with_those_there_are(name, given, known):
+    with pytest.raises(ValueError, match=f"{name} is {given!r}; it must be one of {known}"):
+        Choosing.from_keywords(**{name: given})
+
+
+def test_a_task_that_is_called_a_frozen_dataclass_once_more_is_the_same():
+    @dataclass(frozen=True)
+    class Frozen(Threefold):
+        """Frozen."""
+
+        weight: float = 0.5
+
+    assert Frozen.from_keywords(weight=0.25, count=3).at(2) == Frozen(weight=0.25, count=3, seed=2)
+    assert Frozen().describe() == "Frozen."
+    with pytest.raises(AttributeError, match="cannot assign"):
+        Frozen().weight = 1.0
