@@ -45,6 +45,9 @@ _HTTP_LOGGERS = (
     *(f"httpcore2.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")),
 )
 
+_SECRET = 8
+"""Characters from which on a key is a secret. `x` or `none`, which servers without keys are given, stand in programs."""
+
 _ABANDON_S = 0.5
 """Time beyond the deadline that the caller grants the cancellation."""
 
@@ -193,7 +196,7 @@ def read_reply(
         text = ""
     if not isinstance(text, str):
         raise EndpointError("the reply holds no text")
-    if key:
+    if len(key) >= _SECRET:
         text = text.replace(key, "[key]")
     text = clean(text, len(text))
     said = usage if isinstance(usage, dict) else {}

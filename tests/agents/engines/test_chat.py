@@ -246,6 +246,13 @@ def test_the_key_is_sent_and_stored_nowhere(tmp_path, monkeypatch, caplog):
         backend(server, tmp_path, api_key_env="CHAT_TEST_KEY")
 
 
+def test_a_key_that_is_none_leaves_programs_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.setenv("CHAT_TEST_KEY", "x")
+    with s.serve(YES, SAID) as server:
+        ((completion,),) = ask(server, tmp_path, api_key_env="CHAT_TEST_KEY")
+    assert completion.text == '{"program": "x = 1"}'
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
