@@ -46,7 +46,7 @@ _HTTP_LOGGERS = (
 )
 
 _SECRET = 8
-"""Characters from which on a key is a secret. `x` or `none`, which servers without keys are given, stand in programs."""
+"""Characters from which on a key is a secret: `x` or `none`, for servers that want no key, stand in programs."""
 
 _ABANDON_S = 0.5
 """Time beyond the deadline that the caller grants the cancellation."""
