@@ -114,6 +114,20 @@ def test_a_request_that_is_wrong_for_another_reason_teaches_nothing(tmp_path):
     assert "response_format" in server.requests[-1].body
 
 
+def test_no_request_goes_without_a_limit_of_tokens(tmp_path):
+    def behave(received, write):
+        limited = "max_tokens" in received.body or "max_completion_tokens" in received.body
+        long = "long" in received.body["messages"][0]["content"]
+        refused = s.respond(b"'max_tokens' or 'max_completion_tokens' is too large", "400 Bad Request")
+        (refused if limited and long else SAID)(received, write)
+
+    with s.serve(behave) as server:
+        first, second = ask(server, tmp_path, replace(ASKED, prompt="long"), ASKED)
+    assert (first, second[0].text) == ([Completion("", 0, False)], '{"program": "x = 1"}')
+    assert "max_tokens" in server.requests[-1].body
+    assert all({"max_tokens", "max_completion_tokens"} & set(request.body) for request in server.requests)
+
+
 def test_reasoning_that_takes_all_tokens_is_an_empty_sample(tmp_path):
     body = json.dumps({"choices": [{"message": {"content": None}, "finish_reason": "length"}]}).encode()
     with s.serve(YES, s.respond(body)) as server:
