@@ -79,6 +79,8 @@ class ChatClient:
                 return read_reply(
                     reply, key, lambda choice: choice["message"]["content"], prompt=estimate, most=most
                 )
+            # A limit always goes along: where both names are refused, the prompt is too long for it.
+            sent.pop("max_completion_tokens", None)
             field = _refused_field(reply, sent) if status in WRONG_FIELDS else None
             if field is None:
                 raise EndpointError(f"the server answered with HTTP status {status}", status=status)

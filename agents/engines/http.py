@@ -12,6 +12,7 @@ For the same reason the HTTP library's own log (it quotes status lines and heade
 """
 
 import asyncio
+import contextlib
 import functools
 import json
 import logging
@@ -44,6 +45,9 @@ _HTTP_LOGGERS = (
     *(f"httpcore2.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")),
 )
 
+_SECRET = 8
+"""Characters from which on a key is a secret: `x` or `none`, for servers that want no key, stand in programs."""
+
 _ABANDON_S = 0.5
 """Time beyond the deadline that the caller grants the cancellation."""
 
@@ -57,6 +61,13 @@ class EndpointError(Exception):
         """Whether the server may have read the prompt."""
         self.status = status
         """The HTTP status that it answered with, None if it did not get that far or said 200."""
+
+
+class Hopeless(EndpointError):
+    """No request was sent, and none will be: the address, or what the environment says of the way there, is wrong."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, reached=False)
 
 
 def api_key(variable: str) -> str:
@@ -82,16 +93,25 @@ def post(
     look in it for the names of fields, and keep nothing of it.
     """
     _shut_http_log()
-    # On a thread with its own event loop; the caller waits no longer than the deadline.
     data = json.dumps(body).encode()
-    outcome = started(lambda: asyncio.run(_send(url, _headers(key), data, deadline_s, max_bytes)), THREAD)
+    try:
+        client = httpx2.AsyncClient(verify=_tls(), timeout=None, follow_redirects=False)
+        request = client.build_request("POST", url, headers=_headers(key), content=data)
+    except Exception:  # noqa: BLE001 - whatever the address and the environment hold
+        raise Hopeless(
+            "base_url, or what the environment says of proxies and certificates, is wrong"
+        ) from None
+    # On a thread with its own event loop; the caller waits no longer than the deadline.
+    outcome = started(lambda: asyncio.run(_send(client, request, deadline_s, max_bytes)), THREAD)
     try:
         return outcome.result(timeout=deadline_s + _ABANDON_S)
     except EndpointError:
         raise
     except TimeoutError:
         raise EndpointError(f"no complete reply within {deadline_s:.3g} s") from None
-    except httpx2.ConnectError:
+    except httpx2.ConnectError as error:
+        if _wrong_tls(error):
+            raise Hopeless("the server has no certificate that is trusted here, or speaks no https") from None
         raise EndpointError("the server cannot be reached", reached=False) from None
     except Exception as error:  # noqa: BLE001 - a model's server must never end a run, whatever it provokes
         raise EndpointError(f"the exchange failed ({type(error).__name__})") from None
@@ -104,12 +124,12 @@ def _headers(key: str) -> dict[str, str]:
 
 
 async def _send(
-    url: str, headers: Mapping[str, str], body: bytes, deadline_s: float, max_bytes: int
+    client: httpx2.AsyncClient, request: httpx2.Request, deadline_s: float, max_bytes: int
 ) -> tuple[int, bytes]:
     async with (
         asyncio.timeout(deadline_s),
-        httpx2.AsyncClient(verify=_tls(), timeout=None, follow_redirects=False) as client,
-        client.stream("POST", url, headers=headers, content=body) as response,
+        client,
+        contextlib.aclosing(await client.send(request, stream=True)) as response,
     ):
         plain = response.headers.get("Content-Encoding", "identity") == "identity"
         if response.status_code != 200 and not (plain and response.status_code in WRONG_FIELDS):
@@ -124,6 +144,13 @@ async def _send(
             if len(reply) > max_bytes:
                 raise EndpointError(f"the reply exceeds {max_bytes} bytes")
         return response.status_code, bytes(reply)
+
+
+def _wrong_tls(error: BaseException | None) -> bool:
+    """Whether the way to the server cannot be made secure; the HTTP library says why it failed in the causes alone."""
+    while error is not None and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    return error is not None and error.reason in ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER")
 
 
 @functools.cache
@@ -169,7 +196,7 @@ def read_reply(
         text = ""
     if not isinstance(text, str):
         raise EndpointError("the reply holds no text")
-    if key:
+    if len(key) >= _SECRET:
         text = text.replace(key, "[key]")
     text = clean(text, len(text))
     said = usage if isinstance(usage, dict) else {}

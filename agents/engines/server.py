@@ -10,7 +10,7 @@ pause that doubles, and two things end that:
   `GivenUp`, and the sample counts as empty.
 
 A request that the server calls wrong (HTTP 400, 413, 422: a prompt that is too long) is given up at once, and a
-wrong address, name or key (401, 403, 404) is an error at once: waiting helps neither.
+wrong address, name or key (a redirect, 401, 403, 404) is an error at once: waiting helps neither.
 """
 
 import threading
@@ -21,14 +21,15 @@ from functools import partial
 from typing import TypeVar
 
 from agents.engines.engine import BackendError, Completion, Generator, OnCompletion, Request, Sampling
-from agents.engines.http import EndpointError, api_key
+from agents.engines.http import EndpointError, Hopeless, api_key
 from agents.engines.settings import ServerSettings
 from agents.engines.threads import in_threads
 
 Answer = TypeVar("Answer")
 
 _WRONG_REQUEST = (400, 413, 422)
-_WRONG_PLACE = (401, 402, 403, 404, 405)
+_REDIRECTS = (301, 302, 303, 307, 308)
+_WRONG_PLACE = (*_REDIRECTS, 401, 402, 403, 404, 405)
 _LONGEST_PAUSE_S = 30.0
 
 
@@ -118,7 +119,7 @@ class ServerGenerator(Generator):
 
     def _judge(self, error: EndpointError) -> None:
         """Return if another attempt makes sense."""
-        if error.status in _WRONG_PLACE:
+        if isinstance(error, Hopeless) or error.status in _WRONG_PLACE:
             raise self.hopeless(error) from None
         if error.status in _WRONG_REQUEST:
             raise GivenUp(str(error))
@@ -131,13 +132,14 @@ class ServerGenerator(Generator):
 
     def hopeless(self, error: EndpointError) -> BackendError:
         """The error that says what to check."""
+        redirects = "check base_url, it is served elsewhere (https, rather than http?)"
         fixes = {
+            **dict.fromkeys(_REDIRECTS, redirects),
             401: "check the key in the variable that api_key_env names",
             402: "the account has no credit left",
             403: "check the key in the variable that api_key_env names",
             404: f"check that base_url ends in /v1 and that the server calls its model {self.settings.model!r}",
             405: "check that base_url is that of an OpenAI-compatible server and ends in /v1",
         }
-        return BackendError(
-            f"{error} at {self.settings.base_url}: {fixes.get(error.status or 0, 'check the server')}"
-        )
+        usual = "correct that" if isinstance(error, Hopeless) else "check the server"
+        return BackendError(f"{error} at {self.settings.base_url}: {fixes.get(error.status or 0, usual)}")

@@ -136,17 +136,21 @@ async def _say_where_episodes_are(request: Any, error: Any) -> Any:
 
 
 def serve(settings: ServerSettings, host: str, port: int) -> None:
-    """Serve until interrupted."""
+    """Serve until interrupted; ValueError if that cannot be done at this address."""
     uvicorn = require("uvicorn", "serve")
     from atlas_gym.bridges.heads import PromptHeads
 
     with EvaluatorPool(settings.workers) as pool:
-        uvicorn.run(
-            build_app(settings, pool),
-            host=host,
-            port=port,
-            log_level="warning",
-            ws_max_size=settings.max_bytes,
-            ws_max_queue=4,
-            http=PromptHeads,
-        )
+        app = build_app(settings, pool)
+        try:
+            uvicorn.run(
+                app,
+                host=host,
+                port=port,
+                log_level="warning",
+                ws_max_size=settings.max_bytes,
+                ws_max_queue=4,
+                http=PromptHeads,
+            )
+        except SystemExit:  # it has said why
+            raise ValueError(f"{host}:{port} is not to be had: give another --port or --host") from None

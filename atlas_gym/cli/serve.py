@@ -25,7 +25,9 @@ def add_serve(commands: Any) -> None:
     parser.add_argument("--token-file", type=Path, help=f"default: ${TOKEN_VARIABLE}, else a new token")
     parser.add_argument("--workers", type=at_least_one, default=2, help="programs at a time (default 2)")
     parser.add_argument("--sessions", type=at_least_one, default=64, help="sessions at a time (default 64)")
-    parser.add_argument("--max-bytes", type=int, default=262_144, help="greatest request (default 262144)")
+    parser.add_argument(
+        "--max-bytes", type=at_least_one, default=262_144, help="greatest request (default 262144)"
+    )
     parser.add_argument("--turns", type=int, default=1, help="programs per episode (default 1)")
     parser.add_argument(
         "--set", nargs="*", default=(), metavar="NAME=VALUE", help="the environment's constants"

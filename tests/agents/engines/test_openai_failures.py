@@ -1,6 +1,7 @@
 """The completions backend against servers that fail: every way ends, in a result or in what to do."""
 
 import socket
+import threading
 
 import pytest
 
@@ -94,12 +95,35 @@ def test_requests_that_the_server_calls_wrong():
             backend.generate([Proposal("a" * 50, 2)])
 
 
-@pytest.mark.parametrize(("status", "help"), [("401 Unauthorized", "api_key_env"), ("404 Not Found", "'m'")])
+@pytest.mark.parametrize(
+    ("status", "help"),
+    [("401 Unauthorized", "api_key_env"), ("404 Not Found", "'m'"), ("301 Moved", "served elsewhere")],
+)
 def test_a_wrong_address_or_key_is_an_error_at_once(status, help):
     with s.serve(s.respond(b"{}", status)) as server:
         with pytest.raises(BackendError, match=help):
             generator(server.base_url, wait_s=3600.0, concurrency=1).generate([Proposal("a", 4)])
         assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("address", ["http://host:port/v1", "http://256.256.256.256/v1", "http://ho\nst/v1"])
+def test_an_address_that_is_none_is_not_waited_for(address):
+    with pytest.raises(BackendError, match=r"base_url, or .* is wrong at http"):
+        generator(address, wait_s=3600.0).generate([Proposal("a", 2)])
+
+
+def test_a_server_that_speaks_no_https_is_not_waited_for():
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+
+        def answer():
+            with plain.accept()[0] as caller:
+                caller.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                caller.recv(10_000)
+
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"https://127.0.0.1:{plain.getsockname()[1]}/v1"
+        with pytest.raises(BackendError, match="speaks no https at https://127"):
+            generator(address, wait_s=3600.0).generate([Proposal("a", 1)])
 
 
 def test_the_key_is_sent_and_appears_nowhere_else(monkeypatch, caplog):

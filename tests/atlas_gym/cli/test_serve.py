@@ -1,5 +1,9 @@
 """`python -m atlas_gym serve`: where its token comes from, and what it refuses."""
 
+import socket
+
+import pytest
+
 from atlas_gym.cli.main import main
 from atlas_gym.cli.serve import TOKEN_VARIABLE, token
 
@@ -31,3 +35,18 @@ def test_what_is_no_task_is_refused_before_anything_is_served(capsys):
     said = capsys.readouterr()
     assert "no task 'Nowhere-v0'" in said.err
     assert said.out == ""
+
+
+@pytest.mark.slow
+def test_a_port_in_use_is_refused_in_words(capsys):
+    pytest.importorskip("openenv", reason="needs the extra `serve`")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert main(["serve", "ATLAS-Bandit-v0", "--port", port, "--workers", "1"]) == 2
+    assert f"127.0.0.1:{port} is not to be had: give another --port or --host" in capsys.readouterr().err
+
+
+def test_a_greatest_request_of_nothing_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["serve", "ATLAS-Bandit-v0", "--max-bytes", "0"])
+    assert "--max-bytes: '0' must be a whole number of at least 1" in capsys.readouterr().err

@@ -36,6 +36,11 @@ def test_a_supporter_that_cannot_be_reached_stops_the_run_and_is_named(nowhere):
         greet_supporters(with_inspector(nowhere))
 
 
+def test_a_supporter_with_an_address_that_is_none_stops_the_run():
+    with pytest.raises(BackendError, match=r"supporters\.inspector: .* base_url, or .* is wrong"):
+        greet_supporters(with_inspector("http://host:port/v1"))
+
+
 def test_a_supporter_that_refuses_stops_the_run():
     with s.serve(s.respond(b"{}", "401 Unauthorized")) as server, pytest.raises(BackendError, match="401"):
         greet_supporters(with_inspector(server.base_url))
