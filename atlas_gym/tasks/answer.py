@@ -64,7 +64,8 @@ class Answer:
         if not math.isfinite(value):
             self.refuse(f"{value}", "a finite number")
         if not low <= value <= high:
-            self.refuse(f"{value:g}", f"a number from {float(low):g} to {float(high):g}")  # bounds may be fractions
+            # Bounds may be fractions, which Python 3.11 does not format.
+            self.refuse(f"{value:g}", f"a number from {float(low):g} to {float(high):g}")
         return float(value)
 
     def integer(self, low: int, high: int) -> int:
