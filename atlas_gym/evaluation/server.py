@@ -24,7 +24,9 @@ from atlas_gym.evaluation.protocols import EvaluatorError
 from atlas_gym.hidden_streams import SecretError
 from atlas_gym.sandbox.confinement import die_with_parent, refuse_debuggers
 
-_FAILED = "the task failed; if what a program answered led to this, have it refused, answer.refuse(found, wanted)"
+_FAILED = (
+    "the task failed; if what a program answered led to this, have it refused, answer.refuse(found, wanted)"
+)
 
 
 class Service:
