@@ -24,6 +24,10 @@ from atlas_gym.evaluation.protocols import EvaluatorError
 from atlas_gym.hidden_streams import SecretError
 from atlas_gym.sandbox.confinement import die_with_parent, refuse_debuggers
 
+_FAILED = (
+    "the task failed; if what a program answered led to this, have it refused, answer.refuse(found, wanted)"
+)
+
 
 class Service:
     """One evaluator, made at the first message."""
@@ -43,7 +47,7 @@ class Service:
         except SecretError as error:  # a matter of the machine, for a line
             return pickled(EvaluatorError(str(error)))
         except Exception:  # noqa: BLE001 - a mistake in a task must reach the caller, not end the service
-            return pickled(EvaluatorError(f"the task failed:\n{traceback.format_exc()}"))
+            return pickled(EvaluatorError(f"{_FAILED}:\n{traceback.format_exc()}"))
 
     def close(self) -> None:
         """End the evaluator's processes."""

@@ -41,7 +41,8 @@ def make_constants(cls: Any) -> None:
     words = cls.__doc__
     dataclass(frozen=True, kw_only=True)(cls)
     cls.__doc__ = words  # without any, `dataclass` makes the constructor's signature the docstring
-    del cls.__setattr__, cls.__delattr__  # a `@dataclass(frozen=True)` of the author's refuses to overwrite them
+    # The base's serve as well, and a `@dataclass(frozen=True)` of the author's would refuse to overwrite these.
+    del cls.__setattr__, cls.__delattr__
     _check_names(cls)
 
 
