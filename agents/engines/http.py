@@ -45,6 +45,9 @@ _HTTP_LOGGERS = (
     *(f"httpcore2.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")),
 )
 
+_WRONG_TLS = ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+"""What OpenSSL calls it; of a server that speaks no https one of the last three, which by its version."""
+
 _SECRET = 8
 """Characters from which on a key is a secret: `x` or `none`, for servers that want no key, stand in programs."""
 
@@ -97,7 +100,12 @@ def post(
     try:
         client = httpx2.AsyncClient(verify=_tls(), timeout=None, follow_redirects=False)
         request = client.build_request("POST", url, headers=_headers(key), content=data)
-    except Exception:  # noqa: BLE001 - whatever the address and the environment hold
+    except (
+        httpx2.InvalidURL,
+        ValueError,
+        OSError,
+        ImportError,
+    ):  # the last one: a proxy that takes a package
         raise Hopeless(
             "base_url, or what the environment says of proxies and certificates, is wrong"
         ) from None
@@ -150,7 +158,7 @@ def _wrong_tls(error: BaseException | None) -> bool:
     """Whether the way to the server cannot be made secure; the HTTP library says why it failed in the causes alone."""
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
-    return error is not None and error.reason in ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER")
+    return error is not None and error.reason in _WRONG_TLS
 
 
 @functools.cache

@@ -266,6 +266,7 @@ class ProgramTask:
         return _restored, (cloudpickle.dumps(type(self)), cloudpickle.dumps(values))
 
 
+# Behind `dataclass`, which refuses to find one. `make_constants` takes those of subclasses away.
 ProgramTask.__setattr__ = refuse_change  # type: ignore[method-assign]
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from atlas_gym.intervals import mean_interval
+
 _FORMULA = re.compile(r"[=@+\-\t\r]")
 _FIGURES = re.compile(r"[+-]?[\d.][\d\s.,e±%()\[\]+–-]*|[+-]?(nan|inf)")
 _LATEX = str.maketrans({
@@ -58,6 +60,11 @@ def write_csv(frame: pd.DataFrame, path: Path, index: bool = False) -> Path:
     """A frame as CSV that is safe to open in a spreadsheet; numbers to seven digits."""
     frame.map(harmless).to_csv(path, index=index, float_format="%.7g", lineterminator="\n")
     return path
+
+
+def told_interval(differences: Sequence[float], form: str, of: str) -> str:
+    """Their mean with its 95 % interval, each number of that form, and of how many it is; a dash for fewer than two."""
+    return f"{mean_interval(differences):{form}} ({len(differences)} {of})" if len(differences) > 1 else "–"
 
 
 def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from atlas_gym.arguments import Parser
-from atlas_gym.intervals import mean_interval
-from experiments.report.table_formats import Table, as_markdown, table
+from experiments.report.table_formats import Table, as_markdown, table, told_interval
 
 BASE = "base model"
 
@@ -61,10 +60,7 @@ def _measures(rows: pd.DataFrame) -> Iterator[tuple[str, pd.Series, pd.DataFrame
 
 
 def _interval(differences: pd.Series) -> str:
-    known = differences.dropna()
-    if len(known) < 2:
-        return "–"
-    return f"{mean_interval(known):+.3f} ({len(known)} runs)"
+    return told_interval(differences.dropna(), "+.3f", "runs")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from atlas_gym.arguments import Parser
-from atlas_gym.intervals import mean_interval
-from experiments.report.table_formats import Table, as_markdown, table
+from experiments.report.table_formats import Table, as_markdown, table, told_interval
 from experiments.report.tables import percent_error
 
 _NOTE = (
@@ -46,14 +45,9 @@ def over_tasks(studies: Mapping[str, pd.DataFrame], against: str = "") -> Table:
         }
         both = [found for found in by_seed.values() if arm in found and against in found]
         known = pd.Series([(found[arm] - found[against]).mean() for found in both]).dropna()
-        rows.append({"Method": arm, **cells, f"Less {against}": "" if arm == against else _interval(known)})
+        difference = "" if arm == against else told_interval(known, "+.1f", "tasks")
+        rows.append({"Method": arm, **cells, f"Less {against}": difference})
     return table("over_tasks", "Methods over tasks", rows, _NOTE)
-
-
-def _interval(differences: pd.Series) -> str:
-    if len(differences) < 2:
-        return "–"
-    return f"{mean_interval(differences):+.1f} ({len(differences)} tasks)"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

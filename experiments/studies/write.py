@@ -39,8 +39,7 @@ def write_study(plan: Plan, folder: Path, output: Path, add: bool = False) -> li
         # Aside, then moved: a full disk leaves the data that were there, which may be all that is left of their runs.
         aside = [write_csv(frame, output / f"{name}.tmp") for name, frame in data.items()]
         paths = [path.replace(path.with_suffix(".csv")) for path in aside]
-    else:
-        data = read_data(output)
+    data = read_data(output)  # rounded as they were written: the tables are those of the files
     if not data:
         return []
     made = all_tables(data)

@@ -9,6 +9,7 @@ import yaml
 from experiments.report.table_formats import as_csv
 from experiments.studies.__main__ import main
 from experiments.studies.plan import DONE, Arm, Plan, do_runs
+from experiments.studies.rows import collect
 from experiments.studies.write import all_tables, known_runs, read_data, write_study
 from tests.experiments.report.synthetic import Layout, make_run
 
@@ -139,6 +140,15 @@ STUDIES = sorted((Path(__file__).parents[3] / "docs" / "study").iterdir())
 def test_the_committed_tables_are_those_of_the_committed_data(folder):
     tables = {f"{table.name}.csv": as_csv(table) for table in all_tables(read_data(folder))}
     assert tables == {path.name: path.read_text() for path in (folder / "tables").glob("*.csv")}
+
+
+def test_tables_are_made_of_the_data_as_they_were_rounded(study, tmp_path, monkeypatch):
+    plan, folder = study
+    data = collect(plan, folder)
+    data["runs"]["best_held_out"] = -0.00004999999999
+    monkeypatch.setattr("experiments.studies.write.collect", lambda *_: data)
+    write_study(plan, folder, tmp_path / "out")
+    assert "-0.0001" in (tmp_path / "out" / "tables" / "final_scores.csv").read_text()
 
 
 def test_without_finished_runs_nothing_is_written(tmp_path):
