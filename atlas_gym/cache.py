@@ -1,4 +1,4 @@
-"""Where what this machine has built or converted once is kept: the Burgers kernel, the embedded model."""
+"""Where a user's files lie: what this machine has built or converted once (the Burgers kernel, the embedded model)."""
 
 import os
 from pathlib import Path
@@ -12,4 +12,12 @@ def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
         return Path(cache)
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "atlas-gym"
+    return xdg_folder("XDG_CACHE_HOME", ".cache", CACHE_VARIABLE) / "atlas-gym"
+
+
+def xdg_folder(variable: str, within_home: str, instead: str) -> Path:
+    """A user's folder of a kind (XDG base directories); OSError names what to set where the user has no home."""
+    try:
+        return Path(os.environ.get(variable) or Path.home() / within_home)
+    except RuntimeError as error:  # a container under a number that its system does not know
+        raise OSError(f"this user has no home folder: set HOME, {variable} or {instead}") from error

@@ -24,6 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
+from atlas_gym.cache import xdg_folder
+
 SECRET_VARIABLE = "ATLAS_GYM_SECRET"
 PUBLIC = "public"
 
@@ -47,9 +49,11 @@ def hidden_stream(*labels: str | int, secret: str | None = None) -> np.random.Ge
 
 
 def secret_path() -> Path:
-    """Where the machine's secret lies if no variable names one."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "atlas-gym" / "secret"
+    """Where the machine's secret lies if no variable names one; SecretError for a user without a home folder."""
+    try:
+        return xdg_folder("XDG_STATE_HOME", ".local/state", SECRET_VARIABLE) / "atlas-gym" / "secret"
+    except OSError as error:
+        raise SecretError(str(error)) from error
 
 
 def secret_in_force() -> str:

@@ -13,7 +13,7 @@ from atlas_gym.evaluation.evaluator import DEFAULT_MINIMUM, UNCONFINED_HINT, lac
 from atlas_gym.evaluation.handles import ForkServerHandle
 from atlas_gym.evaluation.protocols import EvaluatorError
 from atlas_gym.evaluation.result import Limits
-from atlas_gym.hidden_streams import PUBLIC, SECRET_VARIABLE, secret_path
+from atlas_gym.hidden_streams import PUBLIC, SECRET_VARIABLE, SecretError, secret_path
 from atlas_gym.sandbox import call_driver
 from atlas_gym.sandbox.confinement import ALL_LAYERS
 from atlas_gym.tasks.calls import Calls
@@ -123,7 +123,10 @@ def _secret() -> Finding:
         return Finding("secret streams", False, f"{SECRET_VARIABLE} is {PUBLIC!r}: they can be guessed")
     if variable:
         return Finding("secret streams", True, f"from {SECRET_VARIABLE}")
-    path = secret_path()
+    try:
+        path = secret_path()
+    except SecretError as error:
+        return Finding("secret streams", False, str(error))
     if not path.exists():
         return Finding("secret streams", True, f"{path} will be made at first use")
     private = not stat.S_IMODE(path.stat().st_mode) & 0o077

@@ -4,6 +4,7 @@ No folder of installed packages is among it as a whole: this package's own exper
 Once the program itself runs, it opens nothing at all (`seccomp.program_filter`).
 """
 
+import contextlib
 import os
 import sys
 import sysconfig
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from atlas_gym.hidden_streams import secret_path
+from atlas_gym.hidden_streams import SecretError, secret_path
 from atlas_gym.sandbox.imports import PACKAGES
 
 _DEVICES = ("/etc/ld.so.cache", "/dev/null", "/dev/urandom")
@@ -26,10 +27,10 @@ def read_roots() -> list[str]:
     """
     candidates = {*_DEVICES, *_standard_library(), *_installed(), *_shared_libraries()}
     roots = sorted({os.path.realpath(c) for c in candidates if os.path.exists(c)})
-    for private, what in (
-        (Path(os.path.realpath(secret_path())), "the secret"),
-        (_THIS_PACKAGE, "this package"),
-    ):
+    hidden = [(_THIS_PACKAGE, "this package")]
+    with contextlib.suppress(SecretError):  # a user without a home folder has the secret in a variable
+        hidden.append((Path(os.path.realpath(secret_path())), "the secret"))
+    for private, what in hidden:
         exposing = [root for root in roots if private.is_relative_to(root)]
         if exposing:
             raise RuntimeError(

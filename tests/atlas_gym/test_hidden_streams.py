@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_gym import hidden_streams
-from atlas_gym.hidden_streams import SECRET_VARIABLE, hidden_stream, secret_in_force, secret_path
+from atlas_gym.cli import doctor
+from atlas_gym.evaluation.roots import read_roots
+from atlas_gym.hidden_streams import (
+    SECRET_VARIABLE,
+    SecretError,
+    hidden_stream,
+    secret_in_force,
+    secret_path,
+)
 
 PUBLIC_FIRST_DRAW = 0.2736781171300272
 LABEL = st.one_of(st.text(max_size=8), st.integers(-(2**70), 2**70))
@@ -111,3 +119,14 @@ def test_a_secret_path_that_is_a_file_is_an_error(fresh_state):
     fresh_state.write_text("in the way")
     with pytest.raises(RuntimeError, match=SECRET_VARIABLE):
         hidden_stream("x")
+
+
+def test_a_user_without_a_home_folder_needs_the_variable(monkeypatch, homeless):
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.delenv(SECRET_VARIABLE, raising=False)
+    with pytest.raises(SecretError, match="set HOME, XDG_STATE_HOME or ATLAS_GYM_SECRET"):
+        hidden_stream("a")
+    assert str(doctor._secret()).count("ATLAS_GYM_SECRET") == 1
+    monkeypatch.setenv(SECRET_VARIABLE, "its own")
+    assert hidden_stream("a").random() == hidden_stream("a", secret="its own").random()
+    assert read_roots()

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 from agents.population.candidate import CandidateRecord
 
@@ -63,6 +64,25 @@ INSERT_CALL = "INSERT INTO supporter_calls (round, phase, role, call) VALUES (?,
 INSERT_LESSON = f"INSERT INTO lessons ({_COLUMN_LIST}, phase) VALUES ({_MARKS}, ?)"
 
 
+class StoreError(RuntimeError):
+    """The run folder cannot be used as asked; the message names the way out."""
+
+
+class DamagedRow(StoreError, ValueError):
+    """A row holds what no run has written."""
+
+
+def from_json(text: str) -> Any:
+    """A value as a row holds it; raises :class:`DamagedRow`."""
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError) as error:
+        raise DamagedRow(
+            f"run.sqlite is damaged, it holds {str(text)[:40]!r} where JSON belongs ({error}): put a copy of the run's "
+            "folder back, or begin anew in another --folder."
+        ) from error
+
+
 def candidate_row(record: CandidateRecord, site: int = 1) -> tuple:
     """A candidate as a row of `CANDIDATE_COLUMNS`; `site`: the number of its prompt among those of its island's round,
     from 1."""
@@ -77,7 +97,7 @@ def candidate_from_row(row: tuple) -> CandidateRecord:
     """A candidate from a row of `CANDIDATE_COLUMNS` and its prompt."""
     values = dict(zip((*CANDIDATE_COLUMNS, "prompt"), row, strict=True))
     values["prompt"] = values["prompt"] or ""
-    values["metrics"] = json.loads(values["metrics"])
+    values["metrics"] = from_json(values["metrics"])
     values["is_copy"] = bool(values["is_copy"])
     del values["prompted"]
     return CandidateRecord(**values)

@@ -31,6 +31,7 @@ from trainers.store.rows import (
     PAIR_FIELDS,
     SCHEMA,
     SCHEMA_VERSION,
+    StoreError,
     candidate_row,
     make_file,
     require_whole,
@@ -41,10 +42,6 @@ _LONGEST_VALUE = 2**26
 
 NOT_STORED = ("prompt", "texts", "sampling")
 """Parts of a proposal that are not in its row: the prompt has a column, the others are not needed again."""
-
-
-class StoreError(RuntimeError):
-    """The run folder cannot be used as asked; the message names the way out."""
 
 
 class RunStore(StoreQueries):

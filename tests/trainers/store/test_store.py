@@ -146,6 +146,23 @@ def test_a_store_with_a_damaged_page_is_not_written_to(store):
         RunStore(store.folder)
 
 
+@pytest.mark.parametrize(
+    ("damage", "read"),
+    [
+        ("candidates SET metrics", lambda store: list(store.candidates())),
+        ("units SET summary", lambda store: store.unit_summary(1, 0)),
+        ("prompts SET proposal", lambda store: store.proposal(1, 2)),
+    ],
+)
+@pytest.mark.parametrize("left", ["'{\"samples\": '", "x'ff00'"])
+def test_a_row_with_half_of_its_json_is_named_where_it_is_read(store, damage, left, read):
+    store.add_unit(1, 0, [RECORD], {"samples": 3}, [PROPOSAL])
+    with store.transaction():
+        store._db.execute(f"UPDATE {damage} = {left}")
+    with pytest.raises(StoreError, match="run.sqlite is damaged.*put a copy of the run's folder back"):
+        read(store)
+
+
 def test_an_empty_file_is_no_store_of_another_release(tmp_path):
     (tmp_path / "run.sqlite").touch()
     with pytest.raises(StoreError, match="is empty: move it away"):
