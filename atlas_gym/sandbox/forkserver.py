@@ -163,6 +163,10 @@ class ForkServer:
             self._control.sendall(wire.EXITED.pack(wire.EXIT_MARK, number, status, killed, cpu_s, peak))
 
 
+class UnfitImport(RuntimeError):
+    """What a task wants imported cannot be there in a process that forks."""
+
+
 def _kill_group(pid: int) -> None:
     """A worker leads a session of its own, so its group is what it started, where it could start anything."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -181,6 +185,9 @@ def main(control_fd: int, stub_packages: Callable[[str, Path], None]) -> None:
         try:
             stub_packages(config["driver"], Path(config["driver_file"]))
             server, greeting = _prepare(control, config)
+        except UnfitImport as error:
+            _send_json(control, {"error": str(error)})
+            return
         except Exception:  # noqa: BLE001 - the trusted side reports it
             _send_json(control, {"error": traceback.format_exc()})
             return
@@ -207,7 +214,6 @@ def _only_descriptor(control_fd: int) -> socket.socket:
 def _prepare(control: socket.socket, config: dict[str, Any]) -> tuple[ForkServer, dict[str, Any]]:
     sys.path.extend(p for p in config["path"] if p not in sys.path)
     serve = _import_all(config["driver"], config["torch"], config["imports"])
-    _require_one_thread()
     refuse_debuggers()
     confinement = Confinement(config["layers"], config["read_roots"])
     confinement.enter()
@@ -233,10 +239,12 @@ def _import_all(driver: str, with_torch: bool, further: list[str]) -> Callable[.
     """Import, and use once, what programs are likely to need: a worker then finds it ready."""
     for name in (*_LIKELY_IMPORTS.split(), *further):
         importlib.import_module(name)
+        _require_one_thread(name)
     np.linalg.inv(np.linalg.solve(np.eye(3), np.eye(3)))
     if with_torch:
         _import_torch()
     serve: Callable[..., None] = importlib.import_module(driver).serve
+    _require_one_thread(driver)
     return serve
 
 
@@ -249,11 +257,14 @@ def _import_torch() -> None:
     torch.tanh(layer(torch.ones(2, 2))).mean()  # no backward: its engine must start in the worker
 
 
-def _require_one_thread() -> None:
+def _require_one_thread(imported: str) -> None:
     """A fork copies one thread only; locks held by others would stay locked in every worker."""
     tasks = Path("/proc/self/task")
     if tasks.is_dir() and len(list(tasks.iterdir())) != 1:
-        raise RuntimeError("a library started threads in the fork server while it was imported")
+        raise UnfitImport(
+            f"{imported} started threads while it was imported, and programs would run without them: it can be neither"
+            " the driver nor among the `imports` of a task"
+        )
 
 
 def _receive_json(control: socket.socket) -> dict[str, Any]:

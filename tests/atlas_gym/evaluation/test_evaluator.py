@@ -251,8 +251,10 @@ def test_a_driver_that_starts_threads_is_an_error(evaluator, tmp_path, monkeypat
     text += "def serve(load, pipe): pass\n"
     (tmp_path / "threaded_driver.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(EvaluatorError, match="started threads"):
-        evaluator.evaluate(HONEST, replace(TASK, driver="threaded_driver"))
+    for unfit in (replace(TASK, driver="threaded_driver"), replace(TASK, imports=("threaded_driver",))):
+        with pytest.raises(EvaluatorError, match="threaded_driver started threads") as raised:
+            evaluator.evaluate(HONEST, unfit)
+        assert "Traceback" not in str(raised.value)
 
 
 @pytest.mark.parametrize("program", [None, b"def guess(): pass", 7])
