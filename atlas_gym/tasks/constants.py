@@ -55,8 +55,12 @@ def refuse_change(task: object, name: str, value: object) -> None:
 
 
 def _annotate_overrides(cls: type) -> None:
-    """Let constants of a base that a class sets without an annotation be its constants all the same."""
-    own = dict(inspect.get_annotations(cls))
+    """Let constants of a base that a class sets without an annotation be its constants all the same, and read the
+    annotations that `from __future__ import annotations` has left as texts."""
+    try:
+        own = dict(inspect.get_annotations(cls, eval_str=True))
+    except Exception:  # noqa: BLE001 - a text may name anything, e.g. what is imported for type checkers only
+        own = dict(inspect.get_annotations(cls))
     for base in cls.__mro__[1:]:
         for name, constant in getattr(base, "__dataclass_fields__", {}).items():
             if name in vars(cls) and name not in own:
@@ -87,6 +91,17 @@ def _check_defaults(cls: type) -> None:
                 f"the constant {name} is a {type(default).__name__}, which can be changed; give a number, a text "
                 "or a tuple of these, or leave out the annotation if it is no constant"
             )
+
+
+def check_presets(cls: Any) -> None:
+    """Raise ValueError or TypeError for presets that are none, or of which one could not be chosen."""
+    if not isinstance(cls.presets, Mapping) or not cls.presets:
+        raise ValueError(f"presets is {cls.presets!r}; give a mapping, its first entry the default")
+    for name, preset in cls.presets.items():
+        try:
+            values_of(cls, preset, {})
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"the preset {name!r}: {error}") from None
 
 
 def values_of(cls: Any, preset: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from atlas_gym.evaluation.channel import CandidateError, Channel
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
 from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.calls import Calls, Program
-from atlas_gym.tasks.constants import make_constants, refuse_change, values_of
+from atlas_gym.tasks.constants import check_presets, make_constants, refuse_change, values_of
 from atlas_gym.tasks.drawing import as_image, as_text
 from atlas_gym.tasks.given_programs import Expert, GivenExperts, GivenStart, read_programs
 from atlas_gym.tasks.instances import copied, drawn
@@ -280,8 +280,7 @@ def _check_attributes(cls: type[ProgramTask]) -> None:
     if unknown := cls.traits - TRAITS.keys():
         raise ValueError(f"no trait {', '.join(sorted(unknown))}; there are {', '.join(TRAITS)}")
     _check_floor(cls.floor)
-    if not isinstance(cls.presets, Mapping) or not cls.presets:
-        raise ValueError(f"presets is {cls.presets!r}; give a mapping, its first entry the default")
+    check_presets(cls)
 
 
 def _check_floor(floor: Any) -> None:

@@ -96,6 +96,8 @@ def definition(**attributes):
         ),
         ({"start": triple, "floor": "low"}, "floor is 'low'; it must be below 0"),
         ({"start": triple, "presets": {}}, "presets is {}; give a mapping"),
+        ({"start": triple, "presets": {"a": {}, "b": {"limit": 5}}}, "the preset 'b': no constant limit"),
+        ({"start": triple, "presets": {"a": 5}}, "the preset 'a': 'int' object is not a mapping"),
         ({"start": triple, "imports": "scipy.stats"}, "imports is 'scipy.stats'; give a tuple of texts"),
         ({"start": 5}, "5 is no program; give a function or a text"),
         ({"start": triple, "experts": triple}, "give a tuple of functions, or a mapping with texts by name"),

@@ -100,3 +100,44 @@ def test_a_task_that_is_called_a_frozen_dataclass_once_more_is_the_same():
     assert Frozen().describe() == "Frozen."
     with pytest.raises(AttributeError, match="cannot assign"):
         Frozen().weight = 1.0
+
+
+POSTPONED = """
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Optional
+
+import atlas_gym
+
+if TYPE_CHECKING:
+    from somewhere import Thing
+
+
+class Half(atlas_gym.ProgramTask):
+    \"\"\"x: a number. Returns half of it.\"\"\"
+
+    start = "def half(x):\\n    return x / 2\\n"
+
+    scale: Literal["small", "large"] = "small"
+    perhaps: Optional[int] = 3
+    instances = score = lambda *_: None
+
+
+class Other(Half):
+    \"\"\"The same.\"\"\"
+
+    thing: Thing = 3
+"""
+
+
+def test_annotations_that_are_read_later_mean_the_same(tmp_path):
+    (tmp_path / "postponed_annotations.py").write_text(POSTPONED)
+    half = find_task(f"{tmp_path / 'postponed_annotations.py'}:Half")
+    assert (half.from_keywords(scale="large").scale, half.from_keywords(perhaps=None).perhaps) == (
+        "large",
+        None,
+    )
+    with pytest.raises(ValueError, match="scale is 'larg'; it must be one of 'small', 'large'"):
+        half.from_keywords(scale="larg")
+    other = find_task(f"{tmp_path / 'postponed_annotations.py'}:Other")
+    assert other.from_keywords(thing=4).thing == 4

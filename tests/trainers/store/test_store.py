@@ -159,7 +159,7 @@ def test_a_row_with_half_of_its_json_is_named_where_it_is_read(store, damage, le
     store.add_unit(1, 0, [RECORD], {"samples": 3}, [PROPOSAL])
     with store.transaction():
         store._db.execute(f"UPDATE {damage} = {left}")
-    with pytest.raises(StoreError, match="run.sqlite is damaged.*put a copy of the run's folder back"):
+    with pytest.raises(StoreError, match=r"run\.sqlite is damaged.*put a copy of the run's folder back"):
         read(store)
 
 
