@@ -36,7 +36,7 @@ def _study(options: argparse.Namespace) -> int:
     known = known_runs(output) if options.add else ()
     tell = partial(print, flush=True)
     failed = [] if options.tables else do_runs(plan, folder, options.workers, tell, known)
-    paths = write_study(plan, folder, output, options.add)
+    paths = write_study(plan, folder, output, options.add, options.plan)
     for path in paths:
         print(path)
     if not paths:

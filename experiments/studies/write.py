@@ -19,7 +19,7 @@ CONCLUSIONS = "conclusions.md"
 """Beside the page, written by a person when the data were there: linked, never written here."""
 
 
-def write_study(plan: Plan, folder: Path, output: Path, add: bool = False) -> list[Path]:
+def write_study(plan: Plan, folder: Path, output: Path, add: bool = False, given: str = "") -> list[Path]:
     """Write what the finished runs have come to; without any, make page and tables of the data that are there.
 
     Args:
@@ -27,6 +27,7 @@ def write_study(plan: Plan, folder: Path, output: Path, add: bool = False) -> li
         folder: where the runs' folders lie.
         output: where the files go: `*.csv` (data), `tables/` (CSV, Markdown, LaTeX), `progress.png`, `README.md`.
         add: whether the data of other runs that are there already stay.
+        given: what `atlas study` takes for the plan; default: the name of a plan that comes with the package.
 
     Returns:
         The paths; none if there are neither finished runs nor data.
@@ -48,6 +49,7 @@ def write_study(plan: Plan, folder: Path, output: Path, add: bool = False) -> li
     head = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
     told = head.format(
         plan=plan,
+        given=given or plan.name,
         count=f"{len(data['runs'])} of {len(plan.runs())} runs finished",
         about=f"{plan.about.strip()}\n\n" if plan.about else "",
         conclusions=f" [What was concluded]({CONCLUSIONS})." if (output / CONCLUSIONS).exists() else "",

@@ -49,8 +49,19 @@ def test_finished_runs_become_data_tables_and_a_figure(study, tmp_path):
     assert [(row["arm"], row["seed"]) for row in rows] == [("atlas", "1"), ("evotune", "1"), ("atlas", "2")]
     page = (tmp_path / "out" / "README.md").read_text()
     assert "\n\nWhat is asked.\n\n3 of 4 runs finished" in page
+    assert f"\natlas study {plan.name}\n" in page
     assert "**Best program on held-out seeds**" in page
     assert {Path(path).suffix for path in paths} == {".csv", ".md", ".tex", ".png", ".pdf"}
+
+
+def test_the_page_names_the_plan_as_it_was_given(study, tmp_path, capsys):
+    _, folder = study
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        "name: mine\nenv: ATLAS-Bandit-v0\narms: {atlas: {}, evotune: {method: evotune}}\nseeds: [1, 2]\n"
+    )
+    assert main([str(own), "--tables", "--runs", str(folder), "--output", str(tmp_path / "out")]) == 0
+    assert f"\natlas study {own}\n" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_conclusions_are_linked_and_never_printed(study, tmp_path):
