@@ -32,7 +32,8 @@ class Counts:
     measured: int
     """Fresh samples for the gate's scores, the probes and the measure."""
     evaluations: int
-    """All of these, and the confirmation on held-out seeds."""
+    """All of these, and the confirmation on held-out seeds; not what `pairs.redraws` scores again, which hangs on how
+    many edits improve."""
     pairs: int
     """Preference pairs, of GRPO groups, all phases."""
     steps: int
@@ -44,8 +45,12 @@ class Counts:
 def count(config: RunConfig) -> Counts:
     """The work of a run."""
     layout, phases, supporters = config.exploration, config.phases, config.supporters
-    candidates = config.rounds * layout.islands * layout.samples
-    advised = sum(map(layout.asks_supporter, range(1, config.rounds + 1))) * layout.islands
+    controlled = config.control == "frozen" and config.phases > 0
+    rounds = [
+        *range(1, config.rounds + 1),
+        *(range(config.phase_every + 1, config.rounds + 1) if controlled else ()),
+    ]
+    advised = sum(map(layout.asks_supporter, rounds)) * layout.islands
     exam = config.gate.prompts if config.gate_score == "likelihood" else 0
     taught = phases * (config.pairs.prompts + exam) if config.teaching in ("phase", "both") else 0
     asked = {"exploration": advised + taught, "strategist": phases, "inspector": phases}
@@ -53,16 +58,21 @@ def count(config: RunConfig) -> Counts:
         settings = getattr(supporters, role)
         limit = settings.limits.calls if settings.form == "llm" else asked[role]
         asked[role] = 0 if settings.form == "off" else min(asked[role], limit)
+    candidates = len(rounds) * layout.islands * layout.samples
     patches = min(asked["exploration"], advised) * layout.patches
     lessons = min(asked["exploration"], taught) * config.lessons
     spec = make_task(config.env, **config.env_args)
     probed = config.probe.prompts or len(EditLine(spec.function).sites(spec.starts[config.start]))
     measured = 2 * probed * config.probe.samples
-    if config.phase.reference == "gated":  # the reference, the checkpoints, the final policy
-        measured += (2 + config.phase.checkpoints) * config.gate.prompts * config.gate.samples
-    if config.control == "frozen" and config.phases:
-        candidates += (config.rounds - config.phase_every) * layout.islands * layout.samples
+    trainings = 1
+    if (
+        config.phase.reference == "gated"
+    ):  # the reference, the checkpoints, the final policy, those of other settings
+        trainings += config.phase.alternatives
+        scored = 1 + config.phase.checkpoints + trainings
+        measured += scored * config.gate.prompts * config.gate.samples
     confirmed = 2 * max(1, len(config.instances)) * config.held_out_seeds
+    confirmed *= 1 + controlled
     measure = config.measure
     asked_once = len(measure.instances) * measure.seeds * measure.prompts * measure.samples
     asked_times = (1 + (phases if measure.every_phase else 1)) if phases else 0
@@ -73,7 +83,7 @@ def count(config: RunConfig) -> Counts:
         measured=all_measured,
         evaluations=candidates + patches + lessons + all_measured + confirmed,
         pairs=phases * examples(config),
-        steps=phases * -(-examples(config) * config.phase.epochs // config.phase.batch_size),
+        steps=phases * trainings * -(-examples(config) * config.phase.epochs // config.phase.batch_size),
         consultations=asked,
     )
 

@@ -49,6 +49,13 @@ def main(arguments: list[str] | None = None) -> int:
             raise ValueError(
                 f"{options.folder} has rows with a budget of {min(other)}; name another --folder"
             )
+        if trials and (
+            other := {len(row["held_out"]) for row in _finished(options.folder)} - {options.held_out}
+        ):
+            raise ValueError(
+                f"{options.folder} has rows scored on {min(other)} held-out tasks; give --held-out {min(other)} or"
+                " name another --folder"
+            )
         if options.publish and (output / "rows.csv").exists() and not options.replace:
             raise ValueError(f"{output} has a leaderboard; --replace writes over it")
     except (TypeError, ValueError, OSError) as error:

@@ -80,12 +80,15 @@ def band(group: Group) -> Band | None:
 
 
 def _labels(configs: list[dict[str, Any]]) -> list[str]:
-    """The method's name, with those settings that differ between groups of the same method."""
-    labels = []
+    """The method's name, with those settings that differ between groups of the same method: a few, or all of them where
+    the few do not tell the groups apart."""
+    few, all_ = [], []
     for config in configs:
         method = config.get("method", "run")
         same = [other for other in configs if other.get("method", "run") == method]
         keys = sorted({key for other in same for key in other} - {"method", *_IRRELEVANT})
         varying = [key for key in keys if len({repr(other.get(key)) for other in same}) > 1]
-        labels.append(", ".join([str(method), *(f"{key}={config.get(key)}" for key in varying[:4])]))
-    return labels
+        words = [str(method), *(f"{key}={config.get(key)}" for key in varying)]
+        few.append(", ".join(words[:5]))
+        all_.append(", ".join(words))
+    return [short if few.count(short) == 1 else whole for short, whole in zip(few, all_, strict=True)]

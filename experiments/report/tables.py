@@ -37,14 +37,13 @@ def run_row(run: RunData, held_out: bool = True) -> Row:
             while a run is unconfirmed.
     """
     ends = instance_scores(run, held_out)
-    fresh = [c for c in run.candidates if c.round > 0]
     phases = run.tuned_phases
     changed = Counter(name for phase in phases for name in set(phase.get("changed_controls", ())))
     return {
-        "candidates": len(fresh),
-        "evaluations": sum(c.duplicate_of is None for c in fresh),
-        "valid_share": share(sum(c.passed for c in fresh), len(fresh)),
-        "distinct": len(distinct_programs(fresh)),
+        "candidates": run.written["candidates"],
+        "evaluations": run.written["evaluated"],
+        "valid_share": run.written["valid_share"],
+        "distinct": len(distinct_programs(c for c in run.everything() if c.round > 0)),
         "improving": sum(unit["improving"] for unit in run.units if "improving" in unit),
         "initial_held_out": _mean([initial for initial, _ in ends]),
         "best_held_out": _mean([best for _, best in ends]),

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 import pandas as pd
@@ -17,8 +18,8 @@ from trainers.loop.measure import MEASURE, learned
 def round_rows(run: RunData) -> Iterator[Row]:
     """One row a round: best score so far, and the shares of valid and of distinct programs."""
     evaluations = 0
-    for round_ in range(run.census.rounds + 1):
-        records = [c for c in run.candidates if c.round == round_]
+    for round_, own in groupby(run.everything(), key=lambda c: c.round):
+        records = list(own)
         evaluations += sum(c.duplicate_of is None for c in records)
         distinct = distinct_programs(c for c in records if c.duplicate_of is None)
         yield {
@@ -64,7 +65,7 @@ def instance_rows(run: RunData) -> Iterator[Row]:
 def origin_rows(run: RunData) -> Iterator[Row]:
     """One row an origin: who wrote how many programs, how many ran, how many improved, the best."""
     for origin in ("agent", "supporter"):
-        records = [c for c in run.candidates if c.origin == origin]
+        records = [c for c in run.everything() if c.origin == origin]
         scores = [c.score for c in records if c.score is not None]
         if records:
             yield {

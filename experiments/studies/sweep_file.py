@@ -5,6 +5,7 @@ the way W&B's agent does.
 """
 
 import json
+import math
 import os
 import re
 import sys
@@ -165,7 +166,8 @@ def _number(entry: Mapping[str, Any]) -> BaseDistribution:
     if kind == "q_uniform":
         # W&B counts steps from 0, Optuna from the lower bound.
         q = entry.get("q", 1)
-        low, high = -(-low // q) * q, high // q * q
+        slack = 1e-9  # 1.0 / 0.1 is a little less than ten tenths
+        low, high = (round(n * q, 12) for n in (math.ceil(low / q - slack), math.floor(high / q + slack)))
         return (IntDistribution if isinstance(q, int) else FloatDistribution)(low, high, step=q)
     return FloatDistribution(low, high, log=kind == "log_uniform_values")
 
@@ -177,7 +179,8 @@ def _values(name: str, found: Any) -> list[Any]:
         raise SettingsError(
             f"parameters.{name}: a grid needs `values`, or numbers with a step; this one is continuous"
         )
-    return [found.low + i * found.step for i in range(round((found.high - found.low) / found.step) + 1)]
+    steps = range(round((found.high - found.low) / found.step) + 1)
+    return [round(found.low + i * found.step, 12) for i in steps]
 
 
 def expand(sweep: Sweep, parameters: Mapping[str, Any]) -> list[str]:

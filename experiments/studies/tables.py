@@ -29,7 +29,9 @@ def by_instance(instances: pd.DataFrame) -> Table:
 def _differences(rows: pd.DataFrame, over: str) -> Iterator[Mapping[str, str]]:
     for (start,), own in groups_of(rows, "start"):
         keys = list(dict.fromkeys([over, "seed"]))
-        values = own.pivot_table(index=keys, columns="arm", values="improvement")[own.arm.unique()]
+        values = own.pivot_table(index=keys, columns="arm", values="improvement")
+        # Without an improvement, where a start has nothing to lose, an arm has no column.
+        values = values.reindex(columns=own.arm.unique())
         first, *others = values.columns
         for arm in others:
             differences = 100 * (values[arm] - values[first]).dropna().groupby(over).mean()

@@ -1,6 +1,7 @@
 """A study's data, tables and figure as files."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -40,6 +41,8 @@ def write_study(plan: Plan, folder: Path, output: Path, add: bool = False, given
         # Aside, then moved: a full disk leaves the data that were there, which may be all that is left of their runs.
         aside = [write_csv(frame, output / f"{name}.tmp") for name, frame in data.items()]
         paths = [path.replace(path.with_suffix(".csv")) for path in aside]
+        for name in KINDS.keys() - data.keys():  # of a study that lay here before
+            (output / f"{name}.csv").unlink(missing_ok=True)
     data = read_data(output)  # rounded as they were written: the tables are those of the files
     if not data:
         return []
@@ -67,7 +70,7 @@ def read_data(folder: Path) -> dict[str, pd.DataFrame]:
     """
     found = {name: folder / f"{name}.csv" for name in KINDS if (folder / f"{name}.csv").exists()}
     with intelligible(f"The data in {folder} are damaged: put them back, or delete all its .csv files"):
-        data = {name: pd.read_csv(path) for name, path in found.items()}
+        data = {name: pd.read_csv(path, **_AS_WRITTEN) for name, path in found.items()}
         for rows in data.values():
             rows[_RUN]  # without these columns nobody knows whose they are
     return data
@@ -80,6 +83,8 @@ def known_runs(folder: Path) -> set[str]:
 
 
 _RUN = ["arm", "start", "seed"]
+_AS_WRITTEN: Any = {"dtype": {"arm": str, "start": str}, "keep_default_na": False, "na_values": [""]}
+"""An arm may be called 64, or None."""
 
 
 def _added(old: dict[str, pd.DataFrame], new: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

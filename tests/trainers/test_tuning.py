@@ -126,7 +126,7 @@ def test_the_score_may_be_the_likelihood_of_what_is_known_to_improve(store, monk
     score("between", ["another prompt", "worse prompt"])
     assert asked[0] == ("default", {"another prompt": [(RECORD.completion, 0.05)]})
     assert backend.asked == []  # samples are for the inspector, of the policies that the gate compares
-    assert "valid_share" in phases._measured("default")
+    assert "valid_share" in phases._measured("default")[1]
     assert phases._measured("default") == phases._measured("default")
     assert [adapter for adapter, _ in backend.asked] == ["default"]
 

@@ -90,8 +90,13 @@ def run_phase(
         chosen = _proposed(candidates, gate) if gated else len(candidates) - 1
         decision = _decided(candidates, chosen, gate, review) if gated else None
         tuned.seconds["score"] = time.perf_counter() - began
-        beyond = tuned.kls[POLICY].mean > gate.max_kl
-        weight, rolled_back = _advance(policy, settings, phase, candidates[chosen].name, decision, beyond)
+        kl = tuned.kls[POLICY].mean
+        if decision is None and math.isnan(kl):  # the weights are no numbers any more
+            policy.copy(_START, POLICY)
+            weight, rolled_back = 0.0, True
+        else:
+            beyond = not kl <= gate.max_kl
+            weight, rolled_back = _advance(policy, settings, phase, candidates[chosen].name, decision, beyond)
     training = tuned.training
     return PhaseResult(
         phase=phase, pairs=training.pairs, dropped=training.dropped,

@@ -29,8 +29,8 @@ from trainers.evodpo.settings import PhaseSettings
 from trainers.loop.config import RunConfig
 from trainers.store.store import RunStore
 
-Measured = Callable[[str], Mapping[str, float]]
-"""Measurements of fresh samples (`trainers.data.measures.measurements`) of an adapter."""
+Measured = Callable[[str], tuple[int, Mapping[str, float]]]
+"""How many fresh samples of an adapter there are, and their measurements (`trainers.data.measures.measurements`)."""
 
 
 def trained_under(settings: PhaseSettings, controls: TuningControls) -> PhaseSettings:
@@ -118,11 +118,11 @@ class PhaseAdvisers:
         chosen = next(
             (c for c in candidates if c.kl == decision.kl and c.gain == decision.gain), candidates[-1]
         )
+        (samples, before), (_, after) = measured(REFERENCE), measured(chosen.name)
         return Inspection(
             key=("phase", number), rule_accepts=decision.promote, gain=decision.gain, kl=decision.kl,
             min_gain=decision.min_gain, max_kl=decision.max_kl, gain_error=chosen.gain_error,
-            samples=self.config.gate.samples * self.config.gate.prompts,
-            metrics=_changes(measured(REFERENCE), measured(chosen.name)),
+            samples=samples, metrics=_changes(before, after),
             recent=tuple(bool(row["promoted"]) for row in self.store.tuned_phases()),
         )  # fmt: skip
 

@@ -108,7 +108,7 @@ def take_phase(tuning: Tuning, k: int, first: int, last: int) -> None:
     # Under the strategist's threshold, β, epochs and rate.
     advice, D_k = tuning.examples(k, first, last, buffer)
     if not D_k:
-        return tuning.skip(k, last, tuning.why_nothing(k, buffer))
+        return tuning.skip(k, last, tuning.why_nothing(k, buffer), tuning.advisers.calls)
     # Eqs. 2 to 5: the candidate set C_k, K̂L and Ŝ of each along G_k, one of them proposed, the gate and the inspector.
     outcome = tuning.tune(k, last, advice, D_k, G_k)
     return tuning.record(k, last, advice, D_k, outcome)  # π_{k+1} and π_ref,k+1

@@ -22,6 +22,7 @@ from typing import Any
 from agents.models.adapters import AdapterError
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.population.candidate import CandidateRecord, Proposal
+from agents.supporters.call import SupporterCall
 from agents.supporters.strategist import StrategyAdvice, TuningControls
 from atlas_gym.seeding import torch_seed
 from trainers.data.groups import CompletionGroup, Examples, why_no_groups
@@ -112,9 +113,10 @@ class Tuning:
         improved = any(score > before.get(instance, -math.inf) for instance, score in since.items())
         return "" if improved else f"exploration brought no improvement in rounds {first} to {last}"
 
-    def skip(self, number: int, last: int, reason: str) -> None:
-        """Store the phase as one that did nothing."""
-        self.store.add_phase(number, last, False, {"phase": number, "round": last, "skipped": reason}, ())
+    def skip(self, number: int, last: int, reason: str, calls: Sequence[SupporterCall] = ()) -> None:
+        """Store the phase as one that did nothing, and the consultations that it has cost all the same."""
+        row = {"phase": number, "round": last, "skipped": reason}
+        self.store.add_phase(number, last, False, row, (), calls)
 
     def buffer(
         self, number: int, first: int, last: int
@@ -136,7 +138,7 @@ class Tuning:
 
         def built(controls: TuningControls) -> list[PreferencePair]:
             settings = replace(self.config.pairs, chosen_quantile=controls.score_threshold)
-            return self.data.pairs(number, first, buffer, settings)
+            return self.data.pairs(number, buffer, settings)
 
         before = built(self.advisers.current_controls())
         advice = self.advisers.strategy(number, first, last, len(before))
@@ -203,11 +205,11 @@ class Tuning:
         with self.run.backend.serving(adapter) as generator:
             return fresh_samples(generator, self.run.cache, proposals, self.config.gate.samples, seeds)
 
-    def _measured(self, adapter: str) -> Mapping[str, float]:
-        """What the inspector is shown of an adapter. Where Ŝ asks for no samples they are drawn only now, of the two
-        policies that the gate compares."""
+    def _measured(self, adapter: str) -> tuple[int, Mapping[str, float]]:
+        """Of how many samples of an adapter the inspector is told what. Where Ŝ asks for none they are drawn only now,
+        of the two policies that the gate compares."""
         records = [record for group in self._fresh[adapter]() for record in group]
-        return measurements(records, self.run.agent.spec.errors)
+        return len(records), measurements(records, self.run.agent.spec.errors)
 
     def _asked(self, answer: CandidateRecord) -> Proposal:
         """The proposal that this candidate answered."""

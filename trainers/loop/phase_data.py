@@ -3,6 +3,7 @@ is pairs or groups."""
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -86,9 +87,9 @@ class PhaseData:
         return {prompt: list(answers.items()) for prompt, answers in found.items() if answers}
 
     def pairs(
-        self, number: int, first: int, buffer: Sequence[CandidateRecord], settings: PairSettings
+        self, number: int, buffer: Sequence[CandidateRecord], settings: PairSettings
     ) -> list[PreferencePair]:
-        """D_k out of the buffer; the present policy has written since the round `first`."""
+        """D_k out of the buffer."""
         rejected = Counter(
             id_
             for earlier in range(1, number)
@@ -97,14 +98,18 @@ class PhaseData:
         return build_pairs(
             buffer, settings, stream(self.config.seed, "pairs", number), scale=self._scale,
             parent_text=lambda record: parent_text(self.store, record), rejected_before=rejected,
-            fresh_from=self.config.exploration.candidate_id(first, 0, 0),
+            fresh_from=self.config.exploration.candidate_id(self._tuned(number) + 1, 0, 0),
         )  # fmt: skip
 
     def own(self, number: int, buffer: Sequence[CandidateRecord]) -> list[CandidateRecord]:
-        """What of the buffer the policy wrote as it is now: since the last phase that tuned it."""
-        earlier = (row["round"] for row in self.store.tuned_phases() if row["phase"] < number)
-        tuned = max(earlier, default=0)
+        """What of the buffer the policy wrote as it is now."""
+        tuned = self._tuned(number)
         return [record for record in buffer if record.round > tuned and record.origin == "agent"]
+
+    def _tuned(self, number: int) -> int:
+        """The last round before the policy was tuned last, ahead of phase `number`; 0 if it never was."""
+        earlier = (row["round"] for row in self.store.tuned_phases() if row["phase"] < number)
+        return max(earlier, default=0)
 
     def groups(self, number: int, own: Sequence[CandidateRecord]) -> list[CompletionGroup]:
         """D_k of GRPO out of what the policy wrote."""
@@ -114,7 +119,11 @@ class PhaseData:
     def trained_on(self, row: Mapping[str, Any]) -> Examples:
         """D_k of a stored phase."""
         if "groups" in row:
-            return [group_of([self.store.candidate(id_) for id_ in group["ids"]]) for group in row["groups"]]
+            # By the rewards of then: what was scored again on other draws has two.
+            return [
+                replace(group_of(list(map(self.store.candidate, own["ids"]))), rewards=tuple(own["rewards"]))
+                for own in row["groups"]
+            ]
         return [PreferencePair(**pair) for pair in self.store.phase_pairs(row["phase"])]
 
     def origins(self, examples: Examples) -> dict[str, int]:

@@ -112,8 +112,9 @@ class TaskSchedule:
         return task.observations() if self._config.observe else ()
 
     def changes(self, block: int) -> bool:
-        """Whether a block's task is another than the block's before."""
-        return block > 1 and self.arguments(block) != self.arguments(block - 1)
+        """Whether a block's task is another than the block's before, on any island."""
+        numbers = range(len(self.instances))
+        return block > 1 and any(self.arguments(block, n) != self.arguments(block - 1, n) for n in numbers)
 
 
 def starting_program(

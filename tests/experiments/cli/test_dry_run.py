@@ -85,6 +85,10 @@ def test_work_grows_with_what_asks_for_it():
     assert (
         taught.evaluations - once.evaluations == 2 * (10 + 4) * 5
     )  # the prompts of the pairs and of the gate
+    phase = GATED["phase"]
+    others = planned("default", **GATED | {"phase": phase | {"alternatives": 2}})
+    assert others.measured - once.measured == 2 * 2 * 4 * 8  # each is asked, too
+    assert others.steps == 3 * once.steps
     several = planned("default", **GATED | {"instances": [{}, {}]})
     assert several.evaluations - once.evaluations == 2 * 16
     fixed = planned("default", **GATED | {"phase": GATED["phase"] | {"reference": "fixed", "checkpoints": 0}})

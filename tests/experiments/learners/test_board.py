@@ -180,7 +180,7 @@ def quick(monkeypatch):
     entries["fails"] = Entry("fails", learner("fails"))
     monkeypatch.setattr(leaderboard, "ENTRIES", entries)
     monkeypatch.setattr(
-        leaderboard, "confirm", lambda env_id, program, seeds, constants: [-0.25, -0.15][:seeds]
+        leaderboard, "confirm", lambda env_id, program, seeds, constants: ([-0.25, -0.15] * seeds)[:seeds]
     )
     return asked
 
@@ -223,6 +223,8 @@ def test_an_interrupted_leaderboard_does_only_what_is_missing(tmp_path, quick, m
     assert f"| search | numpy {np.__version__} | what search does |" in text
     assert leaderboard.main([*arguments, "--budget", "6"]) == 2
     assert "budget of 5 candidates; name another --folder" in capsys.readouterr().err
+    assert leaderboard.main([*arguments, "--held-out", "4"]) == 2
+    assert "rows scored on 2 held-out tasks; give --held-out 2" in capsys.readouterr().err
 
 
 def test_a_listing_starts_nothing_and_counts_what_is_done(tmp_path, quick, capsys):

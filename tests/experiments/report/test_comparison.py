@@ -35,6 +35,16 @@ def test_groups_of_one_method_are_told_apart_by_what_differs(runs):
     assert labels == ["atlas, phase.beta=0.1", "atlas, phase.beta=0.4", "evotune"]
 
 
+def test_what_differs_beyond_a_few_settings_tells_groups_apart_too(runs):
+    def differing(*values):
+        return replace(runs[0], config={"method": "search", **dict(zip("abcde", values, strict=True))})
+
+    groups = group_runs([differing(1, 1, 1, 1, 1), differing(2, 2, 2, 2, 1), differing(2, 2, 2, 2, 2)])
+    assert [g.label for g in groups] == [
+        "search, a=1, b=1, c=1, d=1", "search, a=2, b=2, c=2, d=2, e=1", "search, a=2, b=2, c=2, d=2, e=2"
+    ]  # fmt: skip
+
+
 def test_the_band_is_students_interval_of_the_mean(runs):
     group = group_runs(runs)[0]
     result = band(group)

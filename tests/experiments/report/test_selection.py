@@ -7,7 +7,9 @@ from experiments.report.comparison import group_runs
 from experiments.report.coverage import ROUNDS_SHOWN, coverage
 from experiments.report.data import read_run
 from experiments.report.payload import build_payload
+from experiments.report.tables import run_row
 from experiments.report.write import render_page
+from experiments.studies.rows import origin_rows, round_rows
 from tests.experiments.report.long_run import SyntheticRun, fill, write_config
 from trainers.store.store import RunStore
 
@@ -49,6 +51,14 @@ def test_a_selection_counts_everything_and_shows_what_matters(long_run, thinned)
         at = shown[at.parent_id]
     position = {c.id: n for c, n in zip(whole.candidates, whole.census.numbers, strict=True)}
     assert thinned.census.numbers == tuple(position[c.id] for c in thinned.candidates)
+
+
+def test_tables_and_studies_count_what_is_not_shown_too(long_run, thinned):
+    whole = read_run(long_run)
+    assert run_row(thinned, held_out=False) == run_row(whole, held_out=False)
+    assert list(round_rows(thinned)) == list(round_rows(whole))
+    assert list(origin_rows(thinned)) == list(origin_rows(whole))
+    assert sum(row["candidates"] for row in origin_rows(thinned)) == thinned.written["candidates"]
 
 
 def test_evaluations_are_numbered_by_different_programs(long_run):

@@ -19,7 +19,7 @@ def run(*outcomes):
         )
         for i, (r, _, s) in enumerate(outcomes)
     ]
-    return SimpleNamespace(census=census, candidates=candidates)
+    return SimpleNamespace(census=census, everything=lambda: iter(candidates))
 
 
 def test_the_best_score_of_several_instances_is_the_mean_of_theirs():

@@ -8,7 +8,7 @@ import yaml
 
 from experiments.report.table_formats import as_csv
 from experiments.studies.__main__ import main
-from experiments.studies.plan import DONE, Arm, Plan, do_runs
+from experiments.studies.plan import DONE, Arm, Plan, do_runs, read_plan
 from experiments.studies.rows import collect
 from experiments.studies.write import all_tables, known_runs, read_data, write_study
 from tests.experiments.report.synthetic import Layout, make_run
@@ -100,6 +100,32 @@ def test_a_study_goes_on_from_its_data_alone(study, tmp_path):
     assert known_runs(tmp_path / "out") == {run.name for run in plan.runs()[:3]}
     for kind in (tmp_path / "whole").glob("*.csv"):
         assert (tmp_path / "out" / kind.name).read_text() == kind.read_text()
+
+
+def test_nothing_of_an_earlier_study_stays(study, tmp_path):
+    plan, folder = study
+    write_study(plan, folder, tmp_path / "out")
+    measures = "arm,start,seed,phase,measure,base,tuned,difference,half_width,instances\n"
+    measures += "earlier,named,0,1,validity,0.1,0.9,0.8,0.1,4\nearlier,named,1,1,validity,0.1,0.9,0.8,0.1,4\n"
+    (tmp_path / "out" / "measures.csv").write_text(measures)
+    write_study(plan, tmp_path / "nowhere", tmp_path / "out")
+    assert "| earlier |" in (tmp_path / "out" / "README.md").read_text()
+    write_study(plan, folder, tmp_path / "out")
+    assert "earlier" not in (tmp_path / "out" / "README.md").read_text()
+
+
+@pytest.mark.parametrize("names", [(64, 0.1), ("None", "NA"), ("null", "1e3")])
+def test_arms_may_be_called_by_numbers_and_by_nothing(tmp_path, names):
+    plan = {"name": "x", "env": "ATLAS-Bandit-v0", "seeds": [1, 2], "arms": {name: {} for name in names}}
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump(plan))
+    plan = read_plan(tmp_path / "x.yaml")
+    assert set(plan.arms) == set(map(str, names))
+    for run in plan.runs():
+        (make_run(tmp_path / run.name, Layout(seed=run.seed, rounds=6)) / DONE).touch()
+    write_study(plan, tmp_path, tmp_path / "out")
+    assert known_runs(tmp_path / "out") == {run.name for run in plan.runs()}
+    write_study(plan, tmp_path / "nowhere", tmp_path / "out")
+    assert all(f"| {name} | named | 2 |" in (tmp_path / "out" / "README.md").read_text() for name in names)
 
 
 def test_a_full_disk_leaves_the_data_that_were_there(study, tmp_path, monkeypatch):

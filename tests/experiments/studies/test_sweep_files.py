@@ -66,6 +66,23 @@ def test_the_other_macros(monkeypatch):
         expand(sweep_with(["${args_of_mine}"]), {})
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "q", "values"),
+    [
+        (0.0, 1.0, 0.1, [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]),
+        (0.3, 0.6, 0.1, [0.3, 0.4, 0.5, 0.6]),
+        (0.05, 0.32, 0.1, [0.1, 0.2, 0.3]),
+        (3, 11, 4, [4, 8]),
+    ],
+)
+def test_steps_are_multiples_of_q_the_bounds_included(tmp_path, low, high, q, values):
+    (tmp_path / "steps.yaml").write_text(
+        "method: grid\nmetric: {name: m}\nparameters:\n"
+        f"  phase.beta: {{distribution: q_uniform, min: {low}, max: {high}, q: {q}}}\n"
+    )
+    assert [cell["phase.beta"] for cell in load_sweep(tmp_path / "steps.yaml").cells()] == values
+
+
 def test_nested_parameters_are_settings_with_dots(tmp_path):
     (tmp_path / "nested.yaml").write_text(
         "method: grid\nmetric: {name: held_out_score}\nparameters:\n"

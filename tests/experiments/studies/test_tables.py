@@ -1,5 +1,7 @@
 """Tables from hand-made rows: means, standard errors, rates."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -101,6 +103,15 @@ def test_methods_are_compared_seed_by_seed_in_words():
         ("a", "search", "better"), ("b", "search", "not told apart"),
     ]  # fmt: skip
     assert found[0][4] == "+10.7 [+9.2, +12.1]"
+
+
+def test_an_arm_whose_improvement_is_undefined_takes_no_others_away():
+    rows = [
+        {"arm": arm, "start": "named", "seed": s, "improvement": math.nan if arm == "b" else 0.1 * s}
+        for arm in "abc"
+        for s in (0, 1)
+    ]
+    assert [row[0] for row in tables.comparisons(pd.DataFrame(rows)).rows] == ["c"]
 
 
 def test_speed_is_counted_in_programs_until_the_first_methods_last_score():

@@ -282,6 +282,21 @@ def test_a_gain_that_is_not_a_number_is_refused(policy):
     assert "not a number" in result.decision.reason
 
 
+@pytest.mark.parametrize("rule", ["gated", "every_phase"])
+def test_weights_that_are_no_numbers_any_more_are_not_kept(policy, rule):
+    def diverges(policy, job):
+        tuned = tune_here(policy, job)
+        for tensor in policy.tensors(POLICY).values():
+            tensor.data.fill_(math.nan)
+        lost = dataclasses.replace(tuned.kls[POLICY], mean=math.nan)
+        return dataclasses.replace(tuned, kls=dict.fromkeys(tuned.kls, lost))
+
+    before = digests(policy)
+    result = run(policy, settings=dataclasses.replace(SETTINGS, reference=rule), tune=diverges)
+    assert (result.promoted, result.rolled_back, result.weight) == (False, True, 0.0)
+    assert digests(policy) == before
+
+
 def last_steps(policy, *changes):
     """The last step of a phase under each change of the settings, all from the same policy."""
     start = {name: tensor.detach().clone() for name, tensor in policy.tensors(POLICY).items()}

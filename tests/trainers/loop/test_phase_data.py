@@ -125,7 +125,7 @@ def test_no_pair_rejects_the_word_that_a_new_line_may_not_begin_with(store, monk
         for i, own in enumerate(asked)
     ]
     store.add_unit(20, 0, better, {}, asked)
-    pairs = phase_data(store, monkeypatch).pairs(1, 1, better, PairSettings())
+    pairs = phase_data(store, monkeypatch).pairs(1, better, PairSettings())
     found = {pair.prompt: pair.rejected for pair in pairs if pair.kind == "improving_parent"}
     assert found == {"line prompt": " y\n", "2 lines prompt": " y\n"}
 
@@ -206,3 +206,19 @@ def test_known_answers_are_those_that_improve_each_once(store, monkeypatch):
     ]  # the parent has -0.25, the limit is 0.05
     assert known["prompt 1 0"] == [(" 10\n", 0.05)]
     assert "nobody's" not in known
+
+
+def test_what_the_policy_wrote_before_a_skipped_phase_is_its_own(store, monkeypatch):
+    seen = {}
+    monkeypatch.setattr(trainers.loop.phase_data, "build_pairs", lambda *_, **given: seen.update(given) or [])
+    store.add_phase(1, 2, True, {"phase": 1, "round": 2}, ())
+    store.add_phase(2, 4, False, {"phase": 2, "round": 4, "skipped": "idle"}, ())
+    data = phase_data(store, monkeypatch)
+    data.pairs(3, [], PairSettings())
+    assert seen["fresh_from"] == data.config.exploration.candidate_id(3, 0, 0)
+
+
+def test_groups_are_trained_on_again_by_the_rewards_of_then(store, monkeypatch):
+    ids = [record.id for record in list(store.candidates())[:2]]
+    (group,) = phase_data(store, monkeypatch).trained_on({"groups": [{"ids": ids, "rewards": [0.25, -0.5]}]})
+    assert (group.ids, group.rewards) == (tuple(ids), (0.25, -0.5))

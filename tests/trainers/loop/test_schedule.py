@@ -7,7 +7,7 @@ import pytest
 
 from atlas_gym import make_task
 from tests.trainers.samples import RECORD
-from trainers.loop.config import RunConfig
+from trainers.loop.config import RunConfig, load_config
 from trainers.loop.schedule import TaskSchedule, starting_program
 from trainers.loop.settings import Instance, MeasureSettings
 from trainers.store.plain import SettingsError
@@ -45,6 +45,15 @@ def test_instances_lay_their_keywords_on_those_of_the_block_and_share_no_hidden_
     assert schedule.task(1).seed == 3  # the first is the task of a run without instances
     assert len({task.seed for task in schedule.tasks(1)}) == 3
     assert schedule.held_out(1, 7, island=1).noise == 0.1
+
+
+def test_a_task_that_drifts_on_other_islands_only_changes():
+    drift = [{"noise": 0.1}, {"noise": 0.5}]
+    given = {"method": "search", "rounds": 4, "phase_every": 2, "drift": drift}
+    tasks = TaskSchedule(load_config(None, given | {"instances": [{"env_args": {"noise": 0.3}}, {}]}))
+    assert [tasks.arguments(2, n)["noise"] for n in (0, 1)] == [0.3, 0.5]
+    assert tasks.changes(2)
+    assert not TaskSchedule(load_config(None, given | {"drift": []})).changes(2)
 
 
 def test_what_the_measure_asks_is_scored_on_by_nothing_else():
