@@ -86,7 +86,11 @@ def _refusal(reason: str) -> str:
 
 def _whole(text: str) -> str:
     program = _object(text).get("program")
-    return program_in(_storable(program) if isinstance(program, str) else text).strip("\n") + "\n"
+    if isinstance(program, str):
+        text = _storable(program)
+    # A field is the program, whose docstrings may hold fences, unless it begins with one.
+    whole = isinstance(program, str) and not text.lstrip().startswith("```")
+    return (text if whole else program_in(text)).strip("\n") + "\n"
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -35,6 +35,11 @@ def test_whole_program_is_found(answer):
     assert patched(PARENT, answer) == NEW  # asked for blocks, a model may still write all of it
 
 
+def test_a_field_that_is_the_program_keeps_the_fences_in_its_texts():
+    program = 'def f(x):\n    return """\n```\nf(1)\n```\n"""\n'
+    assert program_of(json.dumps({"program": program})) == program
+
+
 @pytest.mark.parametrize(
     ("answer", "changed"),
     [
