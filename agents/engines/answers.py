@@ -117,12 +117,12 @@ def _edit_text(edit: Any, part: str) -> str:
     text = edit.get(part) if isinstance(edit, dict) else None
     if not isinstance(text, str):
         raise _Unusable("an edit needs the texts search and replace")
-    return _storable(text.strip("\n"))
+    return _storable(text).strip("\n")
 
 
 def _storable(text: str) -> str:
-    """Text out of JSON, which can write lone surrogates, as one that has a form in UTF-8."""
-    return text.encode("utf-8", "replace").decode()
+    """Text out of JSON, which can write lone surrogates and any line ends, as one that has a form in UTF-8."""
+    return text.encode("utf-8", "replace").decode().replace("\r\n", "\n")
 
 
 def _blocks(text: str) -> Iterator[Edit]:

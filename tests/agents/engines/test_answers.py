@@ -26,6 +26,7 @@ def block(search: str, replace: str) -> str:
         f"<think>```python\nno\n``` maybe</think>\n```python\n{NEW}```",
         json.dumps({"program": NEW}),
         json.dumps({"program": f"```python\n{NEW}```"}),
+        json.dumps({"program": NEW.replace("\n", "\r\n")}),
         f"```json\n{json.dumps({'program': NEW})}\n```",
         f"```python\n{NEW}```".replace("\n", "\r\n"),
     ],
@@ -51,6 +52,8 @@ def test_a_field_that_is_the_program_keeps_the_fences_in_its_texts():
         (block("    a = 1", "    a = 7") + block("    a = 7", "    a = 8"), {1: "    a = 8"}),
         (block("    a = 1", "    a = 7").replace("\n", "\r\n"), {1: "    a = 7"}),
         (json.dumps({"edits": [{"search": "    a = 1", "replace": "    a = 7"}]}), {1: "    a = 7"}),
+        (json.dumps({"edits": [{"search": "    a = 1\r\n    b = 2\r\n", "replace": "    a = 7\r\n    b = a\r\n"}]}),
+         {1: "    a = 7", 2: "    b = a"}),
     ],
 )  # fmt: skip
 def test_edits_are_made_in_their_order(answer, changed):
