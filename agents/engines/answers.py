@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from textwrap import indent
 from typing import Any
 
-from atlas_gym.program_text import program_in
+from atlas_gym.program_text import blocks_in, program_in
 
 LONGEST_ANSWER = 262_144
 """Characters of the longest answer that is looked at."""
@@ -27,6 +27,9 @@ MOST_EDITS = 50
 """Blocks of one answer, at most."""
 
 _REASONING = re.compile("<(/?)(?:think|thinking|reasoning)>", re.IGNORECASE | re.ASCII)
+
+_QUOTED = re.compile(_REASONING.pattern + r"(?=[^\S\n]*\S)", _REASONING.flags)
+"""A tag that does not end its line."""
 
 _SEARCH = re.compile(r"<{5,9} ?SEARCH\s*")
 _MIDDLE = re.compile(r"={5,9}\s*")
@@ -67,8 +70,14 @@ def patched(parent: str, answer: str) -> str:
 
 
 def strip_reasoning(text: str) -> str:
-    """``text`` behind the last closing reasoning tag (many servers leave out the opening one)."""
-    tags = list(_REASONING.finditer(text))
+    """``text`` behind the last closing reasoning tag (many servers leave out the opening one).
+
+    Tags within code are part of it. At the end of a line they count even there: reasoning can leave a block open.
+    """
+    if text.lstrip().startswith("{"):  # a JSON object, and any tag is in its texts
+        return text
+    quoted = {tag.start() for start, end in blocks_in(text) for tag in _QUOTED.finditer(text, start, end)}
+    tags = [tag for tag in _REASONING.finditer(text) if tag.start() not in quoted]
     closing = [tag.end() for tag in tags if tag[1]]
     if closing:
         return text[closing[-1] :]

@@ -36,6 +36,15 @@ def test_whole_program_is_found(answer):
     assert patched(PARENT, answer) == NEW  # asked for blocks, a model may still write all of it
 
 
+@pytest.mark.parametrize("tag", ["<think>", "</think>"])
+@pytest.mark.parametrize("before", ["", "<think>```\nno\n``` maybe</think>\n", "```\nno </think>\n"])
+def test_tags_in_code_end_no_reasoning(before, tag):
+    program = f"def f(x):\n    return x.split('{tag}')[-1]\n"
+    assert program_of(f"{before}```python\n{program}```\n") == program
+    assert program_of(f"{before}```json\n{json.dumps({'program': program})}\n```\n") == program
+    assert program_of(json.dumps({"program": program})) == program
+
+
 def test_a_field_that_is_the_program_keeps_the_fences_in_its_texts():
     program = 'def f(x):\n    return """\n```\nf(1)\n```\n"""\n'
     assert program_of(json.dumps({"program": program})) == program
