@@ -57,7 +57,7 @@ def patched(parent: str, answer: str) -> str:
     """`parent` with the answer's edits, in their order. An answer without edits may be a whole program."""
     if len(answer) > LONGEST_ANSWER:
         return _refusal(f"the answer has {len(answer)} characters; {LONGEST_ANSWER} are read")
-    text, program = _spoken(answer), parent
+    text, program = _spoken(answer), parent.removesuffix("\n") + "\n"
     try:
         edits = _listed_edits(text) or list(_blocks(text))
         if len(edits) > MOST_EDITS:
@@ -157,7 +157,7 @@ def _blocks(text: str) -> Iterator[Edit]:
 
 
 def _replaced(program: str, edit: Edit, number: int) -> str:
-    """The program with one edit made.
+    """The program, whose last line ends, with one edit made.
 
     Where a search text stands nowhere it is looked for without spaces at line ends, then further right.
     """
@@ -173,8 +173,10 @@ def _replaced(program: str, edit: Edit, number: int) -> str:
                 continue
             if lines.find(sought, place + 1) >= 0:
                 raise _Unusable(f"what edit {number} searches for stands more than once")
-            new = indent(replacement, pad)
-            return (lines[: place + 1] + (f"{new}\n" if new else "") + lines[place + len(sought) :])[1:]
+            first, new = lines.count("\n", 0, place), indent(replacement, pad)
+            kept = program.split("\n")  # spaces at the ends of other lines can belong to a text
+            kept[first : first + sought.count("\n") - 1] = new.split("\n") if new else []
+            return "\n".join(kept)
     raise _Unusable(f"what edit {number} searches for does not stand in the program")
 
 

@@ -75,6 +75,17 @@ def test_an_empty_replacement_deletes_the_lines():
     assert patched(PARENT, answer) == PARENT.replace("    b = 2\n", "")
 
 
+def test_a_loosely_matched_edit_leaves_other_lines_as_they_are():
+    parent = 'TEXT = """a  \nb"""\ndef f(x):\n    y = x \n    return y  \n'
+    found = patched(parent, block("y = x", "y = 2\nz = 3"))
+    assert found == parent.replace("    y = x \n", "    y = 2\n    z = 3\n")
+
+
+def test_the_last_line_of_a_parent_need_not_end():
+    assert patched(PARENT.rstrip(), block("    return a + b", "    return a")) == PARENT.replace(" + b", "")
+    assert patched(PARENT.rstrip(), block("    a = 1", "    a = 7")) == PARENT.replace("1", "7")
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
