@@ -6,9 +6,10 @@ on them: a worker parses for itself, inside its limits.
 
 import ast
 import hashlib
+import re
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 LONGEST_PROGRAM = 65_536
@@ -107,18 +108,36 @@ def _is_bare_constant(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-_FENCE = "```"
+_FENCE = re.compile(r"^ {0,3}(`{3,})([^`\n]*)$", re.MULTILINE)
+"""A line that can begin a block of code, and if only spaces follow its backticks, end one."""
 
 
 def program_in(answer: str | Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
     """The last fenced code block of an answer, or all of it if it has none.
 
+    Fences are lines of their own, as in Markdown: those that text mentions, and those in an indented docstring, do
+    not count.
+
     Args:
         answer: a text, or a message of a chat, or several, of which the last is taken.
     """
     text = answer if isinstance(answer, str) else _content(answer)
-    block = _last_block(text)
-    return text if block is None else block
+    start, end = [(0, len(text)), *blocks_in(text)][-1]
+    return text[start:end]
+
+
+def blocks_in(text: str) -> Iterator[tuple[int, int]]:
+    """Where the code of each fenced block begins and ends; a block that is not closed is none.
+
+    A fence of as many backticks or more closes what another opened.
+    """
+    opening = None
+    for fence in _FENCE.finditer(text):
+        if opening is None:
+            opening = fence
+        elif len(fence[1]) >= len(opening[1]) and not fence[2].strip():
+            yield opening.end() + 1, fence.start()
+            opening = None
 
 
 def _content(answer: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
@@ -126,15 +145,3 @@ def _content(answer: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
     message = answer if isinstance(answer, Mapping) else answer[-1] if answer else {}
     content = message.get("content") or ""
     return content if isinstance(content, str) else "".join(part.get("text") or "" for part in content)
-
-
-def _last_block(text: str) -> str | None:
-    """What stands between the last two fences that open and close; each character is looked at once."""
-    block, end = None, 0
-    while (opening := text.find(_FENCE, end)) >= 0:
-        first = text.find("\n", opening + len(_FENCE)) + 1
-        closing = text.find(_FENCE, first)
-        if not first or closing < 0:
-            break
-        block, end = text[first:closing], closing + len(_FENCE)
-    return block

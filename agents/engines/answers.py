@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from textwrap import indent
 from typing import Any
 
-from atlas_gym.program_text import program_in
+from atlas_gym.program_text import blocks_in, program_in
 
 LONGEST_ANSWER = 262_144
 """Characters of the longest answer that is looked at."""
@@ -27,6 +27,9 @@ MOST_EDITS = 50
 """Blocks of one answer, at most."""
 
 _REASONING = re.compile("<(/?)(?:think|thinking|reasoning)>", re.IGNORECASE | re.ASCII)
+
+_QUOTED = re.compile(_REASONING.pattern + r"(?=[^\S\n]*\S)", _REASONING.flags)
+"""A tag that does not end its line."""
 
 _SEARCH = re.compile(r"<{5,9} ?SEARCH\s*")
 _MIDDLE = re.compile(r"={5,9}\s*")
@@ -54,7 +57,7 @@ def patched(parent: str, answer: str) -> str:
     """`parent` with the answer's edits, in their order. An answer without edits may be a whole program."""
     if len(answer) > LONGEST_ANSWER:
         return _refusal(f"the answer has {len(answer)} characters; {LONGEST_ANSWER} are read")
-    text, program = _spoken(answer), parent
+    text, program = _spoken(answer), parent.removesuffix("\n") + "\n"
     try:
         edits = _listed_edits(text) or list(_blocks(text))
         if len(edits) > MOST_EDITS:
@@ -67,8 +70,14 @@ def patched(parent: str, answer: str) -> str:
 
 
 def strip_reasoning(text: str) -> str:
-    """``text`` behind the last closing reasoning tag (many servers leave out the opening one)."""
-    tags = list(_REASONING.finditer(text))
+    """``text`` behind the last closing reasoning tag (many servers leave out the opening one).
+
+    Tags within code are part of it. At the end of a line they count even there: reasoning can leave a block open.
+    """
+    if text.lstrip().startswith("{"):  # a JSON object, and any tag is in its texts
+        return text
+    quoted = {tag.start() for start, end in blocks_in(text) for tag in _QUOTED.finditer(text, start, end)}
+    tags = [tag for tag in _REASONING.finditer(text) if tag.start() not in quoted]
     closing = [tag.end() for tag in tags if tag[1]]
     if closing:
         return text[closing[-1] :]
@@ -86,7 +95,11 @@ def _refusal(reason: str) -> str:
 
 def _whole(text: str) -> str:
     program = _object(text).get("program")
-    return program_in(_storable(program) if isinstance(program, str) else text).strip("\n") + "\n"
+    if isinstance(program, str):
+        text = _storable(program)
+    # A field is the program, whose docstrings may hold fences, unless it begins with one.
+    whole = isinstance(program, str) and not text.lstrip().startswith("```")
+    return (text if whole else program_in(text)).strip("\n") + "\n"
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -113,12 +126,12 @@ def _edit_text(edit: Any, part: str) -> str:
     text = edit.get(part) if isinstance(edit, dict) else None
     if not isinstance(text, str):
         raise _Unusable("an edit needs the texts search and replace")
-    return _storable(text.strip("\n"))
+    return _storable(text).strip("\n")
 
 
 def _storable(text: str) -> str:
-    """Text out of JSON, which can write lone surrogates, as one that has a form in UTF-8."""
-    return text.encode("utf-8", "replace").decode()
+    """Text out of JSON, which can write lone surrogates and any line ends, as one that has a form in UTF-8."""
+    return text.encode("utf-8", "replace").decode().replace("\r\n", "\n")
 
 
 def _blocks(text: str) -> Iterator[Edit]:
@@ -144,7 +157,7 @@ def _blocks(text: str) -> Iterator[Edit]:
 
 
 def _replaced(program: str, edit: Edit, number: int) -> str:
-    """The program with one edit made.
+    """The program, whose last line ends, with one edit made.
 
     Where a search text stands nowhere it is looked for without spaces at line ends, then further right.
     """
@@ -160,8 +173,10 @@ def _replaced(program: str, edit: Edit, number: int) -> str:
                 continue
             if lines.find(sought, place + 1) >= 0:
                 raise _Unusable(f"what edit {number} searches for stands more than once")
-            new = indent(replacement, pad)
-            return (lines[: place + 1] + (f"{new}\n" if new else "") + lines[place + len(sought) :])[1:]
+            first, new = lines.count("\n", 0, place), indent(replacement, pad)
+            kept = program.split("\n")  # spaces at the ends of other lines can belong to a text
+            kept[first : first + sought.count("\n") - 1] = new.split("\n") if new else []
+            return "\n".join(kept)
     raise _Unusable(f"what edit {number} searches for does not stand in the program")
 
 

@@ -206,6 +206,7 @@ def read_reply(
         raise EndpointError("the reply holds no text")
     if len(key) >= _SECRET:
         text = text.replace(key, "[key]")
+    text = text.replace("\r\n", "\n").removesuffix("\r")  # a stop text can end it within a line's end
     text = clean(text, len(text))
     said = usage if isinstance(usage, dict) else {}
     read = _tokens(said.get("prompt_tokens"), prompt, 4 * prompt + 1_000)

@@ -22,7 +22,8 @@ from functools import lru_cache
 from agents.population.settings import ClusterSettings
 from atlas_gym.program_text import parse_program
 
-_NUMBER = re.compile(r"(?<![\w.])\d+(\.\d+|\.(?![\w.]))?([eE][-+]?\d+)?")
+_DIGITS = r"\d+(?:_\d+)*"
+_NUMBER = re.compile(rf"(?<![\w.]){_DIGITS}(\.{_DIGITS}|\.(?![\w.]))?([eE][-+]?{_DIGITS})?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +47,11 @@ class Signature:
 def signature(program: str, score: float, metrics: Mapping[str, float], depth: int = 3) -> Signature:
     """Signature of a program that parses."""
     finite = {name: value for name, value in metrics.items() if math.isfinite(value)}
-    # Most candidates are a known program with other numbers; a shape does not see those.
-    return Signature(_shape(_NUMBER.sub("0", program), depth), finite | {"score": score})
+    try:  # most candidates are a known program with other numbers; a shape does not see those
+        shape = _shape(_NUMBER.sub("0", program), depth)
+    except SyntaxError:  # a number that the text needs, as in "7.5.real" or the name of a character
+        shape = _shape(program, depth)
+    return Signature(shape, finite | {"score": score})
 
 
 @lru_cache(maxsize=4096)

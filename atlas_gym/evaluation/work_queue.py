@@ -45,7 +45,7 @@ class WorkQueue:
         with self._changed:
             if not self.closed:
                 self._work.append(work)
-                self._changed.notify()
+                self._changed.notify_all()  # one alone could be a supervisor that pauses
             return not self.closed
 
     def put_back(self, work: Work) -> None:
@@ -53,7 +53,7 @@ class WorkQueue:
         with self._changed:
             if not self.closed:
                 self._work.appendleft(work)
-                self._changed.notify()
+                self._changed.notify_all()
                 return
         work.give_up()
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym.program_text import parse_program, program_key, syntax_error
+from atlas_gym.envs.episode import code_block
+from atlas_gym.program_text import parse_program, program_in, program_key, syntax_error
 
 PROGRAM = """
 import numpy as np
@@ -122,3 +123,28 @@ def test_checks_accept_any_text(source):
         assert syntax_error(source, "f") is not None
     else:
         assert len(key) == 64
+
+
+DOCUMENTED = 'def f(x):\n    """Like this:\n\n    ```\n    f(1)\n    ```\n    """\n    return x\n'
+
+
+@pytest.mark.parametrize(
+    ("answer", "program"),
+    [
+        ("In a ```python block:\n\n```python\nx = 1\n```\n", "x = 1\n"),
+        ("```python``` it is:\n```python\nx = 1\n```\nWith ```x``` in it.", "x = 1\n"),
+        (f"```python\n{DOCUMENTED}```\nDone.", DOCUMENTED),
+        (f"````python\n{PROGRAM}# ```\n```\n````", f"{PROGRAM}# ```\n```\n"),
+        ("```python\nx = 1\n`````  \n```python\nx = 2", "x = 1\n"),
+        ("   ```python\r\nx = 1\r\n  ```\r\n", "x = 1\r\n"),
+        ("```python\nx = 1\n```python\n", "```python\nx = 1\n```python\n"),
+        (DOCUMENTED, DOCUMENTED),
+    ],
+)
+def test_only_lines_of_their_own_are_fences(answer, program):
+    assert program_in(answer) == program
+
+
+@pytest.mark.parametrize("program", ["x = 1", DOCUMENTED, "s = '''\n```\n````\n'''", "# ```python"])
+def test_what_a_prompt_shows_is_found_in_an_answer_that_copies_it(program):
+    assert program_in(f"Here:\n{code_block(program)}\nIt ```works```.") == f"{program.rstrip()}\n"

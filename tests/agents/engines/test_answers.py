@@ -26,6 +26,7 @@ def block(search: str, replace: str) -> str:
         f"<think>```python\nno\n``` maybe</think>\n```python\n{NEW}```",
         json.dumps({"program": NEW}),
         json.dumps({"program": f"```python\n{NEW}```"}),
+        json.dumps({"program": NEW.replace("\n", "\r\n")}),
         f"```json\n{json.dumps({'program': NEW})}\n```",
         f"```python\n{NEW}```".replace("\n", "\r\n"),
     ],
@@ -33,6 +34,20 @@ def block(search: str, replace: str) -> str:
 def test_whole_program_is_found(answer):
     assert program_of(answer) == NEW
     assert patched(PARENT, answer) == NEW  # asked for blocks, a model may still write all of it
+
+
+@pytest.mark.parametrize("tag", ["<think>", "</think>"])
+@pytest.mark.parametrize("before", ["", "<think>```\nno\n``` maybe</think>\n", "```\nno </think>\n"])
+def test_tags_in_code_end_no_reasoning(before, tag):
+    program = f"def f(x):\n    return x.split('{tag}')[-1]\n"
+    assert program_of(f"{before}```python\n{program}```\n") == program
+    assert program_of(f"{before}```json\n{json.dumps({'program': program})}\n```\n") == program
+    assert program_of(json.dumps({"program": program})) == program
+
+
+def test_a_field_that_is_the_program_keeps_the_fences_in_its_texts():
+    program = 'def f(x):\n    return """\n```\nf(1)\n```\n"""\n'
+    assert program_of(json.dumps({"program": program})) == program
 
 
 @pytest.mark.parametrize(
@@ -46,6 +61,8 @@ def test_whole_program_is_found(answer):
         (block("    a = 1", "    a = 7") + block("    a = 7", "    a = 8"), {1: "    a = 8"}),
         (block("    a = 1", "    a = 7").replace("\n", "\r\n"), {1: "    a = 7"}),
         (json.dumps({"edits": [{"search": "    a = 1", "replace": "    a = 7"}]}), {1: "    a = 7"}),
+        (json.dumps({"edits": [{"search": "    a = 1\r\n    b = 2\r\n", "replace": "    a = 7\r\n    b = a\r\n"}]}),
+         {1: "    a = 7", 2: "    b = a"}),
     ],
 )  # fmt: skip
 def test_edits_are_made_in_their_order(answer, changed):
@@ -56,6 +73,17 @@ def test_edits_are_made_in_their_order(answer, changed):
 def test_an_empty_replacement_deletes_the_lines():
     answer = "<<<<<<< SEARCH\n    b = 2\n=======\n>>>>>>> REPLACE"
     assert patched(PARENT, answer) == PARENT.replace("    b = 2\n", "")
+
+
+def test_a_loosely_matched_edit_leaves_other_lines_as_they_are():
+    parent = 'TEXT = """a  \nb"""\ndef f(x):\n    y = x \n    return y  \n'
+    found = patched(parent, block("y = x", "y = 2\nz = 3"))
+    assert found == parent.replace("    y = x \n", "    y = 2\n    z = 3\n")
+
+
+def test_the_last_line_of_a_parent_need_not_end():
+    assert patched(PARENT.rstrip(), block("    return a + b", "    return a")) == PARENT.replace(" + b", "")
+    assert patched(PARENT.rstrip(), block("    a = 1", "    a = 7")) == PARENT.replace("1", "7")
 
 
 @pytest.mark.parametrize(

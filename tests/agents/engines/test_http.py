@@ -1,11 +1,13 @@
-"""Threads that wait for a server."""
+"""Threads that wait for a server, and what is made of its reply."""
 
+import json
 import threading
 import time
 from collections import Counter
 
 import pytest
 
+from agents.engines.http import read_reply
 from agents.engines.threads import in_threads
 
 
@@ -33,3 +35,11 @@ def test_an_exception_is_the_caller_s():
     with pytest.raises(KeyError, match="gone"):
         list(in_threads([fail], hands=2))
     assert list(in_threads([], hands=2)) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "text"), [("a = 1\r\nb\r\n", "a = 1\nb\n"), ("a = 1\r", "a = 1"), ("a\rb", "a\ufffdb")]
+)
+def test_line_ends_of_other_systems_are_no_control_characters(said, text):
+    body = json.dumps({"choices": [{"text": said}]}).encode()
+    assert read_reply(body, "", lambda choice: choice["text"], prompt=0, most=9).text == text

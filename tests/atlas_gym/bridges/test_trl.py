@@ -122,9 +122,10 @@ def test_a_missing_package_is_named_with_its_extra():
         require("no_such_package", "serve")
 
 
-@given(st.text("`a\n", max_size=60))
+@given(st.text("`a \n", max_size=60))
 def test_the_program_is_what_the_pattern_finds(answer):
-    blocks = re.findall(r"```[^\n]*\n(.*?)```", answer, re.DOTALL)
+    found = re.findall(r"(?ms)^ {0,3}(`{3,})[^`\n]*\n(.*?)(^ {0,3}\1`* *$|\Z)", answer)
+    blocks = [code for _, code, closing in found if closing]
     assert program_in(answer) == (blocks[-1] if blocks else answer)
 
 
