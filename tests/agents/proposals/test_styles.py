@@ -10,6 +10,7 @@ from agents.proposals import Complete, EditLine, InsertLine, Numeric, Rewrite, S
 from agents.proposals.source import Source
 from atlas_gym.program_text import program_key
 from atlas_gym.seeding import stream
+from atlas_gym.tasks.program_task import ProgramTask
 from tests.agents.proposals.programs import ARMS, BROKEN, ODD, ORDINARY, any_program, candidate, damaged
 
 EDITING = [EditLine("policy"), TwoLines("policy"), Complete("policy"), Numeric("policy")]
@@ -160,6 +161,17 @@ def test_rewriting_asks_instruct_models_in_a_chat_and_base_models_by_versions():
     )
     made = proposal.assemble("\n    return 1\n```\nDone.")
     assert made == "import numpy as np\n\n\ndef policy(context, history, t):\n    return 1\n"
+
+
+@pytest.mark.parametrize("name", ["f", "d", "ef", "x"])
+def test_the_second_version_of_a_function_with_a_short_name_is_one_too(name):
+    task = type(
+        "Short", (ProgramTask,), {"__module__": __name__, "start": f"def {name}(x):\n    return x\n"}
+    )()
+    start = task.starts["named"]
+    style = Rewrite(task)
+    proposal = style.propose(candidate(start), style.sites(start)[0], Showing())
+    assert proposal.prompt.endswith(f"\n\n\ndef {name}_v2(x):")
 
 
 @pytest.mark.parametrize("style", [*EDITING, InsertLine("policy")], ids=lambda style: style.name)
