@@ -76,7 +76,7 @@ class Rewrite(Style):
             prompt = versions(source, showing) + re.sub(rf"\b{name}\b", f"{name}_v2", signature, count=1)
         else:
             prompt = self.chat(_task_message(self.spec, parent, showing, _WHOLE)) + f"```python\n{head}"
-        return self.asked(parent, site, prompt, stop="function", head=head, tail="\n")
+        return self.asked(parent, site, prompt, stop="function", head=head, tail=source.after)
 
 
 @dataclass(frozen=True)
