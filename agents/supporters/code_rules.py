@@ -8,6 +8,7 @@ import ast
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -28,6 +29,11 @@ class Case:
     """The consultation's random stream."""
     wider: bool = False
     """Whether further kinds of changes are made: `SupporterSettings.wider_rules`."""
+
+    @cached_property
+    def library(self) -> str:
+        """What the program computes with."""
+        return "torch" if "torch" in self.code.names(self.code.tree) else "np"
 
     def failed_with(self, *words: str) -> bool:
         """Whether a recent failure's status or text mentions one of the words."""

@@ -264,5 +264,4 @@ def _is_count(node: ast.expr) -> bool:
 
 def _function_of(case: Case, argument: str) -> str:
     """Source text of one of the functions of this argument, drawn at random."""
-    library = "torch" if "torch" in case.code.names(case.code.tree) else "np"
-    return _FUNCTIONS[case.rng.integers(len(_FUNCTIONS))].format(library=library, argument=argument)
+    return _FUNCTIONS[case.rng.integers(len(_FUNCTIONS))].format(library=case.library, argument=argument)
