@@ -10,6 +10,7 @@ answer makes is `agents.engines.answers`. A diff is a fraction of a long program
 short program is as well written anew.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -71,11 +72,11 @@ class Rewrite(Style):
         source = Source.of(parent.program, self.spec.function)
         head = "".join(f"{part}\n\n\n" for part in [source.before] if part) + self.spec.signature
         if self.chat is None:
-            signature = self.spec.signature.replace(self.spec.function, f"{self.spec.function}_v2", 1)
-            prompt = versions(source, showing) + signature
+            name, signature = self.spec.function, self.spec.signature
+            prompt = versions(source, showing) + re.sub(rf"\b{name}\b", f"{name}_v2", signature, count=1)
         else:
             prompt = self.chat(_task_message(self.spec, parent, showing, _WHOLE)) + f"```python\n{head}"
-        return self.asked(parent, site, prompt, stop="function", head=head, tail="\n")
+        return self.asked(parent, site, prompt, stop="function", head=head, tail=source.after)
 
 
 @dataclass(frozen=True)

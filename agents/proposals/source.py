@@ -95,6 +95,11 @@ class Source:
         start = min([self.function.lineno, *(node.lineno for node in self.function.decorator_list)]) - 1
         return "\n".join(self.lines[:start]).rstrip()
 
+    @property
+    def after(self) -> str:
+        """What stands after the function, from the newline that ends it on; without comments that nothing follows."""
+        return "\n" if self.tree.body[-1] is self.function else self.program[self.end(self.last) :]
+
     @cached_property
     def comments(self) -> dict[int, int]:
         """Column of the comment on each line that has one."""

@@ -89,10 +89,11 @@ def _name(program: Any) -> str:
 
 
 def as_expert(program: GivenProgram, name: str, function: str = "") -> Expert:
-    """A program under its name, its title the first line of its docstring."""
+    """A program under its name, its title the first line of its docstring. Every line of it ends with a newline, also
+    the last one of a text, so that each can be edited."""
     if isinstance(program, Expert):
         return replace(program, name=name)
-    text = program.lstrip("\n") if isinstance(program, str) else _source(program, function)
+    text = program.lstrip("\n").rstrip() + "\n" if isinstance(program, str) else _source(program, function)
     return Expert(name, _title(text) or name.replace("_", " "), text)
 
 

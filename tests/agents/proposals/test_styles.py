@@ -7,9 +7,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agents.proposals import Complete, EditLine, InsertLine, Numeric, Rewrite, Showing, TwoLines
+from agents.proposals.completing import completion_of, opening_of
 from agents.proposals.source import Source
 from atlas_gym.program_text import program_key
 from atlas_gym.seeding import stream
+from atlas_gym.tasks.program_task import ProgramTask
 from tests.agents.proposals.programs import ARMS, BROKEN, ODD, ORDINARY, any_program, candidate, damaged
 
 EDITING = [EditLine("policy"), TwoLines("policy"), Complete("policy"), Numeric("policy")]
@@ -160,6 +162,34 @@ def test_rewriting_asks_instruct_models_in_a_chat_and_base_models_by_versions():
     )
     made = proposal.assemble("\n    return 1\n```\nDone.")
     assert made == "import numpy as np\n\n\ndef policy(context, history, t):\n    return 1\n"
+
+
+@pytest.mark.parametrize("chat", [None, str], ids=["base", "instruct"])
+def test_rewriting_keeps_what_follows_the_function(chat):
+    program = ORDINARY.replace("return int(np.argmax(scores))", "return pick(scores)")
+    program += "\n\ndef pick(scores):\n    return int(np.argmax(scores))\n"
+    style = Rewrite(ARMS, chat)
+    proposal = style.propose(candidate(program), style.sites(program)[0], Showing())
+    body = program.partition(ARMS.signature)[2]
+    assert proposal.assemble(body) == program
+    assert completion_of(proposal, program.replace("window = 50", "window = 20")).count("window = 20") == 1
+    opening = opening_of(proposal, program)
+    assert not opening.holds(program, program.replace("np.argmax", "np.argmin"))
+    ended = f"{ORDINARY}    # the end\n\n"
+    assert style.propose(candidate(ended), style.sites(ended)[0], Showing()).assemble(
+        body
+    ) == ORDINARY.replace("int(np.argmax(scores))", "pick(scores)")
+
+
+@pytest.mark.parametrize("name", ["f", "d", "ef", "x"])
+def test_the_second_version_of_a_function_with_a_short_name_is_one_too(name):
+    task = type(
+        "Short", (ProgramTask,), {"__module__": __name__, "start": f"def {name}(x):\n    return x\n"}
+    )()
+    start = task.starts["named"]
+    style = Rewrite(task)
+    proposal = style.propose(candidate(start), style.sites(start)[0], Showing())
+    assert proposal.prompt.endswith(f"\n\n\ndef {name}_v2(x):")
 
 
 @pytest.mark.parametrize("style", [*EDITING, InsertLine("policy")], ids=lambda style: style.name)

@@ -1,5 +1,6 @@
 """The rules that a supporter teaches with: they answer one of the agent's prompts, and stay within it."""
 
+import ast
 import re
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ import pytest
 
 from agents.proposals import Complete, EditLine, Rewrite, Showing, TwoLines
 from agents.proposals.completing import Opening, completion_of, opening_of
+from agents.proposals.source import Source
 from agents.supporters.exploration import ExplorationRequest
 from agents.supporters.exploration_rules import RuleExplorationSupporter
 from agents.supporters.settings import SupporterSettings
@@ -144,6 +146,30 @@ def test_what_is_computed_anew_keeps_its_place_in_a_product():
     recent = [text for kind, text in found if kind == "recent"]
     assert recent
     assert all(re.fullmatch(r" 2 \* \(y\[-\d+:\] - 0\.5\)\n", text) for text in recent)
+
+
+def test_what_is_nested_too_deep_to_be_computed_anew_is_left_as_it_is():
+    program = (
+        f"def policy(context, history, t):\n    y = history.rewards\n    total = {' + '.join(['y'] * 280)}\n"
+        "    above = y - 0.5\n    best = np.sum(total) + np.sum(above)\n    return int(best)\n"
+    )
+    style = EditLine("policy")
+    (hole,) = [hole for hole in style.sites(program) if hole.label == "best ="]
+    found = answers(TASKS["ATLAS-Bandit-v0"], program, style, hole, n=20, wider=True)
+    recent = [text for kind, text in found if kind == "recent"]
+    assert recent
+    assert all("np.sum(total)" in text for text in recent)
+
+
+def test_a_long_row_is_not_read_once_for_each_of_its_elements(monkeypatch):
+    read, names = [], Source.names
+    monkeypatch.setattr(Source, "names", lambda self, node: read.append(node) or names(self, node))
+    row = ", ".join(f"t + {i}" for i in range(100))
+    program = f"def policy(context, history, t):\n    row = [{row}]\n    return sum(row) % len(context)\n"
+    style = EditLine("policy")
+    (hole,) = [hole for hole in style.sites(program) if hole.label == "row ="]
+    answers(TASKS["ATLAS-Bandit-v0"], program, style, hole)
+    assert 0 < sum(isinstance(node, ast.Module) for node in read) < 50
 
 
 def teaching_request():

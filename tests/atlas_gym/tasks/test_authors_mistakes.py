@@ -162,6 +162,12 @@ def test_starts_may_be_several():
     assert list(task.programs) == ["start", "scratch"]
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\n    "])
+def test_a_text_may_end_as_it_likes(end):
+    task = definition(start=f"\n{START.rstrip()}{end}", experts={"own": f"{START.rstrip()}{end}"})
+    assert {program.program for program in task.programs.values()} == {START}
+
+
 def test_a_base_without_a_start_is_no_task():
     base = definition()
     assert not base.programs
