@@ -122,8 +122,7 @@ def check_recent(case: Case) -> Iterator[Fix]:
     }
     for value in _right_sides(code):
         for node in ast.walk(value):
-            text = latest.get(node.id) if isinstance(node, ast.Name) and node.id not in arrays else None
-            if text:
+            if isinstance(node, ast.Name) and node.id not in arrays and (text := latest.get(node.id)):
                 yield (code.replace(node, text if _stands_alone(code, node) else f"({text})"),)
 
 
