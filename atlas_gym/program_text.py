@@ -116,13 +116,14 @@ def program_in(answer: str | Mapping[str, Any] | Sequence[Mapping[str, Any]]) ->
     """The last fenced code block of an answer, or all of it if it has none.
 
     Fences are lines of their own, as in Markdown: those that text mentions, and those in an indented docstring, do
-    not count.
+    not count. Where one of these has no partner, it may stand anywhere on its line.
 
     Args:
         answer: a text, or a message of a chat, or several, of which the last is taken.
     """
     text = answer if isinstance(answer, str) else _content(answer)
-    start, end = [(0, len(text)), *blocks_in(text)][-1]
+    blocks = list(blocks_in(text)) or ([_between_any(text)] if _FENCE.search(text) else [(0, len(text))])
+    start, end = blocks[-1]
     return text[start:end]
 
 
@@ -138,6 +139,19 @@ def blocks_in(text: str) -> Iterator[tuple[int, int]]:
         elif len(fence[1]) >= len(opening[1]) and not fence[2].strip():
             yield opening.end() + 1, fence.start()
             opening = None
+
+
+def _between_any(text: str) -> tuple[int, int]:
+    """What stands between the last two fences, wherever on their lines; all of it without two. Each character is looked
+    at once."""
+    found, end = (0, len(text)), 0
+    while (opening := text.find("```", end)) >= 0:
+        first = text.find("\n", opening) + 1
+        closing = text.find("```", first)
+        if not first or closing < 0:
+            break
+        found, end = (first, closing), closing + 3
+    return found
 
 
 def _content(answer: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:

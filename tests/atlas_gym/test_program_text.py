@@ -137,7 +137,9 @@ DOCUMENTED = 'def f(x):\n    """Like this:\n\n    ```\n    f(1)\n    ```\n    ""
         (f"````python\n{PROGRAM}# ```\n```\n````", f"{PROGRAM}# ```\n```\n"),
         ("```python\nx = 1\n`````  \n```python\nx = 2", "x = 1\n"),
         ("   ```python\r\nx = 1\r\n  ```\r\n", "x = 1\r\n"),
-        ("```python\nx = 1\n```python\n", "```python\nx = 1\n```python\n"),
+        ("```python\nx = 1\n```python\n", "x = 1\n"),
+        ("```python\ndef f(x):\n    return x```", "def f(x):\n    return x"),
+        ("Sure, ```python\nx = 1\n```\nDone.", "x = 1\n"),
         (DOCUMENTED, DOCUMENTED),
     ],
 )
