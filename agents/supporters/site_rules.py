@@ -122,7 +122,7 @@ def check_recent(case: Case) -> Iterator[Fix]:
     }
     for value in _right_sides(code):
         for node in ast.walk(value):
-            if isinstance(node, ast.Name) and node.id in latest and node.id not in arrays:
+            if isinstance(node, ast.Name) and latest.get(node.id) and node.id not in arrays:
                 text = latest[node.id]
                 yield (code.replace(node, text if _stands_alone(code, node) else f"({text})"),)
 
@@ -200,7 +200,8 @@ def _fading(case: Case, samples: str, rows: bool) -> str:
 
 
 def _cut(value: ast.expr, arrays: Collection[str], window: int) -> str:
-    """Source text of an expression with its arrays of past data cut to the latest entries."""
+    """Source text of an expression with its arrays of past data cut to the latest entries; empty if it is nested too
+    deep for this."""
 
     class Cut(ast.NodeTransformer):
         def visit_Name(self, node: ast.Name) -> ast.expr:
@@ -209,7 +210,10 @@ def _cut(value: ast.expr, arrays: Collection[str], window: int) -> str:
         def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
             return node  # an entry, or cut already
 
-    return ast.unparse(Cut().visit(copy.deepcopy(value)))
+    try:
+        return ast.unparse(Cut().visit(copy.deepcopy(value)))
+    except RecursionError:
+        return ""
 
 
 def _stands_alone(code: Source, node: ast.expr) -> bool:

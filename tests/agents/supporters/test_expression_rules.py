@@ -148,6 +148,19 @@ def test_what_is_computed_anew_keeps_its_place_in_a_product():
     assert all(re.fullmatch(r" 2 \* \(y\[-\d+:\] - 0\.5\)\n", text) for text in recent)
 
 
+def test_what_is_nested_too_deep_to_be_computed_anew_is_left_as_it_is():
+    program = (
+        f"def policy(context, history, t):\n    y = history.rewards\n    total = {' + '.join(['y'] * 280)}\n"
+        "    above = y - 0.5\n    best = np.sum(total) + np.sum(above)\n    return int(best)\n"
+    )
+    style = EditLine("policy")
+    (hole,) = [hole for hole in style.sites(program) if hole.label == "best ="]
+    found = answers(TASKS["ATLAS-Bandit-v0"], program, style, hole, n=20, wider=True)
+    recent = [text for kind, text in found if kind == "recent"]
+    assert recent
+    assert all("np.sum(total)" in text for text in recent)
+
+
 def test_a_long_row_is_not_read_once_for_each_of_its_elements(monkeypatch):
     read, names = [], Source.names
     monkeypatch.setattr(Source, "names", lambda self, node: read.append(node) or names(self, node))
