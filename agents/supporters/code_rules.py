@@ -100,7 +100,9 @@ def check_forgetting(case: Case) -> Iterator[Finding]:
             continue
         keep = short(1 - case.factor(0.01, 0.1))
         fix = tuple(
-            code.replace(s, f"{code.text(s.target)} = {keep} * {code.text(s.target)} + {code.text(s.value)}")
+            code.replace(
+                s, f"{code.text(s.target)} = {keep} * {code.text(s.target)} + {_summand(code, s.value)}"
+            )
             for s in sums
         )
         message = (
@@ -145,7 +147,8 @@ def check_singular(case: Case) -> Iterator[Finding]:
         if code.text(call.func) not in ("np.linalg.inv", "np.linalg.solve") or not call.args:
             continue
         matrix, ridge = code.text(call.args[0]), short(case.factor(0.01, 3))
-        splice = code.replace(call.args[0], f"{matrix} + {ridge} * np.eye(len({matrix}))")
+        ridged = f"{_summand(code, call.args[0])} + {ridge} * np.eye(len({matrix}))"
+        splice = code.replace(call.args[0], ridged)
         message = f"{code.text(call.func)} of a matrix that nothing keeps regular."
         priority = 4.0 if singular else 2.5
         yield Finding("regularisation", message, priority, ((splice,),))
@@ -236,6 +239,14 @@ def _other_value(case: Case, constant: Constant) -> float | None:
     if constant.role in ("regularisation", "bonus", "weight"):
         value = float(value)  # `lam = 1` may become 0.4
     return bounded_value(value, proposed)
+
+
+def _summand(code: Source, node: ast.expr) -> str:
+    """The node's source text where something is added to it: in parentheses if it may bind less tightly."""
+    tight = isinstance(node, ast.Name | ast.Call | ast.Constant | ast.Attribute | ast.Subscript)
+    if isinstance(node, ast.BinOp):
+        tight = isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div | ast.MatMult | ast.Pow)
+    return code.text(node) if tight else f"({code.text(node)})"
 
 
 def _guard(case: Case, kind: str, message: str, splice: Splice) -> Finding:

@@ -214,6 +214,30 @@ def test_rules_of_a_trait_apply_where_it_is_declared(trait, kind, program):
         assert any(kind in found for found in kinds) == expected
 
 
+@pytest.mark.parametrize(
+    ("value", "added"),
+    [
+        ("1.0 if y > 0 else 0.0", "(1.0 if y > 0 else 0.0)"),
+        ("y or 1", "(y or 1)"),
+        ("y > 0", "(y > 0)"),
+        ("y * x", "y * x"),
+        ("y + 1", "y + 1"),
+        ("abs(y)", "abs(y)"),
+    ],
+)
+def test_what_is_added_up_stays_what_it_was(value, added):
+    program = (
+        f"def policy(context, history, t):\n    n = context\n    for y in history:\n        n += {value}\n"
+        f"    return np.linalg.inv({value})\n"
+    )
+    advice = [ask(program, seed=seed, max_patches=20) for seed in range(4)]
+    lines = {line for given in advice for patch in given.patches for line in patch.program.split("\n")}
+    kept = re.compile(rf"        n = 0\.\d+ \* n \+ {re.escape(added)}")
+    assert any(map(kept.fullmatch, lines))
+    regular = re.compile(rf"    return np\.linalg\.inv\({re.escape(added)} \+ [\d.]+ \* np\.eye\(len\(.*")
+    assert any(map(regular.fullmatch, lines))
+
+
 def test_an_identity_matrix_is_a_ridge_only_where_something_is_fitted():
     packing = make_task("ATLAS-CirclePacking-v0")
     program = packing.starts["named"]
