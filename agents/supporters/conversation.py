@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from agents.engines.endpoint import ChatClient, Message, prompt_estimate
 from agents.engines.http import EndpointError
 from agents.supporters.call import Advice, Consultation, Key, Request, Role, Supporter, SupporterCall
-from agents.supporters.prompts import Data, fill, load_template
+from agents.supporters.prompts import Data, fill, role_template
 from agents.supporters.replies import Reply, ReplyError, json_schema, schema_text
 from agents.supporters.settings import CallLimits, RoleSettings, SupporterSettings
 from atlas_gym.seeding import torch_seed
@@ -102,7 +102,7 @@ class LLMSupporter(Supporter[Request, Advice]):
         self.endpoint = own.endpoint
         self.client = ChatClient(own.endpoint)
         self.budget = Budget(own.limits)
-        self._template = load_template(own.prompt or self.role)
+        self._template = role_template(self.role, own.prompt)
         self._seed = seed
 
     @abstractmethod

@@ -9,7 +9,7 @@ The rule-based form objects when a measurement got much worse behind a better sc
 while the initial condition's error rose, the trivial solution), when a quantity is not a number, and by option when the
 gain is within its noise. A share of samples is no reason where chance may explain its fall. Everything that got
 noticeably worse is named, objection or not. For a language model, too, the measurements decide what counts as a
-regression; it may name one, and object. A name that was not measured is ignored.
+regression; it may name one, and object. A name that was not measured, or did not get worse, is ignored.
 """
 
 import math
@@ -92,7 +92,7 @@ class InspectorVerdict:
     reasons: tuple[str, ...] = ()
     """Why, one sentence each."""
     regressions: Mapping[str, float] = field(default_factory=dict)
-    """Measurements that got worse, whether or not they were a reason to object: the factor of each, at least 1."""
+    """Measurements that got worse, whether or not they were a reason to object: the factor of each, above 1."""
 
     @property
     def accept(self) -> bool:
@@ -170,11 +170,12 @@ class LLMPolicyInspector(LLMSupporter[Inspection, InspectorVerdict]):
 
     def interpret(self, request: Inspection, text: str) -> InspectorVerdict:
         reply = parse_reply(text, InspectionReply)
-        measured = {metric.name: metric for metric in request.metrics}
+        floor = self.settings.inspection.floor
+        measured = {metric.name: metric.regression(floor) for metric in request.metrics}
         regressions = {
-            named.metric: measured[named.metric].regression()
+            named.metric: measured[named.metric]
             for named in reply.regressions[:_MOST_ITEMS]
-            if named.metric in measured
+            if measured.get(named.metric, 1.0) > 1
         }
         reasons = tuple(one_line(reason, REASON_CHARS) for reason in reply.reasons[:_MOST_ITEMS])
         return InspectorVerdict(request.rule_accepts, reply.decision == "veto", reasons, regressions)

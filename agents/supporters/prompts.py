@@ -61,3 +61,26 @@ def load_template(name: str) -> tuple[Message, Message]:
     shipped = files("agents.supporters").joinpath("prompts", f"{name}.md")
     path = Path(name) if name.endswith(".md") else shipped
     return parse_template(path.read_text(encoding="utf-8"))
+
+
+def role_template(role: str, own: str = "") -> tuple[Message, Message]:
+    """The role's shipped template, or the one in a file of one's own.
+
+    Raises ValueError for placeholders that cannot be filled: the shipped one has all that there are.
+    """
+    shipped = load_template(role)
+    if not own:
+        return shipped
+    messages, known = load_template(own), _placeholders(shipped)
+    if not all(Template(message.content).is_valid() for message in messages):
+        raise ValueError(f"{own} has a $ that begins no name; write $$ for a dollar sign")
+    if unknown := [name for name in _placeholders(messages) if name not in known]:
+        there_are = ", ".join(f"${name}" for name in known)
+        raise ValueError(
+            f"{own} has ${unknown[0]}, which the role {role} does not know; there are {there_are}"
+        )
+    return messages
+
+
+def _placeholders(template: Sequence[Message]) -> list[str]:
+    return [name for message in template for name in Template(message.content).get_identifiers()]

@@ -122,7 +122,8 @@ def check_recent(case: Case) -> Iterator[Fix]:
     }
     for value in _right_sides(code):
         for node in ast.walk(value):
-            if isinstance(node, ast.Name) and node.id not in arrays and (text := latest.get(node.id)):
+            if isinstance(node, ast.Name) and latest.get(node.id) and node.id not in arrays:
+                text = latest[node.id]
                 yield (code.replace(node, text if _stands_alone(code, node) else f"({text})"),)
 
 

@@ -85,7 +85,8 @@ def folder_task(folder: Path, *, importing: bool = True) -> type[OpenEvolveTask]
 
     Raises:
         FileNotFoundError: If the initial program is missing.
-        ValueError: If the evaluator mentions no function of the initial program, or the folder is not known.
+        ValueError: If one of the files cannot be used as it is, if the evaluator mentions no function of the initial
+            program, or if the folder is not known.
     """
     folder = folder.resolve()
     if folder not in _known:
@@ -98,10 +99,10 @@ def folder_task(folder: Path, *, importing: bool = True) -> type[OpenEvolveTask]
 def _read(folder: Path) -> type[OpenEvolveTask]:
     start = (folder / START).read_text(encoding="utf-8")
     config = _config(folder / CONFIG)
-    timeout_s = float(config.get("evaluator", {}).get("timeout", _TIMEOUT_S))
+    timeout_s = _timeout_s(_section(config, "evaluator").get("timeout", _TIMEOUT_S))
     members = {
         "__module__": __name__,
-        "__doc__": config.get("prompt", {}).get("system_message", "Improve the program."),
+        "__doc__": _section(config, "prompt").get("system_message", "Improve the program."),
         "folder": folder,
         "function": _function(start, (folder / EVALUATOR).read_text(encoding="utf-8")),
         "start": start,
@@ -116,10 +117,10 @@ def _read(folder: Path) -> type[OpenEvolveTask]:
 def _function(start: str, evaluator: str) -> str:
     """The function that is to be improved: of those between the marks, or of all if there are no marks, the last one
     that the evaluator calls, or else the longest."""
-    nodes = list(ast.walk(ast.parse(evaluator)))
+    nodes = list(ast.walk(_parsed(evaluator, EVALUATOR)))
     mentioned = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     mentioned |= {node.value for node in nodes if isinstance(node, ast.Constant) and type(node.value) is str}
-    defined = [node for node in ast.parse(start).body if isinstance(node, ast.FunctionDef)]
+    defined = [node for node in _parsed(start, START).body if isinstance(node, ast.FunctionDef)]
     if not any(node.name in mentioned for node in defined):
         names = ", ".join(node.name for node in defined) or "none"
         raise ValueError(
@@ -132,6 +133,15 @@ def _function(start: str, evaluator: str) -> str:
     return (called[-1] if called else max(marked, key=lambda node: (node.end_lineno or 0) - node.lineno)).name
 
 
+def _parsed(text: str, file: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        raise ValueError(
+            f"{file} does not parse: line {error.lineno}: {error.msg}; repair it there"
+        ) from None
+
+
 def _line_with(mark: str, text: str) -> int:
     """Number of the first line with a mark, 0 if there is none."""
     return next((number for number, line in enumerate(text.splitlines(), 1) if mark in line), 0)
@@ -140,8 +150,29 @@ def _line_with(mark: str, text: str) -> int:
 def _config(file: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
-    found = require("yaml", "learn").safe_load(file.read_text(encoding="utf-8"))
+    yaml = require("yaml", "learn")
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{CONFIG} is no YAML; repair it: {' '.join(str(error).split())}") from None
     return found if isinstance(found, dict) else {}
+
+
+def _section(config: dict[str, Any], name: str) -> dict[str, Any]:
+    found = config.get(name, {})
+    if not isinstance(found, dict):
+        raise ValueError(f"{CONFIG} has {found!r} for {name}; write its entries below it, or leave it out")
+    return found
+
+
+def _timeout_s(given: Any) -> float:
+    try:
+        seconds = float(given)
+    except (TypeError, ValueError):
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{CONFIG} has {given!r} for the evaluator's timeout; give seconds, or leave it out")
+    return seconds
 
 
 @contextlib.contextmanager

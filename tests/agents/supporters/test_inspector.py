@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.supporters.build import build_supporters
 from agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange, RulePolicyInspector
 from agents.supporters.replies import ReplyError
-from agents.supporters.settings import InspectorSettings, SupporterSettings
+from agents.supporters.settings import InspectorSettings, RoleSettings, SupporterSettings
 from tests.agents.supporters.samples import INSPECTION, MODELS
 
 _METRICS = st.lists(
@@ -146,6 +147,19 @@ def test_model_may_veto_with_reasons():
     assert not verdict.accept
     assert verdict.reasons == ("IC spike",)
     assert verdict.regressions == {"ic_mse": pytest.approx(1.2)}
+
+
+def test_only_what_got_worse_is_a_regression_whatever_a_model_names():
+    settings = SupporterSettings(
+        inspector=RoleSettings("llm", MODELS.inspector.endpoint), inspection=InspectorSettings(floor=0.1)
+    )
+    inspector = build_supporters(settings, seed=0).inspector
+    inspection = with_metrics(
+        MetricChange("better", 0.4, 0.2), MetricChange("tiny", 0.01, 0.05), MetricChange("worse", 0.05, 0.3)
+    )
+    named = [{"metric": name} for name in ("better", "tiny", "worse", "unknown")]
+    verdict = inspector.interpret(inspection, json.dumps({"decision": "accept", "regressions": named}))
+    assert verdict.regressions == {"worse": pytest.approx(3)}
 
 
 def test_prompt_holds_the_quantities_of_eq_5():

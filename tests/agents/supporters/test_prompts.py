@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.engines.settings import Endpoint
+from agents.supporters.build import build_supporters
 from agents.supporters.prompts import Data, delimited, fill, load_template, parse_template
 from agents.supporters.replies import (
     ExplorationReply,
@@ -15,6 +17,7 @@ from agents.supporters.replies import (
     json_schema,
     schema_text,
 )
+from agents.supporters.settings import RoleSettings, SupporterSettings
 from atlas_gym.text import clean, is_plain, one_line
 from tests.agents.records import record
 from tests.agents.supporters.samples import BANDIT, EXPLORATION, INSPECTION, MODELS, TELEMETRY, failed, posed
@@ -66,6 +69,26 @@ def test_own_template(tmp_path):
 def test_template_without_its_parts_is_refused(text):
     with pytest.raises(ValueError):
         parse_template(text)
+
+
+@pytest.mark.parametrize(
+    ("user", "message"),
+    [
+        ("It costs $5: $program", r"mine\.md has a \$ that begins no name; write \$\$"),
+        (
+            "$program $parent",
+            r"mine\.md has \$parent, which the role exploration does not know; there are \$.*\$program",
+        ),
+    ],
+)
+def test_an_own_template_that_cannot_be_filled_is_refused_before_the_run(user, message, tmp_path):
+    path = tmp_path / "mine.md"
+    served = RoleSettings("llm", Endpoint("http://127.0.0.1:9/v1", "test-model"), prompt=str(path))
+    path.write_text(f"--- system ---\nBe brief.\n--- user ---\n{user}\n")
+    with pytest.raises(ValueError, match=message):
+        build_supporters(SupporterSettings(served), seed=0)
+    path.write_text("--- system ---\nBe brief.\n--- user ---\n$$5 for ${program}\n")
+    build_supporters(SupporterSettings(served), seed=0)
 
 
 @given(st.text(max_size=300))

@@ -168,6 +168,36 @@ def test_a_text_may_end_as_it_likes(end):
     assert {program.program for program in task.programs.values()} == {START}
 
 
+FOLDER = {
+    "initial_program.py": START,
+    "evaluator.py": "def evaluate(program_path):\n    return {'combined_score': __import__('p').double(1)}\n",
+    "config.yaml": "evaluator:\n  timeout: 60\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("evaluator.py", "x = 1\ndef evaluate(:\n", "evaluator.py does not parse: line 2: .*; repair it"),
+        ("initial_program.py", "def double(x:\n", "initial_program.py does not parse: line 1: .*; repair it"),
+        ("config.yaml", "evaluator:\n", "config.yaml has None for evaluator; write its entries below it"),
+        ("config.yaml", "prompt: short\n", "config.yaml has 'short' for prompt; write its entries below it"),
+        ("config.yaml", "evaluator:\n  timeout:\n", "config.yaml has None for the evaluator's timeout; give"),
+        ("config.yaml", "evaluator:\n  timeout: 60s\n", "config.yaml has '60s' for the evaluator's timeout"),
+        ("config.yaml", "evaluator:\n  timeout: -1\n", "config.yaml has -1 for the evaluator's timeout"),
+        ("config.yaml", "evaluator: [\n", "config.yaml is no YAML; repair it"),
+    ],
+)
+def test_files_of_a_folder_that_cannot_be_used_are_named(file, text, message, tmp_path):
+    for name, content in FOLDER.items():
+        (tmp_path / name).write_text(content)
+    (tmp_path / file).write_text(text)
+    with pytest.raises(ValueError, match=message):
+        atlas_gym.make_task(str(tmp_path))
+    (tmp_path / file).write_text(FOLDER[file])
+    assert atlas_gym.make_task(str(tmp_path)).limits.wall_s == 60
+
+
 def test_a_base_without_a_start_is_no_task():
     base = definition()
     assert not base.programs
