@@ -255,9 +255,8 @@ def test_constants_of_another_type_are_refused():
         with pytest.raises(ValueError, match=f"it must be {called}"):
             Threefold.from_keywords(**wrong)
     assert Threefold.from_keywords(noise=1).noise == 1
-    misspelt = type("Misspelt", (Threefold,), {"__module__": __name__, "presets": {"default": {"cuont": 1}}})
-    with pytest.raises(TypeError, match="no constant cuont; there are"):
-        misspelt.from_keywords()
+    with pytest.raises(TypeError, match="the preset 'default': no constant cuont; there are"):
+        type("Misspelt", (Threefold,), {"__module__": __name__, "presets": {"default": {"cuont": 1}}})
 
 
 class Sized(Threefold):
