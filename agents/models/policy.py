@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.lora import Linear, LoraLayer
 from transformers import BitsAndBytesConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -71,6 +72,12 @@ class Policy:
             for name, module in self.model.get_base_model().named_modules()
             if isinstance(module, LoraLayer)
         }
+        embedding = cast(Any, self.model.get_base_model()).get_input_embeddings().weight
+        for name, layer in self._layers.items():  # merged, it would change the embedding as well
+            if getattr(layer.get_base_layer(), "weight", None) is embedding:
+                raise ValueError(
+                    f"lora.targets has {name}, whose weights are the input embedding's: leave it out"
+                )
         linear = {name: layer for name, layer in self._layers.items() if isinstance(layer, Linear)}
         self._merge = ExactMerge(linear)
         self.add(REFERENCE, copy_of=POLICY)
@@ -258,12 +265,15 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 def _nearest(b: torch.Tensor, a: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Factors (m, rank) and (rank, n) of the matrix of this rank that is nearest to ``b @ a`` (Eckart and Young)."""
+    """Factors (m, rank) and (rank, n) of the matrix of this rank that is nearest to ``b @ a`` (Eckart and Young), with
+    zeros where a side is shorter than the rank."""
     q_b, r_b = torch.linalg.qr(b.double())
     q_a, r_a = torch.linalg.qr(a.double().T)
     u, sizes, v = torch.linalg.svd(r_b @ r_a.T)  # of the small matrix between the two bases
     roots = sizes[:rank].sqrt()
-    return (q_b @ u[:, :rank]) * roots, (roots[:, None] * v[:rank]) @ q_a.T
+    kept = len(roots)
+    near_b, near_a = (q_b @ u[:, :kept]) * roots, (roots[:, None] * v[:kept]) @ q_a.T
+    return F.pad(near_b, (0, rank - kept)), F.pad(near_a, (0, 0, 0, rank - kept))
 
 
 def _peft(lora: LoraSettings) -> LoraConfig:

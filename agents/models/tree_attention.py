@@ -126,7 +126,8 @@ class _TreeAttention(torch.autograd.Function):
 
 def _shares(query: torch.Tensor, key: torch.Tensor, scaling: float, block: Block) -> torch.Tensor:
     """The softmax of the block's scores, (K, G · rows, seen), float32."""
-    scores = (_rows(query, block).float() * scaling) @ _seen(key, block).float().mT
+    with torch.autocast(query.device.type, enabled=False):  # which would round them to its own type
+        scores = (_rows(query, block).float() * scaling) @ _seen(key, block).float().mT
     scores.unflatten(1, (query.shape[1], -1)).add_(block.bias)
     return scores.softmax(-1)
 

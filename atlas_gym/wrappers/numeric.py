@@ -111,8 +111,9 @@ class TemplateAction(NumericProgram, gym.utils.RecordConstructorArgs):
     ):
         gym.utils.RecordConstructorArgs.__init__(self, template=template, levels=levels)
         self.template = _resolve(env, template)
-        self.levels = levels
-        NumericProgram.__init__(self, env, _action_space(self.template, levels), self.template.size)
+        space = _action_space(self.template, levels)
+        self.levels = None if levels is None else int(levels)
+        NumericProgram.__init__(self, env, space, self.template.size)
 
     def program(self, action: Any) -> str:
         """The template filled in."""
@@ -151,7 +152,7 @@ def _action_space(template: Template, levels: int | None) -> spaces.Space[Any]:
         )
     if int(levels) ** template.size >= _MOST_POINTS:
         raise ValueError(f"levels is {levels}; with {template.size} parameters those are too many actions")
-    return spaces.Discrete(levels**template.size)
+    return spaces.Discrete(int(levels) ** template.size)
 
 
 class ProgramChoice(NumericProgram, gym.utils.RecordConstructorArgs):

@@ -99,12 +99,9 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
 def _run_control(config: RunConfig, run: RunStore, console: Console) -> None:
     """The same run with tuning off, from where the first phase set them apart."""
     console.print("\n[bold]The frozen control[/bold]: the same run with tuning off, from the first phase on")
-    view = LiveView(config.rounds, config.phases, config.exploration.groups, console)
-    with (
-        open_control(run, run.folder / FOLDER) as store,
-        view,
-        AtlasRun(frozen(config), store, (view,)) as control,
-    ):
+    own = frozen(config)
+    view = LiveView(own.rounds, own.phases, own.exploration.groups, console)
+    with open_control(run, run.folder / FOLDER) as store, view, AtlasRun(own, store, (view,)) as control:
         control.run()
 
 

@@ -61,8 +61,11 @@ def _unfolded(words: Iterable[str], keys: Sequence[str]) -> Iterator[str]:
     for word in words:
         name, _, text = word.removeprefix("--").partition("=")
         if text.startswith("{") and name not in keys and any(key.startswith(f"{name}.") for key in keys):
-            with contextlib.suppress(ValueError, SyntaxError):  # no mapping: refused under its own name
-                members = flatten(ast.literal_eval(text))
+            members = None
+            with contextlib.suppress(ValueError, SyntaxError, TypeError):
+                members = ast.literal_eval(text)
+            if isinstance(members, dict):  # all else is refused under its own name
+                members = flatten(members)
                 yield from (f"--{name}.{key}={json.dumps(value)}" for key, value in members.items())
                 continue
         yield word

@@ -125,6 +125,8 @@ def main(arguments: list[str] | None = None) -> None:
 def record(options: argparse.Namespace, constants: dict[str, Any]) -> dict[str, Any]:
     """Train, and write the evaluations to a CSV file where one is named; what came of it, and the expert's score."""
     task = make_task(options.env_id, **constants)
+    if options.expert not in task.programs:
+        raise SystemExit(f"Error: no expert {options.expert}; --expert is one of {', '.join(task.programs)}")
     posed = TemplateAction(ProgramEnv(task=options.env_id, limits=patient(task.limits), **constants))
     env = Recorded(posed)
     try:

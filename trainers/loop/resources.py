@@ -133,7 +133,10 @@ def make_policy(config: RunConfig, model: Path, run: Path) -> Policy:
     Raises:
         AdapterError: the adapter to begin with is missing, damaged or another model's.
     """
-    policy = Policy.load(model, lora=config.lora, device=device_of(config), seed=config.seed)
+    try:
+        policy = Policy.load(model, lora=config.lora, device=device_of(config), seed=config.seed)
+    except ValueError as error:
+        raise SettingsError(f"adapters cannot be had of {model}: {error}") from error
     own = run / BEGIN
     if config.adapter:
         policy.restore(POLICY, own if own.exists() else config.adapter)

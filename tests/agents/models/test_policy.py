@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 from peft import PeftModel
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from agents.models.adapters import WEIGHTS, AdapterError
 from agents.models.lean_lora import make_lean
@@ -189,6 +189,30 @@ def test_an_average_of_higher_rank_is_met_as_well_as_the_rank_allows(policy):
     for name, update in updates(policy, REFERENCE).items():
         left = torch.linalg.svdvals(wanted[name])[policy.lora.rank :]
         torch.testing.assert_close((wanted[name] - update).norm(), left.norm(), rtol=1e-3, atol=1e-5)
+
+
+def small(tied, **lora):
+    sizes = {"vocab_size": 40, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
+    model = LlamaForCausalLM(LlamaConfig(**sizes, **heads, tie_word_embeddings=tied)).eval()
+    return Policy(model, byte_tokenizer(), LoraSettings(**lora))
+
+
+def test_a_rank_above_a_matrixs_side_can_be_averaged():
+    policy = small(False, rank=12, alpha=12)  # keys and values are 8 wide
+    disturb(policy, POLICY)
+    wanted = updates(policy, POLICY)
+    policy.mix(POLICY, REFERENCE, 0.5)
+    for name, update in updates(policy, REFERENCE).items():
+        torch.testing.assert_close(update, 0.5 * wanted[name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["lm_head", "embed_tokens"])
+def test_an_adapter_of_the_input_embedding_is_refused(target):
+    with pytest.raises(ValueError, match=f"lora.targets has .*{target}.*: leave it out"):
+        small(True, rank=2, targets=(target,))
+    if target == "lm_head":
+        assert small(False, rank=2, targets=(target,)).tensors(POLICY)
 
 
 def test_reset_gives_the_base_model_and_follows_its_seed(policy):

@@ -95,6 +95,17 @@ def test_in_bfloat16_it_is_as_near_to_float32_as_the_dense_mask():
         assert (one - truth).norm() < 1.5 * (other - truth).norm() + 0.004 * truth.norm()
 
 
+def test_autocast_does_not_round_the_scores():
+    """As the backward pass, which runs outside it, computes them again."""
+    mask = trie_mask([list(range(12)), [*range(6), 20, 21]])
+    random = torch.Generator().manual_seed(0)
+    inputs = [torch.randn(1, 2, mask.shape[-1], 16, generator=random).bfloat16() for _ in range(3)]
+    outside = attend(tree_attention._attend, mask, *inputs, tree_blocks=blocks_of(mask, 8))
+    with torch.autocast("cpu", torch.bfloat16):
+        within = attend(tree_attention._attend, mask, *inputs, tree_blocks=blocks_of(mask, 8))
+    torch.testing.assert_close(within, outside, atol=0, rtol=0)
+
+
 SIZES = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
 SHARED = {**SIZES, "intermediate_size": 24, "num_key_value_heads": 2}
 FAMILIES = {

@@ -128,6 +128,7 @@ def test_wrong_arguments_are_named():
     env = gym.make("ATLAS-Bandit-v0")
     with pytest.raises(ValueError, match="there are"):
         TemplateAction(env, "greedy")
+    assert TemplateAction(env, levels=np.uint8(7)).action_space.n == 7 ** TemplateAction(env).template.size
     for levels in (1, 2.5, "3", 10**9):
         with pytest.raises(ValueError, match="levels"):
             TemplateAction(env, levels=levels)

@@ -132,6 +132,12 @@ def test_nested_parameters_of_a_sweep_are_read_as_the_agent_writes_them():
     _, values = read_arguments(words)
     assert values["phase"] == {"beta": 2e-05, "packed": False, "epochs": 2}
     assert values["pairs"] == {"count": 4}
-    for wrong in ("--phase={'betta': 1}", "--phase={beta", "--faze={'beta': 1}"):
+    for wrong in (
+        "--phase={'betta': 1}",
+        "--phase={beta",
+        "--phase={1, 2}",
+        "--phase={[1]: 2}",
+        "--faze={'beta': 1}",
+    ):
         with pytest.raises(SettingsError, match="unknown setting"):
             read_arguments([wrong])

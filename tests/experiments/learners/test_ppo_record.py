@@ -58,3 +58,9 @@ def test_a_smaller_run_reaches_it_again(tmp_path):
     assert len(rows) == 1024
     assert {row["status"] for row in rows} == {"ok"}
     assert result["worse_by"] < GOAL
+
+
+def test_an_expert_that_is_none_is_met_before_the_training(monkeypatch):
+    monkeypatch.setattr("experiments.learners.ppo_template.train", lambda *_: pytest.fail("trained"))
+    with pytest.raises(SystemExit, match="no expert tuned_sw_linucb; --expert is one of start"):
+        main(["--env-id", "ATLAS-TSP-v0", "--budget", "16", "--held-out", "1"])
