@@ -97,9 +97,10 @@ def _whole(text: str) -> str:
     program = _object(text).get("program")
     if isinstance(program, str):
         text = _storable(program)
-    # A field is the program, whose docstrings may hold fences, unless it begins with one.
-    whole = isinstance(program, str) and not text.lstrip().startswith("```")
-    return (text if whole else program_in(text)).strip("\n") + "\n"
+    # A field that begins with no fence is the program: those in its docstrings are its own.
+    if not isinstance(program, str) or text.lstrip().startswith("```"):
+        text = program_in(text)
+    return text.strip("\n") + "\n"
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def post(
         ValueError,
         OSError,
         ImportError,
-    ):  # the last one: a proxy that takes a package
+    ):  # the last one of a proxy that takes a package
         raise Hopeless(
             "base_url, or what the environment says of proxies and certificates, is wrong"
         ) from None

@@ -59,7 +59,7 @@ def _annotate_overrides(cls: type) -> None:
     annotations that `from __future__ import annotations` has left as texts."""
     try:
         own = dict(inspect.get_annotations(cls, eval_str=True))
-    except Exception:  # noqa: BLE001 - a text may name anything, e.g. what is imported for type checkers only
+    except (NameError, AttributeError, SyntaxError, TypeError):  # of what is there for type checkers only
         own = dict(inspect.get_annotations(cls))
     for base in cls.__mro__[1:]:
         for name, constant in getattr(base, "__dataclass_fields__", {}).items():

@@ -46,10 +46,9 @@ def count(config: RunConfig) -> Counts:
     """The work of a run."""
     layout, phases, supporters = config.exploration, config.phases, config.supporters
     controlled = config.control == "frozen" and config.phases > 0
-    rounds = [
-        *range(1, config.rounds + 1),
-        *(range(config.phase_every + 1, config.rounds + 1) if controlled else ()),
-    ]
+    rounds = list(range(1, config.rounds + 1))
+    if controlled:  # which takes over what came before the first phase
+        rounds += rounds[config.phase_every :]
     advised = sum(map(layout.asks_supporter, rounds)) * layout.islands
     exam = config.gate.prompts if config.gate_score == "likelihood" else 0
     taught = phases * (config.pairs.prompts + exam) if config.teaching in ("phase", "both") else 0
@@ -65,14 +64,11 @@ def count(config: RunConfig) -> Counts:
     probed = config.probe.prompts or len(EditLine(spec.function).sites(spec.starts[config.start]))
     measured = 2 * probed * config.probe.samples
     trainings = 1
-    if (
-        config.phase.reference == "gated"
-    ):  # the reference, the checkpoints, the final policy, those of other settings
+    if config.phase.reference == "gated":
         trainings += config.phase.alternatives
-        scored = 1 + config.phase.checkpoints + trainings
+        scored = 1 + config.phase.checkpoints + trainings  # the reference first
         measured += scored * config.gate.prompts * config.gate.samples
-    confirmed = 2 * max(1, len(config.instances)) * config.held_out_seeds
-    confirmed *= 1 + controlled
+    confirmed = 2 * (1 + controlled) * max(1, len(config.instances)) * config.held_out_seeds
     measure = config.measure
     asked_once = len(measure.instances) * measure.seeds * measure.prompts * measure.samples
     asked_times = (1 + (phases if measure.every_phase else 1)) if phases else 0

@@ -45,17 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         trials = {key: _trial(options, *key) for key in _keys(options)}
         missing = {key: trial for key, trial in trials.items() if not (trial.folder / "row.json").exists()}
-        if trials and (other := {row["budget"] for row in _finished(options.folder)} - {_limits(options)}):
-            raise ValueError(
-                f"{options.folder} has rows with a budget of {min(other)}; name another --folder"
-            )
-        if trials and (
-            other := {len(row["held_out"]) for row in _finished(options.folder)} - {options.held_out}
-        ):
-            raise ValueError(
-                f"{options.folder} has rows scored on {min(other)} held-out tasks; give --held-out {min(other)} or"
-                " name another --folder"
-            )
+        if trials:
+            _refuse_others(options)
         if options.publish and (output / "rows.csv").exists() and not options.replace:
             raise ValueError(f"{output} has a leaderboard; --replace writes over it")
     except (TypeError, ValueError, OSError) as error:
@@ -70,6 +61,18 @@ def main(arguments: list[str] | None = None) -> int:
         write_page(read_tables(output), output)
         print(output / "README.md")
     return 1 if failed else 0
+
+
+def _refuse_others(options: argparse.Namespace) -> None:
+    """Raise ValueError where the folder has rows that could not be compared with those that are asked for."""
+    rows = _finished(options.folder)
+    if other := {row["budget"] for row in rows} - {_limits(options)}:
+        raise ValueError(f"{options.folder} has rows with a budget of {min(other)}; name another --folder")
+    if tasks := {len(row["held_out"]) for row in rows} - {options.held_out}:
+        raise ValueError(
+            f"{options.folder} has rows scored on {min(tasks)} held-out tasks; give --held-out {min(tasks)} or name "
+            "another --folder"
+        )
 
 
 def _listing(options: argparse.Namespace, done: int, all_: int) -> str:

@@ -90,13 +90,8 @@ def run_phase(
         chosen = _proposed(candidates, gate) if gated else len(candidates) - 1
         decision = _decided(candidates, chosen, gate, review) if gated else None
         tuned.seconds["score"] = time.perf_counter() - began
-        kl = tuned.kls[POLICY].mean
-        if decision is None and math.isnan(kl):  # the weights are no numbers any more
-            policy.copy(_START, POLICY)
-            weight, rolled_back = 0.0, True
-        else:
-            beyond = not kl <= gate.max_kl
-            weight, rolled_back = _advance(policy, settings, phase, candidates[chosen].name, decision, beyond)
+        beyond = not tuned.kls[POLICY].mean <= gate.max_kl  # nor a number
+        weight, rolled_back = _advance(policy, settings, phase, candidates[chosen], decision, beyond)
     training = tuned.training
     return PhaseResult(
         phase=phase, pairs=training.pairs, dropped=training.dropped,
@@ -143,15 +138,19 @@ def _decided(
 
 
 def _advance(
-    policy: Policy, settings: PhaseSettings, phase: int, chosen: str, decision: GateDecision | None, beyond: bool
+    policy: Policy, settings: PhaseSettings, phase: int, chosen: CandidateResult, decision: GateDecision | None,
+    beyond: bool,
 ) -> tuple[float, bool]:  # fmt: skip
     """Leave the policy that goes on, and the reference as its rule says; the policy's weight in it, and whether the
     policy was rolled back. `beyond`: it ended beyond the budget."""
     promote = decision is not None and decision.promote
+    if decision is None and math.isnan(chosen.kl):  # nothing would stop weights that are no numbers any more
+        policy.copy(_START, POLICY)
+        return 0.0, True
     rule = ReferenceRule(settings.reference, settings.reference_period, settings.reference_mixing)
     weight = float(rule.weight(phase, promote))
-    if promote and chosen != POLICY:
-        policy.copy(chosen, POLICY)
+    if promote and chosen.name != POLICY:
+        policy.copy(chosen.name, POLICY)
     policy.mix(POLICY, REFERENCE, weight)
     rolled_back = decision is not None and not promote and (settings.rollback or beyond)
     if rolled_back:

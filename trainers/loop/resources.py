@@ -132,6 +132,7 @@ def make_policy(config: RunConfig, model: Path, run: Path) -> Policy:
 
     Raises:
         AdapterError: the adapter to begin with is missing, damaged or another model's.
+        SettingsError: the model has no place for the adapters that `lora` asks for.
     """
     try:
         policy = Policy.load(model, lora=config.lora, device=device_of(config), seed=config.seed)

@@ -135,15 +135,20 @@ def test_what_is_computed_anew_is_of_the_latest_entries_alone():
         np.testing.assert_allclose(eval(text, dict(known)), np.linalg.solve(A, b))
 
 
+def computed_anew(program, site, n):
+    """What the rule for computing a variable anew writes at a site, of n answers."""
+    style = EditLine("policy")
+    (hole,) = [hole for hole in style.sites(program) if hole.label == site]
+    found = answers(TASKS["ATLAS-Bandit-v0"], program, style, hole, n=n, wider=True)
+    return [text for kind, text in found if kind == "recent"]
+
+
 def test_what_is_computed_anew_keeps_its_place_in_a_product():
     program = (
         "def policy(context, history, t):\n    y = history.rewards\n    above = y - 0.5\n"
         "    twice = 2 * above\n    return int(np.argmax(context[:, 0] * np.sum(twice)))\n"
     )
-    style = EditLine("policy")
-    (hole,) = [hole for hole in style.sites(program) if hole.label == "twice ="]
-    found = answers(TASKS["ATLAS-Bandit-v0"], program, style, hole, n=12, wider=True)
-    recent = [text for kind, text in found if kind == "recent"]
+    recent = computed_anew(program, "twice =", 12)
     assert recent
     assert all(re.fullmatch(r" 2 \* \(y\[-\d+:\] - 0\.5\)\n", text) for text in recent)
 
@@ -153,10 +158,7 @@ def test_what_is_nested_too_deep_to_be_computed_anew_is_left_as_it_is():
         f"def policy(context, history, t):\n    y = history.rewards\n    total = {' + '.join(['y'] * 280)}\n"
         "    above = y - 0.5\n    best = np.sum(total) + np.sum(above)\n    return int(best)\n"
     )
-    style = EditLine("policy")
-    (hole,) = [hole for hole in style.sites(program) if hole.label == "best ="]
-    found = answers(TASKS["ATLAS-Bandit-v0"], program, style, hole, n=20, wider=True)
-    recent = [text for kind, text in found if kind == "recent"]
+    recent = computed_anew(program, "best =", 20)
     assert recent
     assert all("np.sum(total)" in text for text in recent)
 

@@ -8,8 +8,7 @@ from trainers.loop.config import load_config
 from trainers.loop.fine_tuning import Tuning
 from trainers.store.store import RunStore
 
-CALL = SupporterCall.__new__(SupporterCall)
-vars(CALL).update(role="strategist", status="answered")
+CALL = SupporterCall("strategist", "rules", "", ("phase", 1), "ok")
 
 
 @pytest.mark.parametrize(
