@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agents.models.loading import resolve_model
-from atlas_gym.arguments import Parser
+from atlas_gym.arguments import Parser, at_least_one
 from atlas_gym.optional import require
 from experiments.learners.changes import Change, changes_from_defaults
 from experiments.learners.ledger import BudgetSpent, Ledger, Trial
@@ -74,7 +74,11 @@ class GradedReward:
 
 
 def learn_grpo(ledger: Ledger, seed: int, group: int = 8) -> None:
-    """Tune the embedded model while it spends the ledger's budget, in whole groups."""
+    """Tune the embedded model while it spends the ledger's budget, in whole groups; ValueError if it pays for none."""
+    if ledger.trial.budget < group:
+        raise ValueError(
+            f"a budget of {ledger.trial.budget} candidates does not pay for one group of {group}"
+        )
     train(ledger, "embedded", ledger.trial.budget // group, group, seed=seed)
 
 
@@ -123,9 +127,11 @@ def main() -> None:
     parser = Parser(prog="python -m experiments.learners.grpo", description=__doc__)
     parser.add_argument("--env-id", default="ATLAS-Bandit-v0")
     parser.add_argument("--model", default="embedded", help="a folder, a name, or the embedded model")
-    parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--steps", type=at_least_one, default=2)
     parser.add_argument("--group", type=int, default=4, help="completions per prompt (default 4)")
     options = parser.parse_args()
+    if options.group < 2:
+        parser.error("--group is at least 2: a completion is compared with the others of its prompt")
     trial = Trial(options.env_id, 0, options.steps * options.group)
     with Ledger(trial) as ledger:
         log = train(ledger, options.model, options.steps, options.group)

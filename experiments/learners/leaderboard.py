@@ -176,7 +176,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--learners", nargs="*", type=_learner, default=list(ENTRIES), metavar="NAME",
         help="default: all; none: only write the tables")  # fmt: skip
     add("--budget", type=at_least_one, default=200, help="candidates of each row (default 200)")
-    add("--tokens", type=int, help="end a row that has written so many tokens, too")
+    add("--tokens", type=at_least_one, help="end a row that has written so many tokens, too")
     add("--seconds", type=float, help="end a row that has taken so long, too")
     add("--seeds", type=at_least_one, default=3, help="rows of each learner and task (default 3)")
     add("--held-out", type=at_least_one, default=16, help="held-out tasks (default 16)")

@@ -54,7 +54,7 @@ def _handler(ledger: Ledger, model_url: str) -> type[BaseHTTPRequestHandler]:
                 with ledger.working():
                     status, reply = _forward(model_url, self.path, body)
                 if status == 200:
-                    usage = json.loads(reply).get("usage", {})
+                    usage = json.loads(reply).get("usage") or {}
                     ledger.written(usage.get("completion_tokens", 0), usage.get("prompt_tokens", 0))
                 elif status >= 500:
                     ledger.take_back()

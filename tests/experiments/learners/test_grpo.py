@@ -4,7 +4,7 @@ import pytest
 
 from atlas_gym import make_task
 from atlas_gym.tasks.registry import BUILT_IN
-from experiments.learners.grpo import GradedReward, halves, train
+from experiments.learners.grpo import GradedReward, halves, learn_grpo, main, train
 from experiments.learners.ledger import Ledger, Trial
 from trainers.data.groups import COPY, FAILED
 
@@ -38,6 +38,20 @@ def test_every_completion_is_a_candidate_and_tokens_are_counted():
     assert found[0] == found[3] == COPY
     assert found[1] == FAILED
     assert found[2] > COPY
+
+
+def test_what_cannot_teach_is_refused_before_a_model_is_loaded(monkeypatch, capsys):
+    short = Trial("ATLAS-Bandit-v0", 0, 7, constants=TRIAL.constants)
+    with (
+        Ledger(short) as ledger,
+        pytest.raises(ValueError, match="7 candidates does not pay for one group of 8"),
+    ):
+        learn_grpo(ledger, 0)
+    for wrong in (["--group", "1"], ["--steps", "0"]):
+        monkeypatch.setattr("sys.argv", ["grpo", *wrong])
+        with pytest.raises(SystemExit):
+            main()
+        assert wrong[0] in capsys.readouterr().err
 
 
 @pytest.mark.slow
