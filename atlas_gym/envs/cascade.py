@@ -46,4 +46,6 @@ def _promising(evaluations: Sequence[Evaluation], tasks: Sequence[Task], keep: f
     for index, (evaluation, task) in enumerate(zip(evaluations, tasks, strict=True)):
         if evaluation.score is not None:
             groups.setdefault(task, []).append((-evaluation.score, index))
-    return sorted(i for group in groups.values() for _, i in sorted(group)[: math.ceil(keep * len(group))])
+    # 0.07 of 100 programs are 7, though the product in floating point is a little more.
+    kept = {task: math.ceil(keep * len(group) - 1e-9) for task, group in groups.items()}
+    return sorted(i for task, group in groups.items() for _, i in sorted(group)[: kept[task]])

@@ -78,6 +78,11 @@ def test_ties_go_to_the_earlier_and_the_share_is_rounded_up():
     assert run({"a": -0.1, "b": -0.1, "c": -0.1}, {"a": -0.1, "b": -0.1})[1] == [True, True, False]
 
 
+def test_a_share_that_is_a_whole_number_of_programs_is_not_rounded_up():
+    scores = {f"p{i}": -i / 100 for i in range(100)}
+    assert sum(run(scores, scores, keep=0.07)[1]) == 7
+
+
 @pytest.mark.parametrize("keep", [0.0, 1.1, -1.0])
 def test_shares_outside_are_refused(keep):
     with pytest.raises(ValueError, match="share"):
