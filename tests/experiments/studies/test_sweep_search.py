@@ -61,6 +61,9 @@ def test_parameters_mean_to_optuna_what_they_mean_to_wandb(entry, parameter):
         ({"distribution": "normal", "min": 0, "max": 1}, "not supported"),
         ({"distribution": "log_uniform_values", "min": 0, "max": 1}, "low.*log"),
         ({"values": [1, 2], "probabilities": [3, 1]}, "repeat a value"),
+        ({"min": 0.1, "max": 1, "distributon": "log_uniform_values"}, "did you mean distribution"),
+        ({"values": "abc"}, "values must be a list"),
+        ({"distribution": "q_uniform", "min": 0, "max": 1, "q": 0}, "division"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused_with_the_parameters_name(entry, complaint):
