@@ -77,6 +77,16 @@ def test_where_the_time_went_is_the_runs_own_sums(tmp_path):
     assert sum(shares) == pytest.approx(100, abs=1.5)
 
 
+def test_runs_of_one_name_count_each_and_a_run_that_has_not_explored_does_not(tmp_path):
+    folders = [make_run(tmp_path / study / "run", Layout(seed=1, rounds=4)) for study in "ab"]
+    RunStore(tmp_path / "idle").close()
+    found = scaling.spent([*folders, tmp_path / "idle"])
+    assert list(found.index) == ["run", "run", "together"]
+    one, _, both = found.improvements.astype(int)
+    assert both == 2 * one
+    assert scaling.spent([tmp_path / "idle"]).empty
+
+
 def test_one_pool_is_measured(capsys):
     scaling.main(["workers", "--most", "1", "--batch", "1", "--repeats", "1"])
     assert "1 workers" in capsys.readouterr().out
