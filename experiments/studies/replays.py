@@ -19,7 +19,7 @@ from agents.population.candidate import CandidateRecord
 from atlas_gym.evaluation import EvaluatorPool
 from atlas_gym.seeding import stream, torch_seed
 from experiments.studies import known_lines
-from experiments.studies.exam import EXAM, answers, panel_of
+from experiments.studies.exam import EXAM, answers, panel_of, question
 from experiments.studies.measuring import base_policy, measure
 from trainers.data.pairs import PreferencePair, build_pairs
 from trainers.evodpo.candidate_set import TuneJob, tune_here
@@ -156,15 +156,15 @@ def _config(run: Path, samples: int) -> RunConfig:
     return load_config(run / "config.yaml", {"measure": {**EXAM, "samples": samples}})
 
 
-def of_run(run: Path, options: Namespace, known: dict[frozenset[str], Any]) -> Iterator[dict[str, Any]]:
+def of_run(run: Path, options: Namespace, known: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """One row a variant, the base model's first; `known` are its answers by questions, so that it is asked once."""
     config = _config(run, options.samples)
     policy = base_policy(config)
     with RunStore.open_readonly(run) as store, EvaluatorPool(1) as pool:
         source = read_source(config, store, policy.tokenizer)
         panel = panel_of(config, policy, pool, store)
-        asked = frozenset(panel.prompts if options.samples else ())
-        if options.samples and asked not in known:
+        asked = question(config, panel) if options.samples else ""
+        if asked and asked not in known:
             known[asked] = answers(policy, config, panel)
         yield {"run": run.name, "variant": "base model", "kl": 0.0, **_likely(policy, config)}
         for name in options.only or list(VARIANTS):
@@ -176,7 +176,7 @@ def of_run(run: Path, options: Namespace, known: dict[frozenset[str], Any]) -> I
 
 
 def _rows(options: Namespace) -> Iterator[list[dict[str, Any]]]:
-    known: dict[frozenset[str], Any] = {}
+    known: dict[str, Any] = {}
     for run in options.runs:
         for row in of_run(run, options, known):
             yield [row]
