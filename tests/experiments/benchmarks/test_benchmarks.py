@@ -6,6 +6,7 @@ import torch
 from safetensors.torch import save_file
 
 from agents.models.adapters import WEIGHTS
+from atlas_gym.tasks.answer import Answer
 from experiments.benchmarks import calls, gpu, scaling, tasks
 from experiments.benchmarks.dpo import make_pairs, print_differences
 from experiments.benchmarks.side_by_side import take_turns
@@ -97,6 +98,18 @@ def test_calls_are_measured(capsys):
     said = capsys.readouterr().out
     assert all(case in said for case in calls.CASES)
     assert "round trip" in said
+
+
+def test_every_call_that_is_counted_is_made():
+    asked = []
+
+    class Counting:
+        def batch(self, many):
+            asked.extend(many)
+            return [Answer("answer", 1.5) for _ in many]
+
+    calls.CallCost(calls=150, way="batched").score(Counting(), 0)
+    assert len(asked) == 150
 
 
 def test_tasks_are_measured_confined_and_bare(capsys):
