@@ -56,8 +56,8 @@ class CallCost(atlas_gym.ProgramTask):
             arguments = tuple(program.keep(argument) for argument in arguments)
         began = time.thread_time()
         if self.way == "batched":
-            for _ in range(self.calls // BATCH):
-                for answer in program.batch([arguments] * BATCH):
+            for done in range(0, self.calls, BATCH):
+                for answer in program.batch([arguments] * min(BATCH, self.calls - done)):
                     check(answer)
         else:
             for _ in range(self.calls):

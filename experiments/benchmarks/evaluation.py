@@ -8,7 +8,7 @@ the paper's signature suggests, compared with a loop that appends to a list. Con
 every round is formed before the median. Counted is the CPU time of all processes: other jobs on the machine take
 less part in it. OpenEvolve (its evaluator runs programs in its own process, unconfined) is installed from PyPI into a
 folder that is thrown away afterwards; its evaluation file calls the very simulation that the bare contender calls.
-Also printed: the time from asking for a confined worker to having loaded a program in it.
+What a confined worker's cold start takes, `atlas doctor` says.
 """
 
 import asyncio
@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,6 @@ import pandas as pd
 
 from atlas_gym import make_task
 from atlas_gym.arguments import Parser
-from atlas_gym.cli.doctor import cold_start_seconds
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.bandit.bare import play_bare
 from atlas_gym.tasks.bandit.driver import seed_globals
@@ -48,8 +46,6 @@ def evaluate(path):
     with open(path) as file:
         return {"combined_score": play_bare(file.read(), TASK)}
 """
-
-LAYERS = ("rlimits", "seccomp", "landlock")
 
 AS_A_LIST = """\
 import numpy as np
@@ -93,7 +89,6 @@ def main(arguments: list[str] | None = None) -> None:
             "ours, confined": lambda: _confined(evaluator, AS_A_LIST, task),
         }
         print_table("history as a list", cpu_seconds(contenders, options.repeats))
-    print_cold_starts()
 
 
 def _confined(evaluator: ConfinedEvaluator, program: str, task: BanditTask) -> tuple[float, float]:
@@ -161,13 +156,6 @@ def print_table(title: str, seconds: pd.DataFrame) -> None:
         "per second": (1 / seconds.median()).map("{:.1f}".format),
         "speed of a bare call": speeds.apply(spread),
     }))  # fmt: skip
-
-
-def print_cold_starts() -> None:
-    """Time from asking for a confined worker to having it."""
-    for torch, name in ((False, "numpy"), (True, "torch")):
-        seconds = cold_start_seconds(torch, LAYERS)
-        print(f"cold start of a confined worker, {name}: median {1000 * median(seconds):.1f} ms")
 
 
 if __name__ == "__main__":

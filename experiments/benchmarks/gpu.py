@@ -9,7 +9,7 @@ may be running. The model's dtype is bfloat16, adapters are float32, and Burgers
 - generation: seconds of `experiments.benchmarks.generation` per token at several batch sizes, and per line edit,
 adapter merged (by the clock wherever there is a GPU);
 - phase: DPO on 16 prompts x `--pairs` pairs, packed, with and without autocast on a GPU, and peak memory;
-- gate: Eq. 3 of two candidates on four of the prompts, and as many fresh samples as Ŝ of one policy takes;
+- gate: Eq. 3 of the phase's candidates on four of the prompts;
 - Burgers: one Adam step of stacked networks (`atlas_gym.tasks.burgers.stacked`), loss and gradient of the plain loss
 included, beside the compiled kernel's time for the same networks one after the other on one CPU core;
 - evaluation: CPU seconds of the starting programs in a confined worker, both processes together.
@@ -119,10 +119,9 @@ def model_figures(options: argparse.Namespace) -> Figures:
         yield "phase, bf16" if bf16 else "phase", _phase(options, policy, settings, pairs)
     rng = np.random.default_rng(0)
     items = gate_subset([(pair.prompt, pair.chosen) for pair in pairs], GATE_PROMPTS, rng)
-    seconds = seconds_of(
-        options.device, lambda: Divergence(policy, REFERENCE, items).of(["candidate-1", POLICY])
-    )
-    yield f"Eq. 3 of 2 candidates on {len(items)} completions, s", round(seconds, 2)
+    candidates = [name for name in policy.adapters if name != REFERENCE]
+    seconds = seconds_of(options.device, lambda: Divergence(policy, REFERENCE, items).of(candidates))
+    yield f"Eq. 3 of {len(candidates)} candidates on {len(items)} completions, s", round(seconds, 2)
     with serving("transformers", "merged", options.model, policy) as (generator, _):
         for name, each in measure(generator).items():
             yield f"generation, {name}, s", round(each, 5)

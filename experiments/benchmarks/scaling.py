@@ -98,8 +98,10 @@ def spent(folders: Sequence[Path]) -> pd.DataFrame:
     Raises:
         StoreError: a folder holds no run.
     """
-    runs = {folder.name: _sums(folder) for folder in folders}
-    sums = pd.DataFrame({name: found for name, found in runs.items() if found["samples"]}).T
+    # A list: runs of two studies may have the same name.
+    found = [_sums(folder) for folder in folders]
+    sums = pd.DataFrame(found, [folder.name for folder in folders])
+    sums = sums[sums.samples > 0]
     if len(sums) > 1:
         sums.loc["together"] = sums.sum()
     seconds = sums[["generation_s", "evaluation_wait_s", "tuning_s"]].sum(axis=1)

@@ -54,6 +54,12 @@ def panel_of(config: RunConfig, policy: Policy, pool: Pool, store: RunStore) -> 
     return Panel(config, TaskSchedule(config), agent.styles, pool, store)
 
 
+def question(config: RunConfig, panel: Panel) -> str:
+    """All that a base model's answers depend on: runs that have it in common may share them."""
+    model, posed = (config.model, config.lora.base, config.sampling), (config.env, config.env_args)
+    return repr((model, posed, config.measure.instances, sorted(panel.prompts)))
+
+
 def last_policy(run: Path) -> Path:
     """The adapter that a run's phases have led to; raises `SettingsError` if there was none."""
     phases = sorted((run / "adapters").glob("phase-*"))
@@ -66,11 +72,11 @@ def examined(runs: Sequence[Path], exam: dict[str, Any]) -> Iterator[tuple[str, 
     """Each run's last policy against the base model, by measure.
 
     Raises:
-        SettingsError: there is no run, or it asks its model otherwise than the first.
+        SettingsError: there is no run, or it asks its model otherwise than the first, or another one.
         StoreError: its store cannot be read.
         AdapterError: its adapter is damaged or another model's.
     """
-    asked: set[str] = set()
+    asked = ""
     base: dict[str, Any] = {}
     with EvaluatorPool(1) as pool:
         for run in runs:
@@ -78,9 +84,10 @@ def examined(runs: Sequence[Path], exam: dict[str, Any]) -> Iterator[tuple[str, 
             policy = base_policy(config)
             with RunStore.open_readonly(run) as store:
                 panel = panel_of(config, policy, pool, store)
+                own = question(config, panel)
                 if not asked:
-                    asked, base = panel.prompts, answers(policy, config, panel)
-                elif panel.prompts != asked:
+                    asked, base = own, answers(policy, config, panel)
+                elif own != asked:
                     raise SettingsError(
                         f"{run} asks its model otherwise than {runs[0]}: examine it by itself"
                     )

@@ -78,7 +78,8 @@ def of_run(run: Path) -> Iterator[dict[str, Any]]:
     config = load_config(run / "config.yaml", {})
     policy = base_policy(config)
     asked = asked_by(config)
-    for phase, folder in enumerate([None, *sorted((run / "adapters").glob("phase-*"))]):
+    for folder in (None, *sorted((run / "adapters").glob("phase-*"))):
+        phase = int(folder.name.removeprefix("phase-")) if folder else 0  # those skipped have none
         for adapter in (POLICY, REFERENCE) if folder else (POLICY,):
             if folder:
                 policy.restore(adapter, folder / adapter)

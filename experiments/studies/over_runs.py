@@ -70,11 +70,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--against", default="", help="the variant to compare with; default: the first one")
     options = parser.parse_args(arguments)
     try:
-        print(as_markdown(over_runs(pd.read_csv(options.data), options.against)))
-    except OSError as error:
+        rows = pd.read_csv(options.data)
+        rows[["run", "variant"]]  # without these columns it is something else
+    except (OSError, LookupError, ValueError) as error:
         raise SystemExit(
-            f"Error: {options.data}: {error.strerror}; `python -m experiments.studies.replays --output` writes it"
+            f"Error: {options.data} is not what `python -m experiments.studies.replays --output` writes: {error}"
         ) from error
+    try:
+        print(as_markdown(over_runs(rows, options.against)))
     except ValueError as error:
         raise SystemExit(f"Error: {error}") from error
 

@@ -12,6 +12,8 @@ import pandas as pd
 from atlas_gym.arguments import Parser
 from experiments.report.table_formats import Table, as_markdown, table, told_interval
 from experiments.report.tables import percent_error
+from experiments.studies.write import read_data
+from trainers.store.store import StoreError
 
 _NOTE = (
     "Improvement on held-out tasks, ± standard error over seeds; difference: percentage points, mean over tasks of the "
@@ -27,8 +29,11 @@ def over_tasks(studies: Mapping[str, pd.DataFrame], against: str = "") -> Table:
         against: the method that the others are compared with; empty: the first one.
 
     Raises:
-        ValueError: there is no such method.
+        ValueError: there is no such method, or a study has several starts.
     """
+    for name, runs in studies.items():
+        if runs.duplicated(["arm", "seed"]).any():
+            raise ValueError(f"{name} has several starts; compare studies that have one each")
     by_seed = {
         name: 100 * runs.pivot(index="seed", columns="arm", values="improvement")
         for name, runs in studies.items()
@@ -50,6 +55,14 @@ def over_tasks(studies: Mapping[str, pd.DataFrame], against: str = "") -> Table:
     return table("over_tasks", "Methods over tasks", rows, _NOTE)
 
 
+def read_runs(folder: Path) -> pd.DataFrame:
+    """A study's rows of runs; raises `StoreError` if they are missing or damaged."""
+    data = read_data(folder)
+    if "runs" not in data:
+        raise StoreError(f"{folder} has no runs.csv; `atlas study NAME` makes it")
+    return data["runs"]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table as Markdown."""
     parser = Parser(prog="python -m experiments.studies.over_tasks", description=__doc__)
@@ -59,11 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--against", default="", help="the method to compare with; default: the first one")
     options = parser.parse_args(arguments)
     try:
-        studies = {folder.name: pd.read_csv(folder / "runs.csv") for folder in options.folders}
+        studies = {folder.name: read_runs(folder) for folder in options.folders}
         print(as_markdown(over_tasks(studies, options.against)))
-    except OSError as error:
-        raise SystemExit(f"Error: {error.filename}: {error.strerror}; `atlas study NAME` makes it") from error
-    except ValueError as error:
+    except (StoreError, ValueError) as error:
         raise SystemExit(f"Error: {error}") from error
 
 

@@ -101,6 +101,9 @@ def read_plan(path: Path) -> Plan:
     plan = build(Plan, {**values, "arms": arms}, f"{path}: ")
     for run in plan.runs():
         run.config()
+    names = [run.name for run in plan.runs()]
+    if len({*names}) < len(names):
+        raise SettingsError(f"{path}: two runs have one name; list every start and every seed once")
     return plan
 
 
@@ -116,24 +119,24 @@ def do_runs(
         tell: called with one line whenever a run begins or ends.
         known: names of runs that need not be done.
     """
-    ended_before = {run.name for run in plan.runs() if (folder / run.name / DONE).exists()}
-    missing = {run.name: run for run in plan.runs() if run.name not in ended_before | {*known}}
-    waiting, failed = iter(missing.values()), []
+    missing = {folder / run.name: run for run in plan.runs() if run.name not in known}
+    waiting, failed = (place for place in missing if not (place / DONE).exists()), []
 
     def ask() -> Job | None:
-        run = next(waiting, None)
-        if run is None:
+        place = next(waiting, None)
+        if place is None:
             return None
-        tell(f"{run.name}: begins")
-        return job_of(yaml.safe_dump(run.settings()), folder / run.name, folder / run.name)
+        tell(f"{missing[place].name}: begins")
+        return job_of(yaml.safe_dump(missing[place].settings()), place, place)
 
     def ended(job: Job, code: int, stopped: bool) -> None:
+        run = missing[job.folder]
         if code == 0:
             (job.folder / DONE).touch()
-            tell(f"{job.folder.name}: done")
+            tell(f"{run.name}: done")
         else:
-            failed.append(missing[job.folder.name])
-            tell(f"{job.folder.name}: failed with exit code {code}, see {job.log}")
+            failed.append(run)
+            tell(f"{run.name}: failed with exit code {code}, see {job.log}")
 
     do_jobs(ask, ended, workers=workers)
     return failed

@@ -10,6 +10,7 @@ programs for instances that no run had: those that the runs' own measure names, 
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -19,7 +20,7 @@ from agents.population.candidate import CandidateRecord
 from atlas_gym.evaluation import EvaluatorPool
 from atlas_gym.seeding import stream, torch_seed
 from experiments.studies import known_lines
-from experiments.studies.exam import EXAM, answers, panel_of
+from experiments.studies.exam import EXAM, answers, panel_of, question
 from experiments.studies.measuring import base_policy, measure
 from trainers.data.pairs import PreferencePair, build_pairs
 from trainers.evodpo.candidate_set import TuneJob, tune_here
@@ -77,14 +78,12 @@ class Source:
 
     config: RunConfig
     """The run's."""
+    store: RunStore
+    """The run's, open."""
     pool: Sequence[CandidateRecord]
     """Answers to make pairs of."""
     gate: Sequence[Item]
     """What K̂L is taken along: prompts that no pair has, and their best answers."""
-    parent_texts: Mapping[int, str | None]
-    """By candidate, what stands in its parent at the site that it edits."""
-    instances: int
-    """As many islands have tasks of their own, whose scores are not compared."""
 
     def pairs(self, variant: Variant, count: int = PAIRS) -> list[PreferencePair]:
         """The variant's; `count` at most, unless it says otherwise."""
@@ -92,8 +91,9 @@ class Source:
             [record for record in self.pool if variant.keeps(record)],
             replace(self.config.pairs, count=variant.count or count),
             stream(self.config.seed, "pairs", 1),
-            scale=lambda record: record.island % self.instances,
-            parent_text=lambda record: self.parent_texts[record.id],
+            # Of islands with tasks of their own scores are not compared.
+            scale=lambda record: record.island % self.store.instances,
+            parent_text=partial(phase_data.parent_text, self.store),
         )
 
 
@@ -108,10 +108,7 @@ def read_source(config: RunConfig, store: RunStore, tokenizer: Any) -> Source:
     apart = set(phase_data.gate_prompts(passed, config.gate, stream(config.seed, "gate prompts", 1)))
     best = {record.prompt: record for record in sorted(passed, key=lambda record: record.value)}
     kept = [record for record in pool if record.prompt not in apart]
-    return Source(
-        config, kept, [(prompt, best[prompt].completion) for prompt in sorted(apart)],
-        {record.id: phase_data.parent_text(store, record) for record in kept}, store.instances,
-    )  # fmt: skip
+    return Source(config, store, kept, [(prompt, best[prompt].completion) for prompt in sorted(apart)])
 
 
 def replay(policy: Policy, source: Source, variant: Variant, count: int = PAIRS) -> dict[str, Any]:
@@ -156,15 +153,15 @@ def _config(run: Path, samples: int) -> RunConfig:
     return load_config(run / "config.yaml", {"measure": {**EXAM, "samples": samples}})
 
 
-def of_run(run: Path, options: Namespace, known: dict[frozenset[str], Any]) -> Iterator[dict[str, Any]]:
+def of_run(run: Path, options: Namespace, known: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """One row a variant, the base model's first; `known` are its answers by questions, so that it is asked once."""
     config = _config(run, options.samples)
     policy = base_policy(config)
     with RunStore.open_readonly(run) as store, EvaluatorPool(1) as pool:
         source = read_source(config, store, policy.tokenizer)
         panel = panel_of(config, policy, pool, store)
-        asked = frozenset(panel.prompts if options.samples else ())
-        if options.samples and asked not in known:
+        asked = question(config, panel) if options.samples else ""
+        if asked and asked not in known:
             known[asked] = answers(policy, config, panel)
         yield {"run": run.name, "variant": "base model", "kl": 0.0, **_likely(policy, config)}
         for name in options.only or list(VARIANTS):
@@ -176,7 +173,7 @@ def of_run(run: Path, options: Namespace, known: dict[frozenset[str], Any]) -> I
 
 
 def _rows(options: Namespace) -> Iterator[list[dict[str, Any]]]:
-    known: dict[frozenset[str], Any] = {}
+    known: dict[str, Any] = {}
     for run in options.runs:
         for row in of_run(run, options, known):
             yield [row]

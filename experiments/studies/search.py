@@ -142,10 +142,12 @@ class RunWatch:
 
     def value(self) -> float | None:
         """What the run came to: its final value where there is one, else that of its best round."""
-        final = (self._read(final_row) or {}).get(self._sweep.metric.name)
-        if _is_number(final) or self._sweep.metric.name in SUMMARY_METRICS:
+        metric = self._sweep.metric
+        final = (self._read(final_row) or {}).get(metric.name)
+        if _is_number(final):
             return final
-        return (max if self._sweep.metric.goal == "maximize" else min)(self._values, default=None)
+        rounds = () if metric.name in SUMMARY_METRICS else self._values
+        return (max if metric.goal == "maximize" else min)(rounds, default=None)
 
     def _read(self, look: Callable[[RunStore], Any]) -> Any:
         try:

@@ -19,10 +19,11 @@ from typing import Any, Literal
 import yaml
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from trainers.store.plain import SettingsError, build, read_mapping
+from trainers.store.plain import SettingsError, build, nearest, read_mapping
 
 _ENVIRONMENT = re.compile(r"\$\{envvar:([A-Z0-9_]*)\}")
 _KINDS = ("uniform", "int_uniform", "q_uniform", "log_uniform_values")
+_KEYS = ("value", "values", "min", "max", "q", "distribution")
 
 
 @dataclass(frozen=True)
@@ -144,12 +145,17 @@ def parse_parameter(name: str, entry: Any) -> BaseDistribution:
         raise SettingsError(
             f"parameters.{name}: probabilities are not supported here; repeat a value in `values`"
         )
+    for key in entry:
+        if key not in _KEYS:
+            raise SettingsError(f"parameters.{name}: unknown key {key}{nearest(str(key), _KEYS)}")
     try:
         if "value" in entry or "values" in entry:
             values = [entry["value"]] if "value" in entry else entry["values"]
+            if not isinstance(values, list):
+                raise ValueError(f"values must be a list, not {values!r}")
             return CategoricalDistribution(tuple(json.dumps(value) for value in values))
         return _number(entry)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise SettingsError(f"parameters.{name}: {error}") from error
 
 

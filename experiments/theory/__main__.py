@@ -4,15 +4,14 @@ import os
 import sys
 from pathlib import Path
 
-from atlas_gym.arguments import Parser
-
-# The arrays are small: a second BLAS thread per process only gets in the way. Before numpy is imported.
+# The arrays are small: a second BLAS thread per process only gets in the way. Read when numpy is first imported.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the study, write its tables and figures, print the headline."""
+    from atlas_gym.arguments import Parser
     from experiments.theory.figures import write_figures
     from experiments.theory.runner import run_plan
     from experiments.theory.settings import make_plan

@@ -6,6 +6,7 @@ import torch
 from safetensors.torch import save_file
 
 from agents.models.adapters import WEIGHTS
+from atlas_gym.tasks.answer import Answer
 from experiments.benchmarks import calls, gpu, scaling, tasks
 from experiments.benchmarks.dpo import make_pairs, print_differences
 from experiments.benchmarks.side_by_side import take_turns
@@ -77,6 +78,16 @@ def test_where_the_time_went_is_the_runs_own_sums(tmp_path):
     assert sum(shares) == pytest.approx(100, abs=1.5)
 
 
+def test_runs_of_one_name_count_each_and_a_run_that_has_not_explored_does_not(tmp_path):
+    folders = [make_run(tmp_path / study / "run", Layout(seed=1, rounds=4)) for study in "ab"]
+    RunStore(tmp_path / "idle").close()
+    found = scaling.spent([*folders, tmp_path / "idle"])
+    assert list(found.index) == ["run", "run", "together"]
+    one, _, both = found.improvements.astype(int)
+    assert both == 2 * one
+    assert scaling.spent([tmp_path / "idle"]).empty
+
+
 def test_one_pool_is_measured(capsys):
     scaling.main(["workers", "--most", "1", "--batch", "1", "--repeats", "1"])
     assert "1 workers" in capsys.readouterr().out
@@ -87,6 +98,18 @@ def test_calls_are_measured(capsys):
     said = capsys.readouterr().out
     assert all(case in said for case in calls.CASES)
     assert "round trip" in said
+
+
+def test_every_call_that_is_counted_is_made():
+    asked = []
+
+    class Counting:
+        def batch(self, many):
+            asked.extend(many)
+            return [Answer("answer", 1.5) for _ in many]
+
+    calls.CallCost(calls=150, way="batched").score(Counting(), 0)
+    assert len(asked) == 150
 
 
 def test_tasks_are_measured_confined_and_bare(capsys):

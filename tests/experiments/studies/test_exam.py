@@ -65,8 +65,12 @@ def test_the_last_policy_is_examined_beside_the_base_model(folder, tmp_path, sho
     assert (measures["validity"].base, measures["validity"].tuned) == (0.0, 1.0)
 
 
-def test_runs_that_ask_otherwise_are_not_compared(folder, tmp_path, short):
-    runs = [a_run(folder, tmp_path / "one"), a_run(folder, tmp_path / "other", observe=True)]
+@pytest.mark.parametrize(
+    "other",
+    [{"observe": True}, {"sampling": {"temperature": 1.5}}, {"env_args": {"horizon": 60, "replicas": 2}}],
+)
+def test_runs_that_ask_otherwise_are_not_compared(folder, tmp_path, short, other):
+    runs = [a_run(folder, tmp_path / "one"), a_run(folder, tmp_path / "other", **other)]
     with pytest.raises(SystemExit, match="examine it by itself"):
         exam.main([*map(str, runs), "--samples", "1"])
 

@@ -48,16 +48,17 @@ def test_a_run_is_asked_under_every_adapter(folder, tmp_path, capsys):
     run = tmp_path / "run"
     settings = {"model": str(folder), "lora": {"rank": 4, "alpha": 8}, "torch_threads": 1, "observe": True}
     policy = Policy.load(folder, lora=LoraSettings(rank=4, alpha=8))
-    policy.save(REFERENCE, run / "adapters" / "phase-001" / REFERENCE)
+    policy.save(REFERENCE, run / "adapters" / "phase-002" / REFERENCE)
     for name, tensor in policy.tensors(POLICY).items():
         tensor.data += 0.3 if ".lora_B." in name else 0.0
-    policy.save(POLICY, run / "adapters" / "phase-001" / POLICY)
+    policy.save(POLICY, run / "adapters" / "phase-002" / POLICY)
     save_config(load_config(None, settings), run / "config.yaml")
 
     known_lines.main([str(run), "--output", str(tmp_path / "nats.csv")])
 
     data = pd.read_csv(tmp_path / "nats.csv")
     by_adapter = {name: list(own.nats) for name, own in data.groupby("adapter")}
+    assert set(data.phase) == {0, 2}  # the first phase was skipped
     assert by_adapter["base"] == by_adapter["reference"] != by_adapter["policy"]
     assert "np.linspace(0.1, 1.0, len(X))" in capsys.readouterr().out
 

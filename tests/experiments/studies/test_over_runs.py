@@ -37,3 +37,6 @@ def test_a_variant_that_is_not_there_and_data_that_are_not_are_one_line(tmp_path
         over_runs(ROWS, "other")
     with pytest.raises(SystemExit, match="replays --output"):
         main([str(tmp_path / "replays.csv")])
+    (tmp_path / "replays.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(SystemExit, match=r"is not what .*replays --output"):
+        main([str(tmp_path / "replays.csv")])

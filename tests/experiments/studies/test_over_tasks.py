@@ -44,3 +44,18 @@ def test_any_method_may_be_the_one_to_compare_with() -> None:
 def test_missing_data_are_one_line(tmp_path) -> None:
     with pytest.raises(SystemExit, match=r"runs\.csv.*atlas study"):
         main([str(tmp_path)])
+    (tmp_path / "runs.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(SystemExit, match="damaged"):
+        main([str(tmp_path)])
+
+
+def test_arms_may_be_called_by_numbers_and_by_nothing(tmp_path, capsys) -> None:
+    (tmp_path / "runs.csv").write_text("arm,start,seed,improvement\n64,named,0,0.1\nNone,named,0,0.3\n")
+    main([str(tmp_path), "--against", "None"])
+    assert "| 64 | 10.0 % |" in capsys.readouterr().out
+
+
+def test_a_study_of_several_starts_is_named(tmp_path) -> None:
+    (tmp_path / "runs.csv").write_text("arm,start,seed,improvement\na,named,0,0.1\na,inlined,0,0.3\n")
+    with pytest.raises(SystemExit, match="has several starts"):
+        main([str(tmp_path)])

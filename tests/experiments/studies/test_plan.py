@@ -43,7 +43,14 @@ def test_arms_lie_on_the_shared_settings_and_seeds_come_last(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"arms": {"a": {"metod": "search"}}}, {"settings": {"rouns": 3}}, {"arms": []}, {"sedes": [1]}]
+    "change",
+    [
+        {"arms": {"a": {"metod": "search"}}},
+        {"settings": {"rouns": 3}},
+        {"arms": []},
+        {"sedes": [1]},
+        {"seeds": [0, 0]},
+    ],
 )
 def test_a_wrong_plan_is_refused_before_anything_runs(tmp_path, change):
     with pytest.raises(SettingsError):

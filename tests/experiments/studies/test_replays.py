@@ -33,16 +33,13 @@ def few(monkeypatch):
     monkeypatch.setattr(replays, "NORMAL", {"epochs": 1, "checks": 1, "target_kl": 0.0})
 
 
-def source(folder):
+def test_each_variant_makes_its_pairs_of_what_it_keeps(folder):
     settings = load_config(folder / "config.yaml", {})
     with RunStore.open_readonly(folder) as store:
-        return replays.read_source(settings, store, base_policy(settings).tokenizer)
-
-
-def test_each_variant_makes_its_pairs_of_what_it_keeps(folder):
-    found = source(folder)
+        found = replays.read_source(settings, store, base_policy(settings).tokenizer)
+        made = {name: found.pairs(variant) for name, variant in replays.VARIANTS.items()}
+        assert 0 < len(found.pairs(replays.Variant(2))) <= 2
     by_id = {record.id: record for record in found.pool}
-    made = {name: found.pairs(variant) for name, variant in replays.VARIANTS.items()}
     held_out = {prompt for prompt, _ in found.gate}
     assert made["normal"]
     assert all(pair.prompt not in held_out for pairs in made.values() for pair in pairs)
@@ -55,7 +52,6 @@ def test_each_variant_makes_its_pairs_of_what_it_keeps(folder):
     assert all(by_id[pair.chosen_id].origin == "supporter" for pair in improving)
     assert all((by_id[pair.chosen_id].gain or 0.0) <= 0.01 for pair in made["gains up to .01"])
     assert all(pair.hole != "y =" for pair in made["without y ="])
-    assert 0 < len(found.pairs(replays.Variant(2))) <= 2
 
 
 def test_variants_are_trained_from_the_base_model_and_shown(folder, few, tmp_path, capsys):

@@ -26,6 +26,13 @@ def test_a_failed_run_is_reported_and_its_log_named(tmp_path):
     assert not (tmp_path / "runs" / "a-named-s0" / DONE).exists()
 
 
+def test_an_arm_may_be_called_by_a_fraction(tmp_path):
+    plan = Plan("x", "ATLAS-Bandit-v0", {"1/2": Arm(settings={"rounds": 0})}, seeds=(0,))
+    lines: list[str] = []
+    assert [run.name for run in do_runs(plan, tmp_path, 1, lines.append)] == ["1/2-named-s0"]
+    assert lines[0] == "1/2-named-s0: begins"
+
+
 @pytest.fixture
 def study(tmp_path):
     plan = Plan(

@@ -1,6 +1,7 @@
 """The search: W&B's notation read into Optuna's, its choices, its early termination."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from experiments.studies.search import Search
+from experiments.studies.search import RunWatch, Search
 from experiments.studies.sweep_file import load_sweep, parse_parameter
 from trainers.store.plain import SettingsError
+from trainers.store.store import RunStore
 
 HEAD = "metric: {name: score/best, goal: maximize}\n"
 
@@ -61,6 +63,9 @@ def test_parameters_mean_to_optuna_what_they_mean_to_wandb(entry, parameter):
         ({"distribution": "normal", "min": 0, "max": 1}, "not supported"),
         ({"distribution": "log_uniform_values", "min": 0, "max": 1}, "low.*log"),
         ({"values": [1, 2], "probabilities": [3, 1]}, "repeat a value"),
+        ({"min": 0.1, "max": 1, "distributon": "log_uniform_values"}, "did you mean distribution"),
+        ({"values": "abc"}, "values must be a list"),
+        ({"distribution": "q_uniform", "min": 0, "max": 1, "q": 0}, "division"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused_with_the_parameters_name(entry, complaint):
@@ -171,3 +176,13 @@ def test_a_sweep_without_metric_has_no_best_run(tmp_path):
         load_sweep(path)
     with pytest.raises(SettingsError, match="cannot be read"):
         load_sweep(Path("nowhere.yaml"))
+
+
+def test_a_run_whose_metric_is_no_number_came_to_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "s.yaml"
+    path.write_text("method: random\nmetric: {name: improvement}\nparameters: {a: {value: 1}}")
+    search = Search(load_sweep(path), tmp_path / "s", 0)
+    RunStore(tmp_path / "run").close()
+    monkeypatch.setattr("experiments.studies.search.final_row", lambda store: {"improvement": math.nan})
+    assert RunWatch(search.next(), tmp_path / "run", search.sweep).value() is None
+    search.close()

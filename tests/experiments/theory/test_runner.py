@@ -1,6 +1,8 @@
 """The study end to end, and the comparison it has to show."""
 
 import csv
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -75,6 +77,11 @@ def test_the_command_writes_tables_and_figures(tmp_path, monkeypatch, capsys):
     report = (tmp_path / "tables.md").read_text(encoding="utf-8")
     assert "python -m experiments.theory --quick" in report
     assert "nan" not in report
+
+
+def test_threads_are_limited_before_numpy_reads_how_many():
+    code = "import experiments.theory.__main__, sys; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 @pytest.mark.slow
