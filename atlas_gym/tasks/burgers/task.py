@@ -24,7 +24,7 @@ from atlas_gym.tasks.burgers.reference import GRID_T, GRID_X, reference
 from atlas_gym.tasks.burgers.rendering import draw_panels, draw_text
 from atlas_gym.tasks.burgers.scoring import METRIC_NAMES, WORST_METRIC, Outcome, judgement
 from atlas_gym.tasks.burgers.steps import stacks
-from atlas_gym.tasks.burgers.training import Conversation, Losses, Training, ask, begin, train
+from atlas_gym.tasks.burgers.training import Conversation, Losses, Training, ask, train
 from atlas_gym.tasks.given_programs import opened, without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.template import Parameter
@@ -191,12 +191,12 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
         """
         replicas = range(self.replicas)
         points, thetas = zip(*map(self.beginning, replicas), strict=True)
-        trainings = begin(self, points, thetas)
-        history = train(self, trainings, losses)
-        trained = (theta for training in trainings for theta in training.thetas)
+        training = Training(self, points, thetas)
+        history = train(self, training, losses)
         held_out = [*map(self.held_out_points, replicas)]
         losses.begin(held_out)
-        outcomes = [self._outcome(*own, losses) for own in zip(replicas, trained, held_out, strict=True)]
+        trained = zip(replicas, training.thetas, held_out, strict=True)
+        outcomes = [self._outcome(*own, losses) for own in trained]
         return judgement(outcomes, history, reference(self.viscosity), self.metric)
 
     def beginning(self, replica: int) -> tuple[Points, np.ndarray]:
