@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from atlas_gym.tasks.burgers.build import BuildError, find_or_build
-from atlas_gym.tasks.burgers.network import Points
+from atlas_gym.tasks.burgers.network import Points, layer_sizes
 from atlas_gym.tasks.burgers.params import BurgersParams
 
 _log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class CompiledStep:
         self._vectors = np.empty((count, 3 * n + n_edge))
         self._edges = self._vectors[:, n : n + n_edge]
         self._edge_u = np.stack([own.edge_u for own in points])
-        self._thetas = np.empty((count, width * (3 + (width + 1) * (layers - 1) + 1) + 1))
+        self._thetas = np.empty((count, sum(rows * (columns + 1) for rows, columns in layer_sizes(params))))
         self._gradients = np.empty_like(self._thetas)
         self._forward, self._backward = [], []
         for k, own in enumerate(points):

@@ -26,7 +26,7 @@ backends = pytest.mark.parametrize("backend", [pytest.param("compiled", marks=ne
 def set_up(**constants):
     params = BurgersParams(**constants)
     rng = np.random.default_rng(3)
-    theta = draw_parameters(params.hidden_width, params.hidden_layers, rng)
+    theta = draw_parameters(params, rng)
     return params, draw_points(params, rng), theta + 0.1 * rng.standard_normal(len(theta))
 
 
