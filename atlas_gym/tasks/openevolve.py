@@ -49,6 +49,10 @@ class OpenEvolveTask(ProgramTask):
     worst: float = 0.0
     """The `combined_score` that a useless program earns."""
 
+    def __post_init__(self) -> None:
+        if not 0 < abs(self.best - self.worst) < math.inf:
+            raise ValueError(f"best is {self.best} and worst {self.worst}; they must differ, and be finite")
+
     def instances(self, rng: np.random.Generator) -> list[int]:
         """What the evaluator's global random generators are seeded with."""
         return [int(rng.integers(2**32))]
@@ -102,7 +106,7 @@ def _read(folder: Path) -> type[OpenEvolveTask]:
     timeout_s = _timeout_s(_section(config, "evaluator").get("timeout", _TIMEOUT_S))
     members = {
         "__module__": __name__,
-        "__doc__": _section(config, "prompt").get("system_message", "Improve the program."),
+        "__doc__": _section(config, "prompt").get("system_message") or "Improve the program.",
         "folder": folder,
         "function": _function(start, (folder / EVALUATOR).read_text(encoding="utf-8")),
         "start": start,

@@ -150,7 +150,7 @@ def deepxde_model(dde: Any, p: BurgersTask) -> Any:
         return u_t + u * u_x - p.nu0 * torch.exp(rate * inputs[:, 1:2]) * u_xx
 
     edge = np.stack([points.edge_x, points.edge_t], axis=1)
-    values, n_initial = points.edge_u[:, None], points.n_initial
+    values, n_initial = points.edge_u[:, None], p.n_initial
     conditions = [
         dde.icbc.PointSetBC(edge[:n_initial], values[:n_initial]),
         dde.icbc.PointSetBC(edge[n_initial:], values[n_initial:]),
@@ -167,7 +167,7 @@ def deepxde_model(dde: Any, p: BurgersTask) -> Any:
 
 def build_network(params: BurgersParams, theta: np.ndarray) -> torch.nn.Sequential:
     """The network as torch modules, float64, with the parameters theta."""
-    sizes = layer_sizes(params.hidden_width, params.hidden_layers)
+    sizes = layer_sizes(params)
     linears = [torch.nn.Linear(inputs, outputs, dtype=torch.float64) for outputs, inputs in sizes]
     set_parameters(linears, params, theta)
     modules = [module for linear in linears for module in (linear, torch.nn.Tanh())]
@@ -176,9 +176,8 @@ def build_network(params: BurgersParams, theta: np.ndarray) -> torch.nn.Sequenti
 
 def set_parameters(linears: Iterable[torch.nn.Linear], params: BurgersParams, theta: np.ndarray) -> None:
     """Give the layers of a network the weights and biases in theta."""
-    own = matrices(theta, params.hidden_width, params.hidden_layers)
     with torch.no_grad():
-        for linear, (weight, bias) in zip(linears, own, strict=True):
+        for linear, (weight, bias) in zip(linears, matrices(params, theta), strict=True):
             linear.weight.copy_(torch.from_numpy(weight))
             linear.bias.copy_(torch.from_numpy(bias))
 
@@ -203,7 +202,7 @@ def train_nested(params: BurgersParams, points: Points, theta: np.ndarray, strat
         residual = u_t + u * u_x - tensors["nu"] * u_xx
         errors = network(edge)[:, 0] - tensors["edge_u"]
         extras = {**constants, "epoch": epoch, "u": u.detach(), "u_x": u_x.detach()}
-        loss = strategy(residual, errors[: points.n_initial], errors[points.n_initial :], extras)
+        loss = strategy(residual, errors[: params.n_initial], errors[params.n_initial :], extras)
         loss.backward()
         optimiser.step()
         losses.append(loss.item())

@@ -110,7 +110,7 @@ def play_with_lists(program: str, task: BanditTask) -> float:
         for r, (policy, history) in enumerate(zip(policies, histories, strict=True)):
             choices[t, r] = arm = policy(context[r], history, t)
             history.append((context[r, arm], arm, float(reward[r, arm])))
-    return task.score_of_choices(choices)
+    return task.judgement(choices).score
 
 
 def openevolve_contender(folder: Path, program: str) -> Contender | None:

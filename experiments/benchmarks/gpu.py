@@ -157,12 +157,12 @@ def burgers_figures(options: argparse.Namespace) -> Figures:
             tasks = [BurgersTask(**vars(params), seed=seed) for seed in range(count)]
             points, thetas = zip(*(task.beginning(0) for task in tasks), strict=True)
             losses = LocalLosses([plain] * count, params)
-            together = [Training(stacked, points, thetas)]
+            together = Training(stacked, points, thetas)
             spent = seconds_of(options.device, partial(train, stacked, together, losses))
             each = round(1000 * spent / BURGERS_STEPS / count, 3)
             yield f"Burgers, {count} networks stacked, ms a step of each", each
         alone = Training(params, points[:1], thetas[:1])
-        spent = seconds_of("cpu", lambda: train(params, [alone], LocalLosses([plain], params)))
+        spent = seconds_of("cpu", lambda: train(params, alone, LocalLosses([plain], params)))
         loss = seconds_of("cpu", lambda: _losses_alone(params, alone))
     finally:
         torch.set_default_dtype(torch.float32)

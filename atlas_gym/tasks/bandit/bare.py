@@ -20,7 +20,7 @@ def play_bare(program: str, task: BanditTask) -> float:
     seed_globals(task.program_seed)
     try:
         policies = [_load(program, task.function) for _ in range(task.replicas)]
-        return task.score_of_choices(_play(policies, task))
+        return task.judgement(_play(policies, task)).score
     finally:
         random.setstate(state[0])
         np.random.set_state(state[1])

@@ -84,15 +84,16 @@ def prediction_error(features: np.ndarray, rewards: np.ndarray, window: int) -> 
     Args:
         features: (T, R, d), the contexts that were played.
         rewards: (T, R), what was told.
-        window: Number of past steps, less than T.
+        window: Number of past steps; of fewer than T there are at most T - 1.
     """
+    window = min(window, len(rewards) - 1)
     squares = [
         (
             rewards[t]
             - np.einsum("rd,rd->r", features[t], _fit(features[t - window : t], rewards[t - window : t]))
         )
         ** 2
-        for t in range(min(window, len(rewards) - 1), len(rewards), _EVERY)
+        for t in range(window, len(rewards), _EVERY)
     ]
     return float(np.sqrt(np.mean(squares)))
 

@@ -183,16 +183,12 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
 
     def judge(self, channel: Channel) -> Judgement:
         """Play a program to the end and score its choices."""
-        instances = self.drawn()
-        return self.judgement(self._play(channel, instances), instances)
+        return self.judgement(self._play(channel, self.drawn()))
 
-    def score_of_choices(self, choices: np.ndarray) -> float:
-        """NMR of the arms chosen, (T, R) integers."""
-        return score_of(_chosen(self.drawn().regret, choices), self)
-
-    def judgement(self, choices: np.ndarray, instances: Instances) -> Judgement:
+    def judgement(self, choices: np.ndarray) -> Judgement:
         """Score the arms chosen, (T, R) integers, and say where regret was lost."""
-        regret = _chosen(instances.regret, choices)
+        instances = self.drawn()
+        regret = np.take_along_axis(instances.regret, choices[..., None].astype(np.intp), axis=-1)[..., 0]
         score = score_of(regret, self)
         uniform, informed = -float(instances.uniform_regret.mean()), -float(instances.informed_regret.mean())
         metrics = {
@@ -234,7 +230,3 @@ def score_of(regret: np.ndarray, params: BanditParams) -> float:
     """The score of the regret suffered, (T, R)."""
     score = -float(regret.mean())
     return score if params.contexts == "unit" else max(score, WORST_GAUSSIAN)
-
-
-def _chosen(per_arm: np.ndarray, choices: np.ndarray) -> np.ndarray:
-    return np.take_along_axis(per_arm, choices[..., None].astype(np.intp), axis=-1)[..., 0]

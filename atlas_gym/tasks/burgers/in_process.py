@@ -16,7 +16,7 @@ import torch
 from atlas_gym.tasks.burgers.driver import Strategy, answer, seed_globals
 from atlas_gym.tasks.burgers.network import Points
 from atlas_gym.tasks.burgers.params import BurgersParams
-from atlas_gym.tasks.burgers.training import begin, train
+from atlas_gym.tasks.burgers.training import Training, train
 
 
 class LocalLosses:
@@ -43,7 +43,7 @@ def train_in_process(
     """Train one network from theta with a loss function; the loss of every step."""
     alone = replace(params, replicas=1)
     with as_in_a_worker(seed=0):
-        return train(alone, begin(alone, [points], [theta]), LocalLosses([strategy], alone))[:, 0]
+        return train(alone, Training(alone, [points], [theta]), LocalLosses([strategy], alone))[:, 0]
 
 
 @contextmanager

@@ -12,38 +12,39 @@ import numpy as np
 from atlas_gym.tasks.burgers.params import BurgersParams
 
 
-def layer_sizes(width: int, layers: int) -> list[tuple[int, int]]:
+def layer_sizes(params: BurgersParams) -> list[tuple[int, int]]:
     """(outputs, inputs) of each linear map."""
-    return [(width, 2), *[(width, width)] * (layers - 1), (1, width)]
+    width = params.hidden_width
+    return [(width, 2), *[(width, width)] * (params.hidden_layers - 1), (1, width)]
 
 
-def draw_parameters(width: int, layers: int, rng: np.random.Generator) -> np.ndarray:
+def draw_parameters(params: BurgersParams, rng: np.random.Generator) -> np.ndarray:
     """Glorot-uniform weights and zero biases."""
     parts = []
-    for rows, columns in layer_sizes(width, layers):
+    for rows, columns in layer_sizes(params):
         bound = np.sqrt(6.0 / (rows + columns))
         parts += [rng.uniform(-bound, bound, rows * columns), np.zeros(rows)]
     return np.concatenate(parts)
 
 
-def matrices(theta: np.ndarray, width: int, layers: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def matrices(params: BurgersParams, theta: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """The (weight, bias) of each linear map, as views of theta."""
     views, at = [], 0
-    for rows, columns in layer_sizes(width, layers):
+    for rows, columns in layer_sizes(params):
         end = at + rows * columns
         views.append((theta[at:end].reshape(rows, columns), theta[end : end + rows]))
         at = end + rows
     return views
 
 
-def values(theta: np.ndarray, width: int, layers: int, x: np.ndarray, t: np.ndarray) -> np.ndarray:
+def values(params: BurgersParams, theta: np.ndarray, x: np.ndarray, t: np.ndarray) -> np.ndarray:
     """u on the grid t x x, shape (len(t), len(x)).
 
     By einsum: a product by BLAS is rounded differently with another number of threads, and so would be a score.
     """
     times, places = np.meshgrid(t, x, indexing="ij")
     h = np.stack([places.ravel(), times.ravel()], axis=1)
-    *hidden, (weight, bias) = matrices(theta, width, layers)
+    *hidden, (weight, bias) = matrices(params, theta)
     for hidden_weight, hidden_bias in hidden:
         h = np.tanh(np.einsum("pi,oi->po", h, hidden_weight) + hidden_bias)
     return (np.einsum("pi,oi->po", h, weight) + bias).reshape(times.shape)
@@ -65,8 +66,6 @@ class Points:
     """Their times: 0 for the initial ones."""
     edge_u: np.ndarray
     """The prescribed u there: -sin(pi x) at t = 0, zero on the boundary."""
-    n_initial: int
-    """How many of the edge points are initial points."""
 
     @property
     def n_residual(self) -> int:
@@ -91,5 +90,4 @@ def draw_points(params: BurgersParams, rng: np.random.Generator) -> Points:
         edge_x=np.concatenate([x_initial, sides]),
         edge_t=np.concatenate([np.zeros(params.n_initial), rng.uniform(0.0, 1.0, params.n_boundary)]),
         edge_u=np.concatenate([-np.sin(np.pi * x_initial), np.zeros(params.n_boundary)]),
-        n_initial=params.n_initial,
     )

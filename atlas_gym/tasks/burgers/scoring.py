@@ -25,23 +25,10 @@ from atlas_gym.tasks.burgers.reference import GRID_X
 WORST_METRIC = 10.0
 """Metrics count up to here; the reward of a program that failed lies below minus this."""
 
-METRIC_NAMES = (
-    "normalized_score",
-    "relative_l2",
-    "residual",
-    "nvl",
-    "residual_term",
-    "initial_term",
-    "boundary_term",
-    "worst_replica",
-    "best_replica",
-)
-"""The metrics of a judgement; those of the replicas are relative L2 errors, all others means over
-replicas."""
-
+TERMS = {"residual_term": "residual", "initial_term": "initial", "boundary_term": "boundary"}
+"""The metrics of the three errors, and what they are called in words."""
 _SHOCK = 0.1
 """Half the width of the strip around x = 0 that is called the shock."""
-_TERMS = {"residual_term": "residual", "initial_term": "initial", "boundary_term": "boundary"}
 _THIRDS = ("first", "second", "last")
 
 
@@ -64,14 +51,17 @@ def relative_l2(u: np.ndarray, exact: np.ndarray) -> float:
 
 
 def judgement(outcomes: Sequence[Outcome], history: np.ndarray, exact: np.ndarray, metric: str) -> Judgement:
-    """Average over the replicas, choose the score, and describe what was wrong."""
+    """Average over the replicas, choose the score, and describe what was wrong.
+
+    The metrics of the worst and the best replica are relative L2 errors, all others means over replicas.
+    """
     errors = np.array([relative_l2(outcome.u, exact) for outcome in outcomes])
     terms = np.mean([outcome.terms for outcome in outcomes], axis=0)
     metrics = {
         "relative_l2": float(errors.mean()),
         "residual": float(terms.sum()),
         "nvl": float(np.mean([outcome.own_loss for outcome in outcomes])),
-        **dict(zip(_TERMS, terms.tolist(), strict=True)),
+        **dict(zip(TERMS, terms.tolist(), strict=True)),
         "worst_replica": float(errors.max()),
         "best_replica": float(errors.min()),
     }
@@ -95,8 +85,8 @@ def diagnose(metrics: Mapping[str, float], errors: np.ndarray, history: np.ndarr
         errors: u - u_reference of every replica, (replicas, len(GRID_T), len(GRID_X)).
         history: The program's own loss, (steps, replicas).
     """
-    largest = max(_TERMS, key=lambda name: metrics[name])
-    terms = ", ".join(f"{label} {metrics[name]:.2g}" for name, label in _TERMS.items())
+    largest = max(TERMS, key=lambda name: metrics[name])
+    terms = ", ".join(f"{label} {metrics[name]:.2g}" for name, label in TERMS.items())
     squares = np.mean(errors**2, axis=0)
     total = max(squares.sum(), np.finfo(float).tiny)
     shock = squares[:, np.abs(GRID_X) < _SHOCK].sum() / total
@@ -104,7 +94,7 @@ def diagnose(metrics: Mapping[str, float], errors: np.ndarray, history: np.ndarr
     first, last = history[0].mean(), history[-1].mean()
     sentences = (
         f"Relative L2 error {metrics['relative_l2']:.4f} (0 is exact, 1 is u = 0).",
-        f"Mean squares at held-out points: {terms}; the {_TERMS[largest]} term stayed largest.",
+        f"Mean squares at held-out points: {terms}; the {TERMS[largest]} term stayed largest.",
         f"{shock:.0%} of the squared solution error lies at |x| < {_SHOCK} (the shock),",
         f"{by_third.max():.0%} in the {_THIRDS[by_third.argmax()]} third of the time.",
         f"The program's own loss went from {first:.3g} to {last:.3g}.",

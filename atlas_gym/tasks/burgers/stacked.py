@@ -21,7 +21,7 @@ class StackedStep:
 
     def __init__(self, params: BurgersParams, points: Sequence[Points]):
         self._n, self._n_edge = points[0].n_residual, points[0].n_edge
-        self._sizes = layer_sizes(params.hidden_width, params.hidden_layers)
+        self._sizes = layer_sizes(params)
         self._device = torch.device(params.device)
         x = np.stack([np.concatenate([p.x, p.edge_x]) for p in points])
         t = np.stack([np.concatenate([p.t, p.edge_t]) for p in points])

@@ -2,12 +2,13 @@
 
 import ctypes
 import logging
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 
 from atlas_gym.tasks.burgers.build import BuildError, find_or_build
-from atlas_gym.tasks.burgers.network import Points
+from atlas_gym.tasks.burgers.network import Points, layer_sizes
 from atlas_gym.tasks.burgers.params import BurgersParams
 
 _log = logging.getLogger(__name__)
@@ -44,12 +45,13 @@ def _at(array: np.ndarray) -> int:
 
 
 class CompiledStep:
-    """Forward and backward pass of one network at fixed points; BuildError if the kernel cannot be had for it.
+    """Forward and backward pass of several networks, each at fixed points of its own, equally many.
 
-    The arrays it hands to the kernel are its own, or kept alive by it: addresses are taken once.
+    The arrays it hands to the kernel are its own, or kept alive by it: addresses are taken once. BuildError if the
+    kernel cannot be had for such networks.
     """
 
-    def __init__(self, params: BurgersParams, points: Points):
+    def __init__(self, params: BurgersParams, points: Sequence[Points]):
         width, layers = params.hidden_width, params.hidden_layers
         self._kernel = load_kernel(width)
         if layers > self._kernel.burgers_max_layers():
@@ -57,22 +59,22 @@ class CompiledStep:
                 f"the compiled kernel takes at most {self._kernel.burgers_max_layers()} hidden layers"
             )
         self._points = points
-        n, n_edge = points.n_residual, points.n_edge
-        self._tape = np.empty(self._kernel.burgers_tape(layers, 3, n))
-        self._edge_tape = np.empty(self._kernel.burgers_tape(layers, 1, n_edge))
-        self.vectors = np.empty(3 * n + n_edge)
-        self._edge = self.vectors[n : n + n_edge]
-        self._theta = np.empty(width * (3 + (width + 1) * (layers - 1) + 1) + 1)
-        self._gradient = np.empty_like(self._theta)
-        residual, edge = _at(self.vectors), _at(self._edge)
-        u, u_x = edge + 8 * n_edge, edge + 8 * (n_edge + n)
-        theta, tape, edge_tape = _at(self._theta), _at(self._tape), _at(self._edge_tape)
-        inputs = (theta, layers, n, _at(points.x), _at(points.t), _at(points.nu), tape)
-        edge_inputs = (theta, layers, n_edge, _at(points.edge_x), _at(points.edge_t), edge_tape)
-        self._forward = (*inputs, u, u_x, residual)
-        self._backward = (*inputs, u, u_x)
-        self._edge_forward = (*edge_inputs, edge)
-        self._edge_backward = edge_inputs
+        count, n, n_edge = len(points), points[0].n_residual, points[0].n_edge
+        self._tapes = np.empty((count, self._kernel.burgers_tape(layers, 3, n)))
+        self._edge_tapes = np.empty((count, self._kernel.burgers_tape(layers, 1, n_edge)))
+        self._vectors = np.empty((count, 3 * n + n_edge))
+        self._edges = self._vectors[:, n : n + n_edge]
+        self._edge_u = np.stack([own.edge_u for own in points])
+        self._thetas = np.empty((count, sum(rows * (columns + 1) for rows, columns in layer_sizes(params))))
+        self._gradients = np.empty_like(self._thetas)
+        self._forward, self._backward = [], []
+        for k, own in enumerate(points):
+            theta, residual, edge = _at(self._thetas[k]), _at(self._vectors[k]), _at(self._edges[k])
+            u, u_x = edge + 8 * n_edge, edge + 8 * (n_edge + n)
+            inputs = (theta, layers, n, _at(own.x), _at(own.t), _at(own.nu), _at(self._tapes[k]))
+            edges = (theta, layers, n_edge, _at(own.edge_x), _at(own.edge_t), _at(self._edge_tapes[k]))
+            self._forward.append(((*inputs, u, u_x, residual), (*edges, edge)))
+            self._backward.append(((*inputs, u, u_x), edges))
 
     def put(self, array: np.ndarray) -> np.ndarray:
         """The array itself: parameters are kept where numpy has them."""
@@ -81,28 +83,30 @@ class CompiledStep:
     def forward(self, thetas: np.ndarray) -> np.ndarray:
         """The residuals, the errors at initial and boundary points, then u and u_x at the collocation points.
 
-        One contiguous row of 3 n_residual + n_edge for the network's row of parameters, valid until the next call.
+        A contiguous row of 3 n_residual + n_edge for each network's row of parameters, valid until the next call.
         """
-        self._theta[:] = thetas
-        self._kernel.burgers_residual_forward(*self._forward)
-        self._kernel.burgers_value_forward(*self._edge_forward)
-        self._edge -= self._points.edge_u
-        return self.vectors[None]
+        self._thetas[:] = thetas
+        for inside, edge in self._forward:
+            self._kernel.burgers_residual_forward(*inside)
+            self._kernel.burgers_value_forward(*edge)
+        self._edges -= self._edge_u
+        return self._vectors
 
     def backward(self, adjoints: np.ndarray) -> np.ndarray:
-        """The gradient with respect to theta of adjoints . (residuals, errors), where forward was last called.
+        """The gradients with respect to theta of adjoints . (residuals, errors), where forward was last called.
 
-        `adjoints` is a contiguous float64 row of n_residual + n_edge; the result, a row, is valid until the next call.
+        `adjoints` are contiguous float64 rows of n_residual + n_edge; the result's rows are valid until the next call.
         """
-        n, gradient = self._points.n_residual, _at(self._gradient)
-        self._gradient[:] = 0.0
-        self._kernel.burgers_residual_backward(*self._backward, _at(adjoints), gradient)
-        self._kernel.burgers_value_backward(*self._edge_backward, _at(adjoints) + 8 * n, gradient)
-        return self._gradient[None]
+        n = self._points[0].n_residual
+        self._gradients[:] = 0.0
+        for (inside, edge), adjoint, gradient in zip(self._backward, adjoints, self._gradients, strict=True):
+            self._kernel.burgers_residual_backward(*inside, _at(adjoint), _at(gradient))
+            self._kernel.burgers_value_backward(*edge, _at(adjoint) + 8 * n, _at(gradient))
+        return self._gradients
 
 
 def stacks(params: BurgersParams) -> bool:
-    """Whether torch does the arithmetic, which then takes all networks at once."""
+    """Whether torch does the arithmetic."""
     if params.backend == "auto" and params.device == "cpu":
         return not kernel_available(params.hidden_width, params.hidden_layers)
     return params.backend != "compiled"

@@ -22,9 +22,9 @@ from atlas_gym.tasks.burgers.params import METRICS, PRESETS, BurgersParams
 from atlas_gym.tasks.burgers.prompts import HINTS, description
 from atlas_gym.tasks.burgers.reference import GRID_T, GRID_X, reference
 from atlas_gym.tasks.burgers.rendering import draw_panels, draw_text
-from atlas_gym.tasks.burgers.scoring import METRIC_NAMES, WORST_METRIC, Outcome, judgement
+from atlas_gym.tasks.burgers.scoring import TERMS, WORST_METRIC, Outcome, judgement
 from atlas_gym.tasks.burgers.steps import stacks
-from atlas_gym.tasks.burgers.training import Conversation, Losses, Training, ask, begin, train
+from atlas_gym.tasks.burgers.training import Conversation, Losses, Training, ask, train
 from atlas_gym.tasks.given_programs import opened, without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.template import Parameter
@@ -141,9 +141,9 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
     experts = experts.EXPERTS
     initial = STARTS["named"]
     templates = (LOSS_WEIGHTS,)
-    metrics = METRIC_NAMES[1:]
+    metrics = (*METRICS, *TERMS, "worst_replica", "best_replica")
     gallery_metrics = METRICS
-    errors = ("relative_l2", "residual", "residual_term", "initial_term", "boundary_term")
+    errors = ("relative_l2", "residual", *TERMS)
     presets = PRESETS
     traits = frozenset({"loss"})
     hints = HINTS
@@ -191,19 +191,17 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
         """
         replicas = range(self.replicas)
         points, thetas = zip(*map(self.beginning, replicas), strict=True)
-        trainings = begin(self, points, thetas)
-        history = train(self, trainings, losses)
-        trained = (theta for training in trainings for theta in training.thetas)
+        training = Training(self, points, thetas)
+        history = train(self, training, losses)
         held_out = [*map(self.held_out_points, replicas)]
         losses.begin(held_out)
-        outcomes = [self._outcome(*own, losses) for own in zip(replicas, trained, held_out, strict=True)]
+        trained = zip(replicas, training.thetas, held_out, strict=True)
+        outcomes = [self._outcome(*own, losses) for own in trained]
         return judgement(outcomes, history, reference(self.viscosity), self.metric)
 
     def beginning(self, replica: int) -> tuple[Points, np.ndarray]:
         """The points and the initial network of a replica."""
-        theta = draw_parameters(
-            self.hidden_width, self.hidden_layers, self._replica_stream(replica, "network")
-        )
+        theta = draw_parameters(self, self._replica_stream(replica, "network"))
         return draw_points(self, self._replica_stream(replica, "points")), theta
 
     def held_out_points(self, replica: int) -> Points:
@@ -216,8 +214,7 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
         own_loss, _ = ask(losses, replica, self.steps - 1, vectors)
         residuals, edge = np.split(vectors[: self.n_residual + points.n_edge], [self.n_residual])
         terms = [np.mean(v**2) for v in (residuals, edge[: self.n_initial], edge[self.n_initial :])]
-        u = values(theta, self.hidden_width, self.hidden_layers, GRID_X, GRID_T)
-        return Outcome(u, np.array(terms), own_loss)
+        return Outcome(values(self, theta, GRID_X, GRID_T), np.array(terms), own_loss)
 
     def _replica_stream(self, replica: int, purpose: str) -> np.random.Generator:
         return hidden_stream("burgers", self.split, self.seed, replica, purpose)

@@ -1,10 +1,9 @@
 """Training the networks: Adam on the gradient that somebody else's loss gives.
 
 Loss and gradient come from a worker at the other end of a channel, or from a function in this process, one after the
-other. Torch takes all networks in one step, the compiled kernel each in a step of its own.
+other.
 """
 
-import itertools
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -60,7 +59,7 @@ class Training:
 
     Args:
         params: The constants.
-        points: Each network's; the compiled kernel takes one network.
+        points: Each network's.
         thetas: Each network's parameters at the beginning.
     """
 
@@ -100,38 +99,27 @@ class Training:
 def _step(params: BurgersParams, points: Sequence[Points]) -> Any:
     """Who does the arithmetic of these networks; torch is imported where it does."""
     if not stacks(params):
-        return CompiledStep(params, *points)
+        return CompiledStep(params, points)
     from atlas_gym.tasks.burgers.stacked import StackedStep
 
     return StackedStep(params, points)
 
 
-def begin(params: BurgersParams, points: Sequence[Points], thetas: Sequence[np.ndarray]) -> list[Training]:
-    """Trainings of all these networks: one where torch takes them together, else one for each."""
-    if stacks(params):
-        return [Training(params, points, thetas)]
-    return [Training(params, [own], [theta]) for own, theta in zip(points, thetas, strict=True)]
-
-
-def train(params: BurgersParams, trainings: Sequence[Training], losses: Losses) -> np.ndarray:
+def train(params: BurgersParams, training: Training, losses: Losses) -> np.ndarray:
     """Train networks in lockstep, one for each replica that `losses` answers for.
 
     Returns the loss of every step and network, (steps, networks). Raises CandidateError as `ask` does.
     """
-    points = [own for training in trainings for own in training.points]
-    history = np.empty((params.steps, len(points)))
-    losses.begin(points)
+    history = np.empty((params.steps, len(training.points)))
+    losses.begin(training.points)
     # A loss that blows up overflows in the arithmetic here; it is found out by the checks, not by warnings.
     with np.errstate(all="ignore"):
         for epoch in range(params.steps):
-            replicas = itertools.count()
-            for training in trainings:
-                gradients = []
-                for vectors in training.vectors():
-                    replica = next(replicas)
-                    history[epoch, replica], gradient = ask(losses, replica, epoch, vectors)
-                    gradients.append(gradient)
-                training.update(np.stack(gradients))
+            gradients = []
+            for replica, vectors in enumerate(training.vectors()):
+                history[epoch, replica], gradient = ask(losses, replica, epoch, vectors)
+                gradients.append(gradient)
+            training.update(np.stack(gradients))
     return history
 
 

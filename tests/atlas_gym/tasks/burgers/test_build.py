@@ -78,7 +78,7 @@ def test_no_compiler_is_an_error_for_compiled_and_torch_for_auto(empty_cache, mo
     assert stacks(params)
     assert "no C++ compiler" in caplog.text
     with pytest.raises(BuildError, match="no C\\+\\+ compiler"):
-        CompiledStep(params, points)
+        CompiledStep(params, [points])
 
 
 def test_a_cache_that_cannot_be_written_is_an_error(tmp_path, monkeypatch):

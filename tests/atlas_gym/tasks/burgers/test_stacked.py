@@ -12,7 +12,7 @@ from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.stacked import StackedStep
 from atlas_gym.tasks.burgers.steps import CompiledStep, kernel_available
 from atlas_gym.tasks.burgers.task import BurgersTask
-from atlas_gym.tasks.burgers.training import begin, train
+from atlas_gym.tasks.burgers.training import Training, train
 from tests.atlas_gym.tasks.burgers.in_process import judge_in_process
 from tests.atlas_gym.tasks.burgers.strategies import PLAIN, plain, program, uneven
 
@@ -35,9 +35,9 @@ def test_a_stack_has_the_values_and_gradients_of_each_network(beginnings):
     vectors = stack.forward(stack.put(np.stack(thetas)))
     gradients = stack.backward(adjoints)
     for index, (own, theta) in enumerate(beginnings):
-        step = CompiledStep(PARAMS, own)
+        step = CompiledStep(PARAMS, [own])
         assert vectors[index] == pytest.approx(step.forward(theta)[0], rel=1e-11, abs=1e-12)
-        (expected,) = step.backward(adjoints[index])
+        (expected,) = step.backward(adjoints[index : index + 1])
         assert gradients[index].numpy() == pytest.approx(expected, rel=1e-10, abs=1e-11)
 
 
@@ -46,7 +46,7 @@ def test_networks_are_trained_together_as_they_are_alone(beginnings):
     strategies = [plain, plain, uneven, uneven]
     torch.set_default_dtype(torch.float64)
     try:
-        history = train(PARAMS, begin(PARAMS, points, thetas), LocalLosses(strategies, PARAMS))
+        history = train(PARAMS, Training(PARAMS, points, thetas), LocalLosses(strategies, PARAMS))
     finally:
         torch.set_default_dtype(torch.float32)
     for row, (own, theta) in enumerate(beginnings):

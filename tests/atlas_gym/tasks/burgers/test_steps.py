@@ -26,7 +26,7 @@ backends = pytest.mark.parametrize("backend", [pytest.param("compiled", marks=ne
 def set_up(**constants):
     params = BurgersParams(**constants)
     rng = np.random.default_rng(3)
-    theta = draw_parameters(params.hidden_width, params.hidden_layers, rng)
+    theta = draw_parameters(params, rng)
     return params, draw_points(params, rng), theta + 0.1 * rng.standard_normal(len(theta))
 
 
@@ -45,7 +45,7 @@ def nested_vectors(params, points, theta):
 
 def step_of(params, points, theta, adjoint):
     """The values of a step and the gradient that belongs to the adjoint, on either backend."""
-    step = CompiledStep(params, points) if params.backend == "compiled" else StackedStep(params, [points])
+    step = (CompiledStep if params.backend == "compiled" else StackedStep)(params, [points])
     (vectors,), (gradient,) = step.forward(step.put(theta[None])), step.backward(adjoint[None])
     return vectors, np.asarray(gradient)
 
@@ -113,10 +113,10 @@ def kernel_tanh(x: np.ndarray) -> np.ndarray:
 @needs_compiler
 def test_two_steps_of_the_same_points_do_not_share_state():
     params, points, theta = set_up(n_residual=20, backend="compiled")
-    one, other = CompiledStep(params, points), CompiledStep(params, points)
+    one, other = CompiledStep(params, [points]), CompiledStep(params, [points])
     before = one.forward(theta).copy()
     other.forward(2.0 * theta)
-    adjoint = np.ones(points.n_residual + points.n_edge)
+    adjoint = np.ones((1, points.n_residual + points.n_edge))
     gradient = one.backward(adjoint).copy()
     one.forward(theta)
     assert np.array_equal(one.backward(adjoint), gradient)
@@ -127,10 +127,10 @@ def test_two_steps_of_the_same_points_do_not_share_state():
 def test_the_kernel_refuses_networks_it_is_not_made_for():
     params, points, _ = set_up(hidden_width=12)
     with pytest.raises(BuildError, match="multiples of 8"):
-        CompiledStep(params, points)
+        CompiledStep(params, [points])
     deep, points, _ = set_up(hidden_layers=17)
     with pytest.raises(BuildError, match="at most 16"):
-        CompiledStep(deep, points)
+        CompiledStep(deep, [points])
 
 
 @pytest.mark.parametrize("constants", [{"hidden_width": 12}, {"hidden_layers": 17}])

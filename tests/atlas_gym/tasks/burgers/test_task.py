@@ -9,7 +9,6 @@ import pytest
 from atlas_gym.evaluation import Status
 from atlas_gym.tasks.burgers import experts
 from atlas_gym.tasks.burgers.params import BurgersParams
-from atlas_gym.tasks.burgers.scoring import METRIC_NAMES
 from atlas_gym.tasks.burgers.task import BurgersTask
 from tests.atlas_gym.tasks.burgers.in_process import judge_in_process
 from tests.atlas_gym.tasks.burgers.strategies import PLAIN, program
@@ -74,7 +73,7 @@ def test_the_torch_backend_gives_the_same_score(evaluator):
 
 def test_the_judgement_is_complete(evaluator):
     evaluation = evaluator.evaluate(program(PLAIN), TASK)
-    assert set(evaluation.metrics) == set(METRIC_NAMES)
+    assert set(evaluation.metrics) == set(TASK.metric_names)
     assert np.isfinite(list(evaluation.metrics.values())).all()
     assert evaluation.traces["u"].shape == evaluation.traces["reference"].shape == (101, 201)
     assert evaluation.traces["loss"].shape == (25, 2)
