@@ -36,15 +36,16 @@ def record(
         The `minari.MinariDataset`.
 
     Raises:
-        ValueError: If the id is none, or that of a dataset there is, or an episode has no programs, or some that are
-            no text in UTF-8: all of that is known before anything is evaluated.
+        ValueError: If the id is none, or that of a dataset there is, or an episode has no programs, too many, or some
+            that are no text in UTF-8: all of that is known before anything is evaluated.
     """
     minari = require("minari", "minari")
     buffers = require("minari.data_collector", "minari")
     require("minari.dataset.minari_dataset", "minari").parse_dataset_id(dataset_id)
     if require("minari.storage", "minari").get_dataset_path(dataset_id).exists():
         raise ValueError(f"there is a dataset {dataset_id} already; name another version of it")
-    given = [(int(seed), _storable(seed, programs)) for seed, programs in episodes]
+    turns = constants.get("turns", 1)
+    given = [(int(seed), _storable(seed, programs, turns)) for seed, programs in episodes]
     env = gym.make(find_task(env_id).env_id, **constants)  # Minari stores the id
     try:
         # Minari's own DataCollector needs jax, which nothing here does.
@@ -56,10 +57,14 @@ def record(
         env.close()
 
 
-def _storable(seed: int, programs: Sequence[str]) -> list[str]:
+def _storable(seed: int, programs: Sequence[str], turns: int) -> list[str]:
     """The programs of an episode; what a file cannot hold would be found when all is evaluated."""
     if isinstance(programs, str) or len(programs) == 0:
         raise ValueError(f"the episode of seed {seed} has no programs: pass a list of texts")
+    if len(programs) > turns:
+        raise ValueError(
+            f"the episode of seed {seed} has {len(programs)} programs: pass turns={len(programs)}"
+        )
     for program in programs:
         if not isinstance(program, str):
             raise ValueError(f"a program of seed {seed} is no text but {type(program).__name__}")

@@ -8,6 +8,7 @@ This module imports OpenEnv, which takes seconds, so import it where it is used.
 """
 
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -136,21 +137,28 @@ async def _say_where_episodes_are(request: Any, error: Any) -> Any:
 
 
 def serve(settings: ServerSettings, host: str, port: int) -> None:
-    """Serve until interrupted; ValueError if that cannot be done at this address."""
-    uvicorn = require("uvicorn", "serve")
+    """Serve until interrupted, and say so once that is done; ValueError if it cannot be at this address."""
+    uvicorn: Any = require("uvicorn", "serve")
     from atlas_gym.bridges.heads import PromptHeads
 
-    with EvaluatorPool(settings.workers) as pool:
-        app = build_app(settings, pool)
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                where = self.servers[0].sockets[0].getsockname()[1]  # port 0 is any that was free
+                print(f"serving {settings.env_id} on {host}:{where}", flush=True)
+
+    with EvaluatorPool(settings.workers) as pool, suppress(KeyboardInterrupt):
+        config = uvicorn.Config(
+            build_app(settings, pool),
+            host=host,
+            port=port,
+            log_level="warning",
+            ws_max_size=settings.max_bytes,
+            ws_max_queue=4,
+            http=PromptHeads,
+        )
         try:
-            uvicorn.run(
-                app,
-                host=host,
-                port=port,
-                log_level="warning",
-                ws_max_size=settings.max_bytes,
-                ws_max_queue=4,
-                http=PromptHeads,
-            )
+            Server(config).run()
         except SystemExit:  # it has said why
             raise ValueError(f"{host}:{port} is not to be had: give another --port or --host") from None

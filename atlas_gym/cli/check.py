@@ -243,14 +243,14 @@ def _head_room(task: ProgramTask, scores: dict[str, float]) -> Finding:
 def _edit_sites(task: ProgramTask) -> Finding:
     """Small models improve a program mostly by its constants, where each has a line of its own."""
     tree = ast.parse(task.starts["named"])
-    found = {
-        node.targets[0].id: node.value.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and isinstance(node.value, ast.Constant)
-        and type(node.value.value) in (int, float)
-    }
+    found = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=name), *_],
+                value=ast.Constant(value) | ast.UnaryOp(ast.USub(), ast.Constant(value)),
+            ) if type(value) in (int, float):
+                found[name] = value
     lines = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and not isinstance(n, ast.FunctionDef)]
     text = f"{len(lines)} lines, {len(found)} constants on lines of their own: {', '.join(found) or 'none'}"
     if zero := [name for name, value in found.items() if value == 0]:

@@ -28,7 +28,7 @@ def add_serve(commands: Any) -> None:
     parser.add_argument(
         "--max-bytes", type=at_least_one, default=262_144, help="greatest request (default 262144)"
     )
-    parser.add_argument("--turns", type=int, default=1, help="programs per episode (default 1)")
+    parser.add_argument("--turns", type=at_least_one, default=1, help="programs per episode (default 1)")
     parser.add_argument(
         "--set", nargs="*", default=(), metavar="NAME=VALUE", help="the environment's constants"
     )
@@ -62,6 +62,5 @@ def _serve(options: argparse.Namespace) -> int:
         print(f"token: {secret}", flush=True)
     if options.host not in _LOCAL:
         print("Others can connect, and the connection is not encrypted: put TLS before it.", file=sys.stderr)
-    print(f"serving {options.env_id} on {options.host}:{options.port}", flush=True)
     serve(settings, options.host, options.port)
     return 0

@@ -56,7 +56,7 @@ COMMANDS = {
     "serve": Command(_BASE, "serve an environment to other processes", ("serve",)),
 }
 _LEARN = (
-    *("jsonargparse", "torch", "transformers", "peft", "trl", "rich", "yaml", "pandas"),
+    *("torch", "transformers", "peft", "trl", "rich", "yaml", "pandas"),
     *("pydantic", "datasets", "huggingface_hub"),
 )
 _EXTRAS = {

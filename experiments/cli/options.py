@@ -1,24 +1,19 @@
-"""The command line of a run: every setting under one spelling, `--phase.beta 0.2`, read by jsonargparse.
+"""The command line of a run: every setting under one spelling, `--phase.beta 0.2`.
 
 Values are YAML: `--observe true`, `--env_args.replicas 5`, `--agent.styles '{edit_line: 1, rewrite: 2}'`. What is not
-said is left out of the result, so that a configuration file can say it. Nothing heavy is imported: help, and the
-answer to a typo, are there at once.
+said is left out of the result, so that a configuration file can say it; `load_config` refuses what a setting does not
+take. Nothing heavy is imported: help, and the answer to a typo, are there at once.
 """
 
 import argparse
-import ast
-import contextlib
-import json
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
-
-from jsonargparse import ArgumentError, ArgumentParser, Namespace
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any, Literal, get_origin
 
 from experiments.cli.settings_reference import Section, Setting, sections
 from trainers.loop.config import RunConfig
-from trainers.store.plain import SettingsError, flatten, nearest
+from trainers.store.plain import SettingsError, merge, nearest, read_value
 
 _SWITCH = {"action": "store_true"}
 FLAGS: dict[str, dict[str, Any]] = {
@@ -33,51 +28,51 @@ FLAGS: dict[str, dict[str, Any]] = {
 }
 """What the command line says about a run besides its settings."""
 _METAVARS = {"whole number": "INTEGER", "number": "NUMBER", "true or false": "BOOL", "text": "TEXT"}
-_REFUSED = re.compile(r'Parser key "(?P<key>[^"]+)".*Got value: (?P<value>.*)', re.DOTALL)
 
 
-def read_arguments(arguments: Sequence[str] | None) -> tuple[Namespace, dict[str, Any]]:
-    """The flags, and the settings that the command line names, nested as a configuration file nests them.
+def read_arguments(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str, Any]]:
+    """What the command line names: all of it, for the flags; the settings, nested as a configuration file nests them.
 
     Raises:
-        SettingsError: an argument is unknown, or its value is of the wrong kind.
+        SettingsError: an argument is unknown, or its value is missing.
         SystemExit: help was asked for and given.
     """
+    words = sys.argv[1:] if arguments is None else arguments
     listed = list(sections(RunConfig()))
-    keys = [setting.key for section in listed for setting in section.settings]
-    words = _unfolded(sys.argv[1:] if arguments is None else arguments, keys)
+    settings = {setting.key: setting for section in listed for setting in section.settings}
     parser = make_parser(listed)
+    for name in {word.removeprefix("--").partition("=")[0] for word in words}:
+        if _stands_for_settings(name, settings):
+            parser.add_argument(f"--{name}", type=read_value, default=argparse.SUPPRESS)
     try:
-        given = parser.parse_args(list(words))
-    except ArgumentError as error:
-        raise SettingsError(_in_a_line(error, [s for part in listed for s in part.settings])) from None
-    values = _plain(given)
-    flags = Namespace({name.replace("-", "_"): values.pop(name.replace("-", "_"), None) for name in FLAGS})
-    return flags, values
+        found, unknown = parser.parse_known_args(words)
+    except argparse.ArgumentError as error:
+        raise SettingsError(str(error)) from None
+    if unknown:
+        raise SettingsError(_complaint(unknown[0], [*FLAGS, *settings]))
+    values: dict[str, Any] = {}
+    for key, value in vars(found).items():
+        if key.replace("_", "-") not in FLAGS:
+            nested = reduce(lambda inner, part: {part: inner}, reversed(key.split(".")), value)
+            values = merge(values, nested)
+    return found, values
 
 
-def _unfolded(words: Iterable[str], keys: Sequence[str]) -> Iterator[str]:
-    """`--phase={'beta': 0.2}`, as W&B's agent writes a sweep's nested parameters, setting by setting."""
-    for word in words:
-        name, _, text = word.removeprefix("--").partition("=")
-        if text.startswith("{") and name not in keys and any(key.startswith(f"{name}.") for key in keys):
-            members = None
-            with contextlib.suppress(ValueError, SyntaxError, TypeError):
-                members = ast.literal_eval(text)
-            if isinstance(members, dict):  # all else is refused under its own name
-                members = flatten(members)
-                yield from (f"--{name}.{key}={json.dumps(value)}" for key, value in members.items())
-                continue
-        yield word
+def _stands_for_settings(name: str, settings: Mapping[str, Setting]) -> bool:
+    """Whether this is a section, as W&B's agent writes a sweep's nested parameters (`--phase={'beta': 0.2}`), or a key
+    of a mapping."""
+    return any(
+        key.startswith(f"{name}.") or (setting.kind == "mapping" and name.startswith(f"{key}."))
+        for key, setting in settings.items()
+    )
 
 
-def make_parser(listed: Iterable[Section]) -> ArgumentParser:
+def make_parser(listed: Iterable[Section]) -> argparse.ArgumentParser:
     """A parser that knows the flags, and each of these settings by its key."""
-    parser = ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="atlas run",
         usage="%(prog)s [--config NAME|FILE] [--folder FOLDER] [--SETTING VALUE …]\n       atlas resume FOLDER",
         description="Begin or continue a run: evolve programs, tune the model that writes them.",
-        formatter_class=argparse.HelpFormatter,
         exit_on_error=False,
         allow_abbrev=False,
     )
@@ -86,8 +81,9 @@ def make_parser(listed: Iterable[Section]) -> ArgumentParser:
     for section in listed:
         group = parser.add_argument_group(section.key or "the run", section.about)
         for setting in section.settings:
+            is_text = setting.hint is str or get_origin(setting.hint) is Literal
             group.add_argument(
-                f"--{setting.key}", type=setting.hint, default=argparse.SUPPRESS,
+                f"--{setting.key}", type=str if is_text else read_value, default=argparse.SUPPRESS,
                 metavar=_METAVARS.get(setting.kind, setting.kind.replace("`", "")), help=_help(setting),
             )  # fmt: skip
     return parser
@@ -99,31 +95,9 @@ def _help(setting: Setting) -> str:
     return f"{setting.meaning} ({numbers}{default})".replace("%", "%%")
 
 
-def _in_a_line(error: ArgumentError, settings: Sequence[Setting]) -> str:
-    """What the library complains about, with the name to use instead."""
-    text = " ".join(str(error).split())
-    if refused := _REFUSED.search(text):
-        key, value = refused["key"], refused["value"]
-        kind = next((setting.kind for setting in settings if setting.key == key), "")
-        return f"{key} must be {_one_of(kind)}, not {value}" if kind else text
-    if text.startswith("unrecognized arguments: "):
-        word = text.removeprefix("unrecognized arguments: ").split()[0]
-        known = [f"--{name}" for name in (*FLAGS, *(setting.key for setting in settings))]
-        if not word.startswith("--"):
-            return f"{word} stands alone; settings are written --phase.beta 0.2"
-        word = word.partition("=")[0]
-        return f"unknown setting {word}{nearest(word, known, 'atlas settings lists all')}"
-    return text
-
-
-def _one_of(kind: str) -> str:
-    article = "" if kind in ("nothing", "true or false", "text") else "a "
-    return f"one of {kind.replace('`', '')}" if kind.startswith("`") else f"{article}{kind}"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Namespace):
-        return {key: _plain(item) for key, item in vars(value).items()}
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+def _complaint(word: str, known: Iterable[str]) -> str:
+    """What is said of a word that is no option, with the name to use instead."""
+    if not word.startswith("--"):
+        return f"{word} stands alone; settings are written --phase.beta 0.2"
+    name = word.partition("=")[0]
+    return f"unknown setting {name}{nearest(name, [f'--{key}' for key in known], 'atlas settings lists all')}"

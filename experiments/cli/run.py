@@ -7,11 +7,10 @@ settings are right: a typo has its answer at once.
 
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from jsonargparse import Namespace
 
 from experiments.cli.options import read_arguments
 from experiments.shipped import find

@@ -13,7 +13,7 @@ from experiments.report.data import RunData
 from experiments.report.figures import draw_progress
 from experiments.report.learning import said, save_learning
 from experiments.report.table_formats import without_empty
-from experiments.report.tables import phase_rows
+from experiments.report.tables import mean_error, phase_rows
 
 
 def print_summary(run: RunData, summary: Mapping[str, Any], console: Console) -> None:
@@ -64,9 +64,7 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
 def _add_programs(table: Table, summary: Mapping[str, Any]) -> None:
     for name in ("initial", "best"):
         row = summary[name]
-        table.add_row(
-            f"{name} program", f"{row['score']:.4f}", _with_error(row["held_out"], row["held_out_error"])
-        )
+        table.add_row(f"{name} program", f"{row['score']:.4f}", mean_error(row["held_out_scores"]))
     table.add_row(
         "improvement",
         f"{improvement(summary['initial']['score'], summary['best']['score']):.1%}",
@@ -98,9 +96,3 @@ def _phase_table(run: RunData) -> Table:
     for name in phases[0]:
         table.add_row(name, *(phase[name] for phase in phases))
     return table
-
-
-def _with_error(value: float | None, error: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.4f}" if error is None else f"{value:.4f} ± {error:.4f}"

@@ -177,7 +177,7 @@ def check_names(arguments: list[str]) -> None:
 
 
 def run_options() -> set[str]:
-    pytest.importorskip("jsonargparse", reason="needs the extra `learn`")
+    pytest.importorskip("yaml", reason="needs the extra `learn`")
     from experiments.cli.options import FLAGS
     from experiments.cli.settings_reference import sections
     from trainers.loop.config import RunConfig

@@ -14,7 +14,7 @@ _ROW = {
     "program": "x = 1",
     "score": -0.1,
     "held_out": -0.2,
-    "held_out_error": 0.01,
+    "held_out_scores": [-0.19, -0.21],
 }
 
 _SPENT = {"requests": 3, "prompt_tokens": 40, "completion_tokens": 20, "money": 0.5}
@@ -32,6 +32,7 @@ def test_a_large_gap_is_said(tmp_path):
         read_run(make_run(tmp_path / "run", Layout(rounds=1))), rows | about, Console(file=out, width=200)
     )
     assert "best: training minus held-out" in out.getvalue()
+    assert "-0.2000 ± 0.0100" in out.getvalue()
     assert out.getvalue().count("memorised") == 1
     assert "mean improvement" not in out.getvalue()
     assert "m at u: 3 requests, 40 tokens read, 20 written, cost 0.5" in out.getvalue()

@@ -13,7 +13,6 @@ from typing import Any
 
 from agents.population.candidate import CandidateRecord
 from atlas_gym.evaluation import Pool
-from atlas_gym.intervals import standard_error
 from trainers.loop.config import RunConfig
 from trainers.loop.schedule import TaskSchedule
 from trainers.store.queries import held_out_key
@@ -88,7 +87,6 @@ def _row(record: CandidateRecord, config: RunConfig, store: RunStore, pool: Pool
         "program": record.program,
         "score": record.score,
         "held_out": sum(scores) / len(scores),
-        "held_out_error": float(standard_error(scores)) if len(scores) > 1 else None,
         "held_out_scores": scores,
         "gap": gap and gap.word,
     }

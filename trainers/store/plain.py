@@ -7,6 +7,7 @@ value of the wrong kind is refused with the kind that was expected.
 import dataclasses
 import difflib
 import math
+import re
 import types
 import typing
 from collections import Counter
@@ -28,7 +29,7 @@ class SettingsError(ValueError):
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML in which every value is written where it stands, once."""
+    """YAML in which every value is written where it stands, once; 1e-4 is a number in it, and a date a text."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -42,6 +43,23 @@ class _PlainLoader(yaml.SafeLoader):
                 lines = [str(k.start_mark.line + 1) for k in keys if (k.tag, k.value) == key]
                 raise yaml.YAMLError(f"{key[1]} stands in lines {' and '.join(lines)}; keep one")
         return super().construct_mapping(node, deep=deep)
+
+
+_PlainLoader.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in resolvers if not tag.endswith(":timestamp")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_PlainLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
+
+
+def read_value(text: str) -> Any:
+    """A value on a command line, as a file would have it; what is no YAML is a text."""
+    try:
+        return yaml.load(text, _PlainLoader)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return text
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
@@ -201,11 +219,12 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if origin is not None or hint is Any:  # passed on as they are
         return value
     if hint is float:
-        _check(isinstance(value, int | float | str) and not isinstance(value, bool), value, where, "a number")
+        _check(isinstance(value, int | float) and not isinstance(value, bool), value, where, "a number")
         return _number(value, where)
     if hint is int:
         return _check(isinstance(value, int) and not isinstance(value, bool), value, where, "a whole number")
-    return _check(isinstance(value, hint), value, where, hint.__name__)
+    kinds = {bool: "true or false", str: "a text"}
+    return _check(isinstance(value, hint), value, where, kinds.get(hint, hint.__name__))
 
 
 def _convert_union(options: tuple, value: Any, where: str) -> Any:
@@ -222,12 +241,9 @@ def _convert_union(options: tuple, value: Any, where: str) -> Any:
     raise SettingsError(" / ".join(errors))
 
 
-def _number(value: int | float | str, where: str) -> float:
-    """YAML reads 1e-4 as text; people write it all the same."""
+def _number(value: int | float, where: str) -> float:
     try:
         number = float(value)
-    except ValueError:
-        raise SettingsError(f"{where} must be a number, not {value!r}") from None
     except OverflowError:  # an integer of 309 digits and more
         number = math.inf
     _check(math.isfinite(number), number, where, "a finite number")

@@ -56,6 +56,7 @@ def test_a_name_that_cannot_be_used_costs_no_evaluation(dataset_id, message, tmp
     [
         ([], "seed 7 has no programs"),
         ("x = 1", "pass a list of texts"),
+        (["x = 1"] * 9, "has 9 programs: pass turns=9"),
         (["x = 1", None], "is no text but NoneType"),
         (["x = 1", "x = '\ud800'"], "no text in UTF-8"),
     ],
@@ -67,5 +68,7 @@ def test_programs_that_cannot_be_stored_cost_no_evaluation(programs, message, tm
 
     monkeypatch.delattr("atlas_gym.envs.program_env.ProgramEnv.step")
     with pytest.raises(ValueError, match=message):
-        record("ATLAS-Bandit-v0", "atlas/x-v0", [*EPISODES, (7, programs)], algorithm="experts", **SMALL)
+        record(
+            "ATLAS-Bandit-v0", "atlas/x-v0", [*EPISODES, (7, programs)], algorithm="experts", turns=3, **SMALL
+        )
     assert not list(tmp_path.iterdir())

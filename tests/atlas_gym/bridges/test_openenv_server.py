@@ -1,11 +1,9 @@
 """The served environment as a client meets it: the command in a process of its own, OpenEnv's own client."""
 
 import os
-import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -24,28 +22,17 @@ MAX_BYTES = 100_000
 @pytest.fixture(scope="module")
 def url():
     pytest.importorskip("openenv", reason="needs the extra `serve`")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    options = f"--port {port} --sessions 21 --max-bytes {MAX_BYTES} --turns 2 --set horizon=60 replicas=1"
+    options = f"--port 0 --sessions 21 --max-bytes {MAX_BYTES} --turns 2 --set horizon=60 replicas=1"
     command = [sys.executable, "-m", "atlas_gym", "serve", "ATLAS-Bandit-v0", *options.split()]
-    process = subprocess.Popen(command, env={**os.environ, "ATLAS_GYM_TOKEN": TOKEN})
+    environment = {**os.environ, "ATLAS_GYM_TOKEN": TOKEN}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     try:
-        _wait_for(port, process)
+        said, _, port = process.stdout.readline().strip().rpartition(":")
+        assert said == "serving ATLAS-Bandit-v0 on 127.0.0.1"
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
         assert process.wait(30) is not None
-
-
-def _wait_for(port, process):
-    for _ in range(1200):
-        assert process.poll() is None, "the server ended"
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    raise AssertionError("the server did not start")
 
 
 def client(url, token=TOKEN):

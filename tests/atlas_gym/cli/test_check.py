@@ -170,6 +170,14 @@ def test_an_expert_no_better_and_constants_without_names_are_noted(evaluator):
 
         start = "def half(x):\n    share = 0\n    return share * x\n"
 
+    class Negative(Sound):
+        """x: a number."""
+
+        start = "def half(x):\n    shift = -0.1\n    named = True\n    return 0.6 * x + shift\n"
+
+    assert verdicts(Negative(), evaluator)["edit sites"][0][1].endswith(
+        "1 constants on lines of their own: shift"
+    )
     assert "without an expert" in verdicts(Flat(), evaluator)["head-room"][0][1]
     assert "give the start's constants names" in verdicts(Flat(), evaluator)["edit sites"][0][1]
     assert "share at 0" in verdicts(Zero(), evaluator)["edit sites"][0][1]

@@ -43,10 +43,15 @@ def test_a_port_in_use_is_refused_in_words(capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert main(["serve", "ATLAS-Bandit-v0", "--port", port, "--workers", "1"]) == 2
-    assert f"127.0.0.1:{port} is not to be had: give another --port or --host" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert f"127.0.0.1:{port} is not to be had: give another --port or --host" in said.err
+    assert "serving" not in said.out
 
 
-def test_a_greatest_request_of_nothing_is_refused(capsys):
+@pytest.mark.parametrize("option", ["--max-bytes", "--turns"])
+def test_a_greatest_request_and_episodes_of_nothing_are_refused(option, capsys):
     with pytest.raises(SystemExit):
-        main(["serve", "ATLAS-Bandit-v0", "--max-bytes", "0"])
-    assert "--max-bytes: '0' must be a whole number of at least 1" in capsys.readouterr().err
+        main(["serve", "ATLAS-Bandit-v0", option, "0"])
+    said = capsys.readouterr()
+    assert f"{option}: '0' must be a whole number of at least 1" in said.err
+    assert said.out == ""

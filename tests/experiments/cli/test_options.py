@@ -44,6 +44,12 @@ def test_help_and_the_page_of_the_documentation_list_every_setting_alike(capsys)
         (["--phase.beta=1e-4"], {"phase": {"beta": 1e-4}}),
         (["--tracking", "off", "--observe", "true"], {"tracking": "off", "observe": True}),
         (["--env_args.replicas", "5"], {"env_args": {"replicas": 5}}),
+        (
+            ["--env_args.noise", "1e-4", "--env_args.day=2020-01-01"],
+            {"env_args": {"noise": 1e-4, "day": "2020-01-01"}},
+        ),
+        (["--env_args.text=[a"], {"env_args": {"text": "[a"}}),
+        (["--model", "7"], {"model": "7"}),
         (["--drift", "[{}, {noise: 0.5}]"], {"drift": [{}, {"noise": 0.5}]}),
         (["--lora.targets", "[q_proj, v_proj]"], {"lora": {"targets": ["q_proj", "v_proj"]}}),
         (["--agent.styles", "{edit_line: 1}"], {"agent": {"styles": {"edit_line": 1.0}}}),
@@ -89,16 +95,18 @@ def test_arguments_of_wandbs_agent_are_understood():
         (["--zqxj"], "unknown setting --zqxj; atlas settings lists all"),
         (["--round", "3"], "did you mean --rounds?"),
         (["phase.beta=1"], "phase.beta=1 stands alone; settings are written --phase.beta 0.2"),
-        (["--phase.beta", "fast"], "phase.beta must be a number, not fast"),
+        (["--phase.beta", "fast"], "phase.beta must be a number, not 'fast'"),
         (["--phase.epochs", "1.5"], "phase.epochs must be a whole number, not 1.5"),
         (["--phase.epochs", "true"], "phase.epochs must be a whole number, not True"),
-        (["--device", "tpu"], "device must be one of auto, cpu, cuda, not tpu"),
+        (["--device", "tpu"], "device must be one of auto, cpu, cuda, not 'tpu'"),
+        (["--observe", "2"], "observe must be true or false, not 2"),
         (["--observe"], "--observe"),
+        (["--phase", "0.2"], "phase must be a mapping, not 0.2"),
     ],
 )
 def test_a_mistake_is_answered_in_a_line_that_names_the_setting(words, says):
     with pytest.raises(SettingsError) as refused:
-        read_arguments(words)
+        load_config(None, read_arguments(words)[1])
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -132,12 +140,12 @@ def test_nested_parameters_of_a_sweep_are_read_as_the_agent_writes_them():
     _, values = read_arguments(words)
     assert values["phase"] == {"beta": 2e-05, "packed": False, "epochs": 2}
     assert values["pairs"] == {"count": 4}
-    for wrong in (
-        "--phase={'betta': 1}",
-        "--phase={beta",
-        "--phase={1, 2}",
-        "--phase={[1]: 2}",
-        "--faze={'beta': 1}",
+    for wrong, says in (
+        ("--phase={'betta': 1}", "unknown setting phase.betta; did you mean beta"),
+        ("--phase={beta", "phase must be a mapping"),
+        ("--phase={1, 2}", "unknown setting phase.1"),
+        ("--phase={[1]: 2}", "phase must be a mapping"),
+        ("--faze={'beta': 1}", "unknown setting --faze"),
     ):
-        with pytest.raises(SettingsError, match="unknown setting"):
-            read_arguments([wrong])
+        with pytest.raises(SettingsError, match=says):
+            load_config(None, read_arguments([wrong])[1])

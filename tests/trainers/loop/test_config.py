@@ -76,7 +76,7 @@ RULES = {"exploration": {"form": "rules"}}
     ("values", "complaint"),
     [
         ({"method": "atlsa"}, "method must be one of"),
-        ({"method": []}, "method must be str"),
+        ({"method": []}, "method must be a text"),
         ({"workers": 10**9}, "workers must be at most"),
         ({"exploration": {"islands": 10**30}}, "come to more than 100000000 candidates"),
         ({"instances": [{}] * 7}, "an island for each"),

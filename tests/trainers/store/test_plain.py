@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.store.plain import SettingsError, build, merge, plain, require
+from trainers.store.plain import SettingsError, build, merge, plain, read_mapping, require
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,11 @@ def test_a_bad_value_is_refused_by_name(values, complaint):
         build(Outer, values)
 
 
-def test_numbers_that_yaml_reads_as_text_are_numbers():
-    assert build(Outer, {"inner": {"rate": "2e-4"}}).inner.rate == 2e-4
+def test_numbers_are_read_as_people_write_them_and_dates_are_texts(tmp_path):
+    (tmp_path / "mine.yaml").write_text("a: 2e-4\nb: -1.5E3\nc: .5e+1\nd: e5\ne: 2020-01-01\nf: 1e5x\n")
+    assert list(read_mapping(tmp_path / "mine.yaml", "it").values()) == [
+        2e-4, -1500.0, 5.0, "e5", "2020-01-01", "1e5x"
+    ]  # fmt: skip
 
 
 def test_what_has_no_default_is_asked_for_by_name():
