@@ -51,7 +51,7 @@ class PhaseAdvisers:
     calls: list[SupporterCall] = field(init=False, default_factory=list)
     """The calls of the phase under way."""
 
-    def strategy(self, number: int, first: int, last: int, pairs: int) -> StrategyAdvice:
+    def strategy(self, number: int, pairs: int) -> StrategyAdvice:
         """The settings of phase `number`, which begins here, after the strategist has heard how many `pairs` there are
         under the current ones."""
         self.calls = []
@@ -59,7 +59,7 @@ class PhaseAdvisers:
         strategist = self.supporters.strategist
         if strategist is None:
             return bounded_advice(current, self.config.supporters.control_bounds)
-        consultation = strategist.consult(self._telemetry(number, first, last, current, pairs))
+        consultation = strategist.consult(self._telemetry(number, current, pairs))
         self.calls.append(consultation.call)
         return consultation.advice
 
@@ -70,9 +70,8 @@ class PhaseAdvisers:
         phase, pairs = self.config.phase, self.config.pairs
         return TuningControls(phase.beta, pairs.chosen_quantile, phase.epochs, phase.learning_rate)
 
-    def _telemetry(
-        self, number: int, first: int, last: int, current: TuningControls, pairs: int
-    ) -> Telemetry:
+    def _telemetry(self, number: int, current: TuningControls, pairs: int) -> Telemetry:
+        first, last = self.config.blocks[number - 1]
         rows = self.store.tuned_phases()
         recent = list(self.store.candidates("WHERE c.round BETWEEN ? AND ?", (first, last)))
         scores = [r.score for r in recent if r.score is not None]
