@@ -41,6 +41,7 @@ from trainers.loop.phase_data import PhaseData
 from trainers.loop.probe import Probes
 from trainers.loop.redo import redo_phase
 from trainers.loop.resources import Parts
+from trainers.loop.teaching import Teacher
 from trainers.store.plain import plain
 
 _BEFORE = "before"
@@ -65,6 +66,8 @@ class Tuning:
         panel = Panel(self.config, run.tasks, run.agent.styles, run.pool, run.store) if asked else None
         self.probes = Probes(run, policy, panel)
         self.data = PhaseData(run, policy.tokenizer, panel)
+        supporter = run.supporters.exploration if self.config.teaches_phases else None
+        self.teacher = Teacher(run, supporter) if supporter else None
         self.advisers = PhaseAdvisers(self.config, run.supporters, self.store)
         self._fresh: dict[str, Callable[[], list[list[CandidateRecord]]]] = {}
         launch = self.config.launch
@@ -123,9 +126,9 @@ class Tuning:
     def buffer(self, number: int) -> tuple[list[CandidateRecord], list[CandidateRecord]]:
         """What D_k may be made of, the phase's lessons included, and the preferred answers to the prompts of G_k."""
         apart = self.data.apart(number)
-        if self.config.teaches_phases:
+        if self.teacher is not None:
             self.tell("stage", f"phase {number}: the exploration supporter answers the agent's prompts")
-            self.data.teach(number, apart)
+            self.teacher.teach(number, *self.config.blocks[number - 1], set(apart))
         return self.data.buffer(number, apart)
 
     def examples(self, number: int, buffer: Sequence[CandidateRecord]) -> tuple[StrategyAdvice, Examples]:

@@ -21,7 +21,6 @@ from trainers.data.settings import PairSettings
 from trainers.evodpo.settings import GateSettings
 from trainers.loop.measure import Panel
 from trainers.loop.resources import Parts
-from trainers.loop.teaching import Teacher
 from trainers.store.queries import StoreQueries
 
 
@@ -37,8 +36,6 @@ class PhaseData:
     def __init__(self, run: Parts, tokenizer: Any, panel: Panel | None = None):
         self.config, self.store, self._tokenizer, self._panel = run.config, run.store, tokenizer, panel
         self._task_began = cache(self.store.task_began)
-        supporter = run.supporters.exploration if self.config.teaches_phases else None
-        self._teacher = Teacher(run, supporter) if supporter else None
         pairs = self.config.pairs
         self._redraws = Redraws(
             run.pool, run.tasks.redrawn, self.store.candidate, pairs.redraws, pairs.margin
@@ -48,13 +45,8 @@ class PhaseData:
         """The prompts of G_k, drawn before anybody teaches, so that they are the same when the phase is done again."""
         pool = self._present(self._pool(number, self.store.lessons(number - 1)))
         rng = stream(self.config.seed, "gate prompts", number)
-        return gate_prompts(pool if self._exam else [r for r in pool if r.passed], self.config.gate, rng)
-
-    def teach(self, number: int, apart: Collection[str]) -> None:
-        """Have the phase's lessons written, on prompts of its rounds that are not set apart; where Ŝ is the likelihood
-        of answers that are known to improve, on G_k's as well, which nobody is trained on."""
-        if self._teacher is not None:
-            self._teacher.teach(number, *self.config.blocks[number - 1], set(apart), self._exam)
+        exam = self.config.gate_score == "likelihood"
+        return gate_prompts(pool if exam else [r for r in pool if r.passed], self.config.gate, rng)
 
     def buffer(
         self, number: int, apart: Collection[str]
@@ -66,10 +58,6 @@ class PhaseData:
         by_prompt = grouped(ran, lambda record: record.prompt)
         gate = [max(by_prompt[x], key=lambda record: record.value) for x in apart if x in by_prompt]
         return [record for record in pool if record.prompt not in set(apart)], gate
-
-    @property
-    def _exam(self) -> bool:
-        return self.config.gate_score == "likelihood"
 
     def _present(self, pool: Sequence[CandidateRecord]) -> list[CandidateRecord]:
         """What answers prompts of the latest task."""
