@@ -12,7 +12,7 @@ so killing it at any moment and calling it again is the same as never having kil
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cache, partial
-from typing import Any
+from typing import Any, Self
 
 from agents.engines.spending import total
 from agents.models.policy import POLICY
@@ -29,18 +29,29 @@ from trainers.store.store import RunStore
 
 
 class AtlasRun(Parts):
-    """One run, begun or continued; see `Parts` for the arguments and what is raised."""
+    """One run, begun or continued; a context manager that leaves no process behind, also where the run cannot begin.
+
+    See `Parts` and `Tuning` for the arguments and what is raised.
+    """
 
     def __init__(self, config: RunConfig, store: RunStore, observers: Sequence[Observer] = ()):
-        super().__init__(config, store, observers)
-        self.explorer = Explorer(
-            config.exploration, self.agent, lambda: self._generator(), self.cache, store, self.supporters.exploration,
-            teaching=config.teaches_exploration,
-        )  # fmt: skip
-        self.tuning = Tuning(self, self.policy) if self.policy else None
-        # Last: a run that could not even begin must not tie its folder to the settings that prevented it.
-        save_config(config, store.folder / "config.yaml")
-        note_beginning(config, store)
+        with ExitStack() as opened:
+            super().__init__(config, store, observers, opened)
+            self.explorer = Explorer(
+                config.exploration, self.agent, lambda: self._generator(), self.cache, store,
+                self.supporters.exploration, teaching=config.teaches_exploration,
+            )  # fmt: skip
+            self.tuning = Tuning(self, self.policy) if self.policy else None
+            # Last: a run that could not even begin must not tie its folder to the settings that prevented it.
+            save_config(config, store.folder / "config.yaml")
+            note_beginning(config, store)
+            self._resources = opened.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._resources.close()
 
     def _seed(self) -> None:
         """Round 0: every island begins at its instance's starting program."""
