@@ -1,6 +1,7 @@
 """The main loop from beginning to end, in seconds: a model of random weights, everything else real."""
 
 import shutil
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,8 @@ from agents.models.adapters import digest
 from atlas_gym import make_task
 from atlas_gym.tasks.bandit.bare import play_bare
 from tests.trainers.whole_run import TASK, Watcher, config, contents, menu, run
+from trainers.evodpo.launch import LaunchError
+from trainers.evodpo.settings import LaunchSettings
 from trainers.loop.atlas import AtlasRun
 from trainers.loop.control import frozen, open_control
 from trainers.loop.measure import MEASURE, learned
@@ -181,3 +184,22 @@ def test_another_adapter_is_not_taken_for_the_one_that_a_phase_left(config, whol
     shutil.copytree(second, first, dirs_exist_ok=True)
     run(config, folder)
     assert saved(folder, 1, "default") == saved(whole[0], 1, "default") != saved(folder, 2, "default")
+
+
+def test_a_run_that_cannot_begin_gives_its_evaluators_back(config, tmp_path, monkeypatch):
+    told = []
+
+    @contextmanager
+    def make_pool(config):
+        told.append("opened")
+        try:
+            yield
+        finally:
+            told.append("closed")
+
+    monkeypatch.setattr("trainers.loop.resources.make_pool", make_pool)
+    lost = replace(config, launch=LaunchSettings(config_file=str(tmp_path / "nowhere")))
+    with RunStore(tmp_path / "run") as store, pytest.raises(LaunchError):
+        AtlasRun(lost, store)
+    assert told == ["opened", "closed"]
+    assert not (tmp_path / "run" / "config.yaml").exists()

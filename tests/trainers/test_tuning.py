@@ -101,7 +101,7 @@ def pair(record):
 def test_the_score_of_a_policy_is_the_mean_worth_of_its_fresh_programs(store):
     backend, phases = tuning(store)
     pairs, gate = [pair(store.candidate(7))], [store.candidate(8)]
-    score = phases._scorer(1, 1, pairs, gate)
+    score = phases._scorer(1, pairs, gate)
     found = {adapter: score(adapter, [RECORD.prompt, "another prompt"]) for adapter in WORTH}
     # Failures and what is worse than random play count as nothing, and every sample counts.
     assert found == {"default": [(0.5 + 0.25) / SAMPLES, 0.0], "reference": [0.1 / SAMPLES, 0.0]}
@@ -121,7 +121,7 @@ def test_the_score_may_be_the_likelihood_of_what_is_known_to_improve(store, monk
     worse = replace(RECORD, id=9, round=2, prompt="worse prompt", score=-0.5)
     store.add_unit(2, 2, [worse], {}, [replace(PROPOSAL, prompt="worse prompt")])
     backend, phases = tuning(store, gate_score="likelihood")
-    score = phases._scorer(1, 2, [pair(store.candidate(7))], [store.candidate(8), worse])
+    score = phases._scorer(1, [pair(store.candidate(7))], [store.candidate(8), worse])
     assert score("default", ["another prompt", "worse prompt"]) == [-3.0]
     score("between", ["another prompt", "worse prompt"])
     assert asked[0] == ("default", {"another prompt": [(RECORD.completion, 0.05)]})
@@ -144,8 +144,8 @@ def test_a_phase_is_skipped_unless_exploration_improved_since_the_last(
     store.add_unit(3, 0, [after], {})
     monkeypatch.setattr(RunStore, "best_scores", _without_the_start(RunStore.best_scores))
     monkeypatch.setattr(trainers.loop.phase_data, "build_pairs", lambda *_, **__: [])
-    _, phases = tuning(store)
-    take_phase(phases, 1, 3, 3)
+    _, phases = tuning(store, phase_every=1)
+    take_phase(phases, 3)
     (row,) = store.phases()
     assert ("no improvement in rounds 3 to 3" in row["skipped"]) == idle
     assert idle or "cannot train" in row["skipped"]  # it went on to its pairs, of which there are none here
@@ -158,7 +158,7 @@ def _without_the_start(best_scores):
 def test_idle_phases_are_not_skipped_where_the_settings_say_so(store, monkeypatch):
     monkeypatch.setattr(trainers.loop.phase_data, "build_pairs", lambda *_, **__: [])
     _, phases = tuning(store, skip_idle_phases=False)
-    take_phase(phases, 1, 5, 5)
+    take_phase(phases, 1)
     assert "cannot train" in store.phases()[0]["skipped"]
 
 
@@ -173,5 +173,5 @@ def test_decisions_without_a_standard_error_are_remembered(store):
     for phase in (1, 2):
         store.add_phase(phase, phase, False, plain(result), ())
     _, phases = tuning(store)
-    row = phases._row(result, StrategyAdvice(TuningControls()), 3)
+    row = phases._row(result, StrategyAdvice(TuningControls()))
     assert "GATE REFUSED 3 phases in a row" in row["warnings"][0]

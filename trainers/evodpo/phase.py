@@ -39,8 +39,9 @@ Scorer = Callable[[str, Sequence[str]], Sequence[float]]
 """`score(adapter, prompts)`: the adapter's score at each prompt, higher is better, of fresh completions for example;
 prompts that say nothing may be left out, the same ones for every adapter."""
 
-Review = Callable[[GateDecision, Sequence["CandidateResult"]], GateDecision]
-"""The policy inspector: may return the decision refused (`GateDecision.refuse`), never promoted."""
+Review = Callable[[GateDecision, CandidateResult], GateDecision]
+"""The policy inspector, on the candidate that is proposed: may return the decision refused (`GateDecision.refuse`),
+never promoted."""
 
 
 def run_phase(
@@ -131,7 +132,7 @@ def _decided(
     own = candidates[chosen]
     gain, error = (math.nan if value is None else value for value in (own.gain, own.gain_error))
     decision = gate_decision(gain, own.kl, gate, [candidate.kl for candidate in candidates], error)
-    reviewed = decision if review is None else review(decision, candidates)
+    reviewed = decision if review is None else review(decision, own)
     if reviewed.promote and not decision.promote:
         raise ValueError("the inspector promoted what the gate refused; it may only be more careful")
     return reviewed

@@ -5,7 +5,7 @@ before, as they are in the store. The inspector hears the gate's decision with t
 what the gate would promote; the type of its verdict leaves it nothing else.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
@@ -51,7 +51,7 @@ class PhaseAdvisers:
     calls: list[SupporterCall] = field(init=False, default_factory=list)
     """The calls of the phase under way."""
 
-    def strategy(self, number: int, first: int, last: int, pairs: int) -> StrategyAdvice:
+    def strategy(self, number: int, pairs: int) -> StrategyAdvice:
         """The settings of phase `number`, which begins here, after the strategist has heard how many `pairs` there are
         under the current ones."""
         self.calls = []
@@ -59,7 +59,7 @@ class PhaseAdvisers:
         strategist = self.supporters.strategist
         if strategist is None:
             return bounded_advice(current, self.config.supporters.control_bounds)
-        consultation = strategist.consult(self._telemetry(number, first, last, current, pairs))
+        consultation = strategist.consult(self._telemetry(number, current, pairs))
         self.calls.append(consultation.call)
         return consultation.advice
 
@@ -70,9 +70,8 @@ class PhaseAdvisers:
         phase, pairs = self.config.phase, self.config.pairs
         return TuningControls(phase.beta, pairs.chosen_quantile, phase.epochs, phase.learning_rate)
 
-    def _telemetry(
-        self, number: int, first: int, last: int, current: TuningControls, pairs: int
-    ) -> Telemetry:
+    def _telemetry(self, number: int, current: TuningControls, pairs: int) -> Telemetry:
+        first, last = self.config.blocks[number - 1]
         rows = self.store.tuned_phases()
         recent = list(self.store.candidates("WHERE c.round BETWEEN ? AND ?", (first, last)))
         scores = [r.score for r in recent if r.score is not None]
@@ -99,13 +98,13 @@ class PhaseAdvisers:
         return fmean(best) if best else 0.0
 
     def review(
-        self, number: int, measured: Measured, decision: GateDecision, candidates: Sequence[CandidateResult]
+        self, number: int, measured: Measured, decision: GateDecision, proposed: CandidateResult
     ) -> GateDecision:
-        """The gate's decision after the inspector; refused at most."""
+        """The gate's decision on the proposed candidate after the inspector; refused at most."""
         inspector = self.supporters.inspector
         if inspector is None:
             return decision
-        consultation = inspector.consult(self._inspection(number, measured, decision, candidates))
+        consultation = inspector.consult(self._inspection(number, measured, decision, proposed))
         self.calls.append(consultation.call)
         verdict = consultation.advice
         if not verdict.veto:
@@ -113,15 +112,12 @@ class PhaseAdvisers:
         return decision.refuse("the inspector objects: " + "; ".join(verdict.reasons))
 
     def _inspection(
-        self, number: int, measured: Measured, decision: GateDecision, candidates: Sequence[CandidateResult]
+        self, number: int, measured: Measured, decision: GateDecision, proposed: CandidateResult
     ) -> Inspection:
-        chosen = next(
-            (c for c in candidates if c.kl == decision.kl and c.gain == decision.gain), candidates[-1]
-        )
-        (samples, before), (_, after) = measured(REFERENCE), measured(chosen.name)
+        (samples, before), (_, after) = measured(REFERENCE), measured(proposed.name)
         return Inspection(
             key=("phase", number), rule_accepts=decision.promote, gain=decision.gain, kl=decision.kl,
-            min_gain=decision.min_gain, max_kl=decision.max_kl, gain_error=chosen.gain_error,
+            min_gain=decision.min_gain, max_kl=decision.max_kl, gain_error=proposed.gain_error,
             samples=samples, metrics=_changes(before, after),
             recent=tuple(bool(row["promoted"]) for row in self.store.tuned_phases()),
         )  # fmt: skip

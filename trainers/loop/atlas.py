@@ -12,7 +12,7 @@ so killing it at any moment and calling it again is the same as never having kil
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cache, partial
-from typing import Any
+from typing import Any, Self
 
 from agents.engines.spending import total
 from agents.models.policy import POLICY
@@ -29,18 +29,29 @@ from trainers.store.store import RunStore
 
 
 class AtlasRun(Parts):
-    """One run, begun or continued; see `Parts` for the arguments and what is raised."""
+    """One run, begun or continued; a context manager that leaves no process behind, also where the run cannot begin.
+
+    See `Parts` and `Tuning` for the arguments and what is raised.
+    """
 
     def __init__(self, config: RunConfig, store: RunStore, observers: Sequence[Observer] = ()):
-        super().__init__(config, store, observers)
-        self.explorer = Explorer(
-            config.exploration, self.agent, lambda: self._generator(), self.cache, store, self.supporters.exploration,
-            teaching=config.teaches_exploration,
-        )  # fmt: skip
-        self.tuning = Tuning(self, self.policy) if self.policy else None
-        # Last: a run that could not even begin must not tie its folder to the settings that prevented it.
-        save_config(config, store.folder / "config.yaml")
-        note_beginning(config, store)
+        with ExitStack() as opened:
+            super().__init__(config, store, observers, opened)
+            self.explorer = Explorer(
+                config.exploration, self.agent, lambda: self._generator(), self.cache, store,
+                self.supporters.exploration, teaching=config.teaches_exploration,
+            )  # fmt: skip
+            self.tuning = Tuning(self, self.policy) if self.policy else None
+            # Last: a run that could not even begin must not tie its folder to the settings that prevented it.
+            save_config(config, store.folder / "config.yaml")
+            note_beginning(config, store)
+            self._resources = opened.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._resources.close()
 
     def _seed(self) -> None:
         """Round 0: every island begins at its instance's starting program."""
@@ -89,26 +100,25 @@ class AtlasRun(Parts):
             self._set_task(k)
             self._explore(first, last)
             if self.tuning and k <= self.config.phases:
-                take_phase(self.tuning, k, first, last)
+                take_phase(self.tuning, k)
                 self.tell("phase", self.store.phases()[k - 1])
             elif self.tuning and self.tasks.changes(k):
-                self.tuning.probes.unseen(k, last)
+                self.tuning.probes.unseen(k)
         if self.tuning:
             self.tuning.conclude()
         return self._confirm()
 
 
-def take_phase(tuning: Tuning, k: int, first: int, last: int) -> None:
-    """Phase k of EvoDPO, after the rounds `first` to `last`: both adapters move, or neither does."""
+def take_phase(tuning: Tuning, k: int) -> None:
+    """Phase k of EvoDPO, after the k-th block of rounds: both adapters move, or neither does."""
     if tuning.restore(k):  # what is stored is read
         return None
-    if reason := tuning.idle(first, last):
-        return tuning.skip(k, last, reason)
-    buffer, G_k = tuning.buffer(k, first, last)  # all that was written and taught so far, less G_k's prompts
-    # Under the strategist's threshold, β, epochs and rate.
-    advice, D_k = tuning.examples(k, first, last, buffer)
+    if reason := tuning.idle(k):
+        return tuning.skip(k, reason)
+    buffer, G_k = tuning.buffer(k)  # all that was written and taught so far, less G_k's prompts
+    advice, D_k = tuning.examples(k, buffer)  # under the strategist's threshold, β, epochs and rate
     if not D_k:
-        return tuning.skip(k, last, tuning.why_nothing(k, buffer), tuning.advisers.calls)
+        return tuning.skip(k, tuning.why_nothing(k, buffer), tuning.advisers.calls)
     # Eqs. 2 to 5: the candidate set C_k, K̂L and Ŝ of each along G_k, one of them proposed, the gate and the inspector.
-    outcome = tuning.tune(k, last, advice, D_k, G_k)
-    return tuning.record(k, last, advice, D_k, outcome)  # π_{k+1} and π_ref,k+1
+    outcome = tuning.tune(k, advice, D_k, G_k)
+    return tuning.record(k, advice, D_k, outcome)  # π_{k+1} and π_ref,k+1

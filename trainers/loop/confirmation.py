@@ -97,13 +97,11 @@ def _confirmed(record: CandidateRecord, config: RunConfig, store: RunStore, pool
     key = held_out_key(record, store.instances)
     stored = store.held_out(key)
     if stored is None:
-        tasks = TaskSchedule(config)
-        worst = tasks.task(1, record.island).worst_score
-        futures = [
-            pool.submit(record.program, tasks.held_out(len(config.blocks), seed, record.island))
-            for seed in range(config.held_out_seeds)
-        ]
+        schedule, last = TaskSchedule(config), len(config.blocks)
+        tasks = [schedule.held_out(last, seed, record.island) for seed in range(config.held_out_seeds)]
+        futures = [pool.submit(record.program, task) for task in tasks]
         evaluations = [future.result() for future in futures]
+        worst = tasks[0].worst_score
         stored = {
             "scores": [worst if e.score is None else e.score for e in evaluations],
             "failed": [str(e.status) for e in evaluations if e.score is None],

@@ -41,6 +41,7 @@ from trainers.loop.phase_data import PhaseData
 from trainers.loop.probe import Probes
 from trainers.loop.redo import redo_phase
 from trainers.loop.resources import Parts
+from trainers.loop.teaching import Teacher
 from trainers.store.plain import plain
 
 _BEFORE = "before"
@@ -65,6 +66,8 @@ class Tuning:
         panel = Panel(self.config, run.tasks, run.agent.styles, run.pool, run.store) if asked else None
         self.probes = Probes(run, policy, panel)
         self.data = PhaseData(run, policy.tokenizer, panel)
+        supporter = run.supporters.exploration if self.config.teaches_phases else None
+        self.teacher = Teacher(run, supporter) if supporter else None
         self.advisers = PhaseAdvisers(self.config, run.supporters, self.store)
         self._fresh: dict[str, Callable[[], list[list[CandidateRecord]]]] = {}
         launch = self.config.launch
@@ -92,7 +95,7 @@ class Tuning:
     def _redo(self, row: dict[str, Any]) -> None:
         number = row["phase"]
         controls = [TuningControls(**own) for own in (row["controls"], *row.get("alternatives", ()))]
-        _, gate = self.data.buffer(number, row["round"], self.data.apart(number, row["round"]))
+        _, gate = self.data.buffer(number, self.data.apart(number))
         redo_phase(row, partial(self._phase, number, controls, self.data.trained_on(row), gate))
         self._save(number)
 
@@ -103,45 +106,43 @@ class Tuning:
     def _folder(self, number: int, adapter: str) -> Path:
         return self.store.folder / "adapters" / f"phase-{number:03d}" / adapter
 
-    def idle(self, first: int, last: int) -> str:
-        """Why a phase after these rounds is to be skipped; empty if it is not."""
+    def idle(self, number: int) -> str:
+        """Why a phase is to be skipped after its rounds; empty if it is not."""
         if not self.config.skip_idle_phases:
             return ""
+        first, last = self.config.blocks[number - 1]
         began = self.store.task_began(last)
         before = self.store.best_scores(began, max(began, first - 1))
         since = self.store.best_scores(max(first, began + 1), last)
         improved = any(score > before.get(instance, -math.inf) for instance, score in since.items())
         return "" if improved else f"exploration brought no improvement in rounds {first} to {last}"
 
-    def skip(self, number: int, last: int, reason: str, calls: Sequence[SupporterCall] = ()) -> None:
+    def skip(self, number: int, reason: str, calls: Sequence[SupporterCall] = ()) -> None:
         """Store the phase as one that did nothing, and the consultations that it has cost all the same."""
+        _, last = self.config.blocks[number - 1]
         row = {"phase": number, "round": last, "skipped": reason}
         self.store.add_phase(number, last, False, row, (), calls)
 
-    def buffer(
-        self, number: int, first: int, last: int
-    ) -> tuple[list[CandidateRecord], list[CandidateRecord]]:
+    def buffer(self, number: int) -> tuple[list[CandidateRecord], list[CandidateRecord]]:
         """What D_k may be made of, the phase's lessons included, and the preferred answers to the prompts of G_k."""
-        apart = self.data.apart(number, last)
-        if self.config.teaches_phases:
+        apart = self.data.apart(number)
+        if self.teacher is not None:
             self.tell("stage", f"phase {number}: the exploration supporter answers the agent's prompts")
-            self.data.teach(number, first, last, apart)
-        return self.data.buffer(number, last, apart)
+            self.teacher.teach(number, *self.config.blocks[number - 1], set(apart))
+        return self.data.buffer(number, apart)
 
-    def examples(
-        self, number: int, first: int, last: int, buffer: Sequence[CandidateRecord]
-    ) -> tuple[StrategyAdvice, Examples]:
+    def examples(self, number: int, buffer: Sequence[CandidateRecord]) -> tuple[StrategyAdvice, Examples]:
         """What the strategist says, who is told how much there would be to train on without it; and D_k with it."""
         if self._by_groups:
             groups = self.data.groups(number, self.data.own(number, buffer))
-            return self.advisers.strategy(number, first, last, len(groups)), groups
+            return self.advisers.strategy(number, len(groups)), groups
 
         def built(controls: TuningControls) -> list[PreferencePair]:
             settings = replace(self.config.pairs, chosen_quantile=controls.score_threshold)
             return self.data.pairs(number, buffer, settings)
 
         before = built(self.advisers.current_controls())
-        advice = self.advisers.strategy(number, first, last, len(before))
+        advice = self.advisers.strategy(number, len(before))
         return advice, built(advice.controls) if "score_threshold" in advice.changed else before
 
     def why_nothing(self, number: int, buffer: Sequence[CandidateRecord]) -> str:
@@ -155,16 +156,16 @@ class Tuning:
         return self.config.phase.objective == "grpo"
 
     def tune(
-        self, number: int, last: int, advice: StrategyAdvice, examples: Examples, gate: Sequence[CandidateRecord]
-    ) -> PhaseResult:  # fmt: skip
+        self, number: int, advice: StrategyAdvice, examples: Examples, gate: Sequence[CandidateRecord]
+    ) -> PhaseResult:
         """The phase itself (`trainers.evodpo.phase`), once the policy as it is has been asked; the candidate set is
         trained under the strategist's settings and under some near them."""
         self.probes.measure(BASE)
-        self.probes.take(number, "before", last, examples)
+        self.probes.take(number, "before", examples)
         what = "groups" if self._by_groups else "pairs"
         self.tell("stage", f"phase {number}: tuning on {len(examples)} {what}")
         controls = (advice.controls, *self._others(advice))
-        score = self._scorer(number, last, examples, gate)
+        score = self._scorer(number, examples, gate)
         review = partial(self.advisers.review, number, self._measured)
         return self._phase(number, controls, examples, gate, score, review)
 
@@ -182,12 +183,12 @@ class Tuning:
     def _others(self, advice: StrategyAdvice) -> tuple[TuningControls, ...]:
         return advice.nearby[: self.config.phase.alternatives]
 
-    def _scorer(self, number: int, last: int, examples: Examples, gate: Sequence[CandidateRecord]) -> Scorer:
+    def _scorer(self, number: int, examples: Examples, gate: Sequence[CandidateRecord]) -> Scorer:
         """Ŝ of an adapter by prompt; of likelihood, only of prompts with an answer that is known to improve."""
         kind = self.config.gate_score
         answered = {example.prompt: example.chosen_id for example in examples}
         answered |= {record.prompt: record.id for record in gate}
-        known = self.data.known(number, last, list(answered)) if kind == "likelihood" else {}
+        known = self.data.known(number, list(answered)) if kind == "likelihood" else {}
 
         def score(adapter: str, prompts: Sequence[str]) -> list[float]:
             answers = cache(partial(self._answers, number, adapter, [answered[prompt] for prompt in prompts]))
@@ -216,24 +217,17 @@ class Tuning:
         proposal = self.store.proposal(answer.round, answer.island, answer.prompt)
         return again(proposal, answer.island, self.store.candidate(proposal.parent_id))
 
-    def record(
-        self,
-        number: int,
-        last: int,
-        advice: StrategyAdvice,
-        examples: Examples,
-        outcome: PhaseResult,
-    ) -> None:
+    def record(self, number: int, advice: StrategyAdvice, examples: Examples, outcome: PhaseResult) -> None:
         """Store what came of the phase, and ask the policy as it is now."""
         self._save(number)
-        self.probes.take(number, "after", last, examples)
+        self.probes.take(number, "after", examples)
         if self.config.measure.every_phase:
             self.probes.measure(number)
-        row = self._row(outcome, advice, last) | {"chosen_from": self.data.origins(examples)}
+        row = self._row(outcome, advice) | {"chosen_from": self.data.origins(examples)}
         groups = [example for example in examples if isinstance(example, CompletionGroup)]
         pairs = [example for example in examples if isinstance(example, PreferencePair)]
         row |= _groups_row(groups) if groups else {}
-        self.store.add_phase(number, last, outcome.promoted, row, pairs, self.advisers.calls)
+        self.store.add_phase(number, row["round"], outcome.promoted, row, pairs, self.advisers.calls)
         for call in self.advisers.calls:
             if call.status == "skipped":
                 self.tell("stage", f"{call.role}: no answer, the phase went on without: {call.reason}")
@@ -244,9 +238,10 @@ class Tuning:
         if tuned and not self.config.measure.every_phase:
             self.probes.measure(tuned[-1]["phase"])
 
-    def _row(self, outcome: PhaseResult, advice: StrategyAdvice, last: int) -> dict[str, Any]:
+    def _row(self, outcome: PhaseResult, advice: StrategyAdvice) -> dict[str, Any]:
         """What the store keeps of a phase: the result, with step averages and the gate's warnings."""
         row = plain(outcome)
+        _, last = self.config.blocks[outcome.phase - 1]
         steps, chosen = row["steps"], outcome.candidates[outcome.chosen]
         earlier = [GateDecision(**r["decision"]) for r in self.store.phases() if r.get("decision")]
         return row | {

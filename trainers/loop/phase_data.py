@@ -21,7 +21,6 @@ from trainers.data.settings import PairSettings
 from trainers.evodpo.settings import GateSettings
 from trainers.loop.measure import Panel
 from trainers.loop.resources import Parts
-from trainers.loop.teaching import Teacher
 from trainers.store.queries import StoreQueries
 
 
@@ -37,50 +36,39 @@ class PhaseData:
     def __init__(self, run: Parts, tokenizer: Any, panel: Panel | None = None):
         self.config, self.store, self._tokenizer, self._panel = run.config, run.store, tokenizer, panel
         self._task_began = cache(self.store.task_began)
-        supporter = run.supporters.exploration if self.config.teaches_phases else None
-        self._teacher = Teacher(run, supporter) if supporter else None
         pairs = self.config.pairs
         self._redraws = Redraws(
             run.pool, run.tasks.redrawn, self.store.candidate, pairs.redraws, pairs.margin
         )
 
-    def apart(self, number: int, last: int) -> list[str]:
+    def apart(self, number: int) -> list[str]:
         """The prompts of G_k, drawn before anybody teaches, so that they are the same when the phase is done again."""
-        pool = self._present(self._pool(number, last, self.store.lessons(number - 1)))
+        pool = self._present(self._pool(number, self.store.lessons(number - 1)))
         rng = stream(self.config.seed, "gate prompts", number)
-        return gate_prompts(pool if self._exam else [r for r in pool if r.passed], self.config.gate, rng)
-
-    def teach(self, number: int, first: int, last: int, apart: Collection[str]) -> None:
-        """Have the phase's lessons written, on prompts of the rounds `first` to `last` that are not set apart; where Ŝ
-        is the likelihood of answers that are known to improve, on G_k's as well, which nobody is trained on."""
-        if self._teacher is not None:
-            self._teacher.teach(number, first, last, set(apart), self._exam)
+        exam = self.config.gate_score == "likelihood"
+        return gate_prompts(pool if exam else [r for r in pool if r.passed], self.config.gate, rng)
 
     def buffer(
-        self, number: int, last: int, apart: Collection[str]
+        self, number: int, apart: Collection[str]
     ) -> tuple[list[CandidateRecord], list[CandidateRecord]]:
         """What D_k may be made of (the candidates and lessons of the whole run so far: the data are cumulative,
         Algorithm 1), and the preferred answer to each prompt of G_k."""
-        pool = self._pool(number, last, self.store.lessons(number))
+        pool = self._pool(number, self.store.lessons(number))
         ran = (record for record in self._present(pool) if record.passed)
         by_prompt = grouped(ran, lambda record: record.prompt)
         gate = [max(by_prompt[x], key=lambda record: record.value) for x in apart if x in by_prompt]
         return [record for record in pool if record.prompt not in set(apart)], gate
-
-    @property
-    def _exam(self) -> bool:
-        return self.config.gate_score == "likelihood"
 
     def _present(self, pool: Sequence[CandidateRecord]) -> list[CandidateRecord]:
         """What answers prompts of the latest task."""
         latest = max((self._task_began(record.round) for record in pool), default=0)
         return [record for record in pool if self._task_began(record.round) == latest]
 
-    def known(self, number: int, last: int, prompts: Sequence[str]) -> dict[str, list[tuple[str, float]]]:
+    def known(self, number: int, prompts: Sequence[str]) -> dict[str, list[tuple[str, float]]]:
         """By prompt, the distinct answers that are known to improve and their gains, `gain_clip` at most; only prompts
         that have one."""
         found: dict[str, dict[str, float]] = {prompt: {} for prompt in prompts}
-        for record in self._pool(number, last, self.store.lessons(number)):
+        for record in self._pool(number, self.store.lessons(number)):
             if record.prompt in found and is_improving(record, self.config.pairs.margin):
                 assert record.gain is not None
                 found[record.prompt][record.completion] = min(record.gain, self.config.gain_clip)
@@ -130,8 +118,9 @@ class PhaseData:
         """How many choose what the agent wrote, and how many what a supporter wrote."""
         return dict(Counter(self.store.candidate(example.chosen_id).origin for example in examples))
 
-    def _pool(self, number: int, last: int, lessons: Sequence[CandidateRecord]) -> list[CandidateRecord]:
+    def _pool(self, number: int, lessons: Sequence[CandidateRecord]) -> list[CandidateRecord]:
         config = self.config
+        _, last = config.blocks[number - 1]
         rng = stream(config.seed, "pair pool", number)
         pool = answers(self.store, last, config.pairs.pool, rng, config.messages, lessons)
         asked = self._panel.prompts if self._panel else ()

@@ -13,8 +13,8 @@ from typing import Any
 
 from agents.engines.engine import Generator
 from agents.models.policy import POLICY, Policy
-from agents.population.candidate import CandidateRecord, Proposal
-from agents.proposals import Showing, Style
+from agents.population.candidate import Proposal
+from agents.proposals import Showing
 from agents.research_agent import ResearchAgent
 from atlas_gym.seeding import torch_seed
 from trainers.data.groups import Examples
@@ -44,21 +44,19 @@ class Probes:
         self.run, self.policy, self.panel = run, policy, panel
         self.config, self.store, self.tell = run.config, run.store, run.tell
 
-    def take(
-        self, number: int, moment: str, last: int, examples: Examples = (), adapter: str = POLICY
-    ) -> None:
-        """The probe of phase `number` that follows the round `last`, on prompts that none of the `examples` has."""
+    def take(self, number: int, moment: str, examples: Examples = (), adapter: str = POLICY) -> None:
+        """The probe after a block of rounds, on prompts that none of the `examples` has."""
         if self.config.probe.samples == 0:
             return
         result = self.store.probe(number, moment)
         if result is None:
-            asked = self._proposals(number, last, {example.prompt for example in examples})
+            asked = self._proposals(number, {example.prompt for example in examples})
             with self.run.backend.serving(adapter) as generator:
                 result = self._sampled(generator, asked)
             self.store.add_probe(number, moment, result)
         self.tell("probe", number, moment, result)
 
-    def unseen(self, block: int, last: int) -> None:
+    def unseen(self, block: int) -> None:
         """The decisive probe, on the task of a block that no phase follows: base model against tuned policy.
 
         Prompts and parents are the new task's, so what a phase remembered of earlier numbers is of no use.
@@ -69,7 +67,7 @@ class Probes:
         self.policy.reset(_BASE, self.config.seed)
         try:
             for moment, adapter in (("base", _BASE), ("tuned", POLICY)):
-                self.take(block, moment, last, adapter=adapter)
+                self.take(block, moment, adapter=adapter)
         finally:
             self.policy.remove(_BASE)
 
@@ -83,10 +81,14 @@ class Probes:
                 self.store.add_probe(number, MEASURE, self.panel.answers(generator))
         self.tell("measured", number, self.store.probes())
 
-    def _proposals(self, number: int, last: int, tuned_on: Set[str]) -> list[Proposal]:
+    def _proposals(self, number: int, tuned_on: Set[str]) -> list[Proposal]:
+        """As many as are to be drawn, or one for each hole of the starting program."""
         if self.config.probe.prompts:
             return drawn_proposals(self.run.agent, self.config.probe.prompts, number, tuned_on)
-        return probe_proposals(self.run.agent.styles[0], self.store.start(last))
+        _, last = self.config.blocks[number - 1]
+        style, start = self.run.agent.styles[0], self.store.start(last)
+        sites = style.sites(start.program)
+        return [again(style.propose(start, site, Showing()), start.island, start) for site in sites]
 
     def _sampled(self, generator: Generator, proposals: list[Proposal]) -> dict[str, Any]:
         """Sample, evaluate and measure; plain values, with the numbers of each hole apart."""
@@ -105,14 +107,6 @@ class Probes:
                 hole: _shares(measures) for hole, measures in by(lambda proposal: proposal.hole).items()
             },
         }
-
-
-def probe_proposals(style: Style, start: CandidateRecord) -> list[Proposal]:
-    """One proposal for each hole of the starting program."""
-    return [
-        again(style.propose(start, site, Showing()), start.island, start)
-        for site in style.sites(start.program)
-    ]
 
 
 def drawn_proposals(agent: ResearchAgent, n: int, phase: int, tuned_on: Set[str]) -> list[Proposal]:

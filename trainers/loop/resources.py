@@ -7,7 +7,7 @@ Nobody is to hear after hours of a server that was never there.
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 
@@ -35,12 +35,13 @@ from trainers.store.store import RunStore
 
 
 class Parts:
-    """What the steps of a run share; a context manager that leaves no process behind.
+    """What the steps of a run share.
 
     Args:
         config: everything that decides the run.
         store: its run store; a stored run is continued.
         observers: told of everything that happens.
+        opened: closes what is opened here.
 
     Raises:
         AdapterError: the adapter to begin with is missing, damaged or another model's.
@@ -50,7 +51,7 @@ class Parts:
         NothingToEdit: a start has no place for any of the styles that are asked for.
     """
 
-    def __init__(self, config: RunConfig, store: RunStore, observers: Sequence[Observer] = ()):
+    def __init__(self, config: RunConfig, store: RunStore, observers: Sequence[Observer], opened: ExitStack):
         self.config = config
         self.store = store
         self._observers = observers
@@ -58,8 +59,7 @@ class Parts:
         torch.set_num_threads(config.torch_threads)
         self.tasks = TaskSchedule(config)
         self.spec = make_task(config.env, **config.env_args)
-        self._resources = ExitStack()
-        self.pool = self._resources.enter_context(make_pool(config))
+        self.pool = opened.enter_context(make_pool(config))
         self.policy = make_policy(config, folder, store.folder) if folder else None
         tokenizer = self.policy.tokenizer if self.policy else tokenizer_of(config.backend, config.model)
         self.agent = ResearchAgent(
@@ -74,19 +74,13 @@ class Parts:
             config.backend, config.sampling, model=config.model, folder=store.folder / "adapters" / "served",
             policy=self.policy, further=config.island_models, ledger=self.ledger,
         )  # fmt: skip
-        self._resources.callback(self.backend.close)
+        opened.callback(self.backend.close)
         greet_supporters(config.supporters)
         for text in silent_servers(config):
             self.tell("stage", text)
         self.cache = ProgramCache(self.pool, self.tasks.tasks(1), store)
         self.supporters = build_supporters(config.supporters, config.seed)
         self.supporters.resume(SupporterCall.from_dict(call) for call in store.supporter_calls())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._resources.close()
 
     def tell(self, event: str, *details: Any) -> None:
         """Pass an event to the observers."""

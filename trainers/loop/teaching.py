@@ -33,14 +33,15 @@ class Teacher:
     def __init__(self, run: Parts, supporter: ExplorationSupporter):
         self._run, self._supporter, self._store, self._config = run, supporter, run.store, run.config
 
-    def teach(self, phase: int, first: int, last: int, apart: Set[str], exam: bool = False) -> None:
+    def teach(self, phase: int, first: int, last: int, apart: Set[str]) -> None:
         """Store the phase's lessons, on prompts of the rounds `first` to `last` that are not `apart`, unless they are
-        stored already. `exam`: the prompts set apart are answered as well, whatever round asked them."""
+        stored already. Where Ŝ is the likelihood of answers that are known to improve, the prompts set apart (G_k's,
+        which nobody is trained on) are answered as well, whatever round asked them."""
         if self._store.taught() < phase:
             lessons = self._asked(first, last, lambda prompt: prompt not in apart)
             order = _spread(lessons, stream(self._config.seed, "teaching", phase))
             asked = order[: self._config.pairs.prompts]
-            if exam:
+            if self._config.gate_score == "likelihood":
                 asked += self._asked(1, last, lambda prompt: prompt in apart)
             self._write(phase, asked, last)
 

@@ -55,14 +55,6 @@ CANDIDATE_COLUMNS = tuple(column.split()[0] for column in _CANDIDATE.split(","))
 PAIR_FIELDS = ("kind", "chosen_id", "rejected_id", "margin", "hole", "prompt", "chosen", "rejected")
 """Columns of a pair behind its phase and its number, and fields of `PreferencePair`."""
 
-INSERT_PAIR = f"INSERT INTO pairs VALUES ({', '.join('?' * (2 + len(PAIR_FIELDS)))})"
-
-_COLUMN_LIST = ", ".join(CANDIDATE_COLUMNS)
-_MARKS = ", ".join("?" * len(CANDIDATE_COLUMNS))
-INSERT_CANDIDATE = f"INSERT INTO candidates ({_COLUMN_LIST}) VALUES ({_MARKS})"
-INSERT_CALL = "INSERT INTO supporter_calls (round, phase, role, call) VALUES (?, ?, ?, ?)"
-INSERT_LESSON = f"INSERT INTO lessons ({_COLUMN_LIST}, phase) VALUES ({_MARKS}, ?)"
-
 
 class StoreError(RuntimeError):
     """The run folder cannot be used as asked; the message names the way out."""

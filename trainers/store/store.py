@@ -23,10 +23,6 @@ from agents.population.candidate import CandidateRecord, Proposal
 from agents.supporters.call import SupporterCall
 from trainers.store.queries import StoreQueries
 from trainers.store.rows import (
-    INSERT_CALL,
-    INSERT_CANDIDATE,
-    INSERT_LESSON,
-    INSERT_PAIR,
     LESSONS_SCHEMA,
     PAIR_FIELDS,
     SCHEMA,
@@ -143,22 +139,19 @@ class RunStore(StoreQueries):
             StoreError: the write failed (a full disk, say); the store is as it was before the block.
         """
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            yield
-            self._db.execute("COMMIT")
+            with self._db:  # whatever ends the block, Ctrl-C included, leaves no half of it
+                self._db.execute("BEGIN IMMEDIATE")
+                yield
         except sqlite3.OperationalError as error:
-            self._rollback()
             raise StoreError(
                 f"Writing to {self.folder} failed ({error}). Nothing stored so far is lost: free some space, "
                 "or allow writing if it is read-only, and run the same command with --resume."
             ) from error
-        except BaseException:  # whatever ends the block, Ctrl-C included, must leave no half of it
-            self._rollback()
-            raise
 
-    def _rollback(self) -> None:
-        if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
+    def _insert(self, table: str, rows: Iterable[tuple]) -> None:
+        """Rows with a value for every column."""
+        for row in rows:
+            self._db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
 
     def set_meta(self, key: str, value: Any) -> None:
         """Store a small JSON value under a key."""
@@ -199,9 +192,9 @@ class RunStore(StoreQueries):
             prompts.append((round_, p.island, asked[p.island], p.prompt, row))
         rows = [candidate_row(record, sites.get((record.island, record.prompt), 1)) for record in records]
         with self.transaction():
-            self._db.executemany("INSERT INTO prompts VALUES (?, ?, ?, ?, ?)", prompts)
-            self._db.executemany(INSERT_CANDIDATE, rows)
-            self._db.execute("INSERT INTO units VALUES (?, ?, ?)", (round_, group, json.dumps(summary)))
+            self._insert("prompts", prompts)
+            self._insert("candidates", rows)
+            self._insert("units", [(round_, group, json.dumps(summary))])
             self._insert_calls(calls, round_, None)
 
     def add_lessons(
@@ -218,7 +211,7 @@ class RunStore(StoreQueries):
             rows.append((*candidate_row(lesson, site), phase))
         with self.transaction():
             self._db.execute(LESSONS_SCHEMA)
-            self._db.executemany(INSERT_LESSON, rows)
+            self._insert("lessons", rows)
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('taught', ?)", (json.dumps(phase),))
             self._insert_calls(calls, round_, phase)
 
@@ -234,28 +227,23 @@ class RunStore(StoreQueries):
         """Store a finished fine-tuning phase together with its pairs and consultations."""
         rows = [(phase, i, *(getattr(pair, name) for name in PAIR_FIELDS)) for i, pair in enumerate(pairs)]
         with self.transaction():
-            self._db.executemany(INSERT_PAIR, rows)
-            row = (phase, round_, int(promoted), json.dumps(result))
-            self._db.execute("INSERT INTO phases VALUES (?, ?, ?, ?)", row)
+            self._insert("pairs", rows)
+            self._insert("phases", [(phase, round_, int(promoted), json.dumps(result))])
             self._insert_calls(calls, round_, phase)
 
     def add_probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
         """Store a probe's result ("before" or "after" a phase)."""
         with self.transaction():
-            self._db.execute("INSERT INTO probes VALUES (?, ?, ?)", (phase, moment, json.dumps(result)))
+            self._insert("probes", [(phase, moment, json.dumps(result))])
 
     def begin_like(self, other: "RunStore", last: int) -> None:
         """Take over another run's rounds up to `last`, all or nothing, into a store that has none yet."""
         self.set_instances(other.instances)
         with self.transaction():
             for table in ("prompts", "candidates", "units"):
-                for row in other._db.execute(f"SELECT * FROM {table} WHERE round <= ?", (last,)):
-                    self._db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
-            calls = other._db.execute(
-                "SELECT round, phase, role, call FROM supporter_calls WHERE round <= ? AND phase IS NULL ORDER BY id",
-                (last,),
-            )
-            self._db.executemany(INSERT_CALL, calls)
+                self._insert(table, other._db.execute(f"SELECT * FROM {table} WHERE round <= ?", (last,)))
+            calls = "SELECT NULL, round, phase, role, call FROM supporter_calls WHERE round <= ? AND phase IS NULL"
+            self._insert("supporter_calls", other._db.execute(f"{calls} ORDER BY id", (last,)))
 
     def add_held_out(self, key: str, result: Mapping[str, Any]) -> None:
         """Store a confirmation on held-out seeds under its `held_out_key`."""
@@ -263,8 +251,8 @@ class RunStore(StoreQueries):
             self._db.execute("INSERT OR REPLACE INTO held_out VALUES (?, ?)", (key, json.dumps(result)))
 
     def _insert_calls(self, calls: Iterable[SupporterCall], round_: int, phase: int | None) -> None:
-        rows = [(round_, phase, call.role, json.dumps(vars(call))) for call in calls]
-        self._db.executemany(INSERT_CALL, rows)
+        rows = [(None, round_, phase, call.role, json.dumps(vars(call))) for call in calls]
+        self._insert("supporter_calls", rows)
 
 
 def _connect_readonly(path: Path) -> sqlite3.Connection:

@@ -236,11 +236,11 @@ def test_packed_and_stock_phases_agree(folder):
 
 def test_the_inspector_may_refuse_but_not_promote(policy):
     reference = policy.digest(REFERENCE)
-    result = run(policy, review=lambda decision, candidates: decision.refuse("one term exploded"))
+    result = run(policy, review=lambda decision, _: decision.refuse("one term exploded"))
     assert result.decision.reason == "kept: one term exploded"
     assert policy.digest(REFERENCE) == reference
     with pytest.raises(ValueError, match="more careful"):
-        run(policy, WORSE, review=lambda d, candidates: dataclasses.replace(d, promote=True))
+        run(policy, WORSE, review=lambda d, _: dataclasses.replace(d, promote=True))
 
 
 def test_steps_are_reported_while_they_happen(policy):
@@ -277,9 +277,19 @@ def test_the_gate_subset_may_come_from_elsewhere(policy):
 
 
 def test_a_gain_that_is_not_a_number_is_refused(policy):
-    result = run(policy, lambda adapter, prompts: [math.nan] * len(prompts))
+    heard = []
+
+    def score(adapter, prompts):
+        return [math.nan] * len(prompts)
+
+    def review(decision, proposed):
+        heard.append(proposed.name)
+        return decision
+
+    result = run(policy, score, review=review)
     assert not result.promoted
     assert "not a number" in result.decision.reason
+    assert heard == [result.candidates[result.chosen].name] != [POLICY]  # the nearest one, not the last
 
 
 @pytest.mark.parametrize("rule", ["gated", "every_phase"])

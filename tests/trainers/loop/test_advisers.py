@@ -51,7 +51,7 @@ def store(tmp_path):
 
 def test_the_phase_may_train_under_further_settings(store):
     phase = replace(CONFIG.phase, alternatives=1)
-    found = PhaseAdvisers(replace(CONFIG, phase=phase), Supporters(), store).strategy(1, 1, 1, 0)
+    found = PhaseAdvisers(replace(CONFIG, phase=phase), Supporters(), store).strategy(1, 0)
     alternative = trained_under(phase, found.nearby[0])
     assert alternative.beta == pytest.approx(0.2 / CONFIG.supporters.control_bounds.beta.factor)
     assert replace(alternative, beta=0.2) == trained_under(phase, found.controls)
@@ -59,7 +59,7 @@ def test_the_phase_may_train_under_further_settings(store):
 
 def test_without_a_strategist_the_configuration_stands(store):
     advisers = PhaseAdvisers(CONFIG, Supporters(), store)
-    advice = advisers.strategy(1, 1, 1, 0)
+    advice = advisers.strategy(1, 0)
     assert advice.controls == TuningControls(0.2, 0.4, CONFIG.phase.epochs, CONFIG.phase.learning_rate)
     assert advice.changed == ()
     assert trained_under(CONFIG.phase, advice.controls) == CONFIG.phase
@@ -69,7 +69,7 @@ def test_without_a_strategist_the_configuration_stands(store):
 def test_a_strategist_hears_what_happened_and_is_obeyed(store):
     strategist = Strategist(TuningControls(0.3, 0.4, 2, CONFIG.phase.learning_rate))
     advisers = PhaseAdvisers(CONFIG, Supporters(strategist=strategist), store)
-    advice = advisers.strategy(1, 1, 1, 5)
+    advice = advisers.strategy(1, 5)
     phase = trained_under(CONFIG.phase, advice.controls)
     assert (phase.beta, phase.epochs) == (0.3, 2)
     assert advice.changed == ("beta", "epochs")
@@ -81,11 +81,11 @@ def test_a_strategist_hears_what_happened_and_is_obeyed(store):
 def test_a_strategist_hears_how_the_last_phase_went(store):
     strategist = Strategist(TuningControls(0.2, 0.4, 1, 1e-4))
     advisers = PhaseAdvisers(CONFIG, Supporters(strategist=strategist), store)
-    advisers.strategy(1, 1, 1, 0)
+    advisers.strategy(1, 0)
     steps = [{"loss": 0.69, "entropy": 1.5, "accuracy": 0.5}, {"loss": 0.61, "entropy": 0.5, "accuracy": 0.9}]
     row = {"round": 1, "decision": None, "steps": steps, "kl": 0.1, "chosen_reward": -0.4}
     store.add_phase(1, 1, False, row | {"controls": {"beta": 0.2}}, [])
-    advisers.strategy(2, 1, 1, 0)
+    advisers.strategy(2, 0)
     before, after = strategist.told
     assert (before.losses, before.entropy) == ((), None)
     assert (after.losses, after.entropy) == ((0.69, 0.61), 1.0)
@@ -105,7 +105,7 @@ def test_controls_carry_over_through_the_store(store):
 def test_the_inspector_can_only_refuse(store, veto, gain):
     decision = gate_decision(gain, 0.05, GateSettings())
     advisers = PhaseAdvisers(CONFIG, Supporters(inspector=Inspector(veto)), store)
-    reviewed = advisers.review(1, lambda adapter: (16, {}), decision, [replace(CANDIDATE, gain=gain)])
+    reviewed = advisers.review(1, lambda adapter: (16, {}), decision, replace(CANDIDATE, gain=gain))
     assert reviewed.promote == (decision.promote and not veto)
     assert [call.role for call in advisers.calls] == ["inspector"]
     if veto:
@@ -126,7 +126,7 @@ def test_the_inspector_hears_what_got_worse(store):
         "reference": {"valid_share": 0.8, "initial_term": 0.1, "nothing": 1.0},
         "default": {"valid_share": 0.2, "initial_term": 0.4},
     }
-    advisers.review(1, lambda adapter: (14, measured[adapter]), decision, [CANDIDATE])
+    advisers.review(1, lambda adapter: (14, measured[adapter]), decision, CANDIDATE)
     assert heard[0].samples == 14  # as many as there were, not as many as were meant
     worse = {metric.name: metric.regression() for metric in heard[0].metrics}
     assert worse == {"valid_share": pytest.approx(4.0), "initial_term": pytest.approx(4.0)}

@@ -21,12 +21,12 @@ def test_a_phase_without_pairs_keeps_the_consultation_that_it_has_cost(tmp_path,
         tuning.advisers = type("Advisers", (), {"calls": [CALL]})()  # as they are after an earlier phase, too
         for name, does in {
             "restore": lambda number: False,
-            "idle": lambda first, last: idle,
+            "idle": lambda number: idle,
             "buffer": lambda *_: ([], []),
             "examples": lambda *_: (None, []),
             "why_nothing": lambda *_: "nothing improves",
         }.items():
             monkeypatch.setattr(tuning, name, does, raising=False)
-        take_phase(tuning, 1, 1, 8)
+        take_phase(tuning, 1)
         assert store.phases() == [{"phase": 1, "round": 8, "skipped": idle or "nothing improves"}]
         assert [call["role"] for call in store.supporter_calls()] == stored

@@ -109,6 +109,20 @@ def test_a_program_cannot_choose_the_tasks_it_is_confirmed_on(tmp_path):
     assert "fails on 16 held-out tasks" in best["gap"]
 
 
+def test_a_failure_on_the_last_of_several_tasks_counts_as_the_worst_score_there(tmp_path):
+    failing = "def policy(context, history, t):\n    raise RuntimeError\n"
+    drift = ({}, {"contexts": "gaussian"})
+    config = RunConfig(
+        env=ENV, env_args=SIZE, method="search", rounds=2, phase_every=1, held_out_seeds=2, drift=drift
+    )
+    with RunStore(tmp_path) as store:
+        for id_, round_, origin in ((0, 0, "seed"), (1, 2, "carried")):
+            record = replace(RECORD, id=id_, round=round_, origin=origin, program=failing)
+            store.add_unit(round_, 0, [record], {})
+        best = confirm(config, store, BarePool(), lambda *_: None)["best"]
+    assert best["held_out_scores"] == [-11.0, -11.0]
+
+
 def test_an_error_text_carries_the_task_out_and_no_other_task():
     """What the decision is about: the contexts of a fixed task can be read, bit by bit, and do not help elsewhere."""
     spy = "def policy(context, history, t):\n    raise ValueError(float(context[0, 0]))\n"

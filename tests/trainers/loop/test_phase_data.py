@@ -142,11 +142,11 @@ def test_what_is_set_apart_is_in_no_buffer_and_of_the_latest_task(store, monkeyp
         proposal = replace(PROPOSAL, island=0, prompt=f"new {round_}")
         record = replace(RECORD, id=1000 * round_, round=round_, island=0, prompt=proposal.prompt)
         store.add_unit(round_, 0, [record], {}, [proposal])
-    data = phase_data(store, monkeypatch)
-    early, earlier = data.buffer(1, ROUNDS, data.apart(1, ROUNDS))
+    data = phase_data(store, monkeypatch, rounds=100, phase_every=ROUNDS)
+    early, earlier = data.buffer(1, data.apart(1))
     assert len(earlier) == 3
     assert len(early) == (ROUNDS * ISLANDS - 3) * SAMPLES
-    rest, apart = data.buffer(1, ROUNDS + 11, data.apart(1, ROUNDS + 11))
+    rest, apart = data.buffer(3, data.apart(3))
     assert len(apart) == 2
     assert all(record.prompt.startswith("new") for record in apart)
     assert not {record.prompt for record in rest} & {record.prompt for record in apart}
@@ -163,7 +163,7 @@ def test_the_gate_has_the_best_answer_to_each_prompt(store, monkeypatch):
         )
     ]
     store.add_unit(20, 0, records, {}, asked)
-    _, gate = phase_data(store, monkeypatch).buffer(1, 20, ["new 3", "new 7"])
+    _, gate = phase_data(store, monkeypatch, phase_every=20).buffer(1, ["new 3", "new 7"])
     assert [(record.prompt, record.score) for record in gate] == [("new 3", -0.1), ("new 7", -0.1)]
 
 
@@ -182,12 +182,13 @@ def failed_rounds(store):
 
 def test_prompts_without_an_answer_that_passed_are_set_apart_only_for_an_exam(store, monkeypatch):
     failed_rounds(store)
-    usual = phase_data(store, monkeypatch)
-    exam = phase_data(store, monkeypatch, gate_score="likelihood")
-    assert len(usual.apart(1, 29)) == 12 // 4
-    assert not any(prompt.startswith("silent") for prompt in usual.apart(1, 29))
-    assert len(exam.apart(1, 29)) == 22 // 4
-    assert any(prompt.startswith("silent") for number in range(1, 5) for prompt in exam.apart(number, 29))
+    layout = {"rounds": 200, "phase_every": 29}
+    usual = phase_data(store, monkeypatch, **layout)
+    exam = phase_data(store, monkeypatch, gate_score="likelihood", **layout)
+    assert len(usual.apart(1)) == 12 // 4
+    assert not any(prompt.startswith("silent") for prompt in usual.apart(1))
+    assert len(exam.apart(1)) == 22 // 4
+    assert any(prompt.startswith("silent") for number in range(1, 5) for prompt in exam.apart(number))
 
 
 def test_known_answers_are_those_that_improve_each_once(store, monkeypatch):
@@ -197,9 +198,8 @@ def test_known_answers_are_those_that_improve_each_once(store, monkeypatch):
         for i, (text, score) in enumerate(texts)
     ]
     store.add_unit(20, 0, records, {}, [replace(PROPOSAL, island=0, prompt="new")])
-    known = phase_data(store, monkeypatch, gate_score="likelihood").known(
-        1, 20, ["new", "prompt 1 0", "nobody's"]
-    )
+    data = phase_data(store, monkeypatch, gate_score="likelihood", phase_every=20)
+    known = data.known(1, ["new", "prompt 1 0", "nobody's"])
     assert known["new"] == [
         (" 1\n", 0.05),
         (" 2\n", pytest.approx(0.01)),

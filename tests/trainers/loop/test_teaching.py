@@ -88,9 +88,10 @@ def store(tmp_path):
         yield store
 
 
-def teacher(store, supporter, prompts=9, evaluator=None):
+def teacher(store, supporter, prompts=9, evaluator=None, gate_score="gain"):
     cache = ProgramCache(evaluator or Evaluator(), [None], store)
-    config = load_config(None, {"lessons": 2, "pairs": {"prompts": prompts}, "seed": 3})
+    settings = {"lessons": 2, "pairs": {"prompts": prompts}, "seed": 3, "gate_score": gate_score}
+    config = load_config(None, settings)
     return Teacher(parts(config, store, cache=cache, agent=SimpleNamespace(spec=Toy())), supporter)
 
 
@@ -131,7 +132,7 @@ def test_prompts_set_apart_are_not_taught(store):
 
 def test_in_an_exam_the_prompts_set_apart_are_answered_too(store):
     apart = {store.proposal(1, 0).prompt}  # of an earlier phase's round
-    teacher(store, Supporter(), prompts=1).teach(1, 2, 3, apart, exam=True)
+    teacher(store, Supporter(), prompts=1, gate_score="likelihood").teach(1, 2, 3, apart)
     rounds = [lesson.round for lesson in store.lessons(1)]
     assert sorted(set(rounds)) in ([1, 2], [1, 3])  # one prompt to be trained on, and the exam
     assert {lesson.prompt for lesson in store.lessons(1) if lesson.round == 1} == apart
