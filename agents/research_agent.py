@@ -215,7 +215,7 @@ class ResearchAgent:
         for record in island.population:
             for other in style.sites(record.program):
                 if other.label == site.label and record.score is not None:
-                    text = record.program.split("\n")[other.line]
+                    text = record.program[: other.end].rpartition("\n")[2]
                     best[text] = max(record.score, best.get(text, record.score))
         ranked = sorted((score, text) for text, score in best.items())
         return ranked[len(ranked) - min(self.settings.variants, len(ranked)) :]
