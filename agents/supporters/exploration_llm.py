@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from agents.proposals.constants import constants
 from agents.proposals.source import Source
-from agents.supporters.code_rules import short
 from agents.supporters.conversation import LLMSupporter
 from agents.supporters.exploration import (
     CRITIQUE_CHARS,
@@ -107,7 +106,7 @@ def _suggested(code: Source, replies: list[SuggestionReply]) -> Iterator[Patch]:
         constant = named.get(reply.name)
         value = bounded_value(constant.value, reply.value) if constant else None
         if constant is not None and value is not None:
-            splices.append(code.replace(constant.node, short(value)))
+            splices.append(code.replace(constant.node, repr(value)))
     together = [tuple(splices)] if len(splices) > 1 else []
     for edits in (*together, *((splice,) for splice in splices)):
         program = code.apply(edits)
