@@ -79,11 +79,10 @@ def _opening(request: ExplorationRequest) -> str:
     where = f"line {first}" if first == last else f"lines {first} to {last}"
     asked = f"add a new line {first} to" if opening.begins else f"rewrite {where} of"
     begins_a_line = opening.breaks is None or opening.begins
-    kept = "" if begins_a_line else program[: opening.start].rpartition("\n")[2].strip()
-    stays = f" What stands left of the change, {kept!r}, stays, and so does the number of lines."
+    stays = "" if begins_a_line else " What stands left of the change stays, and so does the number of lines."
     return (
         f"You teach the agent: it was asked to {asked} the program and to change nothing else. Patches that change "
-        f"anything else are discarded.{stays if kept else ''}"
+        f"anything else are discarded.{stays}"
     )
 
 
