@@ -79,7 +79,8 @@ class ResearchAgent:
 
     def record(self, record: CandidateRecord) -> None:
         """Fold one evaluated candidate into its island and the tallies."""
-        island = self.islands.setdefault(record.island, Island(record.island, self.settings.islands))
+        new = Island(record.island, self.settings.islands, record.round)
+        island = self.islands.setdefault(record.island, new)
         if record.round > island.round:
             self._begin_round(island, record.round)
         island.add(record)
