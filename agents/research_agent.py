@@ -153,7 +153,8 @@ class ResearchAgent:
         own = self.settings.island_sampling
         proposals = []
         for number, site in enumerate(chosen):
-            variants = self._variants(island, style, site) if style.name == EditLine.name else ()
+            shown = self.settings.variants if style.name == EditLine.name else 0
+            variants = self._variants(island, style, site)[-shown:] if shown else ()
             proposal = style.propose(parent, site, Showing(worse, notes, score, variants))
             samples = n // len(chosen) + (number < n % len(chosen))
             further = (number,) if number else ()
@@ -218,8 +219,7 @@ class ResearchAgent:
                 if other.label == site.label and record.score is not None:
                     text = record.program[: other.end].rpartition("\n")[2]
                     best[text] = max(record.score, best.get(text, record.score))
-        ranked = sorted((score, text) for text, score in best.items())
-        return ranked[len(ranked) - min(self.settings.variants, len(ranked)) :]
+        return sorted((score, text) for text, score in best.items())
 
     def _begin_round(self, island: Island, round: int) -> None:
         """What happens to an island between two rounds."""
