@@ -79,7 +79,8 @@ class ResearchAgent:
 
     def record(self, record: CandidateRecord) -> None:
         """Fold one evaluated candidate into its island and the tallies."""
-        island = self.islands.setdefault(record.island, Island(record.island, self.settings.islands))
+        new = Island(record.island, self.settings.islands, record.round)
+        island = self.islands.setdefault(record.island, new)
         if record.round > island.round:
             self._begin_round(island, record.round)
         island.add(record)
@@ -152,7 +153,8 @@ class ResearchAgent:
         own = self.settings.island_sampling
         proposals = []
         for number, site in enumerate(chosen):
-            variants = self._variants(island, style, site) if style.name == EditLine.name else ()
+            shown = self.settings.variants if style.name == EditLine.name else 0
+            variants = self._variants(island, style, site)[-shown:] if shown else ()
             proposal = style.propose(parent, site, Showing(worse, notes, score, variants))
             samples = n // len(chosen) + (number < n % len(chosen))
             further = (number,) if number else ()
@@ -215,10 +217,9 @@ class ResearchAgent:
         for record in island.population:
             for other in style.sites(record.program):
                 if other.label == site.label and record.score is not None:
-                    text = record.program.split("\n")[other.line]
+                    text = record.program[: other.end].rpartition("\n")[2]
                     best[text] = max(record.score, best.get(text, record.score))
-        ranked = sorted((score, text) for text, score in best.items())
-        return ranked[len(ranked) - min(self.settings.variants, len(ranked)) :]
+        return sorted((score, text) for text, score in best.items())
 
     def _begin_round(self, island: Island, round: int) -> None:
         """What happens to an island between two rounds."""

@@ -27,10 +27,10 @@ from agents.population.settings import IslandSettings
 class Island:
     """One population."""
 
-    def __init__(self, index: int, settings: IslandSettings | None = None):
+    def __init__(self, index: int, settings: IslandSettings | None = None, round: int = 0):
         self.index = index
         self.settings = settings or IslandSettings()
-        self.round = 0
+        self.round = round
         """Round of the latest record."""
         self.failed: deque[CandidateRecord] = deque(maxlen=self.settings.failed)
         """The latest programs that failed."""

@@ -27,22 +27,17 @@ class Complete(PartStyle):
         sites = [
             site_after(source, body[count - 1])
             for count in kept
-            if count < len(body) and are_apart(*body[count - 1 : count + 1])
+            if count < len(body) and source.starts_its_line(body[count])
         ]
         return [
-            replace(site, end=end, stop="function", avoid=source.program[site.end : end]) for site in sites
+            replace(site, end=end, stop="function", avoid=source.program[site.start : end]) for site in sites
         ]
 
 
 def site_after(source: Source, statement: ast.stmt) -> EditSite:
     """The end of a statement's last line, called by the statement's beginning."""
-    line = (statement.end_lineno or statement.lineno) - 1
+    end = source.end((statement.end_lineno or statement.lineno) - 1)
     first = source.lines[statement.lineno - 1].strip()
     assigns = isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign)
     label = first[: first.find("=") + 1] if assigns and "=" in first else first
-    return EditSite(f"after {label}", line, len(source.lines[line]), source.end(line))
-
-
-def are_apart(statement: ast.stmt, following: ast.stmt) -> bool:
-    """Whether two neighbouring statements stand on lines of their own."""
-    return (statement.end_lineno or statement.lineno) < following.lineno
+    return EditSite(f"after {label}", end, end)

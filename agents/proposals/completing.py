@@ -47,8 +47,10 @@ def opening_of(proposal: Proposal, program: str) -> Opening | None:
     start = len(above)
     if not program.startswith(above):  # a rewritten function's head has blank lines of its own
         signature = proposal.head.rpartition("\n")[2]
-        start = program.rfind(signature) + len(signature) if proposal.style == "rewrite" else -1
-    if not 0 <= start <= end or not program.endswith(proposal.tail):
+        if proposal.style != "rewrite" or signature not in program:
+            return None
+        start = program.rfind(signature) + len(signature)
+    if start > end or not program.endswith(proposal.tail):
         return None
     if proposal.stop == "new line":
         return Opening(start, end, breaks=1, begins=proposal.head[start:])

@@ -37,7 +37,7 @@ def rewritable(source: Source, numbers: bool) -> list[tuple[ast.stmt, EditSite]]
     found = [
         (node, _site(source, node)) for node in source.nodes(ast.stmt) if numbers or not _is_number(node)
     ]
-    return sorted(((node, site) for node, site in found if site is not None), key=lambda pair: pair[1].line)
+    return sorted(((node, site) for node, site in found if site is not None), key=lambda pair: pair[1].start)
 
 
 def _site(source: Source, node: ast.stmt) -> EditSite | None:
@@ -49,14 +49,12 @@ def _site(source: Source, node: ast.stmt) -> EditSite | None:
     ):
         return None
     line = node.lineno - 1
-    text = source.lines[line]
     # An opening bracket belongs to the right side, but not to the node it encloses.
-    beginning = text[: source.column(line, value.col_offset)].rstrip(" \t(")
-    if text.endswith("\\") or not beginning.endswith(("=", "return", " in", "\tin")):
+    beginning = source.left(value).rstrip(" \t(")
+    if source.lines[line].endswith("\\") or not beginning.endswith(("=", "return", " in", "\tin")):
         return None
-    column = len(beginning)
-    avoid = source.code(line)[column:].rstrip()
-    return EditSite(" ".join(beginning.split()), line, column, source.end(line), avoid=avoid)
+    start, avoid = source.starts[line] + len(beginning), source.code(line)[len(beginning) :].rstrip()
+    return EditSite(" ".join(beginning.split()), start, source.end(line), avoid=avoid)
 
 
 def _is_number(node: ast.stmt) -> bool:

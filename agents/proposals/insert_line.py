@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from agents.proposals.complete import are_apart, site_after
+from agents.proposals.complete import site_after
 from agents.proposals.source import Source
 from agents.proposals.style import EditSite, PartStyle
 
@@ -30,21 +30,19 @@ class InsertLine(PartStyle):
 
     def places(self, source: Source) -> list[EditSite]:
         """One site after each simple statement of the function's body and of its loops."""
-        return sorted(_places(source), key=lambda site: site.line)
+        return sorted(_places(source), key=lambda site: site.start)
 
 
 def _places(source: Source) -> Iterator[EditSite]:
     for body in _bodies(source):
-        first = source.lines[body[0].lineno - 1]
-        indentation = first[: source.column(body[0].lineno - 1, body[0].col_offset)]
+        indentation = source.left(body[0])
         for place, statement in enumerate(body):
             site = site_after(source, statement)
-            following = body[place + 1 : place + 2]
-            alone = all(are_apart(statement, other) for other in following)
-            if isinstance(statement, _FOLLOWED) and alone and not source.lines[site.line].endswith("\\"):
+            alone = all(map(source.starts_its_line, body[place + 1 : place + 2]))
+            if isinstance(statement, _FOLLOWED) and alone and source.program[site.start - 1] != "\\":
                 # Tokens of code begin with a space, so the last one of the indentation is left to the completion.
                 begun = indentation[:-1] or indentation
-                word = _next_word(source.lines[site.line + 1 :], indentation)
+                word = _next_word(source.program[site.end :].split("\n"), indentation)
                 avoid = word and indentation[len(begun) :] + word
                 yield replace(site, stop="new line", avoid=avoid, begun=f"\n{begun}")
 
@@ -59,7 +57,7 @@ def _bodies(source: Source) -> Iterator[list[ast.stmt]]:
         pending += [statement for statement in body if isinstance(statement, ast.For | ast.While)]
 
 
-def _next_word(lines: tuple[str, ...], indentation: str) -> str | None:
+def _next_word(lines: list[str], indentation: str) -> str | None:
     """The word that the next line of the same block begins with."""
     written = (line for line in lines if line.strip() and not line.lstrip().startswith("#"))
     following = next(written, "")

@@ -29,9 +29,12 @@ class Numeric(PartStyle):
     def places(self, source: Source) -> list[EditSite]:
         """One site per number that is not an index or an axis."""
         found = sorted(numbers(source), key=lambda node: (node.lineno, node.col_offset))
-        return [_site(source, node) for node in found]
+        return [
+            EditSite(" ".join(source.left(node).split()), *source.place(node), avoid=source.text(node))
+            for node in found
+        ]
 
-    def prompt(self, source: Source, site: EditSite, start: int, showing: Showing) -> str:
+    def prompt(self, source: Source, site: EditSite, showing: Showing) -> str:
         """None; the completion is the new number."""
         return ""
 
@@ -39,13 +42,6 @@ class Numeric(PartStyle):
         """``n`` numbers, none of them the parent's."""
         old = ast.literal_eval(proposal.avoid or "0")
         return tuple(_perturbed(old, rng) for _ in range(n))
-
-
-def _site(source: Source, node: ast.Constant) -> EditSite:
-    line = node.lineno - 1
-    column = source.column(line, node.col_offset)
-    label = " ".join(source.lines[line][:column].split())
-    return EditSite(label, line, column, source.place(node)[1], avoid=source.text(node))
 
 
 def _perturbed(old: int | float, rng: np.random.Generator) -> str:

@@ -64,7 +64,9 @@ class Rewrite(Style):
     def sites(self, program: str) -> list[EditSite]:
         """The whole function."""
         source = Source.by_lines(program, self.spec.function)
-        return [] if source is None else [EditSite("whole function", source.first, 0)]
+        if source is None:
+            return []
+        return [EditSite("whole function", *source.place(source.function), stop="function")]
 
     def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
         """Prompt: a chat message and the answer's beginning, or the versions so far and ``f_v2``'s
@@ -76,7 +78,7 @@ class Rewrite(Style):
             prompt = versions(source, showing) + re.sub(rf"\b{name}\b", f"{name}_v2", signature, count=1)
         else:
             prompt = self.chat(_task_message(self.spec, parent, showing, _WHOLE)) + f"```python\n{head}"
-        return self.asked(parent, site, prompt, stop="function", head=head, tail=source.after)
+        return self.asked(parent, site, prompt, head, source.after)
 
 
 @dataclass(frozen=True)
@@ -90,13 +92,12 @@ class MessageStyle(Style):
 
     def sites(self, program: str) -> list[EditSite]:
         """The whole program."""
-        return [EditSite("whole program", 0, 0)]
+        return [EditSite("whole program", 0, len(program), _ASKED[self.name][0])]
 
     def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
         """Prompt: one message of the user."""
-        stop, request = _ASKED[self.name]
-        prompt = _task_message(self.spec, parent, showing, request)
-        return self.asked(parent, site, prompt, stop, head=parent.program if stop == "diff" else "")
+        prompt = _task_message(self.spec, parent, showing, _ASKED[self.name][1])
+        return self.asked(parent, site, prompt, head=parent.program if site.stop == "diff" else "")
 
 
 def _task_message(spec: ProgramTask, parent: CandidateRecord, showing: Showing, request: str) -> str:

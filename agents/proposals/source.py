@@ -137,8 +137,11 @@ class Source:
 
     def starts_its_line(self, node: ast.stmt) -> bool:
         """Whether nothing but indentation stands before a statement on its line."""
-        line = node.lineno - 1
-        return not self.lines[line][: self.column(line, node.col_offset)].strip()
+        return not self.left(node).strip()
+
+    def left(self, node: ast.expr | ast.stmt) -> str:
+        """What stands left of a node on its line."""
+        return self.program[: self.place(node)[0]].rpartition("\n")[2]
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -26,12 +26,10 @@ class EditSite:
 
     label: str
     """Name of the place, equal in all programs that have the same text before it (``window =``)."""
-    line: int
-    """Index of the line it is on."""
-    column: int
-    """Character column at which the rewriting begins."""
-    end: int = 0
-    """Character of the program behind what is rewritten."""
+    start: int
+    """First character of the program that is rewritten."""
+    end: int
+    """Character behind the last one."""
     stop: Stop = "line"
     """Where a completion ends."""
     avoid: str | None = None
@@ -73,12 +71,11 @@ class Style(ABC):
         return None
 
     def asked(
-        self, parent: CandidateRecord, site: EditSite, prompt: str, stop: Stop, head: str = "", tail: str = "",
-        avoid: str | None = None,
-    ) -> Proposal:  # fmt: skip
+        self, parent: CandidateRecord, site: EditSite, prompt: str, head: str = "", tail: str = ""
+    ) -> Proposal:
         """The proposal of this style for a parent's site; the other arguments are the proposal's fields."""
         return Proposal(
-            prompt=prompt, stop=stop, avoid=avoid, head=head, tail=tail, style=self.name, hole=site.label,
+            prompt=prompt, stop=site.stop, avoid=site.avoid, head=head, tail=tail, style=self.name, hole=site.label,
             parent_id=parent.id, parent_score=parent.score, parent_key=parent.program_key,
         )  # fmt: skip
 
@@ -105,19 +102,16 @@ class PartStyle(Style):
     def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
         """Prompt: the versions so far, then ``f_v2`` up to the site."""
         source = Source.of(parent.program, self.function)
-        start = source.starts[site.line] + site.column
-        return self.asked(
-            parent, site, self.prompt(source, site, start, showing), site.stop, avoid=site.avoid,
-            head=source.program[:start] + site.begun, tail=source.program[site.end :],
-        )  # fmt: skip
+        head, tail = source.program[: site.start] + site.begun, source.program[site.end :]
+        return self.asked(parent, site, self.prompt(source, site, showing), head, tail)
 
-    def prompt(self, source: Source, site: EditSite, start: int, showing: Showing) -> str:
-        """What the model continues where the site begins at character ``start``."""
-        name, line = self.function, source.lines[site.line]
-        indent = line[: len(line) - len(line.lstrip())]
+    def prompt(self, source: Source, site: EditSite, showing: Showing) -> str:
+        """What the model continues at the site."""
+        name = self.function
+        *above, last = (source.function_text(f"{name}_v2", site.start) + site.begun).split("\n")
+        indent = last[: len(last) - len(last.lstrip())]
         variants = [f"{indent}# score {score:.3f}: {text.strip()}" for score, text in showing.variants]
         asked = f"# {name}_v2 {self.changes} {name}_v1\n" if self.changes else ""
-        *above, last = (source.function_text(f"{name}_v2", start) + site.begun).split("\n")
         return versions(source, showing) + asked + "\n".join([*above, *variants, last])
 
 

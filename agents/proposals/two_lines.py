@@ -13,6 +13,9 @@ from agents.proposals.edit_line import rewritable, right_side
 from agents.proposals.source import Source
 from agents.proposals.style import EditSite, PartStyle
 
+Rewritable = tuple[ast.stmt, EditSite]
+"""A statement and the site of its right side."""
+
 _STOPS: Mapping[int, Stop] = {2: "2 lines", 3: "3 lines", 4: "4 lines"}
 """Where a completion of so many lines ends; no two lines are further apart."""
 
@@ -30,24 +33,25 @@ class TwoLines(PartStyle):
     def places(self, source: Source) -> list[EditSite]:
         """One or two sites per assignment."""
         found: dict[tuple[str, int], EditSite] = {}
-        for first, second in _pairs(rewritable(source, self.numbers)):
-            written = "\n".join(source.code(line) for line in range(first.line, second.line + 1))
-            stop, label = _STOPS[second.line - first.line + 1], f"{first.label} & {second.label}"
-            site = EditSite(label, first.line, first.column, second.end, stop, written[first.column :])
-            found.setdefault((label, first.line), site)
+        for (top, first), (bottom, second) in _pairs(rewritable(source, self.numbers)):
+            lines = range(top.lineno - 1, bottom.lineno)
+            written = "\n".join(source.code(line) for line in lines)[first.start - source.starts[lines[0]] :]
+            label = f"{first.label} & {second.label}"
+            site = EditSite(label, first.start, second.end, _STOPS[len(lines)], written)
+            found.setdefault((label, first.start), site)
         return list(found.values())
 
 
-def _pairs(lines: Sequence[tuple[ast.stmt, EditSite]]) -> Iterator[tuple[EditSite, EditSite]]:
+def _pairs(lines: Sequence[Rewritable]) -> Iterator[tuple[Rewritable, Rewritable]]:
     """An assignment's line with the next assignment's, and with the next line that uses what it assigns."""
-    for place, (first, site) in enumerate(lines):
-        names = _assigned(first)
-        below = [pair for pair in lines[place + 1 :] if pair[1].line - site.line + 1 in _STOPS]
-        assignment = next((other for node, other in below if _assigned(node)), None)
-        use = next((other for node, other in below if _used(node) & names), None)
+    for place, line in enumerate(lines):
+        names = _assigned(line[0])
+        below = [other for other in lines[place + 1 :] if other[0].lineno - line[0].lineno + 1 in _STOPS]
+        assignment = next((other for other in below if _assigned(other[0])), None)
+        use = next((other for other in below if _used(other[0]) & names), None)
         for other in (assignment, use):
             if names and other is not None:
-                yield site, other
+                yield line, other
 
 
 def _assigned(node: ast.stmt) -> set[str]:

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.supporters.call import ROLES, Role, SupporterCall
-from agents.supporters.exploration import ExplorationSupporter
-from agents.supporters.exploration_llm import LLMExplorationSupporter
+from agents.supporters.exploration import ExplorationSupporter, LLMExplorationSupporter
 from agents.supporters.exploration_rules import RuleExplorationSupporter
 from agents.supporters.inspector import LLMPolicyInspector, PolicyInspector, RulePolicyInspector
 from agents.supporters.settings import SupporterSettings
-from agents.supporters.strategist import FineTuningStrategist
-from agents.supporters.strategist_llm import LLMFineTuningStrategist
+from agents.supporters.strategist import FineTuningStrategist, LLMFineTuningStrategist
 from agents.supporters.strategist_rules import RuleFineTuningStrategist
 
 _FORMS: Mapping[Role, Mapping[str, Callable[[SupporterSettings, int], Any]]] = {

@@ -9,7 +9,6 @@ a few calls: otherwise an endpoint that hangs would cost every consultation its 
 """
 
 import hashlib
-import threading
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
@@ -29,7 +28,7 @@ _REFUSED_REPLY_CHARS = 2_000
 
 
 class Budget:
-    """Remaining means of one role. Several threads may use it; those in flight can overshoot it together."""
+    """Remaining means of one role."""
 
     def __init__(self, limits: CallLimits) -> None:
         self.limits = limits
@@ -39,38 +38,33 @@ class Budget:
         """Tokens read and written."""
         self.seconds = 0.0
         """Wall-clock time, seconds."""
-        self._lock = threading.Lock()
         self._failures = 0
         self._resting = 0
 
     def refusal(self) -> str:
         """Why the next consultation must not reach for the server; empty if it may."""
-        with self._lock:
-            limits = self.limits
-            for unit in ("calls", "tokens", "seconds"):
-                if getattr(self, unit) >= getattr(limits, unit):
-                    return f"the budget of {getattr(limits, unit):.12g} {unit} is spent"
-            if self._resting:
-                return f"left alone after {self._failures} failed calls in a row ({self._resting} to go)"
-            return ""
+        for unit in ("calls", "tokens", "seconds"):
+            if getattr(self, unit) >= getattr(self.limits, unit):
+                return f"the budget of {getattr(self.limits, unit):.12g} {unit} is spent"
+        if self._resting:
+            return f"left alone after {self._failures} failed calls in a row ({self._resting} to go)"
+        return ""
 
     def deadline(self) -> float:
         """Seconds that the next consultation may take."""
-        with self._lock:
-            return max(0.0, min(self.limits.deadline_s, self.limits.seconds - self.seconds))
+        return max(0.0, min(self.limits.deadline_s, self.limits.seconds - self.seconds))
 
     def record(self, call: SupporterCall) -> None:
         """Account for a finished consultation."""
-        with self._lock:
-            if call.attempts == 0:
-                self._resting = max(0, self._resting - 1)
-                return
-            self.calls += 1
-            self.tokens += call.tokens
-            self.seconds += call.seconds
-            self._failures = 0 if call.status == "ok" else self._failures + 1
-            if self.limits.rest_after and self._failures >= self.limits.rest_after:
-                self._resting = self.limits.rest_calls
+        if call.attempts == 0:
+            self._resting = max(0, self._resting - 1)
+            return
+        self.calls += 1
+        self.tokens += call.tokens
+        self.seconds += call.seconds
+        self._failures = 0 if call.status == "ok" else self._failures + 1
+        if self.limits.rest_after and self._failures >= self.limits.rest_after:
+            self._resting = self.limits.rest_calls
 
 
 @dataclass

@@ -7,7 +7,6 @@ reports how large each term stayed, the rule raises what stayed large; otherwise
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from agents.supporters.code_rules import Case, Finding, short
 
@@ -18,34 +17,23 @@ _FAMILIES = {
 }
 
 
-@dataclass(frozen=True)
-class Term:
-    """One summand of the returned loss."""
-
-    node: ast.expr
-    """Its place where the sum is written."""
-    family: str
-    """``boundary``, ``initial``, ``residual``, or empty if its words say nothing."""
-    weighted: bool
-    """Whether it is a product already."""
-
-
 def check_terms(case: Case) -> Iterator[Finding]:
     """Terms without a weight, and terms that stayed large."""
     terms = loss_terms(case)
     if len(terms) < 2:
         return
     largest = _largest_family(case)
-    for term in terms:
-        if not term.family or (term.weighted and term.family != largest):
+    for node, family in terms:
+        weighted = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+        if not family or (weighted and family != largest):
             continue
-        low, high = (0.1, 10.0) if term.family == "residual" else (2.0, 50.0)
-        weight = short(case.factor(max(1.5, low) if term.family == largest else low, high))
-        splice = case.code.wrap(term.node, f"{weight} * ", "")
-        message = f"The {term.family} term counts as much per unit as the others, whatever its scale."
-        if term.family == largest:
-            message = f"The {term.family} term stayed the largest."
-        yield Finding("balance", message, 4.0 if term.family == largest else 2.0, ((splice,),))
+        low, high = (0.1, 10.0) if family == "residual" else (2.0, 50.0)
+        weight = short(case.factor(max(1.5, low) if family == largest else low, high))
+        splice = case.code.wrap(node, f"{weight} * ", "")
+        message = f"The {family} term counts as much per unit as the others, whatever its scale."
+        if family == largest:
+            message = f"The {family} term stayed the largest."
+        yield Finding("balance", message, 4.0 if family == largest else 2.0, ((splice,),))
 
 
 def check_unused(case: Case) -> Iterator[Finding]:
@@ -54,7 +42,7 @@ def check_unused(case: Case) -> Iterator[Finding]:
     used = case.code.names(case.code.function)
     for name in case.code.arguments:
         if terms and _family({name}) and name not in used:
-            splice = case.code.wrap(terms[-1].node, "", f" + torch.mean({name} ** 2)")
+            splice = case.code.wrap(terms[-1][0], "", f" + torch.mean({name} ** 2)")
             yield Finding("dropped", f"{name} is not in the loss.", 4.0, ((splice,),))
 
 
@@ -86,26 +74,26 @@ def check_schedule(case: Case) -> Iterator[Finding]:
     code = case.code
     if "extras" not in code.arguments or "epoch" in code.text(code.function):
         return
-    for term in loss_terms(case):
-        if term.family in ("boundary", "initial"):
+    for node, family in loss_terms(case):
+        if family in ("boundary", "initial"):
             start = short(case.factor(3, 50))
             ramp = f'{start} ** (1 - extras["epoch"] / extras["n_epochs"]) * '
-            message = (
-                f"The {term.family} term weighs the same early and late; fitting it first anchors the rest."
-            )
-            yield Finding("schedule", message, 1.0, ((code.wrap(term.node, ramp, ""),),))
+            message = f"The {family} term weighs the same early and late; fitting it first anchors the rest."
+            yield Finding("schedule", message, 1.0, ((code.wrap(node, ramp, ""),),))
 
 
-def loss_terms(case: Case) -> list[Term]:
-    """Summands of the returned expression, a returned variable looked up once."""
-    returns = [node for node in case.code.nodes(ast.Return) if node.value is not None]
-    if not returns:
-        return []
-    value = returns[-1].value
+def loss_terms(case: Case) -> list[tuple[ast.expr, str]]:
+    """Summands of the returned expression, and the family of each: empty if its words say nothing. A returned variable
+    and a summand that is one are looked up once."""
+    returned = [node.value for node in case.code.nodes(ast.Return) if node.value is not None]
     assigned = {name: statement.value for statement, name in case.code.assignments}
-    if isinstance(value, ast.Name) and value.id in assigned:
-        value = assigned[value.id]
-    return [_term(case, node, assigned) for node in _summands(value)] if value is not None else []
+
+    def meant(node: ast.expr) -> ast.expr:
+        return assigned.get(node.id, node) if isinstance(node, ast.Name) else node
+
+    terms = [node for value in returned[-1:] for node in _summands(meant(value))]
+    names = case.code.names
+    return [(node, _family(names(node)) or _family(names(meant(node)))) for node in terms]
 
 
 def _summands(value: ast.expr) -> list[ast.expr]:
@@ -117,14 +105,6 @@ def _summands(value: ast.expr) -> list[ast.expr]:
         else:
             found.append(node)
     return found
-
-
-def _term(case: Case, node: ast.expr, assigned: dict[str, ast.expr]) -> Term:
-    names = case.code.names(node)
-    family = _family(names)
-    if not family and isinstance(node, ast.Name) and node.id in assigned:
-        family = _family(case.code.names(assigned[node.id]))
-    return Term(node, family, isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult))
 
 
 def _family(names: set[str]) -> str:

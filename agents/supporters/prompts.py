@@ -56,22 +56,16 @@ def delimited(data: Data) -> str:
     return f"<data {tag}>\n{text}\n</data {tag}>"
 
 
-def load_template(name: str) -> tuple[Message, Message]:
-    """The template called ``name`` of this package, or the file of that path if it ends in ``.md``."""
-    shipped = files("agents.supporters").joinpath("prompts", f"{name}.md")
-    path = Path(name) if name.endswith(".md") else shipped
-    return parse_template(path.read_text(encoding="utf-8"))
-
-
 def role_template(role: str, own: str = "") -> tuple[Message, Message]:
     """The role's shipped template, or the one in a file of one's own.
 
     Raises ValueError for placeholders that cannot be filled: the shipped one has all that there are.
     """
-    shipped = load_template(role)
+    file = files("agents.supporters").joinpath("prompts", f"{role}.md")
+    shipped = parse_template(file.read_text(encoding="utf-8"))
     if not own:
         return shipped
-    messages, known = load_template(own), _placeholders(shipped)
+    messages, known = parse_template(Path(own).read_text(encoding="utf-8")), _placeholders(shipped)
     if not all(Template(message.content).is_valid() for message in messages):
         raise ValueError(f"{own} has a $ that begins no name; write $$ for a dollar sign")
     if unknown := [name for name in _placeholders(messages) if name not in known]:

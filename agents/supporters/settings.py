@@ -48,7 +48,7 @@ class RoleSettings:
     limits: CallLimits = field(default_factory=CallLimits)
     """Deadlines and budgets for ``llm``."""
     prompt: str = ""
-    """Path of a template of one's own (``.md``); empty for the shipped one."""
+    """Path of a template of one's own; empty for the shipped one."""
 
     def __post_init__(self) -> None:
         if self.form == "llm" and self.endpoint is None:

@@ -131,6 +131,17 @@ def test_weak_islands_start_again_from_a_stronger_one():
     assert all(found in ([-0.9, -0.1], [-0.9, -0.2]) for found in scores[2:])
 
 
+def test_when_the_task_changes_no_program_moves_before_a_round_is_over():
+    made = agent(AgentSettings(migrate_every=2, reset_every=2))
+    for island in range(3):
+        made.record(windowed(10 + island, -0.1 - island, island=island, round=1))
+    made.forget(keep=2)
+    for island in range(3):
+        made.record(windowed(10 + island, -0.2 - island, island=island, round=4, origin="carried"))
+    populations = [made.islands[island].population for island in range(3)]
+    assert [[r.island for r in population] for population in populations] == [[0], [1], [2]]
+
+
 def test_an_agent_is_rebuilt_by_replaying_its_records():
     settings = AgentSettings(
         styles={"edit_line": 1, "insert_line": 1, "two_lines": 1, "complete": 1, "numeric": 1},

@@ -77,3 +77,11 @@ def test_a_whole_function_is_read_off_a_program_laid_out_in_another_way():
     assert completion.startswith("\n")
     assert "window = 20" in completion
     assert program_key(proposal.assemble(completion)) == program_key(changed)
+
+
+def test_a_parent_of_another_signature_leaves_nothing_open():
+    program = ORDINARY.replace("(context, history, t)", "(context, history, t=0)")
+    style = Rewrite(ARMS)
+    proposal = style.propose(candidate(program), style.sites(program)[0], Showing())
+    assert opening_of(proposal, program) is None
+    assert completion_of(proposal, program.replace("window = 50", "window = 20")) is None

@@ -44,9 +44,9 @@ def test_sites_follow_the_simple_statements_of_the_body_and_of_its_loops():
 )  # fmt: skip
 def test_odd_layouts(body, lines):
     program = f"def policy(c, h, t):{body}\n"
-    assert [site.line + 1 for site in STYLE.sites(program)] == lines
+    assert [program.count("\n", 0, site.start) + 1 for site in STYLE.sites(program)] == lines
     decorated = f"import math\n@math.no\n{program}"
-    assert [site.line - 1 for site in STYLE.sites(decorated)] == lines
+    assert [decorated.count("\n", 0, site.start) - 1 for site in STYLE.sites(decorated)] == lines
 
 
 @given(any_program)
@@ -54,14 +54,15 @@ def test_a_new_line_is_one_more_statement_at_its_site(program):
     source = Source.by_lines(program, "policy")
     for site in STYLE.sites(program):
         proposal = STYLE.propose(candidate(program), site, Showing())
-        (block, place) = _block(source.function, site.line + 1)
+        below = program.count("\n", 0, site.start) + 1
+        (block, place) = _block(source.function, below)
         first = source.lines[block[0].lineno - 1]
         indentation = first[: len(first) - len(first.lstrip())]
         lines = list(source.lines)
-        lines.insert(site.line + 1, f"{indentation}new_name = 1")
+        lines.insert(below, f"{indentation}new_name = 1")
         child = "\n".join(lines) + "\n"
         expected = Source.of(program, "policy")
-        block, _ = _block(expected.function, site.line + 1)
+        block, _ = _block(expected.function, below)
         block.insert(place, ast.parse("new_name = 1").body[0])
         assert ast.dump(ast.parse(child)) == ast.dump(expected.tree)
         completion = completion_of(proposal, child)

@@ -18,6 +18,11 @@ EDITING = [EditLine("policy"), TwoLines("policy"), Complete("policy"), Numeric("
 STYLES = [*EDITING, InsertLine("policy"), Rewrite(ARMS)]
 
 
+def line_of(program, hole):
+    """Index of the line that a site begins on."""
+    return program.count("\n", 0, hole.start)
+
+
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.name)
 @given(st.one_of(any_program, damaged(), st.sampled_from(BROKEN), st.text()))
 def test_no_text_is_too_odd(style, program):
@@ -34,7 +39,8 @@ def test_the_parents_own_text_reproduces_the_parent(style, program):
         proposal = style.propose(candidate(program), hole, Showing())
         again = proposal.assemble(proposal.avoid)
         assert program_key(again) == program_key(program)
-        commented = Source.of(program, "policy").comments.keys() & set(range(hole.line, hole.line + 4))
+        line = line_of(program, hole)
+        commented = Source.of(program, "policy").comments.keys() & set(range(line, line + 4))
         if style.name not in ("edit_line", "two_lines") or not commented:
             assert [line.rstrip() for line in again.split("\n")] == [
                 line.rstrip() for line in program.split("\n")
@@ -52,11 +58,11 @@ def test_line_holes_begin_right_after_the_sign_of_a_statement(program):
         for line in range(node.lineno - 1, node.end_lineno)
     }
     for hole in EditLine("policy").sites(program):
-        before = source.lines[hole.line][: hole.column]
+        line, before = line_of(program, hole), program[: hole.start].rpartition("\n")[2]
         assert before.endswith(("=", "return", "in"))
-        assert source.first < hole.line <= source.last
-        assert hole.line not in text_lines
-        assert hole.column <= source.comments.get(hole.line, hole.column)
+        assert source.first < line <= source.last
+        assert line not in text_lines
+        assert len(before) <= source.comments.get(line, len(before))
         changed = EditLine("policy").propose(candidate(program), hole, Showing()).assemble(" other_name")
         if "in" not in before[-2:]:
             assert program_key(changed) not in (None, program_key(program))

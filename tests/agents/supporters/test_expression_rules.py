@@ -196,7 +196,7 @@ def test_a_model_is_told_where_it_may_write():
     line = BANDIT.split("\n").index("    window = 50") + 1
     told = MODELS.exploration.values(request)["opening"]
     assert f"rewrite line {line} of" in told
-    assert "'window ='" in told
+    assert "left of the change stays" in told
     several = replace(request, opening=Opening(BANDIT.index("\n    lam"), len(BANDIT) - 1, None))
     last = BANDIT.count("\n")
     assert f"rewrite lines {line + 1} to {last} of" in MODELS.exploration.values(several)["opening"]

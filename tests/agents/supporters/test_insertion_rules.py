@@ -81,7 +81,8 @@ def test_a_model_is_told_to_add_a_line_and_may_do_nothing_else():
     (site,) = [site for site in style.sites(BANDIT) if site.label == "after window ="]
     proposal = style.propose(candidate(BANDIT), site, Showing())
     request = replace(EXPLORATION, opening=opening_of(proposal, BANDIT))
-    assert f"add a new line {site.line + 2} to" in MODELS.exploration.values(request)["opening"]
+    below = BANDIT.count("\n", 0, site.start) + 2
+    assert f"add a new line {below} to" in MODELS.exploration.values(request)["opening"]
     text = reply(
         patches=[
             patch(("    window = 50\n", "    window = 50\n    window = 20\n")),

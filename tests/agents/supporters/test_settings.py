@@ -6,11 +6,11 @@ import pytest
 import yaml
 
 from agents.supporters.build import Supporters, build_supporters
-from agents.supporters.exploration_llm import LLMExplorationSupporter
+from agents.supporters.exploration import LLMExplorationSupporter
 from agents.supporters.exploration_rules import RuleExplorationSupporter
 from agents.supporters.inspector import LLMPolicyInspector
 from agents.supporters.settings import RoleSettings, SupporterSettings
-from agents.supporters.strategist_llm import LLMFineTuningStrategist
+from agents.supporters.strategist import LLMFineTuningStrategist
 from trainers.store.plain import SettingsError, build
 
 CONFIGS = Path(__file__).parents[3] / "experiments" / "configs"

@@ -72,6 +72,12 @@ def test_suggestions_are_bounded_and_become_patches():
     assert changed == [{"    window = 20", "    lam = 10.0"}, {"    window = 20"}, {"    lam = 10.0"}]
 
 
+def test_a_suggested_value_is_taken_as_it_is():
+    assert programs(suggestions=[{"name": "alpha", "value": 0.996}]) == [
+        BANDIT.replace("alpha = 1.0", "alpha = 0.996")
+    ]
+
+
 def test_no_more_patches_than_asked_for():
     many = [patch(("window = 50", f"window = {n}")) for n in range(1, 9)]
     request = replace(EXPLORATION, max_patches=2)
