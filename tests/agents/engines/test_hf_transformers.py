@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agents.engines.batch_decoding import SampleBatch
 from agents.engines.engine import LINES, Sampling, repeats
 from agents.engines.hf_transformers import TransformersGenerator
-from agents.engines.token_sampling import copy_probabilities, deviation_weights, draw, truncate, without
+from agents.engines.token_sampling import deviation_weights, draw, truncate, without
 from agents.models.tokens import encode_prompt
 from agents.models.tree_attention import NAME
 from agents.population.candidate import Proposal
@@ -62,21 +62,16 @@ def one_by_one(backend, request, sample):
     for index in range(limit):
         if index == 0 and request.avoid is not None and (line or request.avoid):
             parent = tokenizer(request.avoid, add_special_tokens=False)["input_ids"]
-            steps = [distribution(prompt + parent[:place]) for place in range(len(parent) + 1)]
-            copying = copy_probabilities(
-                torch.stack([s[0] for s in steps]),
-                torch.stack([s[1] for s in steps]),
-                parent,
-                ends if line else None,
-            )
-            weights = deviation_weights(copying, sampling.uniform_deviation)
+            # What would copy the parent at each place: its token there, and behind the last one whatever ends the line.
+            banned = [torch.arange(len(ends)) == token for token in parent] + [ends] * line
+            steps = [distribution(prompt + parent[:place]) for place in range(len(banned))]
+            copying = [
+                weights[copy[tokens]].sum() for copy, (weights, tokens, _) in zip(banned, steps, strict=True)
+            ]
+            weights = deviation_weights(torch.stack(copying), sampling.uniform_deviation)
             place = int(draw(weights.unsqueeze(0), numbers[:1]))
             kept = parent[:place]
-            banned = torch.zeros_like(ends)
-            banned[parent[place : place + 1]] = True
-            weights, tokens = without(
-                *steps[place][:2], banned if place < len(parent) else ends, steps[place][2]
-            )
+            weights, tokens = without(*steps[place][:2], banned[place], steps[place][2])
         else:
             weights, tokens, _ = distribution(prompt + kept + drawn)
         drawn.append(int(tokens[int(draw(weights.unsqueeze(0), numbers[index + 1 : index + 2]))]))
