@@ -10,7 +10,7 @@ from transformers import DynamicCache
 
 from agents.engines import token_sampling
 from agents.engines.engine import Sampling
-from agents.engines.samples import Sample, leave_parent
+from agents.engines.samples import Sample
 from agents.models.token_trie import token_trie
 from agents.models.tokens import Vocabulary
 
@@ -153,7 +153,7 @@ class SampleBatch:
         if group[0].parent is None:
             self._draw(group, logits[:1].expand(len(group), -1))
         else:
-            leave_parent(group, logits, self.vocabulary.line_end, self.sampling)
+            token_sampling.deviate(group, logits, self.vocabulary.line_end, self.sampling)
 
     def _draw(self, samples: Sequence[Sample], logits: torch.Tensor) -> None:
         weights, tokens = token_sampling.truncate(logits, self.sampling.temperature, self.sampling.top_k)

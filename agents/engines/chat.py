@@ -11,7 +11,6 @@ logs headers, and would stand beside the one client that the supporters need any
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from agents.engines.endpoint import ChatClient, Message, prompt_estimate
@@ -45,9 +44,11 @@ _HINTS = {
 class ChatGenerator(ServerGenerator):
     """A :class:`agents.engines.engine.Generator` behind a chat endpoint: what it refuses, and what it has cost."""
 
-    def __init__(self, settings: ChatSettings, sampling: Sampling, ledger: Path) -> None:
+    settings: ChatSettings
+
+    def __init__(self, settings: ChatSettings, sampling: Sampling, ledger: Ledger) -> None:
         super().__init__(settings, sampling)
-        self._ledger = Ledger(ledger, settings)
+        self._ledger = ledger
         self._chat = ChatClient(settings)
 
     def greet(self) -> None:
@@ -74,7 +75,7 @@ class ChatGenerator(ServerGenerator):
         return Completion(text, reply.completion_tokens, ended or reply.finished)
 
     def _reply(self, prompt: str, stop: str, seed: int, temperature: float) -> ServerReply:
-        self._ledger.require_budget()
+        self._ledger.require_budget(self.settings)
         self.key()
         schema = _SCHEMAS.get(stop) if self._chat.constrains else None
         messages = (Message("user", prompt + (_HINTS[stop] if schema else "")),)
@@ -85,7 +86,7 @@ class ChatGenerator(ServerGenerator):
             )  # fmt: skip
         except EndpointError as error:
             if error.reached and error.status is None:  # it may have written before the exchange failed
-                self._ledger.enter(prompt_estimate(messages), 0)
+                self._ledger.enter(self.settings, prompt_estimate(messages), 0)
             raise
-        self._ledger.enter(reply.prompt_tokens, reply.completion_tokens)
+        self._ledger.enter(self.settings, reply.prompt_tokens, reply.completion_tokens)
         return reply

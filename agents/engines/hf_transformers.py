@@ -8,79 +8,22 @@ beginning once, which on a CPU is what decides the speed. For non-copy decoding 
 the shared sequence too: a sample that follows it for j tokens sees j of them and needs no steps for them.
 Samples leave as they finish.
 
-With grouped-query attention several query heads share one key/value head. Given a mask, transformers' SDPA path copies
-keys and values once per query head first, and while decoding that copy costs more than the attention itself. Stacking
-the query heads of a group along the query axis gives the same numbers without the copy (`grouped_attention`).
-
 This asks for attention over explicit positions with an explicit mask (SDPA or eager attention, rotary or
 learned positions); recurrent models and flash attention are not supported.
 """
 
-import contextlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
 
 from agents.engines.batch_decoding import SampleBatch
 from agents.engines.engine import Generator, OnCompletion, Request, Sampling
 from agents.engines.samples import Sampler
 from agents.models.token_trie import families
 from agents.models.tokens import encode_prompt
-from agents.models.tree_attention import SDPA
-
-NAME = "atlas_grouped_sdpa"
-"""What transformers knows the folded attention by."""
-
-
-def _grouped_sdpa(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    **options: Any,
-) -> tuple[torch.Tensor, None]:
-    batch, heads, length, width = query.shape
-    group = heads // key.shape[1]
-    # A mask that differs between heads, a position bias or no mask at all is not folded: transformers knows
-    # how.
-    biased = options.get("position_bias") is not None
-    if attention_mask is None or attention_mask.shape[1] != 1 or group == 1 or biased:
-        return sdpa_attention_forward(
-            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options
-        )
-    folded = query.reshape(batch, heads // group, group * length, width)
-    mask = attention_mask.repeat(1, 1, group, 1)
-    output = scaled_dot_product_attention(
-        folded, key, value, attn_mask=mask, dropout_p=dropout, scale=scaling
-    )
-    return output.reshape(batch, heads, length, -1).transpose(1, 2).contiguous(), None
-
-
-AttentionInterface.register(NAME, _grouped_sdpa)
-AttentionMaskInterface.register(NAME, sdpa_mask)
-
-
-@contextlib.contextmanager
-def grouped_attention(model: Any) -> Iterator[None]:
-    """Let ``model`` use the folded attention inside the block, if it uses SDPA otherwise."""
-    before = model.config._attn_implementation
-    if before not in SDPA:
-        yield
-        return
-    model.set_attn_implementation(NAME)
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(before)
+from agents.models.tree_attention import use_tree_attention
 
 
 class TransformersGenerator(Generator):
@@ -90,6 +33,7 @@ class TransformersGenerator(Generator):
         self, model: Any, tokenizer: Any, sampling: Sampling | None = None, *, max_samples: int = 64
     ):
         """``max_samples`` bounds how many samples are decoded at the same time."""
+        use_tree_attention(model)
         self.model = model
         self.tokenizer = tokenizer
         self.sampling = sampling or Sampling()
@@ -103,7 +47,7 @@ class TransformersGenerator(Generator):
             samples = [
                 [s for i in group for s in self._sampler.begin(i, requests[i], prompts[i])] for group in chunk
             ]
-            with torch.inference_mode(), grouped_attention(self.model):
+            with torch.inference_mode():
                 self._run(SampleBatch(self.model, self._sampler.vocabulary, sampling, samples), on_completion)
 
     def _chunks(

@@ -7,13 +7,11 @@ parent and its first own token. From there the engine continues: transformers in
 first token.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from agents.engines import token_sampling
 from agents.engines.engine import Completion, Request, Sampling, Stop, cut, goes_on
 from agents.models.tokens import Vocabulary, encode_continuation
 from atlas_gym.seeding import torch_seed
@@ -101,21 +99,3 @@ class Sampler:
         return (
             Completion(text, len(sample.drawn), ended) if ended or len(sample.drawn) >= sample.limit else None
         )
-
-
-def leave_parent(
-    samples: Sequence[Sample], logits: torch.Tensor, line_end: torch.Tensor, sampling: Sampling
-) -> None:
-    """Decide where one request's samples leave their parent, and the first token that each draws itself.
-
-    `logits` (J + 1 or more, vocabulary) along the parent's J tokens and after them, `line_end` and `sampling`: see
-    :func:`agents.engines.token_sampling.deviate`.
-    """
-    parent = samples[0].parent or []
-    numbers = [(sample.uniforms[0], sample.uniform) for sample in samples]
-    leaves = token_sampling.deviate(
-        logits[: len(parent) + 1], parent, samples[0].stop, line_end, sampling, numbers
-    )
-    for sample, (place, token) in zip(samples, leaves, strict=True):
-        sample.followed = place
-        sample.drawn.append(token)

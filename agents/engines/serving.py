@@ -17,9 +17,12 @@ from typing import Any, Protocol
 from agents.engines.engine import Completion, Generator, OnCompletion, Request, Sampling
 from agents.engines.hf_transformers import TransformersGenerator
 from agents.engines.settings import BackendSettings, IslandModel
+from agents.engines.spending import LEDGER, Ledger
 from agents.engines.threads import started
 from agents.models.loading import load_model, load_tokenizer, resolve_model
 from agents.models.policy import Policy
+
+_SERVED = Path("adapters", "served")
 
 
 class Backend(Protocol):
@@ -120,7 +123,6 @@ def open_backend(
     folder: Path,
     policy: Policy | None = None,
     further: Sequence[IslandModel] = (),
-    ledger: Path | None = None,
 ) -> Backend:
     """Begin the engine, and those of islands with models of their own.
 
@@ -128,14 +130,14 @@ def open_backend(
         settings: which engine, and its options.
         sampling: for requests that have none of their own.
         model: name of the weights, for an engine in this process.
-        folder: where adapters are put for an engine to read.
+        folder: the run's, where adapters are put for an engine to read, and requests to models behind an API entered.
         policy: whose adapters are served; None for weights that are never tuned.
         further: islands with a model of their own.
-        ledger: file that requests to models behind an API are entered in; None: one in `folder`.
 
     Raises:
         BackendError: an endpoint cannot be used; the message says what to check.
     """
+    ledger = Ledger(folder / LEDGER)
     backend = _open(settings, sampling, model, folder, policy, ledger)
     if not further:
         return backend
@@ -161,22 +163,22 @@ def _open(
     model: str,
     folder: Path,
     policy: Policy | None,
-    ledger: Path | None,
+    ledger: Ledger,
 ) -> Backend:
     if settings.name == "chat":
         from agents.engines.chat import ChatGenerator
 
-        server = ChatGenerator(settings.chat, sampling, ledger or folder / "spending.jsonl")
+        server = ChatGenerator(settings.chat, sampling, ledger)
         server.greet()
         return server
     if settings.name == "openai":
         from agents.engines.completions import OpenAIBackend
 
-        return OpenAIBackend(settings.openai, sampling, folder, policy)
+        return OpenAIBackend(settings.openai, sampling, folder / _SERVED, policy)
     if settings.name == "vllm":
         from agents.engines.vllm import VLLMBackend
 
-        return VLLMBackend(settings.vllm, sampling, resolve_model(model), folder, policy)
+        return VLLMBackend(settings.vllm, sampling, resolve_model(model), folder / _SERVED, policy)
     if policy is not None:
         return TransformersBackend(policy, sampling)
     return TransformersGenerator(*load_model(resolve_model(model)), sampling)

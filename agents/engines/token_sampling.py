@@ -16,7 +16,8 @@ from collections.abc import Sequence
 
 import torch
 
-from agents.engines.engine import Sampling, Stop, goes_on
+from agents.engines.engine import Sampling, goes_on
+from agents.engines.samples import Sample
 
 
 def truncate(logits: torch.Tensor, temperature: float, top_k: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -39,20 +40,16 @@ def draw(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     return torch.minimum(index, last_positive)
 
 
-def copy_probabilities(
-    probabilities: torch.Tensor, tokens: torch.Tensor, parent: Sequence[int], line_end: torch.Tensor | None
-) -> torch.Tensor:
-    """p_0 ... p_J from the truncated distributions (J + 1, k) at the parent's J tokens and at its end.
+def copies(parent: Sequence[int], line_end: torch.Tensor) -> torch.Tensor:
+    """(J + 1, vocabulary) bool: the tokens that continue a copy at the parent's J tokens, and at its end.
 
-    ``line_end`` marks the tokens (vocabulary,) that end a line; without it only p_0 ... p_{J-1} are returned,
-    and the deviation lies within the parent's text.
+    ``line_end`` marks the tokens (vocabulary,) that end a line.
     """
-    goal = torch.tensor([*parent, -1]).unsqueeze(-1)
-    copies = tokens == goal
-    if line_end is None:
-        return (probabilities * copies).sum(-1)[:-1]
-    copies[-1] = line_end[tokens[-1]]
-    return (probabilities * copies).sum(-1)
+    marked = torch.zeros(len(parent) + 1, len(line_end), dtype=torch.bool)
+    for place, token in enumerate(parent):
+        marked[place, token] = True
+    marked[-1] = line_end
+    return marked
 
 
 def deviation_weights(copying: torch.Tensor, uniform: float) -> torch.Tensor:
@@ -80,46 +77,30 @@ def without(
 
 
 def deviate(
-    logits: torch.Tensor,
-    parent: Sequence[int],
-    stop: Stop,
-    line_end: torch.Tensor,
-    sampling: Sampling,
-    uniforms: Sequence[tuple[float, float]],
-) -> list[tuple[int, int]]:
-    """How samples leave their parent's text: tokens of it that each keeps, and the first token of its own.
+    samples: Sequence[Sample], logits: torch.Tensor, line_end: torch.Tensor, sampling: Sampling
+) -> None:
+    """Decide where one request's samples leave their parent, and the first token that each draws itself.
 
     This is all of non-copy decoding that differs from plain sampling, so every backend that can show the
     model's distribution along the parent's text calls it.
 
     Args:
-        logits: (J + 1, vocabulary) along the parent's J tokens and after them, banned tokens at -inf; any
+        samples: one request's, with a parent of J tokens; there must be some where a completion may not go on behind
+            them (`agents.engines.engine.goes_on`).
+        logits: (J + 1, vocabulary) along the parent's tokens and after them, banned tokens at -inf; any
             constant may be missing from a row, so log-probabilities do as well.
-        parent: the parent's tokens.
-        stop: where a completion ends, and so whether it may go on where the parent's text ends
-            (`agents.engines.engine.goes_on`); where it may not, there must be some text.
         line_end: marks the tokens (vocabulary,) that end a line.
         sampling: temperature, truncation and the uniform share.
-        uniforms: per sample a number for the position and one for the token.
     """
-    probabilities, tokens = truncate(logits, sampling.temperature, sampling.top_k)
-    copying = copy_probabilities(probabilities, tokens, parent, line_end if goes_on(stop) else None)
-    weights = deviation_weights(copying, sampling.uniform_deviation)
-    chances = torch.tensor([first for first, _ in uniforms], dtype=torch.float64)
-    places: list[int] = draw(weights.expand(len(uniforms), -1), chances).tolist()
-    found = []
-    for place, (_, chance) in zip(places, uniforms, strict=True):
-        banned = _copies_at(place, parent, line_end)
-        left, choices = without(probabilities[place], tokens[place], banned, logits[place])
-        chosen = draw(left.unsqueeze(0), torch.tensor([chance], dtype=torch.float64))
-        found.append((place, int(choices[chosen])))
-    return found
-
-
-def _copies_at(place: int, parent: Sequence[int], line_end: torch.Tensor) -> torch.Tensor:
-    """Tokens that would continue the copy at ``place``."""
-    if place == len(parent):
-        return line_end
-    banned = torch.zeros_like(line_end)
-    banned[parent[place]] = True
-    return banned
+    parent = samples[0].parent or []
+    places = len(parent) + goes_on(samples[0].stop)
+    copying = copies(parent, line_end)[:places]
+    probabilities, tokens = truncate(logits[:places], sampling.temperature, sampling.top_k)
+    chances = (probabilities * copying.gather(1, tokens)).sum(-1)
+    weights = deviation_weights(chances, sampling.uniform_deviation).unsqueeze(0)
+    for sample in samples:
+        place = int(draw(weights, torch.tensor(sample.uniforms[:1], dtype=torch.float64)))
+        left, choices = without(probabilities[place], tokens[place], copying[place], logits[place])
+        chosen = draw(left.unsqueeze(0), torch.tensor([sample.uniform], dtype=torch.float64))
+        sample.followed = place
+        sample.drawn.append(int(choices[chosen]))

@@ -34,8 +34,9 @@ from agents.engines.engine import (
     Request,
     Sampling,
 )
-from agents.engines.samples import Sample, Sampler, leave_parent, sample_seed
+from agents.engines.samples import Sample, Sampler, sample_seed
 from agents.engines.settings import VLLMSettings
+from agents.engines.token_sampling import deviate
 from agents.engines.vllm_start import start_engine
 from agents.models.policy import Policy
 from agents.models.tokens import encode_prompt
@@ -174,7 +175,7 @@ class VLLMGenerator(Generator):
             found[place] = {token: shown.logprob for token, shown in row.items()}
         if len(found) == len(parent) + 1:
             line_end = self._sampler.vocabulary.line_end
-            leave_parent(samples, self._logits(request, found), line_end, self._sampler.of(request))
+            deviate(samples, self._logits(request, found), line_end, self._sampler.of(request))
             self._continue(samples, request, on_completion)
         elif len(found) == 1:
             for place in range(len(parent)):

@@ -6,44 +6,30 @@ little in every round. So nothing is subtracted: the original of each matrix is 
 merge lasts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
-from peft.tuners.lora import Linear
+
+Kept = list[tuple[torch.Tensor, torch.Tensor]]
+"""Each matrix that is merged at the moment, and what it was."""
 
 
-class ExactMerge:
-    """Merges one adapter at a time into the base weights of `layers` and restores them exactly."""
-
-    def __init__(self, layers: Mapping[str, Linear]) -> None:
-        """`layers`: module name → layer, unmerged."""
-        self._layers = layers
-        self._kept: dict[str, torch.Tensor] = {}
-
-    def require_unmerged(self) -> None:
-        """RuntimeError if an adapter is merged at the moment."""
-        if self._kept:
-            raise RuntimeError("an adapter is merged for generation; leave `merged()` first")
-
-    @torch.no_grad()
-    def merge(self, adapter: str) -> None:
-        """W ← W + s·B·A in every layer, computed in float32 and rounded once. Layers with B = 0 are left
-        alone."""
-        self.require_unmerged()
-        for name, layer in self._layers.items():
-            if not torch.any(layer.lora_B[adapter].get_parameter("weight")):
-                continue
-            weight = _base_weight(layer)
-            self._kept[name] = weight.detach().to("cpu", copy=True)
-            weight.copy_(weight.float() + layer.get_delta_weight(adapter).float())
-
-    @torch.no_grad()
-    def restore(self) -> None:
-        """Put every touched weight back to its original bits."""
-        for name, original in self._kept.items():
-            _base_weight(self._layers[name]).copy_(original)
-        self._kept.clear()
-
-
-def _base_weight(layer: Linear) -> torch.Tensor:
-    return layer.get_base_layer().get_parameter("weight")
+@contextmanager
+def exact_merge(layers: Iterable[Any], adapter: str, kept: Kept) -> Iterator[None]:
+    """W + s·B·A for W in each of PEFT's linear layers, computed in float32 and rounded once, for the time of the
+    block. Layers with B = 0 are left alone."""
+    try:
+        with torch.no_grad():
+            for layer in layers:
+                if torch.any(layer.lora_B[adapter].weight):
+                    weight = layer.get_base_layer().weight
+                    kept.append((weight, weight.detach().to("cpu", copy=True)))
+                    weight.copy_(weight.float() + layer.get_delta_weight(adapter).float())
+        yield
+    finally:
+        with torch.no_grad():
+            while kept:
+                weight, original = kept.pop()
+                weight.copy_(original)

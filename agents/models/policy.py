@@ -25,13 +25,13 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from peft import LoraConfig, PeftModel, get_peft_model
-from peft.tuners.lora import Linear, LoraLayer
+from peft.tuners.lora import LoraLayer
 from transformers import BitsAndBytesConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from agents.models.adapters import AdapterError, digest, read_adapter, write_adapter
 from agents.models.lean_lora import make_lean
 from agents.models.loading import load_model
-from agents.models.merging import ExactMerge
+from agents.models.merging import Kept, exact_merge
 from agents.models.recomputed_norms import recompute_norms
 from agents.models.settings import LoraSettings
 from agents.models.tree_attention import use_tree_attention
@@ -78,8 +78,7 @@ class Policy:
                 raise ValueError(
                     f"lora.targets has {name}, whose weights are the input embedding's: leave it out"
                 )
-        linear = {name: layer for name, layer in self._layers.items() if isinstance(layer, Linear)}
-        self._merge = ExactMerge(linear)
+        self._kept: Kept = []
         self.add(REFERENCE, copy_of=POLICY)
 
     @classmethod
@@ -213,8 +212,7 @@ class Policy:
     def using(self, name: str) -> Iterator[PeftModel]:
         """The model with this adapter active, unmerged. Not for training: the adapter in use takes no
         gradient."""
-        self._require(name)
-        self._merge.require_unmerged()
+        self._require_unmerged(name)
         self.model.set_adapter(name, inference_mode=True)
         try:
             yield self.model
@@ -225,23 +223,23 @@ class Policy:
     def merged(self, name: str) -> Iterator[PreTrainedModel]:
         """A plain model with this adapter folded into the weights; the base is restored bit for bit on
         leaving. Quantised weights are left alone, and the adapter works beside them."""
-        self._require(name)
-        self._merge.require_unmerged()
+        self._require_unmerged(name)
         self.model.eval()
         if self.lora.base != "full":
             with self.using(name):
                 yield cast(PreTrainedModel, self.model.get_base_model())
             return
-        try:
-            self._merge.merge(name)
-            with self.model.disable_adapter():
-                yield cast(PreTrainedModel, self.model.get_base_model())
-        finally:
-            self._merge.restore()
+        with exact_merge(self._layers.values(), name, self._kept), self.model.disable_adapter():
+            yield cast(PreTrainedModel, self.model.get_base_model())
 
     def _require(self, name: str) -> None:
         if name not in self.adapters:
             raise KeyError(f"no adapter is called {name!r}; there are {', '.join(self.adapters)}")
+
+    def _require_unmerged(self, name: str) -> None:
+        self._require(name)
+        if self._kept:
+            raise RuntimeError("an adapter is merged for generation; leave `merged()` first")
 
 
 def _quantised(base: str, dtype: torch.dtype, device: str) -> dict[str, Any]:

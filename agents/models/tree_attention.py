@@ -10,8 +10,11 @@ Query heads that share a key are stacked, so keys and values are never copied pe
 float32, as in PyTorch's own kernels. The backward pass computes the scores again, so that nothing is kept for it but
 queries, keys, values and the result.
 
-Transformers knows this as the attention `NAME`. Without blocks, on other devices than the CPU and for what it does not
-compute (dropout, biases), it is transformers' "sdpa".
+Without blocks a mask is PyTorch's affair. In inference the query heads are stacked for that, too: transformers would
+copy keys and values once per head, and while decoding that copy costs more than the attention itself.
+
+Transformers knows this as the attention `NAME`. Without a mask, in training on other devices than the CPU and for what
+it does not compute (dropout, biases), it is transformers' "sdpa".
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -163,14 +167,23 @@ def _attend(
 ) -> tuple[torch.Tensor, None]:
     biased = any(options.get(name) is not None for name in ("softcap", "position_bias", "s_aux"))
     alike = query.dtype == key.dtype == value.dtype
-    if tree_blocks is None or len(query) > 1 or dropout or biased or not alike:
-        return sdpa_attention_forward(
-            module, query, key, value, attention_mask, scaling=scaling, dropout=dropout, **options
+    if tree_blocks is not None and len(query) == 1 and not (dropout or biased) and alike:
+        scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+        grouped = query[0].unflatten(0, (key.shape[1], -1))
+        output = _TreeAttention.apply(grouped, key[0], value[0], scaling, tree_blocks)
+        return output.flatten(0, 1).transpose(0, 1)[None], None
+    group = query.shape[1] // key.shape[1]
+    stackable = group > 1 and not biased and torch.is_inference_mode_enabled()
+    if stackable and attention_mask is not None and attention_mask.shape[1] == 1:
+        stacked = query.unflatten(1, (key.shape[1], group)).flatten(2, 3)
+        mask = attention_mask.repeat(1, 1, group, 1)
+        output = scaled_dot_product_attention(
+            stacked, key, value, attn_mask=mask, dropout_p=dropout, scale=scaling
         )
-    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    grouped = query[0].unflatten(0, (key.shape[1], -1))
-    output = _TreeAttention.apply(grouped, key[0], value[0], scaling, tree_blocks)
-    return output.flatten(0, 1).transpose(0, 1)[None], None
+        return output.unflatten(2, (group, -1)).flatten(1, 2).transpose(1, 2).contiguous(), None
+    return sdpa_attention_forward(
+        module, query, key, value, attention_mask, scaling=scaling, dropout=dropout, **options
+    )
 
 
 AttentionInterface.register(NAME, _attend)

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from functools import cache, partial
 from typing import Any, Self
 
-from agents.engines.spending import total
+from agents.engines.spending import LEDGER, total
 from agents.models.policy import POLICY
 from atlas_gym.seeding import stream
 from trainers.loop.beginning import note_beginning
@@ -89,7 +89,7 @@ class AtlasRun(Parts):
     def _confirm(self) -> dict[str, Any]:
         """The best program against the first, on random numbers that no candidate was chosen by."""
         summary = confirm(self.config, self.store, self.pool, self.tell)
-        summary["spending"] = total(self.ledger)
+        summary["spending"] = total(self.store.folder / LEDGER)
         self.tell("finished", summary)
         return summary
 

@@ -69,10 +69,9 @@ class Parts:
         for island in range(config.exploration.islands if config.exploration.samples else 0):
             start = self.tasks.instances[island % len(self.tasks.instances)].start or config.start
             self.agent.require_sites(self.spec.starts[start], f"the start `{start}`", island)
-        self.ledger = store.folder / "spending.jsonl"
         self.backend = open_backend(
-            config.backend, config.sampling, model=config.model, folder=store.folder / "adapters" / "served",
-            policy=self.policy, further=config.island_models, ledger=self.ledger,
+            config.backend, config.sampling, model=config.model, folder=store.folder, policy=self.policy,
+            further=config.island_models,
         )  # fmt: skip
         opened.callback(self.backend.close)
         greet_supporters(config.supporters)

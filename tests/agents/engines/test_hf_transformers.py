@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from agents.engines.batch_decoding import SampleBatch
 from agents.engines.engine import LINES, Sampling, repeats
-from agents.engines.hf_transformers import NAME, TransformersGenerator, grouped_attention
-from agents.engines.token_sampling import copy_probabilities, deviation_weights, draw, truncate, without
+from agents.engines.hf_transformers import TransformersGenerator
+from agents.engines.token_sampling import deviation_weights, draw, truncate, without
 from agents.models.tokens import encode_prompt
+from agents.models.tree_attention import NAME
 from agents.population.candidate import Proposal
 from tests.agents.tiny import CHARACTERS, character_model, character_tokenizer
 
@@ -61,21 +62,16 @@ def one_by_one(backend, request, sample):
     for index in range(limit):
         if index == 0 and request.avoid is not None and (line or request.avoid):
             parent = tokenizer(request.avoid, add_special_tokens=False)["input_ids"]
-            steps = [distribution(prompt + parent[:place]) for place in range(len(parent) + 1)]
-            copying = copy_probabilities(
-                torch.stack([s[0] for s in steps]),
-                torch.stack([s[1] for s in steps]),
-                parent,
-                ends if line else None,
-            )
-            weights = deviation_weights(copying, sampling.uniform_deviation)
+            # What would copy the parent at each place: its token there, and behind the last one whatever ends the line.
+            banned = [torch.arange(len(ends)) == token for token in parent] + [ends] * line
+            steps = [distribution(prompt + parent[:place]) for place in range(len(banned))]
+            copying = [
+                weights[copy[tokens]].sum() for copy, (weights, tokens, _) in zip(banned, steps, strict=True)
+            ]
+            weights = deviation_weights(torch.stack(copying), sampling.uniform_deviation)
             place = int(draw(weights.unsqueeze(0), numbers[:1]))
             kept = parent[:place]
-            banned = torch.zeros_like(ends)
-            banned[parent[place : place + 1]] = True
-            weights, tokens = without(
-                *steps[place][:2], banned if place < len(parent) else ends, steps[place][2]
-            )
+            weights, tokens = without(*steps[place][:2], banned[place], steps[place][2])
         else:
             weights, tokens, _ = distribution(prompt + kept + drawn)
         drawn.append(int(tokens[int(draw(weights.unsqueeze(0), numbers[index + 1 : index + 2]))]))
@@ -86,7 +82,7 @@ def one_by_one(backend, request, sample):
     return text
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("attention", [NAME, "sdpa", "eager"])
 def test_samples_say_what_a_plain_loop_says(attention):
     backend = generator()
     backend.model.set_attn_implementation(attention)
@@ -269,21 +265,6 @@ def test_each_sample_is_handed_over_once_and_as_early_as_it_ends():
     ]
     lines = [completion.tokens for request, _, completion in calls if REQUESTS[request].stop in LINES]
     assert lines == sorted(lines)  # all these requests run together: the shortest is there first
-
-
-def test_grouped_attention_is_the_stock_attention():
-    model = character_model()
-    tokens = torch.randint(0, 5, (2, 7), generator=torch.Generator().manual_seed(0))
-    mask = torch.tensor([[0, 0, 1, 1, 1, 1, 1], [1] * 7])
-    with torch.no_grad():
-        stock = model(input_ids=tokens, attention_mask=mask).logits
-        with grouped_attention(model):
-            assert model.config._attn_implementation == NAME
-            grouped = model(input_ids=tokens, attention_mask=mask).logits
-            unmasked = model(input_ids=tokens).logits
-        assert torch.allclose(stock[mask.bool()], grouped[mask.bool()], atol=1e-5)
-        assert torch.allclose(unmasked, model(input_ids=tokens).logits, atol=1e-5)
-    assert model.config._attn_implementation == "sdpa"
 
 
 def test_prompts_begin_like_the_tokenizers_own_texts():

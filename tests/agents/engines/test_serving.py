@@ -74,12 +74,12 @@ def test_a_server_s_failure_is_the_caller_s():
         RoutedGenerator(Named("here"), {1: away}).generate(REQUESTS[:2])
 
 
-def test_a_run_s_backend_with_an_island_behind_a_server():
+def test_a_run_s_backend_with_an_island_behind_a_server(tmp_path):
     policy = Policy(character_model(), character_tokenizer(), LoraSettings(rank=2))
     with s.serve(write(" 1")) as server:
         own = BackendSettings("openai", openai=OpenAISettings(server.base_url, "m"))
         backend = open_backend(
-            BackendSettings(), Sampling(max_new_tokens=3), model="", folder=None, policy=policy,
+            BackendSettings(), Sampling(max_new_tokens=3), model="", folder=tmp_path, policy=policy,
             further=(IslandModel((1,), backend=own),),
         )  # fmt: skip
         with backend.serving(POLICY) as generator:

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.engines.token_sampling import copy_probabilities, deviation_weights, draw, truncate, without
+from agents.engines.token_sampling import copies, deviation_weights, draw, truncate, without
 
 probability = st.floats(0, 1, allow_nan=False)
 
@@ -53,14 +53,10 @@ def test_a_certain_copy_may_deviate_anywhere():
     assert deviation_weights(torch.ones(4, dtype=torch.float64), 0.0).tolist() == [0.25] * 4
 
 
-def test_copy_probabilities_are_those_of_the_parents_tokens_and_of_the_end():
+def test_a_copy_goes_on_with_the_parents_tokens_and_with_whatever_ends_its_line():
     line_end = torch.tensor([False, False, True, True])
-    logits = torch.tensor([[0.0, 1.0, 2.0, -50.0], [3.0, 0.0, 1.0, 1.0]])
-    weights, tokens = truncate(logits, 1.0, 3)
-    found = copy_probabilities(weights, tokens, [3], line_end)
-    assert found[0].item() == 0  # truncated away
-    rest = torch.tensor([3.0, 1.0, 1.0]).exp()
-    assert found[1].item() == pytest.approx(float(rest[1:].sum() / rest.sum()))
+    assert copies([3, 0], line_end).nonzero().tolist() == [[0, 3], [1, 0], [2, 2], [2, 3]]
+    assert copies([], line_end).nonzero().tolist() == [[0, 2], [0, 3]]
 
 
 def test_a_banned_token_leaves_the_others_in_proportion_and_never_nothing():

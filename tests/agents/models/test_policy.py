@@ -84,8 +84,8 @@ def test_merging_generates_from_the_tuned_model_and_restores_every_bit(policy):
 def test_a_merge_keeps_the_originals_no_longer_than_it_lasts(policy):
     disturb(policy, POLICY)
     with policy.merged(POLICY):
-        assert policy._merge._kept
-    assert not policy._merge._kept
+        assert policy._kept
+    assert not policy._kept
 
 
 def test_weights_that_differ_from_the_files_are_restored_as_they_were(folder):
