@@ -59,7 +59,7 @@ class WorkerHandle:
             self.channel.send(head + name + program)
             if not self.channel.readable(STARVED * limits.wall_s + _ANSWER_S):
                 raise ForkServerFailed("the fork server neither forked a worker nor killed it in time")
-            _, self.pid = wire.READY.unpack(self.channel.read_exactly(wire.READY.size))
+            (self.pid,) = wire.READY.unpack(self.channel.receive(wire.READY.size))
         except ChannelClosed:
             ended = self.end()
             raise ForkServerFailed(f"a worker ended early, with wait status {ended.status}") from None
