@@ -133,7 +133,8 @@ class Evaluator:
         try:
             evaluation, expired = _converse(worker, source, task)
         except BaseException:  # no worker outlives its evaluation, not even on Ctrl-C
-            worker.end()
+            with contextlib.suppress(ForkServerFailed):  # then it is dead already
+                worker.end()
             raise
         wall_s = time.perf_counter() - began
         ended = worker.end(grace_s=0.0 if evaluation else _GRACE_S)

@@ -114,6 +114,20 @@ def test_a_fork_server_that_dies_each_time_is_no_fault_of_the_program(evaluator,
         evaluator.evaluate("import time\ntime.sleep(100)", TASK)
 
 
+def test_an_interrupt_is_not_lost_with_a_fork_server(evaluator, monkeypatch):
+    def interrupted(self, channel):
+        (server,) = evaluator._servers.values()
+        os.kill(server.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ToyTask, "judge", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            evaluator.evaluate(HONEST, TASK)
+    assert evaluator.evaluate(HONEST, TASK).ok
+
+
 def test_a_forked_copy_of_an_evaluator_gets_its_own_workers(evaluator):
     wanted = evaluator.evaluate(HONEST, TASK).score
     child = os.fork()
