@@ -133,7 +133,7 @@ def worker_side(task: Any) -> set[tuple[str, str]]:
         channel = Channel(from_worker[0], to_worker[1])
         name, program = task.function.encode(), PROGRAM.format(arm=0).encode()
         channel.send(wire.START.pack(4096, 60, -1, 500, len(name), len(program)) + name + program)
-        channel.read_exactly(wire.READY.size)
+        channel.receive(wire.READY.size)
         task.judge(channel)
         channel.close()
         os.waitpid(pid, 0)

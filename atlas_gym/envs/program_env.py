@@ -25,23 +25,6 @@ _LONGEST_BLOCK = 3
 """Actions: an incumbent is as long as one, and each of its two fences may be if it is made of backticks."""
 
 
-def program_space(task: ProgramTask) -> Source:
-    """The action space of a task: texts up to the evaluator's limit, samples from its starting programs."""
-    return Source(task.limits.source_chars, pool=task.starts.values())
-
-
-def prompt_space(task: ProgramTask) -> Source:
-    """The observation space of a task: its description, a program and the feedback on one."""
-    block, error = _LONGEST_BLOCK * task.limits.source_chars, task.limits.error_chars
-    return Source(len(task.description) + block + error + _TEXT_BESIDE, pool=task.starts.values())
-
-
-def check_render_mode(mode: str | None) -> None:
-    """ValueError for a mode that nothing would be drawn in."""
-    if mode is not None and mode not in (modes := ProgramEnv.metadata["render_modes"]):
-        raise ValueError(f"render_mode is {mode!r}; it must be None or one of {', '.join(modes)}")
-
-
 def task_seed_for(settings: EpisodeSettings, seed: int | None, rng: np.random.Generator) -> int:
     """The task of a new episode: the fixed one, else the seed given to reset, else a random one."""
     if settings.task_seed is not None:
@@ -84,15 +67,19 @@ class ProgramEnv(gym.Env[str, str]):
         self.task = find_task(task).from_keywords(**constants)
         self.settings = EpisodeSettings(turns, split, start, task_seed)
         check_confinement(confinement)
-        check_render_mode(render_mode)
+        if render_mode not in (None, *(modes := self.metadata["render_modes"])):
+            raise ValueError(f"render_mode is {render_mode!r}; it must be None or one of {', '.join(modes)}")
         self.confinement = confinement
         self.render_mode = render_mode
         self._evaluator: SharedEvaluator | None = None
         self._needs_reset = True
         # Building an episode checks split, start and seed now rather than at the first reset.
         self._episode = Episode(self.task, self.settings, task_seed or 0)
-        self.action_space = program_space(self.task)
-        self.observation_space = prompt_space(self.task)
+        limits, starts = self.task.limits, self.task.starts.values()
+        block = _LONGEST_BLOCK * limits.source_chars
+        prompt = len(self.task.description) + block + limits.error_chars + _TEXT_BESIDE
+        self.action_space = Source(limits.source_chars, pool=starts)
+        self.observation_space = Source(prompt, pool=starts)
 
     @property
     def last_evaluation(self) -> Evaluation | None:

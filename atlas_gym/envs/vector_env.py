@@ -17,18 +17,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from atlas_gym.envs.cascade import Cascade, evaluate_in_stages
-from atlas_gym.envs.episode import Episode, EpisodeSettings, known_options, plain_seed
-from atlas_gym.envs.program_env import (
-    ProgramEnv,
-    check_render_mode,
-    program_space,
-    prompt_space,
-    task_seed_for,
-)
-from atlas_gym.evaluation.evaluator import check_confinement
+from atlas_gym.envs.episode import Episode, known_options, plain_seed
+from atlas_gym.envs.program_env import ProgramEnv, task_seed_for
 from atlas_gym.evaluation.pool import EvaluatorPool, core_count
 from atlas_gym.evaluation.result import Evaluation
-from atlas_gym.tasks.registry import find_task
 
 Texts = tuple[str, ...]
 
@@ -37,7 +29,7 @@ _SCORES = ("score", "normalized_score", "incumbent_score")
 
 
 class ProgramVectorEnv(VectorEnv):
-    """A batch of episodes of one task, evaluated together. Arguments that are not described: see `ProgramEnv`.
+    """A batch of episodes of one task, evaluated together.
 
     Args:
         num_envs: Programs per step.
@@ -45,45 +37,37 @@ class ProgramVectorEnv(VectorEnv):
         cascade: Evaluate the batch in two stages; programs of the same task (see `task_seed`) compete for the
             second. `info["full"]` says which went through both; the others have the status `screened`, or
             that of their failure, and the worst score as reward.
+        keywords: As for `ProgramEnv`.
     """
+
+    metadata = {**ProgramEnv.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 - as Gymnasium has it
 
     def __init__(
         self,
         num_envs: int = 1,
         *,
-        task: str,
         workers: int | None = None,
         cascade: Cascade | None = None,
-        turns: int = 1,
-        split: str = "train",
-        start: str = "named",
-        task_seed: int | None = None,
-        confinement: str | Sequence[str] = "default",
-        render_mode: str | None = None,
-        **constants: Any,
+        **keywords: Any,
     ):
-        self.metadata = {**ProgramEnv.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
-        self.task = find_task(task).from_keywords(**constants)
+        single = ProgramEnv(**keywords)
         if num_envs < 1:
             raise ValueError(f"num_envs is {num_envs}; a batch has at least one program")
         if isinstance(cascade, Mapping):  # an `EnvSpec` that went through JSON
             cascade = Cascade(**cascade)
         if cascade is not None and not isinstance(cascade, Cascade):
             raise TypeError(f"cascade is {cascade!r}; pass atlas_gym.envs.cascade.Cascade(keep=0.5)")
-        check_confinement(confinement)
-        check_render_mode(render_mode)
         self.num_envs = num_envs
         self.workers = workers or min(num_envs, core_count())
         self.cascade = cascade
-        self.settings = EpisodeSettings(turns, split, start, task_seed)
-        self.confinement = confinement
-        self.render_mode = render_mode
+        self.task, self.settings = single.task, single.settings
+        self.confinement, self.render_mode = single.confinement, single.render_mode
         self._pool: EvaluatorPool | None = None
         self._generators: list[np.random.Generator] = []
-        self._episodes = [Episode(self.task, self.settings, task_seed or 0) for _ in range(num_envs)]
+        self._episodes = [Episode(self.task, self.settings, 0)] * num_envs  # none of them has begun
         self._ended = list(self._episodes)
-        self.single_action_space = program_space(self.task)
-        self.single_observation_space = prompt_space(self.task)
+        self.single_action_space = single.action_space
+        self.single_observation_space = single.observation_space
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
 

@@ -115,10 +115,6 @@ class Channel:
         poll.register(self._read_fd, select.POLLIN)
         return bool(poll.poll(seconds * 1000))
 
-    def read_exactly(self, n: int) -> bytes:
-        """`n` raw bytes. Raises `ChannelClosed` at the end of the pipe."""
-        return self._complete(b"", n)
-
     def close(self) -> None:
         """Close both pipe ends; a second call does nothing."""
         for fd in (self._read_fd, self._write_fd):

@@ -26,7 +26,7 @@ from atlas_gym.evaluation.protocols import (
     InfrastructureError,
     Task,
 )
-from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status
+from atlas_gym.evaluation.result import Evaluation, Limits, Status
 from atlas_gym.evaluation.worker_end import Patience, failure_from_exit
 from atlas_gym.sandbox.confinement import ALL_LAYERS
 from atlas_gym.sandbox.wire import KILLED_BY_WATCHDOG
@@ -107,7 +107,10 @@ class Evaluator:
     def _server(self, task: Task) -> ForkServerHandle:
         key = (task.driver, task.torch, task.imports)
         if key not in self._servers:
-            server = ForkServerHandle(*key, layers=self._layers)
+            try:
+                server = ForkServerHandle(*key, layers=self._layers)
+            except OSError as error:  # no memory, process or descriptor left for it
+                raise InfrastructureError(f"no worker could be started: {error}") from None
             lacking = [layer for layer in self._minimum if layer not in server.layers]
             if lacking:
                 server.close()
@@ -116,35 +119,33 @@ class Evaluator:
         return self._servers[key]
 
     def _evaluate_once(self, source: bytes, task: Task) -> Evaluation:
+        server = self._server(task)
         try:
-            server = self._server(task)
-            worker = server.take()
-        except OSError as error:  # no memory, process or descriptor left for them
-            raise InfrastructureError(f"no worker could be started: {error}") from None
-        try:
-            return self._evaluate_on(server, worker, source, task)
+            return self._evaluate_on(server, source, task)
         except ForkServerFailed:
             server.close()
             self._servers = {key: kept for key, kept in self._servers.items() if kept is not server}
             raise
 
-    def _evaluate_on(
-        self, server: ForkServerHandle, worker: WorkerHandle, source: bytes, task: Task
-    ) -> Evaluation:
+    def _evaluate_on(self, server: ForkServerHandle, source: bytes, task: Task) -> Evaluation:
+        worker = server.take()
         began = time.perf_counter()
         try:
-            outcome, expired = _converse(worker, source, task)
+            evaluation, expired = _converse(worker, source, task)
         except BaseException:  # no worker outlives its evaluation, not even on Ctrl-C
-            worker.end()
+            with contextlib.suppress(ForkServerFailed):  # then it is dead already
+                worker.end()
             raise
         wall_s = time.perf_counter() - began
-        ended = worker.end(grace_s=0.0 if outcome else _GRACE_S)
-        server.prepare()
+        ended = worker.end(grace_s=0.0 if evaluation else _GRACE_S)
+        with contextlib.suppress(InfrastructureError):  # the next evaluation will meet it
+            server.prepare()
         if ended.killed == KILLED_BY_WATCHDOG and not expired:
             raise InfrastructureError("the machine is too busy: an evaluation mostly waited for a core")
-        outcome = outcome or failure_from_exit(ended, task.limits, server.resident_bytes)
+        if evaluation is None:
+            evaluation = _failed(failure_from_exit(ended, task.limits, server.resident_bytes), task.limits)
         return replace(
-            _evaluation(outcome, task.limits),
+            evaluation,
             wall_s=wall_s,
             cpu_s=ended.cpu_s,
             peak_memory_mb=ended.peak_bytes / 2**20,
@@ -227,42 +228,38 @@ def encode(program: str, limits: Limits) -> tuple[bytes, str]:
         return b"", "it is not valid Unicode"
 
 
-def _converse(
-    worker: WorkerHandle, source: bytes, task: Task
-) -> tuple[Judgement | CandidateError | None, bool]:
+def _converse(worker: WorkerHandle, source: bytes, task: Task) -> tuple[Evaluation | None, bool]:
     """Let the task judge the worker's program (None if the worker ended in the middle); whether time ran out."""
     # Threads that a torch task starts would inherit the pinning and keep it.
     with contextlib.nullcontext(-1) if task.torch else _one_core() as core:
         worker.start(source, task.function, task.limits, core)
         with Patience(worker, task.limits.wall_s) as patience:
-            outcome = _judge(worker, task)
-    return outcome, patience.expired
+            evaluation = _judge(worker, task)
+    return evaluation, patience.expired
 
 
-def _judge(worker: WorkerHandle, task: Task) -> Judgement | CandidateError | None:
+def _judge(worker: WorkerHandle, task: Task) -> Evaluation | None:
     try:
         judgement = task.judge(worker.channel)
+        if not math.isfinite(judgement.score):
+            raise CandidateError("its score is not a finite number")
+        if worker.channel.unread():
+            raise CandidateError("it wrote to the channel itself", Status.VIOLATION)
     except CandidateError as error:
-        return error
+        return _failed(error, task.limits)
     except ChannelClosed:
         return None
-    if not math.isfinite(judgement.score):
-        return CandidateError("its score is not a finite number")
-    if worker.channel.unread():
-        return CandidateError("it wrote to the channel itself", Status.VIOLATION)
-    return judgement
-
-
-def _evaluation(outcome: Judgement | CandidateError, limits: Limits) -> Evaluation:
-    if isinstance(outcome, CandidateError):
-        return Evaluation(outcome.status, None, sanitise(outcome.text, limits.error_chars))
     return Evaluation(
         Status.OK,
-        float(outcome.score),
-        metrics=outcome.metrics,
-        diagnosis=outcome.diagnosis,
-        traces=outcome.traces,
+        float(judgement.score),
+        metrics=judgement.metrics,
+        diagnosis=judgement.diagnosis,
+        traces=judgement.traces,
     )
+
+
+def _failed(failure: CandidateError, limits: Limits) -> Evaluation:
+    return Evaluation(failure.status, None, sanitise(failure.text, limits.error_chars))
 
 
 @contextlib.contextmanager

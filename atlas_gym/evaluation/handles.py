@@ -59,7 +59,7 @@ class WorkerHandle:
             self.channel.send(head + name + program)
             if not self.channel.readable(STARVED * limits.wall_s + _ANSWER_S):
                 raise ForkServerFailed("the fork server neither forked a worker nor killed it in time")
-            _, self.pid = wire.READY.unpack(self.channel.read_exactly(wire.READY.size))
+            (self.pid,) = wire.READY.unpack(self.channel.receive(wire.READY.size))
         except ChannelClosed:
             ended = self.end()
             raise ForkServerFailed(f"a worker ended early, with wait status {ended.status}") from None
@@ -109,12 +109,12 @@ class ForkServerHandle:
         return self._process.pid
 
     def take(self) -> WorkerHandle:
-        """A worker of one's own: the one kept ready, or a new one."""
+        """A worker of one's own: the one kept ready, or a new one. Raises `InfrastructureError` if there is none."""
         worker, self._spare = self._spare or self._spawn(), None
         return worker
 
     def prepare(self) -> None:
-        """Have the next worker forked; returns at once."""
+        """Have the next worker forked; returns at once. Raises as `take` does."""
         if self._spare is None:
             self._spare = self._spawn()
 
@@ -156,19 +156,18 @@ class ForkServerHandle:
 
     def _spawn(self) -> WorkerHandle:
         self._last_number += 1
-        to_worker, from_worker = os.pipe(), os.pipe()
-        self._running.add(self._last_number)
         record = wire.REQUEST.pack(wire.SPAWN, self._last_number, 0.0)
+        channel, theirs = _pipes()
+        self._running.add(self._last_number)
         try:
-            socket.send_fds(self._control, [record], [to_worker[0], from_worker[1]])
+            socket.send_fds(self._control, [record], theirs)
         except OSError:
-            os.close(to_worker[1])
-            os.close(from_worker[0])
+            channel.close()
             raise ForkServerFailed("the fork server is gone") from None
         finally:
-            os.close(to_worker[0])
-            os.close(from_worker[1])
-        return WorkerHandle(self, self._last_number, Channel(from_worker[0], to_worker[1]))
+            for descriptor in theirs:
+                os.close(descriptor)
+        return WorkerHandle(self, self._last_number, channel)
 
     def _greet(
         self, driver: str, torch: bool, imports: Sequence[str], layers: Sequence[str]
@@ -203,6 +202,20 @@ class ForkServerHandle:
         if len(data) != n:
             raise ForkServerFailed("the fork server is gone, or silent")
         return data
+
+
+def _pipes() -> tuple[Channel, tuple[int, int]]:
+    """Two pipes: this process's end of the channel, and the descriptors that the worker reads from and writes to."""
+    ends: list[int] = []
+    try:
+        ends += os.pipe()
+        ends += os.pipe()
+    except OSError as error:  # no descriptor left
+        for end in ends:
+            os.close(end)
+        raise InfrastructureError(f"no worker could be started: {error}") from None
+    requested, request, answered, answer = ends
+    return Channel(answered, request), (requested, answer)
 
 
 def _start() -> tuple[subprocess.Popen[bytes], socket.socket]:

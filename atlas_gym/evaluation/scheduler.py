@@ -79,8 +79,14 @@ class Pool:
         self._owner = os.getpid()
         self._counter = _Counter()
         self._queue = WorkQueue(len(launches))
-        supervisors = [Supervisor(i, self._queue, launch) for i, launch in enumerate(launches)]
+        supervisors: list[Supervisor] = []
         self._close = weakref.finalize(self, _close, self._queue, supervisors, self._owner, afterwards)
+        try:
+            for index, launch in enumerate(launches):
+                supervisors.append(Supervisor(index, self._queue, launch))
+        except BaseException:  # no thread to be had, or Ctrl-C: those that run would go on
+            self.close()
+            raise
 
     @property
     def statistics(self) -> PoolStatistics:

@@ -35,9 +35,8 @@ GREETING_BYTES = 2**20
 START = struct.Struct("<IIiIII")
 """Trusted process -> worker, once: memory in MiB, CPU seconds, core (-1: any), error characters, lengths of
 the entry function's name and of the program; the two texts follow in UTF-8."""
-READY = struct.Struct("<cI")
-"""Worker -> trusted process, once: every layer is on, the program comes next; READY_TAG and the process id."""
-READY_TAG = b"R"
+READY = struct.Struct("<I")
+"""Worker's first message: every layer is on, the program comes next; its process id."""
 DATA, ERROR = 0, 255
 """Tags of a worker's messages."""
 ERROR_HEAD = struct.Struct("<BH")

@@ -20,7 +20,7 @@ import numpy as np
 from atlas_gym.sandbox import failure
 from atlas_gym.sandbox.confinement import Confinement, die_with_parent
 from atlas_gym.sandbox.imports import import_ahead
-from atlas_gym.sandbox.wire import DATA, READY, READY_TAG, START, write_all
+from atlas_gym.sandbox.wire import DATA, READY, START, write_all
 
 DESCRIPTORS = 256
 """No descriptor of the fork server is as high."""
@@ -139,10 +139,11 @@ def run(read_fd: int, write_fd: int, serve: Callable[..., None], confinement: Co
     memory_mb, cpu_s, core, error_chars, name_length, source_length = START.unpack(pipe.receive(START.size))
     function = pipe.receive(name_length).decode()
     source = pipe.receive(source_length).decode()
-    _settle_on(core)
+    if core >= 0:  # next to the trusted side: a step between two cores costs six times one within a core
+        os.sched_setaffinity(0, {core})
     _fix_randomness()
     confinement.confine_worker(memory_mb, cpu_s)
-    pipe.send_raw(READY.pack(READY_TAG, os.getpid()))
+    pipe.send(READY.pack(os.getpid()))
     program = Program(source, function)
     try:
         program.prepare()
@@ -166,12 +167,6 @@ def _leave_the_fork_server(read_fd: int, write_fd: int) -> None:
         os.closerange(low, kept)
         low = kept + 1
     os.closerange(low, DESCRIPTORS)
-
-
-def _settle_on(core: int) -> None:
-    """Next to the trusted side: a step between two cores costs six times one within a core."""
-    if core >= 0 and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {core})
 
 
 def _fix_randomness() -> None:

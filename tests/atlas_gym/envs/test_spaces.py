@@ -10,7 +10,7 @@ from gymnasium.vector.utils import batch_space, create_shared_memory
 
 import atlas_gym
 from atlas_gym.envs.episode import Episode, EpisodeSettings
-from atlas_gym.envs.program_env import program_space, prompt_space
+from atlas_gym.envs.program_env import ProgramEnv
 from atlas_gym.envs.spaces import Source
 from atlas_gym.evaluation import Evaluation, Status
 
@@ -94,17 +94,17 @@ def test_shared_memory_is_refused_with_the_fix():
 
 
 def test_an_incumbent_of_nothing_but_backticks_leaves_the_observation_in_its_space():
-    task = atlas_gym.make_task("ATLAS-BinPacking-v0", seed=0)
-    episode = Episode(task, EpisodeSettings(), task_seed=0)
-    comment = "#" + "`" * (task.limits.source_chars - 1)
+    env = ProgramEnv(task="ATLAS-BinPacking-v0")
+    episode = Episode(env.task, EpisodeSettings(), task_seed=0)
+    comment = "#" + "`" * (env.task.limits.source_chars - 1)
     episode.record(comment, Evaluation(Status.OK, -0.1))
-    assert comment in program_space(task)
-    assert episode.observation() in prompt_space(task)
+    assert comment in env.action_space
+    assert episode.observation() in env.observation_space
 
 
 def test_long_errors_leave_the_observation_in_its_space():
     limits = atlas_gym.Limits(source_chars=1_000, error_chars=60_000)
-    task = atlas_gym.make_task("ATLAS-BinPacking-v0", seed=0, limits=limits)
-    episode = Episode(task, EpisodeSettings(), task_seed=0)
+    env = ProgramEnv(task="ATLAS-BinPacking-v0", limits=limits)
+    episode = Episode(env.task, EpisodeSettings(), task_seed=0)
     episode.record("", Evaluation(Status.ERROR, None, "x" * limits.error_chars))
-    assert episode.observation() in prompt_space(task)
+    assert episode.observation() in env.observation_space

@@ -77,6 +77,22 @@ def test_a_dead_fork_server_is_replaced(evaluator):
     assert evaluator.evaluate(HONEST, TASK).ok
 
 
+def test_a_fork_server_that_dies_before_its_first_worker_is_replaced(evaluator, monkeypatch):
+    take = handles.ForkServerHandle.take
+    killed = []
+
+    def take_from_dead(self):
+        if not killed:
+            killed.append(self.pid)
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        return take(self)
+
+    monkeypatch.setattr(handles.ForkServerHandle, "take", take_from_dead)
+    evaluation = evaluator.evaluate(HONEST, TASK)
+    assert (evaluation.ok, evaluation.retries) == (True, 1)
+
+
 def test_a_dead_spare_worker_is_replaced(evaluator):
     evaluator.evaluate(HONEST, TASK)
     (server,) = evaluator._servers.values()
@@ -96,6 +112,20 @@ def test_a_fork_server_that_dies_each_time_is_no_fault_of_the_program(evaluator,
     monkeypatch.setattr(ToyTask, "judge", kill_server)
     with pytest.raises(InfrastructureError, match=r"3 attempts failed, .* the fork server is gone"):
         evaluator.evaluate("import time\ntime.sleep(100)", TASK)
+
+
+def test_an_interrupt_is_not_lost_with_a_fork_server(evaluator, monkeypatch):
+    def interrupted(self, channel):
+        (server,) = evaluator._servers.values()
+        os.kill(server.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ToyTask, "judge", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            evaluator.evaluate(HONEST, TASK)
+    assert evaluator.evaluate(HONEST, TASK).ok
 
 
 def test_a_forked_copy_of_an_evaluator_gets_its_own_workers(evaluator):
@@ -185,6 +215,34 @@ def test_few_descriptors_suffice():
     command = f"ulimit -n 64; exec {shlex.quote(sys.executable)} -c {shlex.quote(textwrap.dedent(code))}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("ok\n", "")
+
+
+def test_without_a_descriptor_for_the_next_worker_an_evaluation_keeps_its_outcome():
+    code = """
+    import os, resource
+    from tests.atlas_gym.evaluation.toy import HONEST, ToyTask
+    from atlas_gym.evaluation import ConfinedEvaluator, InfrastructureError
+    with ConfinedEvaluator() as evaluator:
+        evaluator.evaluate(HONEST, ToyTask())
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        taken = []
+        try:
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            print(evaluator.evaluate(HONEST, ToyTask()).status)
+        os.close(taken.pop())  # with those of the last worker, three: too few for two pipes
+        try:
+            evaluator.evaluate(HONEST, ToyTask())
+        except InfrastructureError as error:
+            print("Too many open files" in str(error))
+        os.close(taken.pop())
+        print(evaluator.evaluate(HONEST, ToyTask()).status)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("ok\nTrue\nok\n", "")
 
 
 HANGS_UP = """

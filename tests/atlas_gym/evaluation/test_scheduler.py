@@ -246,6 +246,24 @@ def test_a_cancelled_program_is_not_evaluated():
     supervisor.join()
 
 
+def test_a_pool_without_a_thread_for_each_evaluator_leaves_none(monkeypatch):
+    cluster = FakeCluster()
+    begin = threading.Thread.start
+    started = []
+
+    def start_one(thread):
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        begin(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_one)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        scheduler.Pool([cluster.launch] * 2)
+    assert not started[0].is_alive()
+    assert all(remote.killed.is_set() for remote in cluster.remotes)
+
+
 HANGS_UP = """
 import signal, socket
 from atlas_gym.evaluation.scheduler import Pool
