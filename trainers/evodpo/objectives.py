@@ -40,9 +40,6 @@ def trainer_of(
         settings: the training's.
         folder: what the trainer may write to.
         seed: of the trainer.
-
-    Raises:
-        ValueError: several processes cannot do it.
     """
     common = _arguments(settings, folder, seed, policy.device.type == "cpu")
     if settings.objective == "grpo":
@@ -65,8 +62,6 @@ def _grpo(
     settings: TrainingSettings,
     common: dict[str, Any],
 ) -> Trainer:
-    if processes.size() > 1:
-        raise ValueError("GRPO trains in one process: set launch.processes: 1")
     tokens = token_groups(policy, groups, bf16=settings.bf16)
     return PackedGRPOTrainer(
         policy.model,
@@ -79,8 +74,6 @@ def _grpo(
 
 def _trainer_class(settings: TrainingSettings) -> type[PreparedDPOTrainer]:
     if processes.size() > 1:
-        if not settings.packed:
-            raise ValueError("several processes train packed sequences only: set packed: true")
         return DistributedDPOTrainer
     return PackedDPOTrainer if settings.packed else PreparedDPOTrainer
 

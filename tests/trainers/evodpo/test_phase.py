@@ -1,6 +1,7 @@
 import dataclasses
 import math
 from functools import partial
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from tests.trainers.small_phases import (
 from trainers.evodpo.candidate_set import tune_here
 from trainers.evodpo.kl import Divergence
 from trainers.evodpo.phase import gate_subset
-from trainers.evodpo.settings import GateSettings
+from trainers.evodpo.settings import GateSettings, Loss
 
 
 def test_a_promotion_copies_exactly_and_the_next_phase_starts_at_ln_2(policy):
@@ -317,6 +318,22 @@ def test_a_supervised_term_keeps_the_chosen_side_up(policy):
 def test_the_forward_divergence_is_another_loss(policy):
     reverse, forward = last_steps(policy, {"divergence": "reverse_kl"}, {"divergence": "forward_kl"})
     assert reverse.loss != forward.loss
+
+
+@pytest.mark.parametrize("loss", get_args(Loss))
+def test_every_loss_that_may_be_named_can_be_trained(policy, loss):
+    settings = dataclasses.replace(SETTINGS, reference="fixed", loss=loss)
+    assert all(math.isfinite(step.loss) for step in run(policy, never, settings).steps)
+
+
+@pytest.mark.parametrize("loss", get_args(Loss))
+def test_the_forward_divergence_is_refused_for_what_cannot_be_trained_with_it(policy, loss):
+    try:
+        settings = dataclasses.replace(SETTINGS, reference="fixed", loss=loss, divergence="forward_kl")
+    except ValueError:
+        assert loss in ("nca_pair", "bco_pair", "sppo_hard", "aot", "aot_unpaired", "apo_zero", "apo_down")
+    else:
+        run(policy, never, settings)
 
 
 def test_the_gate_subset_is_drawn_by_prompt_and_not_by_score():
