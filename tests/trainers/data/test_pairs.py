@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.trainers.data.completions import built, completion, rng
-from trainers.data.pairs import build_pairs, group_by_prompt
+from trainers.data.pairs import PreferencePair, build_pairs, group_by_prompt
 from trainers.data.settings import PairSettings
 
 BUFFER = [
@@ -139,6 +139,21 @@ def test_a_thousand_pairs_can_be_had_of_an_accumulated_buffer():
     for count in (256, 1000):
         wide = PairSettings(count=count, prompts=150, chosen_quantile=0.0)
         assert len(build_pairs(buffer, wide, rng())) == count
+
+
+def test_the_work_grows_with_the_pairs_there_are_and_not_with_those_taken_of_them(monkeypatch):
+    looked_up = Counter()
+    monkeypatch.setattr(
+        PreferencePair, "__hash__", lambda pair: looked_up.update("x") or hash(pair.chosen_id)
+    )
+    buffer = [
+        completion(i, f" {'x' * (i % 60)} + {i}\n", -0.1 - 0.01 * (i % 4), prompt=f"p{i // 8} =")
+        for i in range(800)
+    ]
+    wide = PairSettings(count=400, prompts=100, per_text=100, chosen_quantile=0.0, length_ratio=0.0)
+    assert len(build_pairs(buffer, wide, rng())) == 400
+    possible = 100 * 8 * 7 // 2
+    assert looked_up["x"] < 10 * possible
 
 
 def test_scales_of_different_tasks_are_not_compared():
