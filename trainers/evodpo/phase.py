@@ -39,8 +39,9 @@ Scorer = Callable[[str, Sequence[str]], Sequence[float]]
 """`score(adapter, prompts)`: the adapter's score at each prompt, higher is better, of fresh completions for example;
 prompts that say nothing may be left out, the same ones for every adapter."""
 
-Review = Callable[[GateDecision, Sequence["CandidateResult"]], GateDecision]
-"""The policy inspector: may return the decision refused (`GateDecision.refuse`), never promoted."""
+Review = Callable[[GateDecision, CandidateResult], GateDecision]
+"""The policy inspector, who is told of the chosen candidate: may return the decision refused (`GateDecision.refuse`),
+never promoted."""
 
 
 def run_phase(
@@ -121,7 +122,8 @@ def _proposed(candidates: Sequence[CandidateResult], gate: GateSettings) -> int:
     kls = [candidate.kl for candidate in candidates]
     scores = [math.nan if c.score is None or c.kl > gate.max_kl else c.score for c in candidates]
     known = any(math.isfinite(score) and math.isfinite(kl) for score, kl in zip(scores, kls, strict=True))
-    return int(choose_candidate(scores, kls, gate)) if known else int(np.argmin(kls))
+    nearest = np.argmin(np.nan_to_num(kls, nan=math.inf))
+    return int(choose_candidate(scores, kls, gate) if known else nearest)
 
 
 def _decided(
@@ -131,7 +133,7 @@ def _decided(
     own = candidates[chosen]
     gain, error = (math.nan if value is None else value for value in (own.gain, own.gain_error))
     decision = gate_decision(gain, own.kl, gate, [candidate.kl for candidate in candidates], error)
-    reviewed = decision if review is None else review(decision, candidates)
+    reviewed = decision if review is None else review(decision, own)
     if reviewed.promote and not decision.promote:
         raise ValueError("the inspector promoted what the gate refused; it may only be more careful")
     return reviewed

@@ -5,7 +5,7 @@ before, as they are in the store. The inspector hears the gate's decision with t
 what the gate would promote; the type of its verdict leaves it nothing else.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
@@ -99,13 +99,13 @@ class PhaseAdvisers:
         return fmean(best) if best else 0.0
 
     def review(
-        self, number: int, measured: Measured, decision: GateDecision, candidates: Sequence[CandidateResult]
+        self, number: int, measured: Measured, decision: GateDecision, chosen: CandidateResult
     ) -> GateDecision:
-        """The gate's decision after the inspector; refused at most."""
+        """The gate's decision on the chosen candidate after the inspector; refused at most."""
         inspector = self.supporters.inspector
         if inspector is None:
             return decision
-        consultation = inspector.consult(self._inspection(number, measured, decision, candidates))
+        consultation = inspector.consult(self._inspection(number, measured, decision, chosen))
         self.calls.append(consultation.call)
         verdict = consultation.advice
         if not verdict.veto:
@@ -113,11 +113,8 @@ class PhaseAdvisers:
         return decision.refuse("the inspector objects: " + "; ".join(verdict.reasons))
 
     def _inspection(
-        self, number: int, measured: Measured, decision: GateDecision, candidates: Sequence[CandidateResult]
+        self, number: int, measured: Measured, decision: GateDecision, chosen: CandidateResult
     ) -> Inspection:
-        chosen = next(
-            (c for c in candidates if c.kl == decision.kl and c.gain == decision.gain), candidates[-1]
-        )
         (samples, before), (_, after) = measured(REFERENCE), measured(chosen.name)
         return Inspection(
             key=("phase", number), rule_accepts=decision.promote, gain=decision.gain, kl=decision.kl,

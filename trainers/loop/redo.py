@@ -5,7 +5,7 @@ that did it. Scores and the decision are taken from the record: nothing is sampl
 are on record too, so the result is either what was lost, bit for bit, or an error.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from agents.models.adapters import AdapterError
@@ -27,7 +27,7 @@ def redo_phase(row: Mapping[str, Any], phase: Callable[[Scorer, Review], PhaseRe
     """
     scores = {c["name"]: c["score"] for c in row["candidates"]} | {REFERENCE: row["reference_score"]}
 
-    def review(decision: GateDecision, candidates: Sequence[CandidateResult]) -> GateDecision:
+    def review(decision: GateDecision, chosen: CandidateResult) -> GateDecision:
         refused = decision.promote and not row["decision"]["promote"]
         return decision.refuse("it was refused before") if refused else decision
 

@@ -237,11 +237,28 @@ def test_packed_and_stock_phases_agree(folder):
 
 def test_the_inspector_may_refuse_but_not_promote(policy):
     reference = policy.digest(REFERENCE)
-    result = run(policy, review=lambda decision, candidates: decision.refuse("one term exploded"))
+    result = run(policy, review=lambda decision, chosen: decision.refuse("one term exploded"))
     assert result.decision.reason == "kept: one term exploded"
     assert policy.digest(REFERENCE) == reference
     with pytest.raises(ValueError, match="more careful"):
-        run(policy, WORSE, review=lambda d, candidates: dataclasses.replace(d, promote=True))
+        run(policy, WORSE, review=lambda d, chosen: dataclasses.replace(d, promote=True))
+
+
+def test_where_no_score_is_known_the_nearest_is_chosen_and_the_inspector_is_told_of_it(policy):
+    def lost_at_the_end(policy, job):
+        tuned = tune_here(policy, job)
+        return dataclasses.replace(
+            tuned, kls=tuned.kls | {POLICY: dataclasses.replace(tuned.kls[POLICY], mean=math.nan)}
+        )
+
+    heard = []
+    result = run(
+        policy, lambda adapter, prompts: [], tune=lost_at_the_end,
+        review=lambda decision, chosen: heard.append(chosen.name) or decision,
+    )  # fmt: skip
+    nearest = min(result.candidates[:-1], key=lambda candidate: candidate.kl)
+    assert heard == [nearest.name] == [result.candidates[result.chosen].name]
+    assert result.decision.kl == nearest.kl
 
 
 def test_steps_are_reported_while_they_happen(policy):

@@ -105,7 +105,7 @@ def test_controls_carry_over_through_the_store(store):
 def test_the_inspector_can_only_refuse(store, veto, gain):
     decision = gate_decision(gain, 0.05, GateSettings())
     advisers = PhaseAdvisers(CONFIG, Supporters(inspector=Inspector(veto)), store)
-    reviewed = advisers.review(1, lambda adapter: (16, {}), decision, [replace(CANDIDATE, gain=gain)])
+    reviewed = advisers.review(1, lambda adapter: (16, {}), decision, replace(CANDIDATE, gain=gain))
     assert reviewed.promote == (decision.promote and not veto)
     assert [call.role for call in advisers.calls] == ["inspector"]
     if veto:
@@ -126,7 +126,7 @@ def test_the_inspector_hears_what_got_worse(store):
         "reference": {"valid_share": 0.8, "initial_term": 0.1, "nothing": 1.0},
         "default": {"valid_share": 0.2, "initial_term": 0.4},
     }
-    advisers.review(1, lambda adapter: (14, measured[adapter]), decision, [CANDIDATE])
+    advisers.review(1, lambda adapter: (14, measured[adapter]), decision, CANDIDATE)
     assert heard[0].samples == 14  # as many as there were, not as many as were meant
     worse = {metric.name: metric.regression() for metric in heard[0].metrics}
     assert worse == {"valid_share": pytest.approx(4.0), "initial_term": pytest.approx(4.0)}
