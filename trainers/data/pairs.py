@@ -255,8 +255,3 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def group_by_prompt(prompts: Sequence[Hashable]) -> list[list[int]]:
-    """Indices with equal prompts together, groups in the order of their first member."""
-    return list(grouped(range(len(prompts)), lambda index: prompts[index]).values())

@@ -20,7 +20,7 @@ from peft import PeftModel
 from torch.utils.data import DataLoader, Dataset
 from trl import DPOConfig
 
-from trainers.data.pairs import group_by_prompt
+from trainers.data.measures import grouped
 from trainers.evodpo import processes
 from trainers.evodpo.packed_dpo import PackedDPOTrainer
 
@@ -89,7 +89,8 @@ def divide(prompts: Sequence[Hashable], processes: int) -> list[list[int]]:
     """The indices of a batch's pairs for each process: whole prompts if possible, the longest lists halved
     else; empty only where there are fewer pairs than processes."""
     parts: list[list[int]] = [[] for _ in range(processes)]
-    for group in sorted(group_by_prompt(prompts), key=len, reverse=True):
+    groups = grouped(range(len(prompts)), lambda index: prompts[index]).values()
+    for group in sorted(groups, key=len, reverse=True):
         min(parts, key=len).extend(group)
     while (longest := max(parts, key=len)) and len(longest) > 1 and not all(parts):
         empty = parts.index([])

@@ -96,8 +96,10 @@ def train(
     kept = [example for example in examples if _length(policy, example) <= settings.max_tokens]
     if not kept:
         raise ValueError(f"none of the {len(examples)} examples fits into max_tokens = {settings.max_tokens}")
-    kinds = _families(policy, kept)
-    order = [i for _ in range(settings.epochs) for i in batch_order(kinds, settings.batch_size, rng)]
+    # What begins alike trains together.
+    alike = families([encode_prompt(policy.tokenizer, example.prompt) for example in kept])
+    groups = sorted(sorted(group) for group in alike)
+    order = [i for _ in range(settings.epochs) for i in batch_order(groups, settings.batch_size, rng)]
     result = Training(pairs=len(kept), dropped=len(examples) - len(kept))
     steps = math.ceil(len(order) / settings.batch_size)
     goal = min(divergence() + settings.target_kl, max_kl) if settings.target_kl and divergence else math.inf
@@ -118,13 +120,6 @@ def train(
     watch.name_checkpoints()
     result.tokens = int(processes.totals([result.tokens], policy.device)[0])
     return result
-
-
-def _families(policy: Policy, examples: Examples) -> list[int]:
-    """For each example a number that it shares with those whose prompts begin alike, so that they train together."""
-    prompts = [encode_prompt(policy.tokenizer, example.prompt) for example in examples]
-    groups = families(prompts)
-    return [number for _, number in sorted((i, number) for number, group in enumerate(groups) for i in group)]
 
 
 def _length(policy: Policy, example: Example) -> int:

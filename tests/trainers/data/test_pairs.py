@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.trainers.data.completions import built, completion, rng
-from trainers.data.pairs import PreferencePair, build_pairs, group_by_prompt
+from trainers.data.pairs import PreferencePair, build_pairs
 from trainers.data.settings import PairSettings
 
 BUFFER = [
@@ -248,7 +248,3 @@ def test_nothing_to_compare_gives_no_pairs():
 def test_impossible_settings_are_errors(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         PairSettings(**bad)
-
-
-def test_groups_come_in_the_order_of_their_first_member():
-    assert group_by_prompt(["b", "a", "b", "c", "a"]) == [[0, 2], [1, 4], [3]]
