@@ -10,6 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,6 @@ def train(
             trainer.train()
         finally:
             counter.remove()
-    watch.name_checkpoints()
     result.tokens = int(processes.totals([result.tokens], policy.device)[0])
     return result
 
@@ -138,7 +138,6 @@ class _Watch(TrainerCallback):
     on_step: Callable[[StepRecord], None] | None
     divergence: Callable[[], float] | None
     goal: float
-    kept: list[tuple[str, int]] = field(default_factory=list)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         step = state.global_step
@@ -161,20 +160,16 @@ class _Watch(TrainerCallback):
             self.policy.model.train(training)
 
     def _keep(self, step: int) -> None:
-        if not self.checkpoints:
+        """Keep a copy of the policy; once there are enough, the oldest gives way and the others move up."""
+        kept = self.result.checkpoints
+        if len(kept) < self.checkpoints:
+            name = f"candidate-{len(kept) + 1}"
+            self.policy.add(name, copy_of=POLICY)
+            kept[name] = step
             return
-        self.policy.add(f"checkpoint-{step}", copy_of=POLICY)
-        self.kept.append((f"checkpoint-{step}", step))
-        if len(self.kept) > self.checkpoints:
-            self.policy.remove(self.kept.pop(0)[0])
-
-    def name_checkpoints(self) -> None:
-        """Turn what was kept into candidates, numbered from 1."""
-        for number, (kept, step) in enumerate(self.kept, start=1):
-            name = f"candidate-{number}"
-            self.policy.add(name, copy_of=kept)
-            self.policy.remove(kept)
-            self.result.checkpoints[name] = step
+        for older, newer in pairwise([*kept, POLICY]):
+            self.policy.copy(newer, older)
+            kept[older] = kept.get(newer, step)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         if "loss" not in logs:
