@@ -40,7 +40,7 @@ class Cap(Generic[T]):
 
 
 class Selection(Generic[T]):
-    """A selection under way.
+    """A selection under way, which takes no member of one pool again from another.
 
     Args:
         caps: limits that hold over everything that is taken.
@@ -49,9 +49,11 @@ class Selection(Generic[T]):
 
     def __init__(self, caps: Sequence[Cap[T]], strength: Callable[[T], float]):
         self._caps, self._strength = caps, strength
+        self._taken: set[T] = set()
 
     def take(self, pool: Sequence[T], count: int, rng: np.random.Generator) -> list[T]:
         """Up to `count` members of the pool, the strongest of each moment; ties by lot."""
+        pool = [member for member in pool if member not in self._taken]
         lots = rng.permutation(len(pool)).tolist()
         heap = [(-self._worn(member), lot, member) for member, lot in zip(pool, lots, strict=True)]
         heapq.heapify(heap)
@@ -65,6 +67,7 @@ class Selection(Generic[T]):
                 continue
             self._use(member)
             taken.append(member)
+        self._taken.update(taken)
         return taken
 
     def _worn(self, member: T) -> float:

@@ -93,21 +93,19 @@ def build_pairs(
     scales = {record.id: scale(record) for record in records}
     pool = _pool(records, scales, parent_text, settings, before)
     selection = _selection(pool, records, scales, settings, before, fresh_from)
+    repairs = [pair for pair in pool if pair.kind == "repair"]
+    others = [pair for pair in pool if pair.kind != "repair"]
     shares = SHARES[settings.builder]
     selected: list[PreferencePair] = []
     # Scarce kinds first, so that they are not kept out by the caps.
     for kind in [kind for kind in get_args(Kind) if kind in shares and kind != "repair"]:
-        own = [pair for pair in pool if pair.kind == kind]
+        own = [pair for pair in others if pair.kind == kind]
         selected += selection.take(own, int(shares[kind] * settings.count), rng)
-    used, repairs = set(selected), [pair for pair in pool if pair.kind == "repair"]
-    rest = [pair for pair in pool if pair not in used and pair.kind != "repair"]
-    room = settings.count - len(selected)
     reserved = min(int(settings.repairs * settings.count), len(repairs))
-    selected += selection.take(rest, room - reserved, rng)
+    selected += selection.take(others, settings.count - len(selected) - reserved, rng)
     bound = int(settings.repairs / (1.0 - settings.repairs) * len(selected) + 1e-9)
     selected += selection.take(repairs, min(bound, settings.count - len(selected)), rng)
-    rest = [pair for pair in rest if pair not in set(selected)]
-    return selected + selection.take(rest, settings.count - len(selected), rng)
+    return selected + selection.take(others, settings.count - len(selected), rng)
 
 
 def why_no_pairs(records: Sequence[CandidateRecord], settings: PairSettings) -> str:
@@ -257,8 +255,3 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def group_by_prompt(prompts: Sequence[Hashable]) -> list[list[int]]:
-    """Indices with equal prompts together, groups in the order of their first member."""
-    return list(grouped(range(len(prompts)), lambda index: prompts[index]).values())

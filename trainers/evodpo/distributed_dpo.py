@@ -5,7 +5,8 @@ prompts than processes are a prompt's pairs divided too. So processes have diffe
 batch may have too few for all, and neither Accelerate's sampler nor TRL's averages are made for that: here
 each process's loss is weighted by its share of the pairs, whereupon the mean over the processes, which is what
 gradients and logs are, is the mean over the batch. A process that would have nothing computes a pair that
-counts nothing, for every process has to take part in every exchange.
+counts nothing, for every process has to take part in every exchange. So only losses that are a mean over pairs are
+trained like this (`trainers.evodpo.settings.TrainingSettings.undivided`).
 
 The rest is TRL and Accelerate: gradients are exchanged by DistributedDataParallel over whatever backend
 `accelerate launch` was told.
@@ -19,12 +20,9 @@ from peft import PeftModel
 from torch.utils.data import DataLoader, Dataset
 from trl import DPOConfig
 
-from trainers.data.pairs import group_by_prompt
+from trainers.data.measures import grouped
 from trainers.evodpo import processes
 from trainers.evodpo.packed_dpo import PackedDPOTrainer
-
-_NOT_BY_PAIR = ("sft", "aot", "aot_unpaired")
-"""Losses that are not a mean over pairs, so that parts of a batch do not add up to it."""
 
 
 class DistributedDPOTrainer(PackedDPOTrainer):
@@ -32,8 +30,6 @@ class DistributedDPOTrainer(PackedDPOTrainer):
 
     def __init__(self, model: PeftModel, *, args: DPOConfig, **kwargs: Any) -> None:
         """`args.per_device_train_batch_size` is the number of pairs of a whole batch, of all processes."""
-        if unfit := [loss for loss in args.loss_type if loss in _NOT_BY_PAIR]:
-            raise ValueError(f"the loss {unfit[0]} is no mean over pairs: train it in one process")
         # Processes run different numbers of prompts through the model, so that nothing may be exchanged in a
         # forward pass, and every parameter that is trained has a gradient.
         args.ddp_broadcast_buffers = False
@@ -93,7 +89,8 @@ def divide(prompts: Sequence[Hashable], processes: int) -> list[list[int]]:
     """The indices of a batch's pairs for each process: whole prompts if possible, the longest lists halved
     else; empty only where there are fewer pairs than processes."""
     parts: list[list[int]] = [[] for _ in range(processes)]
-    for group in sorted(group_by_prompt(prompts), key=len, reverse=True):
+    groups = grouped(range(len(prompts)), lambda index: prompts[index]).values()
+    for group in sorted(groups, key=len, reverse=True):
         min(parts, key=len).extend(group)
     while (longest := max(parts, key=len)) and len(longest) > 1 and not all(parts):
         empty = parts.index([])

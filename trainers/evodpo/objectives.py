@@ -40,49 +40,30 @@ def trainer_of(
         settings: the training's.
         folder: what the trainer may write to.
         seed: of the trainer.
-
-    Raises:
-        ValueError: several processes cannot do it.
     """
     common = _arguments(settings, folder, seed, policy.device.type == "cpu")
     if settings.objective == "grpo":
-        return _grpo(policy, [e for e in examples if isinstance(e, CompletionGroup)], order, settings, common)
+        groups = [example for example in examples if isinstance(example, CompletionGroup)]
+        tokens = token_groups(policy, groups, bf16=settings.bf16)
+        return PackedGRPOTrainer(
+            policy.model,
+            clip=settings.clip,
+            beta=settings.beta,
+            args=TrainingArguments(**common, label_names=[], remove_unused_columns=False),
+            train_dataset=[tokens[i] for i in order],
+        )
     pairs = [example for example in examples if isinstance(example, PreferencePair)]
     rows = [(pairs[i].prompt, pairs[i].chosen, pairs[i].rejected) for i in order]
-    return _trainer_class(settings)(
+    trainer: type[PreparedDPOTrainer] = PackedDPOTrainer if settings.packed else PreparedDPOTrainer
+    if processes.size() > 1:
+        trainer = DistributedDPOTrainer
+    return trainer(
         policy.model,
         args=_dpo_config(settings, common),
         train_dataset=pair_dataset(policy.tokenizer, rows),
         processing_class=policy.tokenizer,
         reference_adapter=REFERENCE,
     )
-
-
-def _grpo(
-    policy: Policy,
-    groups: Sequence[CompletionGroup],
-    order: Sequence[int],
-    settings: TrainingSettings,
-    common: dict[str, Any],
-) -> Trainer:
-    if processes.size() > 1:
-        raise ValueError("GRPO trains in one process: set launch.processes: 1")
-    tokens = token_groups(policy, groups, bf16=settings.bf16)
-    return PackedGRPOTrainer(
-        policy.model,
-        clip=settings.clip,
-        beta=settings.beta,
-        args=TrainingArguments(**common, label_names=[], remove_unused_columns=False),
-        train_dataset=[tokens[i] for i in order],
-    )
-
-
-def _trainer_class(settings: TrainingSettings) -> type[PreparedDPOTrainer]:
-    if processes.size() > 1:
-        if not settings.packed:
-            raise ValueError("several processes train packed sequences only: set packed: true")
-        return DistributedDPOTrainer
-    return PackedDPOTrainer if settings.packed else PreparedDPOTrainer
 
 
 def _arguments(settings: TrainingSettings, folder: str, seed: int, cpu: bool) -> dict[str, Any]:

@@ -20,6 +20,7 @@ again.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -86,8 +87,8 @@ class PackedDPOTrainer(PreparedDPOTrainer):
     """The same, with the completions of a prompt packed into one sequence."""
 
     def __init__(self, model: PeftModel, *, args: DPOConfig, processing_class: Any, **kwargs: Any) -> None:
-        """`args` needs `precompute_ref_log_probs=True` and `max_length=None`; see `require_packable`."""
-        require_packable(model, args)
+        """`args` needs `precompute_ref_log_probs=True`, `max_length=None` and no `use_weighting`."""
+        require_own_mask(model)
         pad = processing_class.pad_token_id
         collator = PackedCollator(processing_class.eos_token_id if pad is None else pad)
         super().__init__(
@@ -95,7 +96,7 @@ class PackedDPOTrainer(PreparedDPOTrainer):
         )
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool) -> Any:
-        return super()._compute_loss(PackedForward(model), inputs, return_outputs)
+        return super()._compute_loss(partial(_packed_forward, model), inputs, return_outputs)
 
     def _precompute_ref_logps(self, dataset: Dataset, name: str, batch_size: int) -> Dataset:
         # TRL walks over padded batches and caches the result on disk; few trees over all pairs are far less
@@ -125,47 +126,19 @@ class PackedCollator(DataCollatorForPreference):
         return batch
 
 
-class PackedForward:
-    """Answers the call that TRL's loss makes to the model, `model(**batch, labels=…, fused_lm_head=True)`."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    def __call__(
-        self, *, packed: dict[str, Any], input_ids: torch.Tensor, labels: torch.Tensor | None = None, **_: Any
-    ) -> SimpleNamespace:
-        """Per-token values in TRL's layout: (2 · pairs, T − 1), zero off the completions."""
-        if labels is None:
-            raise NotImplementedError("packed training has no padded logits to return; use TRL's own trainer")
-        per_tree = [token_values(self._model, tree) for tree in packed["trees"]]
-        shape = (input_ids.shape[0], input_ids.shape[1] - 1)
-        return SimpleNamespace(
-            **{
-                name: _scatter(torch.cat([values[i] for values in per_tree]), packed, shape)
-                for i, name in enumerate(TokenValues._fields)
-            }
-        )
-
-
-def _scatter(values: torch.Tensor, packed: dict[str, Any], shape: tuple[int, int]) -> torch.Tensor:
-    padded = values.new_zeros(shape)
-    padded[packed["row"], packed["column"]] = values[packed["source"]]
-    return padded
-
-
-def require_packable(model: PeftModel, args: DPOConfig) -> None:
-    """ValueError for what packing does not do, rather than a silently different result."""
-    if not args.precompute_ref_log_probs:
-        raise ValueError("packed training computes the reference once: set precompute_ref_log_probs=True")
-    if args.max_length is not None:
-        raise ValueError(
-            "packed training never truncates: set max_length=None and leave out pairs that are too long"
-        )
-    if args.use_weighting:
-        raise ValueError(
-            "packed training has no WPO weighting: set use_weighting=False or use TRL's own trainer"
-        )
-    require_own_mask(model)
+def _packed_forward(
+    model: Any, *, packed: dict[str, Any], input_ids: torch.Tensor, **_: Any
+) -> SimpleNamespace:
+    """Answers the call that TRL's loss makes to the model, `model(**batch, labels=…, fused_lm_head=True)`, with
+    per-token values in TRL's layout: (2 · pairs, T − 1), zero off the completions."""
+    per_tree = [token_values(model, tree) for tree in packed["trees"]]
+    found = {}
+    for name, *parts in zip(TokenValues._fields, *per_tree, strict=True):
+        values = torch.cat(parts)
+        padded = values.new_zeros(input_ids.shape[0], input_ids.shape[1] - 1)
+        padded[packed["row"], packed["column"]] = values[packed["source"]]
+        found[name] = padded
+    return SimpleNamespace(**found)
 
 
 def require_own_mask(model: PeftModel) -> None:

@@ -13,7 +13,7 @@ continued it like that; the completion alone, up to the token that ends its last
 token, since it is one line or one function of a program and the text goes on behind it.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,6 @@ from accelerate.utils import extract_model_from_parallel
 from agents.models.token_trie import families, token_trie
 from agents.models.tokens import encode_completion, encode_prompt
 from agents.models.tree_attention import tree_options
-from trainers.data.pairs import group_by_prompt
 
 Tree = dict[str, torch.Tensor]
 """A packed sequence as the tensors a data loader can move between devices; see `pack_tree`."""
@@ -136,15 +135,15 @@ def to_device(tree: Tree, device: torch.device) -> Tree:
     return {name: tensor.to(device) for name, tensor in tree.items()}
 
 
-def batch_order(kinds: Sequence[Hashable], batch_size: int, rng: np.random.Generator) -> list[int]:
-    """A random order of pairs in which each batch of `batch_size` consecutive pairs is of few kinds (of prompt).
+def batch_order(groups: Sequence[Sequence[int]], batch_size: int, rng: np.random.Generator) -> list[int]:
+    """A random order of pairs in which each batch of `batch_size` consecutive pairs is of few groups.
 
-    The pairs of each kind are shuffled and cut into full batches; what is left over is lined up, largest
+    The pairs of each group are shuffled and cut into full batches; what is left over is lined up, largest
     first, and cut likewise; the full batches are then shuffled. An incomplete batch comes last.
     """
     full: list[list[int]] = []
     rest: list[list[int]] = []
-    for group in group_by_prompt(kinds):
+    for group in groups:
         shuffled = [group[i] for i in rng.permutation(len(group))]
         cut = len(group) - len(group) % batch_size
         full += [shuffled[i : i + batch_size] for i in range(0, cut, batch_size)]

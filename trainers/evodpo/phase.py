@@ -40,7 +40,7 @@ Scorer = Callable[[str, Sequence[str]], Sequence[float]]
 prompts that say nothing may be left out, the same ones for every adapter."""
 
 Review = Callable[[GateDecision, CandidateResult], GateDecision]
-"""The policy inspector, on the candidate that is proposed: may return the decision refused (`GateDecision.refuse`),
+"""The policy inspector, who is told of the chosen candidate: may return the decision refused (`GateDecision.refuse`),
 never promoted."""
 
 
@@ -122,7 +122,8 @@ def _proposed(candidates: Sequence[CandidateResult], gate: GateSettings) -> int:
     kls = [candidate.kl for candidate in candidates]
     scores = [math.nan if c.score is None or c.kl > gate.max_kl else c.score for c in candidates]
     known = any(math.isfinite(score) and math.isfinite(kl) for score, kl in zip(scores, kls, strict=True))
-    return int(choose_candidate(scores, kls, gate)) if known else int(np.argmin(kls))
+    nearest = np.argmin(np.nan_to_num(kls, nan=math.inf))
+    return int(choose_candidate(scores, kls, gate) if known else nearest)
 
 
 def _decided(

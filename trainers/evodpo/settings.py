@@ -11,6 +11,15 @@ Initialisation = Literal["base", "previous"]
 """Where the policy of a phase starts: from the untuned base model, or from the policy of the phase before."""
 Objective = Literal["dpo", "grpo"]
 """What a phase minimises; see `TrainingSettings.objective`."""
+Loss = Literal[
+    "sigmoid", "hinge", "ipo", "nca_pair", "robust", "bco_pair", "sppo_hard", "aot", "aot_unpaired", "apo_zero",
+    "apo_down", "discopop", "sft", "sigmoid_norm",
+]  # fmt: skip
+"""TRL's losses but `exo_pair`, which needs a label smoothing that is no setting here."""
+_REVERSE_KL_ONLY = ("nca_pair", "bco_pair", "sppo_hard", "aot", "aot_unpaired", "apo_zero", "apo_down")
+"""Losses that TRL does not define for another divergence."""
+_WHOLE_BATCH = ("sft", "aot", "aot_unpaired")
+"""Losses that are not a mean over pairs, so that parts of a batch do not add up to it."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,7 @@ class TrainingSettings:
     which is a lot to waste where a phase has 16."""
     max_grad_norm: float = 1.0
     """Gradients are clipped to this norm."""
-    loss: str = "sigmoid"
+    loss: Loss = "sigmoid"
     """TRL's name of the loss; "sigmoid" is DPO."""
     divergence: Literal["reverse_kl", "forward_kl"] = "reverse_kl"
     """What DPO's implicit reward is measured by; EvoTune takes the forward KL."""
@@ -71,6 +80,20 @@ class TrainingSettings:
             default = getattr(TrainingSettings, name)
             if getattr(self, name) != default:
                 raise ValueError(f"{name} is a setting of DPO: with objective: grpo leave it at {default!r}")
+        if self.divergence != "reverse_kl" and self.loss in _REVERSE_KL_ONLY:
+            raise ValueError(f"the loss {self.loss} is made for divergence: reverse_kl")
+
+    @property
+    def undivided(self) -> str:
+        """Why several processes cannot train so, and what to set; empty if they can."""
+        if self.objective == "grpo":
+            return "GRPO trains in the run's own process: leave launch as it is, or set phase.objective: dpo"
+        if not self.packed:
+            return "several processes train packed sequences only: leave launch as it is, or set phase.packed: true"
+        whole = "sft (phase.supervised)" if self.supervised else self.loss
+        if self.supervised or self.loss in _WHOLE_BATCH:
+            return f"the loss {whole} is no mean over pairs, which one process trains: leave launch as it is"
+        return ""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -96,8 +97,10 @@ def train(
     kept = [example for example in examples if _length(policy, example) <= settings.max_tokens]
     if not kept:
         raise ValueError(f"none of the {len(examples)} examples fits into max_tokens = {settings.max_tokens}")
-    kinds = _families(policy, kept)
-    order = [i for _ in range(settings.epochs) for i in batch_order(kinds, settings.batch_size, rng)]
+    # What begins alike trains together.
+    alike = families([encode_prompt(policy.tokenizer, example.prompt) for example in kept])
+    groups = sorted(sorted(group) for group in alike)
+    order = [i for _ in range(settings.epochs) for i in batch_order(groups, settings.batch_size, rng)]
     result = Training(pairs=len(kept), dropped=len(examples) - len(kept))
     steps = math.ceil(len(order) / settings.batch_size)
     goal = min(divergence() + settings.target_kl, max_kl) if settings.target_kl and divergence else math.inf
@@ -115,16 +118,8 @@ def train(
             trainer.train()
         finally:
             counter.remove()
-    watch.name_checkpoints()
     result.tokens = int(processes.totals([result.tokens], policy.device)[0])
     return result
-
-
-def _families(policy: Policy, examples: Examples) -> list[int]:
-    """For each example a number that it shares with those whose prompts begin alike, so that they train together."""
-    prompts = [encode_prompt(policy.tokenizer, example.prompt) for example in examples]
-    groups = families(prompts)
-    return [number for _, number in sorted((i, number) for number, group in enumerate(groups) for i in group)]
 
 
 def _length(policy: Policy, example: Example) -> int:
@@ -143,7 +138,6 @@ class _Watch(TrainerCallback):
     on_step: Callable[[StepRecord], None] | None
     divergence: Callable[[], float] | None
     goal: float
-    kept: list[tuple[str, int]] = field(default_factory=list)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         step = state.global_step
@@ -166,20 +160,16 @@ class _Watch(TrainerCallback):
             self.policy.model.train(training)
 
     def _keep(self, step: int) -> None:
-        if not self.checkpoints:
+        """Keep a copy of the policy; once there are enough, the oldest gives way and the others move up."""
+        kept = self.result.checkpoints
+        if len(kept) < self.checkpoints:
+            name = f"candidate-{len(kept) + 1}"
+            self.policy.add(name, copy_of=POLICY)
+            kept[name] = step
             return
-        self.policy.add(f"checkpoint-{step}", copy_of=POLICY)
-        self.kept.append((f"checkpoint-{step}", step))
-        if len(self.kept) > self.checkpoints:
-            self.policy.remove(self.kept.pop(0)[0])
-
-    def name_checkpoints(self) -> None:
-        """Turn what was kept into candidates, numbered from 1."""
-        for number, (kept, step) in enumerate(self.kept, start=1):
-            name = f"candidate-{number}"
-            self.policy.add(name, copy_of=kept)
-            self.policy.remove(kept)
-            self.result.checkpoints[name] = step
+        for older, newer in pairwise([*kept, POLICY]):
+            self.policy.copy(newer, older)
+            kept[older] = kept.get(newer, step)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         if "loss" not in logs:

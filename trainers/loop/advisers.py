@@ -98,13 +98,13 @@ class PhaseAdvisers:
         return fmean(best) if best else 0.0
 
     def review(
-        self, number: int, measured: Measured, decision: GateDecision, proposed: CandidateResult
+        self, number: int, measured: Measured, decision: GateDecision, chosen: CandidateResult
     ) -> GateDecision:
-        """The gate's decision on the proposed candidate after the inspector; refused at most."""
+        """The gate's decision on the chosen candidate after the inspector; refused at most."""
         inspector = self.supporters.inspector
         if inspector is None:
             return decision
-        consultation = inspector.consult(self._inspection(number, measured, decision, proposed))
+        consultation = inspector.consult(self._inspection(number, measured, decision, chosen))
         self.calls.append(consultation.call)
         verdict = consultation.advice
         if not verdict.veto:
@@ -112,12 +112,12 @@ class PhaseAdvisers:
         return decision.refuse("the inspector objects: " + "; ".join(verdict.reasons))
 
     def _inspection(
-        self, number: int, measured: Measured, decision: GateDecision, proposed: CandidateResult
+        self, number: int, measured: Measured, decision: GateDecision, chosen: CandidateResult
     ) -> Inspection:
-        (samples, before), (_, after) = measured(REFERENCE), measured(proposed.name)
+        (samples, before), (_, after) = measured(REFERENCE), measured(chosen.name)
         return Inspection(
             key=("phase", number), rule_accepts=decision.promote, gain=decision.gain, kl=decision.kl,
-            min_gain=decision.min_gain, max_kl=decision.max_kl, gain_error=proposed.gain_error,
+            min_gain=decision.min_gain, max_kl=decision.max_kl, gain_error=chosen.gain_error,
             samples=samples, metrics=_changes(before, after),
             recent=tuple(bool(row["promoted"]) for row in self.store.tuned_phases()),
         )  # fmt: skip

@@ -157,14 +157,13 @@ class RunConfig:
 
     def _untunable(self) -> Iterator[str]:
         """The same of tuning."""
-        grpo = self.phase.objective == "grpo"
-        if grpo and self.teaches_phases:
+        if self.phase.objective == "grpo" and self.teaches_phases:
             yield (
                 "GRPO learns from what the policy wrote itself, so that lessons before a phase teach it nothing: set "
                 "teaching: off, or phase.objective: dpo"
             )
-        if grpo and self.launch.separate:
-            yield "GRPO trains in the run's own process: leave launch as it is, or set phase.objective: dpo"
+        if self.phases > 0 and self.launch.separate and self.phase.undivided:
+            yield self.phase.undivided
         if self.adapter and not (self.needs_policy and self.backend.follows_policy):
             yield "an adapter needs the model's weights: leave adapter empty, or write with backend.name: transformers"
         if self.phases > 0 and not self.backend.follows_policy:

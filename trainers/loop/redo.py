@@ -27,7 +27,7 @@ def redo_phase(row: Mapping[str, Any], phase: Callable[[Scorer, Review], PhaseRe
     """
     scores = {c["name"]: c["score"] for c in row["candidates"]} | {REFERENCE: row["reference_score"]}
 
-    def review(decision: GateDecision, proposed: CandidateResult) -> GateDecision:
+    def review(decision: GateDecision, chosen: CandidateResult) -> GateDecision:
         refused = decision.promote and not row["decision"]["promote"]
         return decision.refuse("it was refused before") if refused else decision
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from agents.population.candidate import CandidateRecord
-from trainers.data.measures import measure, measurements, worth
+from trainers.data.measures import grouped, measure, measurements, worth
 
 
 def record(status="ok", score=-0.1, parent_score=-0.2, key="k", is_copy=False):
@@ -58,3 +58,7 @@ def test_a_failure_and_a_harm_gain_nothing_and_a_large_gain_is_clipped(kind, exp
     answers = [record("error"), record(score=-0.9), record(score=-0.18), record(score=0.5)]
     group = [replace(answer, metrics={"normalized_score": 0.6}) for answer in answers]
     assert worth(group, kind, 0.05) == pytest.approx(expected)
+
+
+def test_groups_come_in_the_order_of_their_first_member():
+    assert list(grouped("bAaBc", str.lower).values()) == [["b", "B"], ["A", "a"], ["c"]]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.trainers.data.completions import built, completion, rng
-from trainers.data.pairs import build_pairs, group_by_prompt
+from trainers.data.pairs import PreferencePair, build_pairs
 from trainers.data.settings import PairSettings
 
 BUFFER = [
@@ -141,6 +141,21 @@ def test_a_thousand_pairs_can_be_had_of_an_accumulated_buffer():
         assert len(build_pairs(buffer, wide, rng())) == count
 
 
+def test_the_work_grows_with_the_pairs_there_are_and_not_with_those_taken_of_them(monkeypatch):
+    looked_up = Counter()
+    monkeypatch.setattr(
+        PreferencePair, "__hash__", lambda pair: looked_up.update("x") or hash(pair.chosen_id)
+    )
+    buffer = [
+        completion(i, f" {'x' * (i % 60)} + {i}\n", -0.1 - 0.01 * (i % 4), prompt=f"p{i // 8} =")
+        for i in range(800)
+    ]
+    wide = PairSettings(count=400, prompts=100, per_text=100, chosen_quantile=0.0, length_ratio=0.0)
+    assert len(build_pairs(buffer, wide, rng())) == 400
+    possible = 100 * 8 * 7 // 2
+    assert looked_up["x"] < 10 * possible
+
+
 def test_scales_of_different_tasks_are_not_compared():
     fine = [completion(i, f" f{i}\n", -0.10 - 0.01 * i, prompt="a =", parent=-0.2) for i in range(4)]
     coarse = [
@@ -233,7 +248,3 @@ def test_nothing_to_compare_gives_no_pairs():
 def test_impossible_settings_are_errors(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         PairSettings(**bad)
-
-
-def test_groups_come_in_the_order_of_their_first_member():
-    assert group_by_prompt(["b", "a", "b", "c", "a"]) == [[0, 2], [1, 4], [3]]

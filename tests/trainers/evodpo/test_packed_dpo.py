@@ -16,7 +16,7 @@ from trainers.evodpo.packed_dpo import (
     PreparedDPOTrainer,
     borrowed,
     pair_dataset,
-    require_packable,
+    require_own_mask,
 )
 
 # Three prompts; completions are shared between pairs, chosen here and rejected there, and differ in length.
@@ -251,26 +251,7 @@ def test_callbacks_see_the_adapter_of_their_step(policy, tmp_path):
     assert seen[-1][1] == policy.digest(POLICY)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"precompute_ref_log_probs": False}, "precompute_ref_log_probs"),
-        ({"max_length": 64}, "max_length"),
-        ({"use_weighting": True}, "use_weighting"),
-    ],
-)
-def test_what_packing_cannot_do_is_an_error(policy, tmp_path, changes, message):
-    args = config(tmp_path, packed=True, **changes)
-    with pytest.raises(ValueError, match=message):
-        PackedDPOTrainer(
-            policy.model,
-            args=args,
-            train_dataset=pair_dataset(policy.tokenizer, ROWS),
-            processing_class=policy.tokenizer,
-        )
-
-
-def test_other_attention_is_an_error(policy, tmp_path, monkeypatch):
+def test_other_attention_is_an_error(policy, monkeypatch):
     monkeypatch.setattr(policy.model.config, "_attn_implementation", "eager")
     with pytest.raises(ValueError, match="sdpa"):
-        require_packable(policy.model, config(tmp_path, packed=True))
+        require_own_mask(policy.model)

@@ -94,19 +94,20 @@ def test_pairs_share_trees_and_completions():
 
 
 @given(
-    prompts=st.lists(st.integers(0, 6), min_size=1, max_size=40),
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=7),
     size=st.integers(1, 6),
     seed=st.integers(0, 9),
 )
-def test_the_order_is_a_permutation_that_follows_its_seed(prompts, size, seed):
-    order = batch_order(prompts, size, np.random.default_rng(seed))
-    assert sorted(order) == list(range(len(prompts)))
-    assert order == batch_order(prompts, size, np.random.default_rng(seed))
+def test_the_order_is_a_permutation_that_follows_its_seed(sizes, size, seed):
+    groups = [list(range(sum(sizes[:k]), sum(sizes[: k + 1]))) for k in range(len(sizes))]
+    order = batch_order(groups, size, np.random.default_rng(seed))
+    assert sorted(order) == list(range(sum(sizes)))
+    assert order == batch_order(groups, size, np.random.default_rng(seed))
 
 
 def test_batches_have_few_prompts_yet_come_in_random_order():
-    prompts = [index % 8 for index in range(64)]  # eight pairs of each of eight prompts, far apart
-    orders = [batch_order(prompts, 4, np.random.default_rng(seed)) for seed in range(2)]
+    groups = [range(prompt, 64, 8) for prompt in range(8)]  # eight pairs of each of eight prompts, far apart
+    orders = [batch_order(groups, 4, np.random.default_rng(seed)) for seed in range(2)]
     for order in orders:
-        assert all(len({prompts[i] for i in order[k : k + 4]}) == 1 for k in range(0, 64, 4))
+        assert all(len({i % 8 for i in order[k : k + 4]}) == 1 for k in range(0, 64, 4))
     assert orders[0] != orders[1]

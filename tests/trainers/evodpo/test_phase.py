@@ -1,6 +1,7 @@
 import dataclasses
 import math
 from functools import partial
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from tests.trainers.small_phases import (
 from trainers.evodpo.candidate_set import tune_here
 from trainers.evodpo.kl import Divergence
 from trainers.evodpo.phase import gate_subset
-from trainers.evodpo.settings import GateSettings
+from trainers.evodpo.settings import GateSettings, Loss
 
 
 def test_a_promotion_copies_exactly_and_the_next_phase_starts_at_ln_2(policy):
@@ -236,11 +237,28 @@ def test_packed_and_stock_phases_agree(folder):
 
 def test_the_inspector_may_refuse_but_not_promote(policy):
     reference = policy.digest(REFERENCE)
-    result = run(policy, review=lambda decision, _: decision.refuse("one term exploded"))
+    result = run(policy, review=lambda decision, chosen: decision.refuse("one term exploded"))
     assert result.decision.reason == "kept: one term exploded"
     assert policy.digest(REFERENCE) == reference
     with pytest.raises(ValueError, match="more careful"):
-        run(policy, WORSE, review=lambda d, _: dataclasses.replace(d, promote=True))
+        run(policy, WORSE, review=lambda d, chosen: dataclasses.replace(d, promote=True))
+
+
+def test_where_no_score_is_known_the_nearest_is_chosen_and_the_inspector_is_told_of_it(policy):
+    def lost_at_the_end(policy, job):
+        tuned = tune_here(policy, job)
+        return dataclasses.replace(
+            tuned, kls=tuned.kls | {POLICY: dataclasses.replace(tuned.kls[POLICY], mean=math.nan)}
+        )
+
+    heard = []
+    result = run(
+        policy, lambda adapter, prompts: [], tune=lost_at_the_end,
+        review=lambda decision, chosen: heard.append(chosen.name) or decision,
+    )  # fmt: skip
+    nearest = min(result.candidates[:-1], key=lambda candidate: candidate.kl)
+    assert heard == [nearest.name] == [result.candidates[result.chosen].name]
+    assert result.decision.kl == nearest.kl
 
 
 def test_steps_are_reported_while_they_happen(policy):
@@ -327,6 +345,22 @@ def test_a_supervised_term_keeps_the_chosen_side_up(policy):
 def test_the_forward_divergence_is_another_loss(policy):
     reverse, forward = last_steps(policy, {"divergence": "reverse_kl"}, {"divergence": "forward_kl"})
     assert reverse.loss != forward.loss
+
+
+@pytest.mark.parametrize("loss", get_args(Loss))
+def test_every_loss_that_may_be_named_can_be_trained(policy, loss):
+    settings = dataclasses.replace(SETTINGS, reference="fixed", loss=loss)
+    assert all(math.isfinite(step.loss) for step in run(policy, never, settings).steps)
+
+
+@pytest.mark.parametrize("loss", get_args(Loss))
+def test_the_forward_divergence_is_refused_for_what_cannot_be_trained_with_it(policy, loss):
+    try:
+        settings = dataclasses.replace(SETTINGS, reference="fixed", loss=loss, divergence="forward_kl")
+    except ValueError:
+        assert loss in ("nca_pair", "bco_pair", "sppo_hard", "aot", "aot_unpaired", "apo_zero", "apo_down")
+    else:
+        run(policy, never, settings)
 
 
 def test_the_gate_subset_is_drawn_by_prompt_and_not_by_score():

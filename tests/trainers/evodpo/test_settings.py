@@ -17,6 +17,8 @@ from trainers.evodpo.settings import PhaseSettings
         {"target_kl": -0.1},
         {"checks": 0},
         {"supervised": -1.0},
+        {"loss": "sigmiod"},
+        {"loss": "aot", "divergence": "forward_kl"},
         {"objective": "ppo"},
         {"objective": "grpo", "clip": 0.0},
         {"objective": "grpo", "supervised": 0.3},
