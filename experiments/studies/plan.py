@@ -6,11 +6,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from experiments.studies.scheduler import Job, do_jobs, job_of
 from trainers.loop.config import RunConfig, load_config
-from trainers.store.plain import SettingsError, build, merge, read_layers
+from trainers.store.plain import SettingsError, as_text, build, merge, read_layers
 
 DONE = "done"
 """A file of this name in a run's folder says that the run came to its end."""
@@ -127,7 +125,7 @@ def do_runs(
         if place is None:
             return None
         tell(f"{missing[place].name}: begins")
-        return job_of(yaml.safe_dump(missing[place].settings()), place, place)
+        return job_of(as_text(missing[place].settings()), place, place)
 
     def ended(job: Job, code: int, stopped: bool) -> None:
         run = missing[job.folder]

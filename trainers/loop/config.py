@@ -7,8 +7,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from agents.engines.engine import Sampling
 from agents.engines.settings import BackendSettings, IslandModel
 from agents.models.settings import LoraSettings
@@ -18,7 +16,7 @@ from trainers.data.settings import GateScore, PairSettings
 from trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
 from trainers.loop.methods import METHODS
 from trainers.loop.settings import ExplorationSettings, Instance, MeasureSettings, ProbeSettings
-from trainers.store.plain import build, merge, plain, read_layers, require
+from trainers.store.plain import as_text, build, merge, plain, read_layers, require
 
 _MOST = {"workers": 10_000, "torch_threads": 1_024, "held_out_seeds": 100_000}
 """Beyond these a machine only fails later. Held-out seeds from 100,000 on are the measure's."""
@@ -241,7 +239,7 @@ def load_config(path: Path | None, overrides: Mapping[str, Any]) -> RunConfig:
 
 def as_yaml(config: RunConfig) -> str:
     """The whole configuration, defaults included."""
-    return yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True)
+    return as_text(plain(config))
 
 
 def save_config(config: RunConfig, path: Path) -> None:

@@ -28,6 +28,9 @@ class SettingsError(ValueError):
     """A configuration that cannot be used; the message names the key and the fix."""
 
 
+_FLOAT = "tag:yaml.org,2002:float"
+
+
 class _PlainLoader(yaml.SafeLoader):
     """YAML in which every value is written where it stands, once; 1e-4 is a number in it, and a date a text."""
 
@@ -38,6 +41,9 @@ class _PlainLoader(yaml.SafeLoader):
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for key in keys:
+            if key.tag == _FLOAT:  # a name that looks like a number, 1e3 or 0.10
+                key.tag = "tag:yaml.org,2002:str"
         for key, count in Counter((key.tag, key.value) for key in keys).items():
             if count > 1:
                 lines = [str(k.start_mark.line + 1) for k in keys if (k.tag, k.value) == key]
@@ -45,13 +51,23 @@ class _PlainLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+class _PlainDumper(yaml.SafeDumper):
+    """Puts quotation marks around a text that the loader would take for a number."""
+
+
 _PlainLoader.yaml_implicit_resolvers = {
     first: [(tag, form) for tag, form in resolvers if not tag.endswith(":timestamp")]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_PlainLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-)
+for _own in (_PlainLoader, _PlainDumper):
+    _own.add_implicit_resolver(
+        _FLOAT, re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+    )
+
+
+def as_text(value: Any) -> str:
+    """A value as YAML that `read_mapping` reads back."""
+    return yaml.dump(value, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True)
 
 
 def read_value(text: str) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.store.plain import SettingsError, build, merge, plain, read_mapping, require
+from trainers.store.plain import SettingsError, as_text, build, merge, plain, read_mapping, require
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,14 @@ def test_numbers_are_read_as_people_write_them_and_dates_are_texts(tmp_path):
     assert list(read_mapping(tmp_path / "mine.yaml", "it").values()) == [
         2e-4, -1500.0, 5.0, "e5", "2020-01-01", "1e5x"
     ]  # fmt: skip
+
+
+def test_texts_that_look_like_numbers_stay_texts_when_written_and_read_and_so_do_names(tmp_path):
+    said = {"model": "1e3", "day": "2020-01-01", "no": "null", "rate": 1e-4, "1e3": 1, "0.10": 2}
+    (tmp_path / "mine.yaml").write_text(as_text(said))
+    assert read_mapping(tmp_path / "mine.yaml", "it") == said
+    (tmp_path / "mine.yaml").write_text("1e3: 1\n0.10: 2\n")
+    assert list(read_mapping(tmp_path / "mine.yaml", "it")) == ["1e3", "0.10"]
 
 
 def test_what_has_no_default_is_asked_for_by_name():
