@@ -41,9 +41,9 @@ class _PlainLoader(yaml.SafeLoader):
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        for key in keys:
-            if key.tag == _FLOAT:  # a name that looks like a number, 1e3 or 0.10
-                key.tag = "tag:yaml.org,2002:str"
+        for name in keys:
+            if name.tag == _FLOAT:  # that looks like a number, 1e3 or 0.10
+                name.tag = "tag:yaml.org,2002:str"
         for key, count in Counter((key.tag, key.value) for key in keys).items():
             if count > 1:
                 lines = [str(k.start_mark.line + 1) for k in keys if (k.tag, k.value) == key]
