@@ -40,3 +40,7 @@ def run(policy, score=BETTER, settings=SETTINGS, gate=OPEN, phase=1, seed=0, **k
 
 def digests(policy):
     return policy.digest(POLICY), policy.digest(REFERENCE)
+
+
+def never(adapter, prompts):
+    raise AssertionError("only the gated rule asks for scores")

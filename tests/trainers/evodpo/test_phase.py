@@ -1,7 +1,6 @@
 import dataclasses
 import math
 from functools import partial
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -17,13 +16,14 @@ from tests.trainers.small_phases import (
     SETTINGS,
     WORSE,
     digests,
+    never,
     run,
     scores,
 )
 from trainers.evodpo.candidate_set import tune_here
 from trainers.evodpo.kl import Divergence
 from trainers.evodpo.phase import gate_subset
-from trainers.evodpo.settings import GateSettings, Loss
+from trainers.evodpo.settings import GateSettings
 
 
 def test_a_promotion_copies_exactly_and_the_next_phase_starts_at_ln_2(policy):
@@ -155,10 +155,6 @@ def test_gains_are_paired_by_prompt(policy):
     assert final.score == pytest.approx(0.3)
     assert final.gain == pytest.approx(0.1)
     assert final.gain_error == pytest.approx(np.std([0.1, 0.2, 0.0], ddof=1) / math.sqrt(3))
-
-
-def never(adapter, prompts):
-    raise AssertionError("only the gated rule asks for scores")
 
 
 @pytest.mark.parametrize(
@@ -323,44 +319,6 @@ def test_weights_that_are_no_numbers_any_more_are_not_kept(policy, rule):
     result = run(policy, settings=dataclasses.replace(SETTINGS, reference=rule), tune=diverges)
     assert (result.promoted, result.rolled_back, result.weight) == (False, True, 0.0)
     assert digests(policy) == before
-
-
-def last_steps(policy, *changes):
-    """The last step of a phase under each change of the settings, all from the same policy."""
-    start = {name: tensor.detach().clone() for name, tensor in policy.tensors(POLICY).items()}
-    found = []
-    for change in changes:
-        for name, tensor in policy.tensors(POLICY).items():
-            tensor.data.copy_(start[name])
-        settings = dataclasses.replace(SETTINGS, reference="fixed", **change)
-        found.append(run(policy, never, settings).steps[-1])
-    return found
-
-
-def test_a_supervised_term_keeps_the_chosen_side_up(policy):
-    without, with_it = last_steps(policy, *({"epochs": 2, "supervised": weight} for weight in (0.0, 1.0)))
-    assert with_it.chosen_reward > without.chosen_reward
-
-
-def test_the_forward_divergence_is_another_loss(policy):
-    reverse, forward = last_steps(policy, {"divergence": "reverse_kl"}, {"divergence": "forward_kl"})
-    assert reverse.loss != forward.loss
-
-
-@pytest.mark.parametrize("loss", get_args(Loss))
-def test_every_loss_that_may_be_named_can_be_trained(policy, loss):
-    settings = dataclasses.replace(SETTINGS, reference="fixed", loss=loss)
-    assert all(math.isfinite(step.loss) for step in run(policy, never, settings).steps)
-
-
-@pytest.mark.parametrize("loss", get_args(Loss))
-def test_the_forward_divergence_is_refused_for_what_cannot_be_trained_with_it(policy, loss):
-    try:
-        settings = dataclasses.replace(SETTINGS, reference="fixed", loss=loss, divergence="forward_kl")
-    except ValueError:
-        assert loss in ("nca_pair", "bco_pair", "sppo_hard", "aot", "aot_unpaired", "apo_zero", "apo_down")
-    else:
-        run(policy, never, settings)
 
 
 def test_the_gate_subset_is_drawn_by_prompt_and_not_by_score():
