@@ -63,6 +63,8 @@ def bandit() -> Seat:
         play_bare=play_bare,
         spared={
             "search every module": "hidden state is a local variable",
+            "search the garbage collector's objects": "hidden state is a local variable",
+            "replace the built-in functions": "the judge, which calls them too, fails with them",
             "replace numpy's means and sums": "its score is a method of an array",
             "not a number": "arms are whole numbers",
             "an integer with an evil index": "arms are compared as the integers that they are",
