@@ -87,6 +87,7 @@ def _of(spent: dict[str, dict[str, float]], model: str) -> dict[str, float]:
 
 def _add(spent: dict[str, dict[str, float]], model: str, prompt: int, completion: int, money: float) -> None:
     """One more request."""
+    own = _of(spent, model)
     further = {"requests": 1, "prompt_tokens": prompt, "completion_tokens": completion, "money": money}
     for name, more in further.items():
-        _of(spent, model)[name] += more
+        own[name] += more

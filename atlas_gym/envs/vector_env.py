@@ -40,7 +40,7 @@ class ProgramVectorEnv(VectorEnv):
         keywords: As for `ProgramEnv`.
     """
 
-    metadata = {**ProgramEnv.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 - as Gymnasium has it
+    metadata = ProgramEnv.metadata | {"autoreset_mode": AutoresetMode.SAME_STEP}
 
     def __init__(
         self,
