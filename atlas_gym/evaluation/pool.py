@@ -39,14 +39,11 @@ class EvaluatorPool(Pool):
         """Start the evaluator processes; they import in the background.
 
         Args:
-            workers: Evaluations at a time (>= 1). Each keeps to one core, as far as there are cores.
+            workers: Evaluations at a time (>= 1). Each keeps to one core, where the fewest others of this machine are.
             confinement: As for `make_evaluator`; whether the machine gives it shows at the first evaluation.
         """
         check_confinement(confinement)
-        cores = usable_cores() or [-1]
-        super().__init__(
-            [partial(LocalEvaluator, cores[i % len(cores)], confinement) for i in range(workers)]
-        )
+        super().__init__([partial(LocalEvaluator, confinement)] * workers)
         self._again = partial(EvaluatorPool, workers, confinement=confinement)
 
     def __reduce__(self) -> tuple[Callable[[], "EvaluatorPool"], tuple[()]]:
@@ -58,14 +55,12 @@ class LocalEvaluator:
     """A `RemoteEvaluator`. `subprocess` lets it work in the daemonic processes of `multiprocessing`, too.
 
     Args:
-        core: what the process keeps to, with its fork server and workers; -1: any.
         confinement: as for `make_evaluator`.
     """
 
-    def __init__(self, core: int, confinement: str | Sequence[str]) -> None:
+    def __init__(self, confinement: str | Sequence[str]) -> None:
         kind = confinement if isinstance(confinement, str) else list(confinement)
-        arguments = map(json.dumps, (core, kind))
-        self._process, self._connection = start_beside("atlas_gym.evaluation.server", *arguments)
+        self._process, self._connection = start_beside("atlas_gym.evaluation.server", json.dumps(kind))
 
     @property
     def pid(self) -> int:

@@ -1,6 +1,6 @@
 """An evaluator behind messages: pickled programs and tasks in, pickled evaluations out.
 
-`python -m atlas_gym.evaluation.server SOCKET_FD PARENT_PID CORE CONFINEMENT` is the trusted process behind one
+`python -m atlas_gym.evaluation.server SOCKET_FD PARENT_PID CONFINEMENT` is the trusted process behind one
 evaluator of an `EvaluatorPool`. It holds hidden state, clocks and scores, and runs one evaluation after the other
 in its own `ConfinedEvaluator`, on one core together with its fork server and workers. It ends when the pool says so
 or hangs up, and is killed with the pool's process.
@@ -9,6 +9,7 @@ Both ends of a message are trusted; no worker has either, and nothing of a worke
 """
 
 import contextlib
+import itertools
 import json
 import os
 import pickle
@@ -16,10 +17,10 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from atlas_gym.evaluation.evaluator import Evaluator, make_evaluator
-from atlas_gym.evaluation.pool import pickled, receive_frame, send_frame
+from atlas_gym.evaluation.pool import pickled, receive_frame, send_frame, usable_cores
 from atlas_gym.evaluation.protocols import EvaluatorError
 from atlas_gym.hidden_streams import SecretError
 from atlas_gym.sandbox.confinement import die_with_parent, refuse_debuggers
@@ -27,6 +28,9 @@ from atlas_gym.sandbox.confinement import die_with_parent, refuse_debuggers
 _FAILED = (
     "the task failed; if what a program answered led to this, have it refused, answer.refuse(found, wanted)"
 )
+_NAME = "atlas-gym evaluator"
+_CROWD = 100
+"""More evaluators than this on a core keep to none."""
 
 
 class Service:
@@ -55,7 +59,23 @@ class Service:
             self._evaluator.close()
 
 
-def main(socket_fd: int, parent: int, core: int, confinement: str | list[str]) -> None:
+@contextlib.contextmanager
+def own_core() -> Iterator[None]:
+    """Keep this process to a core for the block: to one that the fewest evaluators of this machine have.
+
+    Runs side by side would otherwise all begin at the first core. What tells the others is the name of a bound
+    abstract socket, a name for each core and each evaluator on it; the kernel frees it with the process.
+    """
+    with socket.socket(socket.AF_UNIX) as sign:
+        for nth, core in itertools.product(range(_CROWD), usable_cores()):
+            with contextlib.suppress(OSError):  # another's
+                sign.bind(f"\0{_NAME} {nth} on core {core}")
+                os.sched_setaffinity(0, {core})
+                break
+        yield
+
+
+def main(socket_fd: int, parent: int, confinement: str | list[str]) -> None:
     """Serve one pool until it hangs up."""
     die_with_parent()
     if os.getppid() != parent:
@@ -63,10 +83,9 @@ def main(socket_fd: int, parent: int, core: int, confinement: str | list[str]) -
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pool owner's affair
     signal.signal(signal.SIGTERM, _leave)  # the pool closes, maybe in the middle of an evaluation
     refuse_debuggers()
-    if core >= 0:
-        os.sched_setaffinity(0, {core})
     service = Service(confinement)
     with (
+        own_core(),
         socket.socket(fileno=socket_fd) as connection,
         contextlib.closing(service),
         contextlib.suppress(OSError),  # the pool has hung up

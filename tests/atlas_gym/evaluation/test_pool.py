@@ -77,6 +77,19 @@ def test_many_threads_may_submit(shared_pool):
     assert scores == [play_bare(HONEST, TASK)] * 8
 
 
+def test_evaluators_of_all_pools_spread_over_the_cores(monkeypatch):
+    kept = []
+    monkeypatch.setattr(server, "usable_cores", lambda: [3, 5])
+    monkeypatch.setattr(server.os, "sched_setaffinity", lambda _, cores: kept.append(cores), raising=False)
+    monkeypatch.setattr(server, "_NAME", f"a test's {os.getpid()}")
+    with contextlib.ExitStack() as first:
+        for _ in range(3):
+            first.enter_context(server.own_core())
+    with server.own_core():  # their names are free again
+        pass
+    assert kept == [{3}, {5}, {3}, {3}]
+
+
 def test_an_endless_program_holds_one_evaluator_only(shared_pool):
     endless = shared_pool.submit(ENDLESS, replace(TASK, limits=Limits(wall_s=30.0, cpu_s=30.0)))
     assert all(evaluation.ok for evaluation in shared_pool.map([HONEST] * 10, TASK))
