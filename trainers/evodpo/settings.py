@@ -147,9 +147,9 @@ class GateSettings:
     """β_ref, units of Ŝ per nat: how much a candidate has to gain to be allowed one nat more. A doubled share of
     improving edits is worth about 0.0005, so that of two candidates that gain alike the nearer one is taken."""
     prompts: int = 8
-    """Prompts in the gate subset G_k, drawn at random from the phase's buffer and kept out of its pairs."""
+    """Prompts in the gate subset, drawn at random from the phase's buffer and kept out of its pairs."""
     share: float = 0.25
-    """Share of the buffer's prompts that G_k has at most; the others are left for pairs."""
+    """Share of the buffer's prompts that the gate subset has at most; the others are left for pairs."""
     samples: int = 8
     """Fresh completions per gate prompt that Ŝ is the mean of."""
 

@@ -102,7 +102,7 @@ class RunConfig:
     gate_score: GateScore = "gain"
     """What Ŝ counts: the mean `gain` over the parent, the best gain of the samples (`best_of_n`), the programs'
     `quality`, which mostly counts validity, or the `likelihood` of answers that are known to improve, in nats: it sees
-    a policy come nearer where no sample improves. Supporters that teach answer the prompts of G_k as well then."""
+    a policy come nearer where no sample improves. Supporters that teach answer the gate's prompts as well then."""
     gain_clip: float = 0.05
     """Units of score: a larger gain of one completion counts as this much in Ŝ."""
     launch: LaunchSettings = LaunchSettings()
