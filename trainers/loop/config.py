@@ -80,7 +80,7 @@ class RunConfig:
     torch_threads: int = 2
     """Threads of generation and tuning."""
     held_out_seeds: int = 16
-    """Held-out replicas that confirm the initial and the best program."""
+    """Held-out tasks that confirm the initial and the best program."""
     tracking: Mode = "auto"
     """W&B: `online`, `offline`, `off`, or `auto` (online for whoever is logged in to W&B, else offline)."""
     exploration: ExplorationSettings = ExplorationSettings()
