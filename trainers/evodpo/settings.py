@@ -101,7 +101,8 @@ class PhaseSettings(TrainingSettings):
     """A phase: how it trains, the candidate set, the gate subset, and what becomes of the reference."""
 
     reference: Reference = "gated"
-    """Reference rule; see `trainers.evodpo.references`."""
+    """When the reference becomes the policy: never (`fixed`), after each phase (`every_phase`), after each
+    `reference_period`-th (`timed`), part of the way after each (`averaged`), or if the gate lets it (`gated`)."""
     reference_period: int = 2
     """Phases between updates, for the rule `timed`."""
     reference_mixing: float = 0.6
