@@ -101,7 +101,8 @@ class PhaseSettings(TrainingSettings):
     """A phase: how it trains, the candidate set, the gate subset, and what becomes of the reference."""
 
     reference: Reference = "gated"
-    """Reference rule; see `trainers.evodpo.references`."""
+    """When the reference becomes the policy: never (`fixed`), after each phase (`every_phase`), after each
+    `reference_period`-th (`timed`), part of the way after each (`averaged`), or if the gate lets it (`gated`)."""
     reference_period: int = 2
     """Phases between updates, for the rule `timed`."""
     reference_mixing: float = 0.6
@@ -147,9 +148,9 @@ class GateSettings:
     """β_ref, units of Ŝ per nat: how much a candidate has to gain to be allowed one nat more. A doubled share of
     improving edits is worth about 0.0005, so that of two candidates that gain alike the nearer one is taken."""
     prompts: int = 8
-    """Prompts in the gate subset G_k, drawn at random from the phase's buffer and kept out of its pairs."""
+    """Prompts in the gate subset, drawn at random from the phase's buffer and kept out of its pairs."""
     share: float = 0.25
-    """Share of the buffer's prompts that G_k has at most; the others are left for pairs."""
+    """Share of the buffer's prompts that the gate subset has at most; the others are left for pairs."""
     samples: int = 8
     """Fresh completions per gate prompt that Ŝ is the mean of."""
 

@@ -80,7 +80,7 @@ class RunConfig:
     torch_threads: int = 2
     """Threads of generation and tuning."""
     held_out_seeds: int = 16
-    """Held-out replicas that confirm the initial and the best program."""
+    """Held-out tasks that confirm the initial and the best program."""
     tracking: Mode = "auto"
     """W&B: `online`, `offline`, `off`, or `auto` (online for whoever is logged in to W&B, else offline)."""
     exploration: ExplorationSettings = ExplorationSettings()
@@ -102,7 +102,7 @@ class RunConfig:
     gate_score: GateScore = "gain"
     """What Ŝ counts: the mean `gain` over the parent, the best gain of the samples (`best_of_n`), the programs'
     `quality`, which mostly counts validity, or the `likelihood` of answers that are known to improve, in nats: it sees
-    a policy come nearer where no sample improves. Supporters that teach answer the prompts of G_k as well then."""
+    a policy come nearer where no sample improves. Supporters that teach answer the gate's prompts as well then."""
     gain_clip: float = 0.05
     """Units of score: a larger gain of one completion counts as this much in Ŝ."""
     launch: LaunchSettings = LaunchSettings()

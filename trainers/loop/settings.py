@@ -70,7 +70,7 @@ class ProbeSettings:
     samples: int = 10
     """Samples per prompt. 0: no probe."""
     prompts: int = 0
-    """Prompts drawn from the islands; 0: one for each hole of the starting program."""
+    """Prompts drawn from the islands; 0: one for each edit site of the starting program."""
 
     def __post_init__(self) -> None:
         require(self, {"at least 0": "samples prompts"})
