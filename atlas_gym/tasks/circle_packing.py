@@ -5,7 +5,7 @@ however small, would be a gift that adds up over all pairs, and that programs le
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -189,6 +189,8 @@ the radii can be optimised together with the centres, e.g. with scipy.optimize.m
 
 _TOUCHING = 1e-6
 """Gap below which circles count as touching, in what is said of them."""
+_ROUNDING = 1e-9
+"""No float arithmetic on two circles errs by as large a part of the sum of their radii."""
 
 _FARTHEST = Fraction(10**300)
 """Greatest distance beyond the square that is told: two of the largest floats add up to what none holds."""
@@ -215,12 +217,15 @@ def infeasibility(circles: np.ndarray) -> str:
     return ""
 
 
-def _close_pairs(circles: np.ndarray) -> list[tuple[int, int]]:
-    """Pairs of circles within the square that may overlap: the others are farther apart than floats can err."""
+def _close_pairs(circles: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Pairs of circles that may overlap, in order: the others are farther apart than floats can err.
+
+    Measured by their radii, so that few pairs of circles that do not overlap are among them, however small they are.
+    """
     x, y, r = circles.T
-    gaps = np.hypot(x[:, None] - x, y[:, None] - y) - r[:, None] - r
-    close = np.argwhere(np.triu(gaps < _TOUCHING, 1))
-    return [(int(k), int(other)) for k, other in close]
+    sums = r[:, None] + r
+    close = (np.hypot(x[:, None] - x, y[:, None] - y) - sums <= _ROUNDING * sums) & (sums > 0)
+    return ((int(k), int(other)) for k, other in np.argwhere(np.triu(close, 1)))
 
 
 def _account(circles: np.ndarray) -> str:

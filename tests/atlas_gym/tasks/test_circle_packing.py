@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from atlas_gym.evaluation.channel import CandidateError
-from atlas_gym.tasks.circle_packing import CirclePacking, infeasibility
+from atlas_gym.tasks.circle_packing import CirclePacking, _close_pairs, infeasibility
 from tests.atlas_gym.tasks.in_process import judge_in_process
 
 _UNIT = 2**1074
@@ -66,6 +66,15 @@ def test_touching_circles_and_walls_are_feasible_to_the_last_bit():
             nudged = touching.copy()
             nudged[row, column] = np.nextafter(nudged[row, column], towards)
             assert infeasibility(nudged) != "", (row, column)
+
+
+def test_no_pair_of_points_or_of_dust_is_looked_at_exactly():
+    """There may be fifty million pairs, all within a millionth, and nobody would end the judge."""
+    points = np.full((300, 3), (0.5, 0.5, 0.0))
+    dust = np.column_stack([np.linspace(0.5, 0.5 + 1e-7, 300), np.full(300, 0.5), np.full(300, 1e-11)])
+    for circles in (points, dust):
+        assert infeasibility(circles) == ""
+        assert list(_close_pairs(circles)) == []
 
 
 @pytest.mark.parametrize(
