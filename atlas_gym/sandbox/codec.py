@@ -35,6 +35,8 @@ _DTYPES = tuple(
 _CODES = {dtype: code for code, dtype in enumerate(_DTYPES)}
 _BOOL = 0
 _MAX_DIMENSIONS = 32
+_LARGEST_EMPTY = 2**31
+"""Product of the other dimensions of an array without numbers: numpy bounds it, sooner for a wider type or a stack."""
 _INT_HEAD, _FLOAT_HEAD, _COUNT_HEAD = struct.Struct("<Bq"), struct.Struct("<Bd"), struct.Struct("<BI")
 _ARRAY_HEAD = struct.Struct("<BBB")
 _LENGTHS = tuple(struct.Struct(f"<{n}I") for n in range(_MAX_DIMENSIONS + 1))
@@ -265,7 +267,6 @@ def _get_array(data: Any, at: int) -> tuple[np.ndarray, int]:
 
 
 def _empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    try:
-        return np.zeros(shape, dtype)
-    except ValueError:  # numpy bounds the product of the other dimensions
-        raise Malformed("an array in it is none") from None
+    if math.prod(filter(None, shape)) > _LARGEST_EMPTY:
+        raise Malformed("an array without numbers in it is too large")
+    return np.zeros(shape, dtype)

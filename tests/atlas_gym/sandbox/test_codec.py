@@ -103,6 +103,9 @@ BOMBS = {
     "an array that claims 4 GB": bytes([7, 0, 1]) + HUGE,
     "an array of 32 huge dimensions": bytes([7, 10, 32]) + HUGE * 32,
     "an empty array with huge dimensions": bytes([7, 10, 32]) + HUGE * 31 + bytes(4) + bytes(8),
+    "an empty array that numpy holds in bytes, and not in floats": bytes([7, 1, 3])
+    + struct.pack("<3I", 0, 2**31, 2**31)
+    + bytes(1),
     "an array of 255 dimensions": bytes([7, 10, 255]) + bytes(2000),
     "a list that claims 4 billion parts": bytes([8]) + HUGE,
     "a tuple that claims 4 billion parts": bytes([9]) + HUGE,

@@ -206,6 +206,7 @@ def test_unusual_numbers_are_numbers(body, check, evaluator):
         ("return [np.zeros(500_000)] + [np.zeros(0)] * 50_000", "array", "unequal length"),
         ("return np.ones(3) * 1j", "array", "complex128"),
         ("return np.zeros((1,) * 40)", "array", "dimensions"),
+        ("return np.zeros((0, 2**31, 2**31), np.int8)", "array", "too large"),
         ("return b'abc'", "text", "a bytes; return a text"),
     ],
 )
