@@ -50,7 +50,7 @@ class Served:
             self._kept.append(decode(bytes(request), REQUEST.size))  # arrays read from bytes are read-only
         else:
             self._start(operation, run, decode(request, REQUEST.size))
-        message = encode(answer, REPLY.size)
+        message = _encoded(answer, REPLY.size)
         REPLY.pack_into(message, 0, _ANSWER, len(message) - REPLY.size)
         return message
 
@@ -67,7 +67,16 @@ def _as_of_now(answer: Any) -> Any:
     """A copy, if the next call could change the answer."""
     if type(answer) in _UNCHANGING:
         return answer
-    return answer.copy() if type(answer) is np.ndarray else decode(encode(answer))
+    return answer.copy() if type(answer) is np.ndarray else decode(_encoded(answer))
+
+
+def _encoded(answer: Any, head: int = 0) -> bytearray:
+    """As `encode`, whose message alone does not say what is wrong with what."""
+    try:
+        return encode(answer, head)
+    except (TypeError, OverflowError) as error:
+        text = f"the program returned {error}"
+        raise type(error)(text).with_traceback(error.__traceback__) from None
 
 
 def serve(load: Callable[[], Callable[..., Any]], pipe: Any) -> None:

@@ -19,7 +19,7 @@ HEAD = bytes(4)
 ANSWERS = {
     "nothing": ("pass", Status.ERROR, "None (is a return statement missing?); return a number"),
     "a text": ("return 'seven'", Status.ERROR, "a str; return a number"),
-    "an object": ("return object()", Status.ERROR, "a object; use numbers"),
+    "an object": ("return object()", Status.ERROR, "TypeError: the program returned a object; use numbers"),
     "a function": ("return echo", Status.ERROR, "a function; use numbers"),
     "a class whose number raises": (
         "class Evil(float):\n        def __float__(self): raise SystemExit(0)\n    return Evil(1.0)",
