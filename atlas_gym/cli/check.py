@@ -89,6 +89,7 @@ def findings(task: ProgramTask, evaluator: Evaluator, seeds: int = 4) -> Iterato
 
 def _tried(task: ProgramTask, evaluator: Evaluator, seeds: int) -> Iterator[Finding]:
     """What is found by running the author's methods, and programs."""
+    pickle.dumps(task)  # as whatever evaluates several programs at a time does
     yield from _seeds(task)
     results = {}
     for name, expert in task.programs.items():

@@ -1,5 +1,7 @@
 """`check` finds what is wrong with a task, and nothing with one that is right."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -125,6 +127,18 @@ def test_what_the_authors_methods_raise_is_wrong_and_its_line_is_named(evaluator
         ("wrong", "NotImplementedError: Unfinished does not define score")
     ]
     assert verdicts(Leaving(), evaluator)["methods"][0][1].startswith("SystemExit in line ")
+
+
+def test_a_task_that_other_processes_cannot_be_given_is_wrong(evaluator):
+    class Locked(Sound):
+        """x: a number."""
+
+        lock = threading.Lock()
+
+    verdict, text = verdicts(Locked(), evaluator)["methods"][0]
+    assert verdict == "wrong"
+    assert "other processes cannot be given " in text
+    assert "(cannot pickle '_thread.lock' object); open files, locks and connections in score" in text
 
 
 def test_a_score_that_changes_is_wrong(evaluator):

@@ -115,6 +115,7 @@ def definition(**attributes):
             {"start": triple, "weights": field(default_factory=dict), "__annotations__": {"weights": dict}},
             "weights is a dict, which can be changed",
         ),
+        ({"start": triple, "__init__": lambda self, count=5: None}, "its constants are annotated"),
         ({"start": eval("lambda x: x")}, "give the program as a text"),
         (
             {"start": triple, "limits": 5},
