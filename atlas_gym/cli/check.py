@@ -27,7 +27,7 @@ _ROOM = 0.02
 """Share of the way from start to perfect that an expert should have found."""
 _SCALE = "return minus a cost; from a gain take the best known, or a bound"
 _SUNK = "a score below the floor counts as the floor, so nothing shows the way"
-_USE = "; what a program returned is used through .number(), .array() and so on"
+_USE = "; what a program returned is used through .number(), .array() and so on, bytes through .value"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _raised(task: ProgramTask, error: BaseException) -> str:
     file = getattr(sys.modules.get(type(task).__module__), "__file__", None)
     lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     where = f" in line {lines[-1].lineno}, {lines[-1].line}" if lines else ""
-    hint = _USE if isinstance(error, TypeError) and "'Answer'" in str(error) else ""
+    hint = _USE if "'Answer'" in str(error) else ""
     return f"{type(error).__name__}{where}: {error}{hint}"
 
 

@@ -107,6 +107,12 @@ def test_what_the_authors_methods_raise_is_wrong_and_its_line_is_named(evaluator
         def score(self, program, instance):
             return -abs(program(float(instance)) - instance / 2)
 
+    class Inventive(Sound):
+        """x: a number."""
+
+        def score(self, program, instance):
+            return -len(program(float(instance)).bytes())
+
     class Unfinished(Sound):
         """x: a number."""
 
@@ -123,6 +129,7 @@ def test_what_the_authors_methods_raise_is_wrong_and_its_line_is_named(evaluator
     assert text.startswith("TypeError in line ")
     assert ", return -abs(program(float(instance)) - instance / 2): unsupported operand" in text
     assert "used through .number()" in text
+    assert "'bytes'; what a program returned is used" in verdicts(Inventive(), evaluator)["methods"][0][1]
     assert verdicts(Unfinished(), evaluator)["methods"] == [
         ("wrong", "NotImplementedError: Unfinished does not define score")
     ]
