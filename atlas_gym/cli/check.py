@@ -242,22 +242,24 @@ def _head_room(task: ProgramTask, scores: dict[str, float]) -> Finding:
 
 
 def _edit_sites(task: ProgramTask) -> Finding:
-    """Small models improve a program mostly by its constants, where each has a line of its own."""
-    tree = ast.parse(task.starts["named"])
+    """Small models improve a program mostly by its constants, where each has a line of its own. They edit the function
+    that is called, and nothing beside it."""
+    defined = [n for n in ast.parse(task.starts["named"]).body if isinstance(n, ast.FunctionDef)]
+    body = [node for n in defined if n.name == task.function for node in ast.walk(n)]
     found = {}
-    for node in ast.walk(tree):
+    for node in body:
         match node:
             case ast.Assign(
                 targets=[ast.Name(id=name), *_],
                 value=ast.Constant(value) | ast.UnaryOp(ast.USub(), ast.Constant(value)),
             ) if type(value) in (int, float):
                 found[name] = value
-    lines = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and not isinstance(n, ast.FunctionDef)]
+    lines = [n for n in body if isinstance(n, ast.stmt) and not isinstance(n, ast.FunctionDef)]
     text = f"{len(lines)} lines, {len(found)} constants on lines of their own: {', '.join(found) or 'none'}"
     if zero := [name for name, value in found.items() if value == 0]:
         lack = f"{', '.join(zero)} at 0 switches something off: begin elsewhere"
     elif not found:
-        lack = "give the start's constants names, for small models to edit"
+        lack = f"give the start's constants names, within {task.function}, for small models to edit"
     else:
         return Finding("edit sites", "ok", text)
     return Finding("edit sites", "note", f"{text}; {lack}")

@@ -186,6 +186,11 @@ def test_an_expert_no_better_and_constants_without_names_are_noted(evaluator):
         start = "def half(x):\n    return 0.6 * x\n"
         experts = ()
 
+    class Beside(Sound):
+        """x: a number."""
+
+        start = "SHARE = 0.6\n\ndef half(x):\n    return SHARE * x\n"
+
     class Zero(Sound):
         """x: a number."""
 
@@ -201,6 +206,8 @@ def test_an_expert_no_better_and_constants_without_names_are_noted(evaluator):
     )
     assert "without an expert" in verdicts(Flat(), evaluator)["head-room"][0][1]
     assert "give the start's constants names" in verdicts(Flat(), evaluator)["edit sites"][0][1]
+    text = "1 lines, 0 constants on lines of their own: none; give the start's constants names, within half"
+    assert verdicts(Beside(), evaluator)["edit sites"][0][1].startswith(text)
     assert "share at 0" in verdicts(Zero(), evaluator)["edit sites"][0][1]
 
 
