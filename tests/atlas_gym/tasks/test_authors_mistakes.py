@@ -167,6 +167,7 @@ def test_starts_may_be_several():
 def test_a_text_may_end_as_it_likes(end):
     task = definition(start=f"\n{START.rstrip()}{end}", experts={"own": f"{START.rstrip()}{end}"})
     assert {program.program for program in task.programs.values()} == {START}
+    assert [program.title for program in task.programs.values()] == ["start", "own"]
 
 
 FOLDER = {
