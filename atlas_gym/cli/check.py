@@ -27,7 +27,7 @@ _ROOM = 0.02
 """Share of the way from start to perfect that an expert should have found."""
 _SCALE = "return minus a cost; from a gain take the best known, or a bound"
 _SUNK = "a score below the floor counts as the floor, so nothing shows the way"
-_USE = "; what a program returned is used through .number(), .array() and so on"
+_USE = "; what a program returned is used through .number(), .array() and so on, bytes through .value"
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,7 @@ def findings(task: ProgramTask, evaluator: Evaluator, seeds: int = 4) -> Iterato
 
 def _tried(task: ProgramTask, evaluator: Evaluator, seeds: int) -> Iterator[Finding]:
     """What is found by running the author's methods, and programs."""
+    pickle.dumps(task)  # as whatever evaluates several programs at a time does
     yield from _seeds(task)
     results = {}
     for name, expert in task.programs.items():
@@ -107,7 +108,7 @@ def _raised(task: ProgramTask, error: BaseException) -> str:
     file = getattr(sys.modules.get(type(task).__module__), "__file__", None)
     lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     where = f" in line {lines[-1].lineno}, {lines[-1].line}" if lines else ""
-    hint = _USE if isinstance(error, TypeError) and "'Answer'" in str(error) else ""
+    hint = _USE if "'Answer'" in str(error) else ""
     return f"{type(error).__name__}{where}: {error}{hint}"
 
 
@@ -241,22 +242,24 @@ def _head_room(task: ProgramTask, scores: dict[str, float]) -> Finding:
 
 
 def _edit_sites(task: ProgramTask) -> Finding:
-    """Small models improve a program mostly by its constants, where each has a line of its own."""
-    tree = ast.parse(task.starts["named"])
+    """Small models improve a program mostly by its constants, where each has a line of its own. They edit the function
+    that is called, and nothing beside it."""
+    defined = [n for n in ast.parse(task.starts["named"]).body if isinstance(n, ast.FunctionDef)]
+    body = [node for n in defined if n.name == task.function for node in ast.walk(n)]
     found = {}
-    for node in ast.walk(tree):
+    for node in body:
         match node:
             case ast.Assign(
                 targets=[ast.Name(id=name), *_],
                 value=ast.Constant(value) | ast.UnaryOp(ast.USub(), ast.Constant(value)),
             ) if type(value) in (int, float):
                 found[name] = value
-    lines = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and not isinstance(n, ast.FunctionDef)]
+    lines = [n for n in body if isinstance(n, ast.stmt) and not isinstance(n, ast.FunctionDef)]
     text = f"{len(lines)} lines, {len(found)} constants on lines of their own: {', '.join(found) or 'none'}"
     if zero := [name for name, value in found.items() if value == 0]:
         lack = f"{', '.join(zero)} at 0 switches something off: begin elsewhere"
     elif not found:
-        lack = "give the start's constants names, for small models to edit"
+        lack = f"give the start's constants names, within {task.function}, for small models to edit"
     else:
         return Finding("edit sites", "ok", text)
     return Finding("edit sites", "note", f"{text}; {lack}")

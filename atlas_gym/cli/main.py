@@ -164,7 +164,7 @@ def _list(options: argparse.Namespace) -> int:
         print(env_id)
         try:
             task = make_task(env_id)
-        except (DependencyNotInstalled, ModuleNotFoundError) as error:
+        except (DependencyNotInstalled, ImportError, ValueError) as error:
             print(f"  not usable here: {error}")
             continue
         print(f"  a program defines   {task.signature}")

@@ -32,8 +32,11 @@ _KINDS: dict[str, tuple[Any, str]] = {
 def make_constants(cls: Any) -> None:
     """Make the annotated attributes of a task's class its constants.
 
-    Raises ValueError for one that could be changed, or whose name is taken, TypeError for limits that are none.
+    Raises ValueError for one that could be changed, or whose name is taken, and for a constructor of the class's own,
+    TypeError for limits that are none.
     """
+    if "__init__" in vars(cls):
+        raise ValueError("a task has no __init__; its constants are annotated attributes: `count: int = 5`")
     if "limits" in vars(cls):
         cls.limits = limits_from(cls.limits, super(cls, cls).limits)
     _annotate_overrides(cls)

@@ -41,7 +41,7 @@ def read_programs(cls: Any) -> None:
     cls.function, cls.signature = entry_of(starts["named"].program, cls.function)
     cls.starts = {name: start.program for name, start in starts.items()}
     experts = experts_of(cls.experts, cls.function)
-    own = {"start": replace(starts.pop("named"), name="start"), **starts}
+    own = {"start": starts.pop("named"), **starts}
     cls.programs = experts if cls.initial in experts else {**own, **experts}
     if cls.initial not in cls.programs:
         raise ValueError(f"initial is {cls.initial!r}; it must be one of {', '.join(cls.programs)}")
@@ -54,7 +54,8 @@ def starts_of(given: GivenStart, function: str) -> dict[str, Expert]:
         raise ValueError("start is empty; give at least one program to start from")
     if "named" not in starts:
         raise ValueError(f"start has {', '.join(starts)}; call the usual one `named`")
-    return {name: as_expert(program, name, function) for name, program in starts.items()}
+    called = {"named": "start"}
+    return {name: as_expert(given, called.get(name, name), function) for name, given in starts.items()}
 
 
 def experts_of(given: GivenExperts, function: str) -> dict[str, Expert]:

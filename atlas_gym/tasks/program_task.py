@@ -262,8 +262,12 @@ class ProgramTask:
     def __reduce__(self) -> Any:
         # By value where another process could not import the class: from `__main__`, a notebook, a file. So may be an
         # Enum beside it.
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return _restored, (cloudpickle.dumps(type(self)), cloudpickle.dumps(values))
+        try:
+            values = cloudpickle.dumps({f.name: getattr(self, f.name) for f in fields(self)})
+            return _restored, (cloudpickle.dumps(type(self)), values)
+        except TypeError as error:
+            lack = f"other processes cannot be given {self.env_id} ({error})"
+            raise TypeError(f"{lack}; open files, locks and connections in score or instances") from error
 
 
 # Behind `dataclass`, which refuses to find one. `make_constants` takes those of subclasses away.

@@ -146,7 +146,7 @@ def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
     if reference in BUILT_IN:
         return find_task(BUILT_IN[reference])
     if reference in _offered():
-        return _checked(_offered()[reference].load(), reference)
+        return find_task(f"{_offered()[reference].module}:{_offered()[reference].attr}")
     if (Path(reference) / "evaluator.py").is_file():
         folders = importlib.import_module(_FOLDERS)
         return folders.folder_task(Path(reference), importing=importing)

@@ -1,5 +1,7 @@
 """`check` finds what is wrong with a task, and nothing with one that is right."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -105,6 +107,12 @@ def test_what_the_authors_methods_raise_is_wrong_and_its_line_is_named(evaluator
         def score(self, program, instance):
             return -abs(program(float(instance)) - instance / 2)
 
+    class Inventive(Sound):
+        """x: a number."""
+
+        def score(self, program, instance):
+            return -len(program(float(instance)).bytes())
+
     class Unfinished(Sound):
         """x: a number."""
 
@@ -121,10 +129,23 @@ def test_what_the_authors_methods_raise_is_wrong_and_its_line_is_named(evaluator
     assert text.startswith("TypeError in line ")
     assert ", return -abs(program(float(instance)) - instance / 2): unsupported operand" in text
     assert "used through .number()" in text
+    assert "'bytes'; what a program returned is used" in verdicts(Inventive(), evaluator)["methods"][0][1]
     assert verdicts(Unfinished(), evaluator)["methods"] == [
         ("wrong", "NotImplementedError: Unfinished does not define score")
     ]
     assert verdicts(Leaving(), evaluator)["methods"][0][1].startswith("SystemExit in line ")
+
+
+def test_a_task_that_other_processes_cannot_be_given_is_wrong(evaluator):
+    class Locked(Sound):
+        """x: a number."""
+
+        lock = threading.Lock()
+
+    verdict, text = verdicts(Locked(), evaluator)["methods"][0]
+    assert verdict == "wrong"
+    assert "other processes cannot be given " in text
+    assert "(cannot pickle '_thread.lock' object); open files, locks and connections in score" in text
 
 
 def test_a_score_that_changes_is_wrong(evaluator):
@@ -165,6 +186,11 @@ def test_an_expert_no_better_and_constants_without_names_are_noted(evaluator):
         start = "def half(x):\n    return 0.6 * x\n"
         experts = ()
 
+    class Beside(Sound):
+        """x: a number."""
+
+        start = "SHARE = 0.6\n\ndef half(x):\n    return SHARE * x\n"
+
     class Zero(Sound):
         """x: a number."""
 
@@ -180,6 +206,8 @@ def test_an_expert_no_better_and_constants_without_names_are_noted(evaluator):
     )
     assert "without an expert" in verdicts(Flat(), evaluator)["head-room"][0][1]
     assert "give the start's constants names" in verdicts(Flat(), evaluator)["edit sites"][0][1]
+    text = "1 lines, 0 constants on lines of their own: none; give the start's constants names, within half"
+    assert verdicts(Beside(), evaluator)["edit sites"][0][1].startswith(text)
     assert "share at 0" in verdicts(Zero(), evaluator)["edit sites"][0][1]
 
 

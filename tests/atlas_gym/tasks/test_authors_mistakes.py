@@ -115,6 +115,7 @@ def definition(**attributes):
             {"start": triple, "weights": field(default_factory=dict), "__annotations__": {"weights": dict}},
             "weights is a dict, which can be changed",
         ),
+        ({"start": triple, "__init__": lambda self, count=5: None}, "its constants are annotated"),
         ({"start": eval("lambda x: x")}, "give the program as a text"),
         (
             {"start": triple, "limits": 5},
@@ -166,6 +167,7 @@ def test_starts_may_be_several():
 def test_a_text_may_end_as_it_likes(end):
     task = definition(start=f"\n{START.rstrip()}{end}", experts={"own": f"{START.rstrip()}{end}"})
     assert {program.program for program in task.programs.values()} == {START}
+    assert [program.title for program in task.programs.values()] == ["start", "own"]
 
 
 FOLDER = {

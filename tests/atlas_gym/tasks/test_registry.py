@@ -152,6 +152,26 @@ def test_a_distribution_offers_its_tasks_by_entry_points(folder):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("my_task:Nobody", "my_task has no task 'Nobody'; it has Half"),
+        ("broken:Half", "broken.py, line 1: ZeroDivisionError"),
+    ],
+)
+def test_a_distribution_whose_task_cannot_be_had_does_not_hide_the_others(place, said, folder):
+    (folder / "broken.py").write_text("1 / 0\n")
+    offered = folder / "offered-1.0.dist-info"
+    offered.mkdir()
+    (offered / "METADATA").write_text("Metadata-Version: 2.1\nName: offered\nVersion: 1.0\n")
+    (offered / "entry_points.txt").write_text(f"[atlas_gym.tasks]\nA-v0 = {place}\nHalf-v0 = my_task:Half\n")
+    done = run(folder, "-m", "atlas_gym", "list", path=str(folder))
+    assert done.returncode == 0, done.stderr
+    assert "  not usable here: " in done.stdout
+    assert said in done.stdout
+    assert "Half-v0\n  a program defines" in done.stdout
+
+
 def test_data_imports_nothing(folder, monkeypatch):
     monkeypatch.syspath_prepend(str(folder))
     for reference in ("my_task:Half", "my_task:Half-v0", str(folder / "my_task.py"), "Half-v0"):
