@@ -57,6 +57,8 @@ class AtlasRun(Parts):
         """Round 0: every island begins at its instance's starting program."""
         begun = self.store.unit_summary(0, 0) is not None
         if not begun:
+            if self.tuning and self.tuning.probes.panel:
+                _ = self.tuning.probes.panel.questions  # a start that fails is told of now
             self.store.set_instances(len(self.tasks.instances))
         self.explorer.seed(() if begun else self._starts())
         self.tell("seeded", self.agent.best_score, self.store.last_round(), self.config.rounds)
