@@ -107,7 +107,8 @@ def _lacking(folder: Path) -> str:
         return "config.json"
     index = folder / "model.safetensors.index.json"
     if not index.is_file():
-        return "" if list(folder.glob("*.safetensors")) else "*.safetensors"
+        # What is fetched here has safetensors; a model that came by other ways may have the older files.
+        return "" if any(folder.glob(f"*.{kind}") for kind in ("safetensors", "bin")) else "*.safetensors"
     parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
     return min((part for part in parts if not (folder / part).is_file()), default="")
 

@@ -151,6 +151,7 @@ def test_a_hub_model_that_is_not_here_names_the_command_that_fetches_it(monkeypa
         ({}, r"no config\.json"),
         ({"config.json": "{}", "tokenizer.json": "{}"}, r"no \*\.safetensors"),
         ({"config.json": "{}", "model.safetensors": ""}, ""),
+        ({"config.json": "{}", "pytorch_model.bin": ""}, ""),
         (
             {
                 "config.json": "{}",
