@@ -14,7 +14,8 @@ that says why, which is no valid program.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from textwrap import indent
 from typing import Any
 
@@ -59,7 +60,7 @@ def patched(parent: str, answer: str) -> str:
         return _refusal(f"the answer has {len(answer)} characters; {LONGEST_ANSWER} are read")
     text, program = _spoken(answer), parent.removesuffix("\n") + "\n"
     try:
-        edits = _listed_edits(text) or list(_blocks(text))
+        edits = _listed_edits(text) or list(_blocks(text, parent))
         if len(edits) > MOST_EDITS:
             raise _Unusable(f"the answer has {len(edits)} edits; {MOST_EDITS} are made")
         for number, edit in enumerate(edits, start=1):
@@ -135,26 +136,33 @@ def _storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\r\n", "\n")
 
 
-def _blocks(text: str) -> Iterator[Edit]:
+def _blocks(text: str, parent: str) -> Iterator[Edit]:
     """The blocks of a text, whatever stands between them."""
-    parts: list[list[str]] = []
-    """Lines of the open block: those to search for, then those that replace them."""
+    block: list[str] | None = None
     for line in text.split("\n"):
         if _SEARCH.fullmatch(line):
-            if parts:
+            if block is not None:
                 raise _Unusable("a SEARCH block begins within another")
-            parts = [[]]
-        elif len(parts) == 1 and _MIDDLE.fullmatch(line):
-            parts.append([])
-        elif parts and _REPLACE.fullmatch(line):
-            if len(parts) == 1:
-                raise _Unusable("a SEARCH block has no line =======")
-            yield "\n".join(parts[0]), "\n".join(parts[1])
-            parts = []
-        elif parts:
-            parts[-1].append(line)
-    if parts:
+            block = []
+        elif block is not None and _REPLACE.fullmatch(line):
+            yield _divided(block, parent)
+            block = None
+        elif block is not None:
+            block.append(line)
+    if block is not None:
         raise _Unusable("the last SEARCH block does not end")
+
+
+def _divided(block: Sequence[str], parent: str) -> Edit:
+    """What a block searches for and what replaces it. Either may hold a line ======= of its own: of several the last
+    one counts before which all stands in the parent, of none such the first."""
+    middles = [number for number, line in enumerate(block) if _MIDDLE.fullmatch(line)]
+    if not middles:
+        raise _Unusable("a SEARCH block has no line =======")
+    lines = f"\n{parent}\n"
+    standing = takewhile(lambda number: "\n".join(["", *block[:number], ""]) in lines, middles)
+    middle = max(standing, default=middles[0])
+    return "\n".join(block[:middle]), "\n".join(block[middle + 1 :])
 
 
 def _replaced(program: str, edit: Edit, number: int) -> str:

@@ -154,7 +154,7 @@ def open_backend(
 def tokenizer_of(settings: BackendSettings, model: str) -> Any:
     """Tokenizer of the model that the engine runs, None if its name says too little (a server's)."""
     name = settings.openai.tokenizer if settings.name == "openai" else model
-    return load_tokenizer(resolve_model(name)) if name and settings.name != "chat" else None
+    return load_tokenizer(resolve_model(name, weights=False)) if name and settings.name != "chat" else None
 
 
 def _open(

@@ -4,6 +4,7 @@ A name is ``embedded`` (see :mod:`agents.models.embedded`), a local folder, or a
 downloads: a run that lacks its model says so at once and names the command that fetches it, ``atlas fetch NAME``.
 """
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -22,15 +23,21 @@ class ModelMissing(RuntimeError):
     """The model is not on this machine, or its files are damaged; the message says which command helps."""
 
 
-def resolve_model(name: str, cache: str | os.PathLike[str] | None = None) -> Path:
-    """Local folder of the model called ``name``; raises :class:`ModelMissing` if there is none."""
+def resolve_model(name: str, cache: str | os.PathLike[str] | None = None, *, weights: bool = True) -> Path:
+    """Local folder of the model called ``name``; raises :class:`ModelMissing` if there is none, or if it is a hub
+    model that was fetched in part: without ``weights``, a tokenizer is enough."""
     if name == EMBEDDED:
         folder = cache_folder(cache) / embedded.FOLDER
         problem = embedded.defect(folder)
         if problem is not None:
             raise ModelMissing(_advice(f"The embedded model in {folder} cannot be used: {problem}.", name))
         return folder
-    return _local_folder(name) or _hub_snapshot(name, local_files_only=True)
+    if folder := _local_folder(name):
+        return folder
+    folder = _hub_snapshot(name, local_files_only=True)
+    if weights and (lacking := _lacking(folder)):
+        raise ModelMissing(_advice(f"The model {name} is not whole on this machine: no {lacking}.", name))
+    return folder
 
 
 def fetch_model(name: str, cache: str | os.PathLike[str] | None = None) -> Path:
@@ -92,6 +99,18 @@ def _hub_snapshot(name: str, *, local_files_only: bool) -> Path:
     except HFValidationError as error:
         raise ModelMissing(f"{name!r} is neither a folder nor a Hugging Face id.") from error
     return Path(found)
+
+
+def _lacking(folder: Path) -> str:
+    """A file of its model that a snapshot lacks; empty if it has all."""
+    if not (folder / "config.json").is_file():
+        return "config.json"
+    index = folder / "model.safetensors.index.json"
+    if not index.is_file():
+        # What is fetched here has safetensors; a model that came by other ways may have the older files.
+        return "" if any(folder.glob(f"*.{kind}") for kind in ("safetensors", "bin")) else "*.safetensors"
+    parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+    return min((part for part in parts if not (folder / part).is_file()), default="")
 
 
 def _advice(problem: str, name: str) -> str:

@@ -59,13 +59,17 @@ def delimited(data: Data) -> str:
 def role_template(role: str, own: str = "") -> tuple[Message, Message]:
     """The role's shipped template, or the one in a file of one's own.
 
-    Raises ValueError for placeholders that cannot be filled: the shipped one has all that there are.
+    Raises OSError for a file that cannot be read, and ValueError for one that is no template, or whose placeholders
+    cannot be filled: the shipped one has all that there are.
     """
     file = files("agents.supporters").joinpath("prompts", f"{role}.md")
     shipped = parse_template(file.read_text(encoding="utf-8"))
     if not own:
         return shipped
-    messages, known = parse_template(Path(own).read_text(encoding="utf-8")), _placeholders(shipped)
+    try:
+        messages, known = parse_template(Path(own).read_text(encoding="utf-8")), _placeholders(shipped)
+    except ValueError as error:
+        raise ValueError(f"{own} cannot be used: {error}") from error
     if not all(Template(message.content).is_valid() for message in messages):
         raise ValueError(f"{own} has a $ that begins no name; write $$ for a dollar sign")
     if unknown := [name for name in _placeholders(messages) if name not in known]:

@@ -65,10 +65,17 @@ def write_gallery(path: Path, sections: Iterable[tuple[str, str]]) -> None:
     """
     page = _read_sections(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_page(page), encoding="utf-8")
+    _write(path, page)
     for title, body in sections:
         page[title] = body
-        path.write_text(_page(page), encoding="utf-8")
+        _write(path, page)
+
+
+def _write(path: Path, page: Mapping[str, str]) -> None:
+    """The whole page or, on a full disk, the one before."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(_page(page), encoding="utf-8")
+    temporary.replace(path)
 
 
 def _title(env_id: str, preset: str) -> str:
@@ -90,7 +97,8 @@ def _read_sections(path: Path) -> dict[str, str]:
     head, *parts = path.read_text(encoding="utf-8").split("\n## ")
     if head and not head.startswith(_HEADER.partition("\n")[0]):
         raise ValueError(f"{path} is there and is no gallery; name another file")
-    titles_and_bodies = [f"## {part}".split("\n\n", 1) for part in parts]
+    # Of a section that was cut short before its table nothing is left.
+    titles_and_bodies = [f"## {part}".split("\n\n", 1) for part in parts if "\n\n" in part]
     return {title: body.rstrip("\n") + "\n" for title, body in titles_and_bodies}
 
 

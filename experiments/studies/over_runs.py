@@ -28,9 +28,11 @@ def over_runs(rows: pd.DataFrame, against: str = "") -> Table:
         against: the variant that the others are compared with; empty: the first one.
 
     Raises:
-        ValueError: there is no such variant.
+        ValueError: there is no such variant, or nothing to compare.
     """
     variants = [name for name in rows.variant.unique() if name != BASE]
+    if not variants or BASE not in rows.variant.values:
+        raise ValueError("there must be rows of the base model and of a variant")
     against = against or variants[0]
     if against not in variants:
         raise ValueError(f"no variant {against!r}; there are {', '.join(variants)}")

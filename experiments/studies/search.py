@@ -6,6 +6,7 @@ Its sampler is seeded with the number of runs begun, so a sweep that was killed 
 import fcntl
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -47,10 +48,12 @@ class Search:
         except BlockingIOError as error:
             raise SettingsError(f"another process is running the sweep in {folder}") from error
         self.sweep, self._seed = sweep, seed
-        rule = sweep.early_terminate
+        rule, journal = sweep.early_terminate, folder / "sweep.journal"
+        if journal.exists():  # a line that a full disk cut short was never acted on, and would spoil the next
+            os.truncate(journal, journal.read_bytes().rfind(b"\n") + 1)
         self.study = optuna.create_study(
             study_name=sweep.name,
-            storage=optuna.storages.JournalStorage(JournalFileBackend(str(folder / "sweep.journal"))),
+            storage=optuna.storages.JournalStorage(JournalFileBackend(str(journal))),
             direction=sweep.metric.goal,
             load_if_exists=True,
             pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=rule.first, reduction_factor=rule.eta)
@@ -80,20 +83,33 @@ class Search:
 
     def interrupted(self) -> list[Trial]:
         """The runs that were under way when the sweep was killed, to be gone on with."""
-        return [Trial(self.study, trial._trial_id) for trial in self.trials(TrialState.RUNNING)]
+        return [self._whole(trial) for trial in self.trials(TrialState.RUNNING)]
+
+    def _whole(self, begun: FrozenTrial) -> Trial:
+        """The trial, with what it lacks where the sweep was killed while its parameters were drawn."""
+        self.study.sampler = self._sampler(begun.number)
+        trial = Trial(self.study, begun._trial_id)
+        for name, found in self.sweep.distributions.items():
+            if name in begun.params and not found.single():  # drawn again: the next draw is the next one's
+                self.study.sampler.sample_independent(self.study, begun, name, found)
+            trial._suggest(name, found)
+        return trial
 
     def next(self) -> Trial | None:
         """A new run's trial; None if the cap is reached or a grid exhausted."""
         begun, all_ = len(self.trials()), len(self.study.get_trials(deepcopy=False))
         if begun == self.sweep.run_cap or (self.sweep.method == "grid" and begun == all_):
             return None
-        seed = torch_seed(self._seed, "sweep", begun) % 2**32
-        self.study.sampler = optuna.samplers.RandomSampler(seed=seed)
+        self.study.sampler = self._sampler(begun)
+        return self.study.ask(dict(self.sweep.distributions))
+
+    def _sampler(self, number: int) -> optuna.samplers.BaseSampler:
+        seed = torch_seed(self._seed, "sweep", number) % 2**32
         if self.sweep.method == "bayes":
-            self.study.sampler = optuna.samplers.GPSampler(
+            return optuna.samplers.GPSampler(
                 seed=seed, n_startup_trials=_RANDOM_FIRST, warn_independent_sampling=False
             )
-        return self.study.ask(dict(self.sweep.distributions))
+        return optuna.samplers.RandomSampler(seed=seed)
 
     def settings(self, trial: Trial | FrozenTrial) -> dict[str, Any]:
         """A trial's parameters, as the sweep file has them."""

@@ -24,6 +24,7 @@ from trainers.data.rollouts import ProgramCache, again, fresh_samples
 from trainers.loop.config import RunConfig
 from trainers.loop.schedule import TaskSchedule, parent_of, starting_program
 from trainers.loop.settings import Instance
+from trainers.store.plain import SettingsError
 from trainers.store.store import RunStore
 
 BASE = 0
@@ -78,7 +79,7 @@ class Panel:
 
     @cached_property
     def questions(self) -> list[Proposal]:
-        """One proposal a question; `island` is the number of the instance."""
+        """One proposal a question; `island` is the number of the instance. `SettingsError` if a start fails."""
         return [
             question
             for number, (own, task) in enumerate(self._posed)
@@ -95,7 +96,13 @@ class Panel:
         score = partial(self._cache.score, island=number)
         start = task.starts[instance.start or self._start]
         program = starting_program(start, task.function, instance.weakened, rng, score)
-        parent = parent_of(program, score(program))
+        evaluation = self._cache.evaluate(program, number)
+        if not evaluation.ok:
+            raise SettingsError(
+                f"measure.instances: the start `{instance.start or self._start}` fails on {dict(instance.env_args)}: "
+                f"{evaluation.status}: {evaluation.detail}"
+            )
+        parent = parent_of(program, evaluation.score)
         sites = [(style, site) for style in self._styles for site in style.sites(program)]
         showing = Showing(notes=self._notes(task), score=parent.score if self._scores else None)
         drawn = thinned(sites, self._settings.prompts, rng)

@@ -113,7 +113,7 @@ def drawn_proposals(agent: ResearchAgent, n: int, phase: int, tuned_on: Set[str]
     """Up to `n` different prompts drawn as exploration draws them, none of them in `tuned_on`."""
     found: dict[str, Proposal] = {}
     islands = sorted(set(agent.islands) - set(agent.messages))
-    for draw in range(_DRAWS * n // len(islands) + 1):
+    for draw in range(_DRAWS * n // len(islands) + 1 if islands else 0):
         for proposal in agent.propose(draw, islands, 1, purpose=f"probe {phase}"):
             prompt = proposal.prompt
             if prompt and prompt not in tuned_on and len(found) < n:

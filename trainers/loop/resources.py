@@ -20,7 +20,7 @@ from agents.models.loading import resolve_model
 from agents.models.policy import POLICY, REFERENCE, Policy
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
-from agents.supporters.build import build_supporters
+from agents.supporters.build import Supporters, build_supporters
 from agents.supporters.call import ROLES, SupporterCall
 from agents.supporters.settings import SupporterSettings
 from atlas_gym import make_task
@@ -78,7 +78,7 @@ class Parts:
         for text in silent_servers(config):
             self.tell("stage", text)
         self.cache = ProgramCache(self.pool, self.tasks.tasks(1), store)
-        self.supporters = build_supporters(config.supporters, config.seed)
+        self.supporters = supporters_of(config)
         self.supporters.resume(SupporterCall.from_dict(call) for call in store.supporter_calls())
 
     def tell(self, event: str, *details: Any) -> None:
@@ -138,6 +138,14 @@ def make_policy(config: RunConfig, model: Path, run: Path) -> Policy:
         if not own.exists():  # where it came from may be gone when the run is resumed
             policy.save(POLICY, own)
     return policy
+
+
+def supporters_of(config: RunConfig) -> Supporters:
+    """The supporters of a run; raises `SettingsError` for a template of one's own that cannot be used."""
+    try:
+        return build_supporters(config.supporters, config.seed)
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"supporters: {error}") from error
 
 
 def greet_supporters(settings: SupporterSettings) -> None:

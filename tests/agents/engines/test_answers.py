@@ -75,6 +75,13 @@ def test_an_empty_replacement_deletes_the_lines():
     assert patched(PARENT, answer) == PARENT.replace("    b = 2\n", "")
 
 
+def test_both_parts_of_a_block_may_hold_the_line_that_divides_them():
+    text, other = "TEXT = '''Arms\n=======\n'''", "TEXT = '''Bandits\n=======\n'''"
+    parent = f"{text}\nHELP = 1\n"
+    assert patched(parent, block(text, other)) == parent.replace(text, other)
+    assert patched(parent, block("HELP = 1", other)) == parent.replace("HELP = 1", other)
+
+
 def test_a_loosely_matched_edit_leaves_other_lines_as_they_are():
     parent = 'TEXT = """a  \nb"""\ndef f(x):\n    y = x \n    return y  \n'
     found = patched(parent, block("y = x", "y = 2\nz = 3"))

@@ -145,6 +145,39 @@ def test_a_hub_model_that_is_not_here_names_the_command_that_fetches_it(monkeypa
         resolve_model("not a name")
 
 
+@pytest.mark.parametrize(
+    ("files", "lacking"),
+    [
+        ({}, r"no config\.json"),
+        ({"config.json": "{}", "tokenizer.json": "{}"}, r"no \*\.safetensors"),
+        ({"config.json": "{}", "model.safetensors": ""}, ""),
+        ({"config.json": "{}", "pytorch_model.bin": ""}, ""),
+        (
+            {
+                "config.json": "{}",
+                "a.safetensors": "",
+                "model.safetensors.index.json": '{"weight_map": {"x": "a.safetensors", "y": "b.safetensors"}}',
+            },
+            r"no b\.safetensors",
+        ),
+    ],
+)
+def test_a_hub_model_that_was_fetched_in_part_is_not_here(monkeypatch, tmp_path, files, lacking):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    model = tmp_path / "models--some--model"
+    snapshot = model / "snapshots" / "abc"
+    for path, text in {model / "refs" / "main": "abc", **{snapshot / n: t for n, t in files.items()}}.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    snapshot.mkdir(parents=True, exist_ok=True)
+    assert resolve_model("some/model", weights=False) == snapshot
+    if lacking:
+        with pytest.raises(ModelMissing, match=f"{lacking}.*atlas fetch some/model"):
+            resolve_model("some/model")
+    else:
+        assert resolve_model("some/model") == snapshot
+
+
 def test_the_command_line_reports_instead_of_raising(tmp_path, capsys):
     assert main(["path", "--cache", str(tmp_path)]) == 1
     assert "Error: The embedded model" in capsys.readouterr().err

@@ -1,3 +1,4 @@
+import errno
 import io
 import sys
 
@@ -182,6 +183,27 @@ def test_a_page_that_cannot_be_written_is_known_before_anything_is_scored(tmp_pa
     said = capsys.readouterr().err
     assert str(page.parent) in said
     assert "nonsense" not in said  # which is found out when scoring begins
+
+
+def test_a_page_that_was_cut_short_is_gone_on_with_and_a_full_disk_leaves_the_page(tmp_path, monkeypatch):
+    page = tmp_path / "gallery.md"
+    write_gallery(page, [("## ATLAS-Bandit-v0, preset `default`", "first\n"), ("## Other", "second\n")])
+    whole = page.read_text()
+    page.write_text(whole.partition("\n\nsecond")[0])
+    write_gallery(page, [])
+    assert "first" in page.read_text()
+    assert "## Other" not in page.read_text()
+    write_gallery(page, [("## Other", "second\n")])
+    assert page.read_text() == whole
+
+    def full(path, text, encoding):
+        path.write_bytes(text[:10].encode())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(gallery_page.Path, "write_text", full)
+    with pytest.raises(OSError, match="No space"):
+        write_gallery(page, [])
+    assert page.read_text() == whole
 
 
 TASK = """

@@ -17,6 +17,16 @@ from trainers.loop.config import load_config, save_config
 from trainers.store.store import RunStore
 
 
+@pytest.mark.parametrize("variables", [{"WANDB_SWEEP_ID": "s1"}, {"WANDB_RUN_ID": "r1"}])
+def test_half_of_what_wandbs_agent_sets_is_no_run_of_a_sweep(variables, monkeypatch, capsys):
+    for name in ("ATLAS_RUN_FOLDER", "WANDB_SWEEP_ID", "WANDB_RUN_ID"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert main(["--print-settings"]) == 0
+    assert "env: ATLAS-Bandit-v0" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

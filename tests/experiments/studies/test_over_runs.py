@@ -35,6 +35,9 @@ def test_differences_are_paired_by_run_and_runs_without_a_phase_do_not_count() -
 def test_a_variant_that_is_not_there_and_data_that_are_not_are_one_line(tmp_path) -> None:
     with pytest.raises(ValueError, match="no variant 'other'; there are own, taught"):
         over_runs(ROWS, "other")
+    for rows in (ROWS[ROWS.variant == "base model"], ROWS[ROWS.variant == "own"]):
+        with pytest.raises(ValueError, match="rows of the base model and of a variant"):
+            over_runs(rows)
     with pytest.raises(SystemExit, match="replays --output"):
         main([str(tmp_path / "replays.csv")])
     (tmp_path / "replays.csv").write_text("a,b\n1,2\n")

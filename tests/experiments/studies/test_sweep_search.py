@@ -105,6 +105,31 @@ def test_random_choices_follow_from_seed_and_number_alone(search_of):
     assert search_of(text, 2, "c").next().params != drawn[0]
 
 
+@pytest.mark.parametrize(
+    "method",
+    [
+        "method: random\nrun_cap: 2\nparameters: {a: {min: 0.0, max: 1.0}, k: {value: 3}, b: {min: 1, max: 9}}",
+        "method: grid\nparameters: {a: {values: [1, 2]}, b: {value: 3}}",
+    ],
+)
+@pytest.mark.parametrize("cut", [0, 9])
+def test_killed_at_any_line_of_its_journal_or_within_it_goes_on_the_same(search_of, tmp_path, method, cut):
+    def chosen(folder):
+        search = search_of(method, folder=folder)
+        trials = [*search.interrupted(), *iter(search.next, None)]
+        for trial in trials:
+            search.study.tell(trial, 0.0)
+        return [search.settings(trial) for trial in search.trials()]
+
+    wanted = chosen("whole")
+    journal = (tmp_path / "whole" / "sweep.journal").read_bytes().splitlines(keepends=True)
+    for lines in range(1, len(journal) + 1):
+        (tmp_path / f"{lines}").mkdir()
+        left = b"".join(journal[:lines])
+        (tmp_path / f"{lines}" / "sweep.journal").write_bytes(left[: len(left) - cut])
+        assert chosen(f"{lines}") == wanted
+
+
 @pytest.mark.parametrize("goal", ["maximize", "minimize"])
 def test_bayes_finds_what_it_is_asked_for(tmp_path, goal):
     path = tmp_path / "bayes.yaml"
