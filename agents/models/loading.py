@@ -32,8 +32,8 @@ def resolve_model(name: str, cache: str | os.PathLike[str] | None = None, *, wei
         if problem is not None:
             raise ModelMissing(_advice(f"The embedded model in {folder} cannot be used: {problem}.", name))
         return folder
-    if folder := _local_folder(name):
-        return folder
+    if (local := _local_folder(name)) is not None:
+        return local
     folder = _hub_snapshot(name, local_files_only=True)
     if weights and (lacking := _lacking(folder)):
         raise ModelMissing(_advice(f"The model {name} is not whole on this machine: no {lacking}.", name))
