@@ -19,8 +19,10 @@ import logging
 import math
 import os
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx2
@@ -58,12 +60,16 @@ _ABANDON_S = 0.5
 class EndpointError(Exception):
     """The request failed. The message is this package's own and safe to log."""
 
-    def __init__(self, reason: str, *, reached: bool = True, status: int | None = None) -> None:
+    def __init__(
+        self, reason: str, *, reached: bool = True, status: int | None = None, pause_s: float = 0.0
+    ) -> None:
         super().__init__(reason)
         self.reached = reached
         """Whether the server may have read the prompt."""
         self.status = status
         """The HTTP status that it answered with, None if it did not get that far or said 200."""
+        self.pause_s = pause_s
+        """Seconds after which the server wants to be asked again, as far as it says."""
 
 
 class Hopeless(EndpointError):
@@ -89,8 +95,8 @@ def api_key(variable: str) -> str:
 def post(
     url: str, key: str, body: Mapping[str, Any], *, deadline_s: float, max_bytes: int
 ) -> tuple[int, bytes]:
-    """HTTP status and body of a POST of JSON. Returns or raises :class:`EndpointError` within ``deadline_s`` seconds
-    (and half a second).
+    """HTTP status and body of a POST of JSON. Returns or raises :class:`EndpointError`, also for a status from 429 on,
+    within ``deadline_s`` seconds (and half a second).
 
     The body is empty unless the status is 200, or calls the request wrong (400, 422). The latter's may quote the key:
     look in it for the names of fields, and keep nothing of it.
@@ -139,6 +145,12 @@ async def _send(
         client,
         contextlib.aclosing(await client.send(request, stream=True)) as response,
     ):
+        if response.status_code >= BUSY:
+            raise EndpointError(
+                f"the server answered with HTTP status {response.status_code}",
+                status=response.status_code,
+                pause_s=_retry_after(response.headers.get("Retry-After", "")),
+            )
         plain = response.headers.get("Content-Encoding", "identity") == "identity"
         if response.status_code != 200 and not (plain and response.status_code in WRONG_FIELDS):
             return response.status_code, b""
@@ -152,6 +164,18 @@ async def _send(
             if len(reply) > max_bytes:
                 raise EndpointError(f"the reply exceeds {max_bytes} bytes")
         return response.status_code, bytes(reply)
+
+
+def _retry_after(header: str) -> float:
+    """The seconds that this header asks for, which has them or a date; 0 if it has neither."""
+    try:
+        return float(header)
+    except ValueError:
+        pass
+    try:
+        return parsedate_to_datetime(header).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def _wrong_tls(error: BaseException | None) -> bool:

@@ -9,6 +9,9 @@ pause that doubles, and two things end that:
 - it has failed this request `attempts` times, yet writes one token when asked for it: the request is at fault,
   `GivenUp`, and the sample counts as empty.
 
+Too many requests (HTTP 429) are nobody's fault for a minute, in which rates are counted, and a server that says when it
+wants to be asked again is not asked before, within the same minute.
+
 A request that the server calls wrong (HTTP 400, 413, 422: a prompt that is too long) is given up at once, and a
 wrong address, name or key (a redirect, 401, 403, 404) is an error at once: waiting helps neither.
 """
@@ -21,7 +24,7 @@ from functools import partial
 from typing import TypeVar
 
 from agents.engines.engine import BackendError, Completion, Generator, OnCompletion, Request, Sampling
-from agents.engines.http import EndpointError, Hopeless, api_key
+from agents.engines.http import BUSY, EndpointError, Hopeless, api_key
 from agents.engines.settings import ServerSettings
 from agents.engines.threads import in_threads
 
@@ -31,6 +34,7 @@ _WRONG_REQUEST = (400, 413, 422)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _WRONG_PLACE = (*_REDIRECTS, 401, 402, 403, 404, 405)
 _LONGEST_PAUSE_S = 30.0
+_MINUTE_S = 60.0
 
 
 class GivenUp(Exception):
@@ -84,21 +88,24 @@ class ServerGenerator(Generator):
 
     def patiently(self, once: Callable[[], Answer]) -> Answer:
         """Ask until answered. Raises :class:`BackendError` or :class:`GivenUp`."""
-        attempts, alive = 0, False
+        attempts, alive, began = 0, False, time.monotonic()
         while not self._abandoned.is_set():
             try:
                 answer = once()
             except EndpointError as error:
                 self._judge(error)
                 attempts += 1
-                if alive:
+                early = error.status == BUSY and time.monotonic() - began < _MINUTE_S
+                if alive and not early:
                     raise GivenUp(str(error)) from None
                 # The server may have come back just now, so one more attempt follows.
-                alive = attempts >= self.settings.attempts and self.alive()
+                alive = attempts >= self.settings.attempts and not early and self.alive()
+                pause = min(self.settings.pause_s * 2 ** min(attempts - 1, 16), _LONGEST_PAUSE_S)
+                pause = max(pause, min(error.pause_s, _MINUTE_S))
             else:
                 self._heard = time.monotonic()
                 return answer
-            self._abandoned.wait(min(self.settings.pause_s * 2 ** min(attempts - 1, 16), _LONGEST_PAUSE_S))
+            self._abandoned.wait(pause)
         raise GivenUp("the other requests were abandoned")
 
     def key(self) -> str:

@@ -7,6 +7,7 @@ limited by the server itself (see `serve`).
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from typing import Any, ClassVar
 
 Message = MutableMapping[str, Any]
@@ -19,11 +20,13 @@ class Guard:
     """Lets a request through if it carries `Authorization: Bearer TOKEN`, is not too long, and not one too many.
 
     Only what has the token counts: strangers cannot use up the places. Who has it cannot keep one without asking
-    anything: a body has its time to arrive.
+    anything: a body has its time to arrive, and a session its time to go on.
     """
 
     body_s: ClassVar[float] = 30.0
     """Seconds from a request's head to the end of its body."""
+    idle_s: ClassVar[float] = 3600.0
+    """Seconds for which a session may ask nothing; then it is over."""
 
     def __init__(self, app: App, token: str, max_bytes: int, max_requests: int):
         if not token:
@@ -54,7 +57,7 @@ class Guard:
 
     async def _pass(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
+            await self.app(scope, partial(self._asked, receive, send), send)
             return
         try:
             async with asyncio.timeout(self.body_s):
@@ -73,6 +76,16 @@ class Guard:
             return pending.pop() if pending else await receive()
 
         await self.app(scope, replay, send)
+
+    async def _asked(self, receive: Receive, send: Send) -> Message:
+        """A socket's next message; its end if none comes."""
+        try:
+            async with asyncio.timeout(self.idle_s):
+                return await receive()
+        except TimeoutError:
+            reason = f"nothing was asked for {self.idle_s:g} s"
+            await send({"type": "websocket.close", "code": 1001, "reason": reason})
+            return {"type": "websocket.disconnect", "code": 1001}
 
 
 async def _read(receive: Receive, max_bytes: int) -> bytes | None:

@@ -114,7 +114,10 @@ def build_app(settings: ServerSettings, pool: EvaluatorPool) -> App:
         partial(ServedEnvironment, task, episodes, pool),
         ProgramAction,
         ProgramObservation,
-        max_concurrent_envs=settings.sessions,
+        # A session that was opened by a request of its own (/mcp) has no socket that could be closed.
+        concurrency_config=server.ConcurrencyConfig(
+            max_concurrent_envs=settings.sessions, session_timeout=Guard.idle_s
+        ),
     )
     app.add_exception_handler(
         require("fastapi.exceptions", "serve").RequestValidationError, _say_what_is_wrong

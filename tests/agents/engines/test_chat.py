@@ -2,6 +2,7 @@
 
 import json
 import socket
+import threading
 from dataclasses import replace
 from itertools import count
 
@@ -256,6 +257,54 @@ def test_a_wrong_place_is_refused_at_the_start(status, help, tmp_path):
 def test_a_busy_endpoint_is_waited_for(tmp_path):
     with s.serve(s.respond(b"", "503 Busy"), s.respond(b"", "429 Slowly"), SAID) as server:
         assert ask(server, tmp_path, wait_s=60.0)[0][0].text == '{"program": "x = 1"}'
+
+
+def limited(times, header=""):
+    """A server whose rate is spent for so many long requests; short ones still pass."""
+    numbers = count(1)
+
+    def behave(received, write):
+        long = received.body["messages"][0]["content"].startswith("Improve")
+        spent = long and next(numbers) <= times
+        (s.respond(b"", "429 Slowly", headers=header) if spent else SAID)(received, write)
+
+    return behave
+
+
+def test_a_request_above_the_rate_is_not_at_fault(tmp_path):
+    with s.serve(limited(5)) as server:
+        assert ask(server, tmp_path, wait_s=60.0)[0][0].text == '{"program": "x = 1"}'
+
+
+def test_a_request_that_is_above_every_rate_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("agents.engines.server._MINUTE_S", 0.0)
+    with s.serve(limited(5)) as server:
+        first, second = ask(server, tmp_path, ASKED, ASKED, wait_s=60.0, attempts=2)
+    assert (first, second[0].text) == ([Completion("", 0, False)], '{"program": "x = 1"}')
+
+
+@pytest.mark.parametrize(
+    ("said", "pause"),
+    [
+        ("7", 7.0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 60.0),
+        ("1e9", 60.0),
+        ("soon", 0.0),
+        ("-3", 0.0),
+        ("nan", 0.0),
+    ],
+)
+def test_a_server_that_says_when_is_not_asked_before(said, pause, tmp_path):
+    class Abandoned(threading.Event):
+        def wait(self, timeout=None):
+            pauses.append(timeout)
+
+    pauses = []
+    with s.serve(limited(1, f"Retry-After: {said}\r\n")) as server:
+        generator = backend(server, tmp_path, wait_s=60.0)
+        generator._abandoned = Abandoned()
+        assert generator.generate([ASKED])[0][0].text == '{"program": "x = 1"}'
+    assert pauses == [pause]
 
 
 def test_the_key_is_sent_and_stored_nowhere(tmp_path, monkeypatch, caplog):

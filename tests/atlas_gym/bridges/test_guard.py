@@ -88,6 +88,24 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch):
     assert sent[0]["status"] == 408
 
 
+def test_a_socket_that_asks_nothing_is_closed(monkeypatch):
+    monkeypatch.setattr(Guard, "idle_s", 0.01)
+    received, sent = [], []
+
+    async def session(scope, receive, send):
+        received.append(await receive())
+
+    async def never():
+        await asyncio.Event().wait()
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(Guard(session, "secret", 10, 1)({"type": "websocket", "headers": HEADERS}, never, send))
+    assert (received[0]["type"], sent[0]["type"]) == ("websocket.disconnect", "websocket.close")
+    assert sent[0]["reason"] == "nothing was asked for 0.01 s"
+
+
 def test_a_client_that_leaves_gets_no_answer():
     assert call({"type": "http", "headers": HEADERS}, {"type": "http.disconnect"}) == []
 

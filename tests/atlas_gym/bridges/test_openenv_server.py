@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -127,3 +128,27 @@ def test_a_program_that_hangs_does_not_block_the_others(url):
         ended.append("quick")
         assert hanging.result().observation["status"] == "timeout"
     assert ended == ["quick", "hanging"]
+
+
+def test_sessions_that_nobody_closed_end(monkeypatch):
+    pytest.importorskip("openenv", reason="needs the extra `serve`")
+    from starlette.testclient import TestClient
+
+    from atlas_gym.bridges.guard import Guard
+    from atlas_gym.bridges.openenv import ServerSettings, build_app
+    from atlas_gym.evaluation import EvaluatorPool
+
+    def opened():
+        answer = requests.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create"})
+        return "result" in answer.json()
+
+    monkeypatch.setattr(Guard, "idle_s", 0.1)
+    with EvaluatorPool(1) as pool:
+        app = build_app(ServerSettings("ATLAS-Bandit-v0", TOKEN, sessions=1), pool)
+        with TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"}) as requests:
+            with requests.websocket_connect("/ws") as session:
+                assert session.receive()["reason"] == "nothing was asked for 0.1 s"
+            assert opened()
+            assert not opened()
+            while not opened():  # OpenEnv looks every 5 s
+                time.sleep(0.5)
