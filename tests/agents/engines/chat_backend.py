@@ -1,0 +1,29 @@
+"""A chat engine as tests use it: against a server of the test's own, without patience."""
+
+from agents.engines.engine import Sampling
+from agents.engines.serving import open_backend
+from agents.engines.settings import BackendSettings, ChatSettings
+from agents.population.candidate import Proposal
+from tests.agents.supporters import server as s
+
+YES = s.say("yes", {"prompt_tokens": 5, "completion_tokens": 1})
+SAID = s.say('{"program": "x = 1"}', {"prompt_tokens": 100, "completion_tokens": 20})
+ASKED = Proposal("Improve it.", n=1, stop="program", seed=3)
+QUICK = {
+    "deadline_s": 20.0,
+    "wait_s": 0.0,
+    "pause_s": 0.0,
+    "reply_bytes": 100_000,
+    "concurrency": 1,
+    "attempts": 1,
+}
+
+
+def backend(server, folder, **options):
+    settings = ChatSettings(server.base_url, "m", **(QUICK | options))
+    return open_backend(BackendSettings("chat", chat=settings), Sampling(), model="", folder=folder)
+
+
+def ask(server, folder, *requests, **options):
+    with backend(server, folder, **options).serving("policy") as generator:
+        return generator.generate(requests or [ASKED])

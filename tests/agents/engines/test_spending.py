@@ -1,0 +1,59 @@
+"""What models behind a chat API cost, and the budget that ends it."""
+
+from dataclasses import replace
+
+import pytest
+
+from agents.engines.engine import BackendError, Sampling
+from agents.engines.serving import open_backend
+from agents.engines.settings import BackendSettings, ChatSettings, IslandModel
+from agents.engines.spending import total
+from tests.agents.engines.chat_backend import ASKED, QUICK, SAID, YES, ask
+from tests.agents.supporters import server as s
+
+
+def test_spending_is_summed_over_processes(tmp_path):
+    prices = {"prompt_price": 2.0, "completion_price": 10.0}
+    with s.serve(YES, SAID, YES, SAID) as server:
+        for _ in range(2):
+            ask(server, tmp_path, **prices)
+    ((model, spent),) = total(tmp_path / "spending.jsonl").items()
+    assert model == f"m at {server.base_url}"
+    assert (spent["requests"], spent["prompt_tokens"], spent["completion_tokens"]) == (4, 210, 42)
+    assert spent["money"] == pytest.approx((210 * 2 + 42 * 10) / 1e6)
+
+
+def test_a_torn_line_of_the_ledger_spoils_only_itself(tmp_path):
+    (tmp_path / "spending.jsonl").write_text('\n["other at x", 1, 2, 0.5]\n["m at')
+    with s.serve(YES, SAID) as server:
+        ask(server, tmp_path)
+    spent = total(tmp_path / "spending.jsonl")
+    assert [row["requests"] for row in spent.values()] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    "budget", [{"budget_tokens": 300}, {"budget_money": 0.0003, "prompt_price": 1.0, "completion_price": 1.0}]
+)
+def test_a_spent_budget_ends_the_process_and_a_larger_one_goes_on(budget, tmp_path):
+    (name, _), *_ = budget.items()
+    with s.serve(YES, SAID) as server:
+        with pytest.raises(BackendError, match=f"is spent .*larger chat.{name} and resume the run"):
+            ask(server, tmp_path, replace(ASKED, n=9), **budget)
+        asked = len(server.requests)
+        assert asked == 4  # 6 tokens, then 120 each: the third reply is the last
+        with pytest.raises(BackendError, match="is spent"):
+            ask(server, tmp_path, **budget)
+        assert len(server.requests) == asked
+        ask(server, tmp_path, **(budget | {name: 1000}))
+
+
+def test_islands_share_the_budget_of_a_model(tmp_path):
+    with s.serve(YES, YES, SAID) as server:
+        own = BackendSettings("chat", chat=ChatSettings(server.base_url, "m", **QUICK, budget_tokens=300))
+        island = IslandModel((1,), backend=own)
+        both = open_backend(own, Sampling(), model="", folder=tmp_path, further=(island,))
+        with both.serving("policy") as generator:
+            for asking in (0, 1):
+                with pytest.raises(BackendError, match="is spent"):
+                    generator.generate([replace(ASKED, n=9, island=asking)])
+    assert len(server.requests) == 5  # 6 tokens each, then 120 each: the third reply is the last
