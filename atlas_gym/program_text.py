@@ -158,4 +158,5 @@ def _content(answer: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
     """The text of the last message, which may be in parts."""
     message = answer if isinstance(answer, Mapping) else answer[-1] if answer else {}
     content = message.get("content") or ""
-    return content if isinstance(content, str) else "".join(part.get("text") or "" for part in content)
+    parts = [content] if isinstance(content, str) else content
+    return "".join(part if isinstance(part, str) else part.get("text") or "" for part in parts)

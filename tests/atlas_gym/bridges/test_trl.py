@@ -74,6 +74,7 @@ def test_a_trainer_may_send_it_to_its_workers(reward):
         ([], ""),
         ({"role": "assistant"}, ""),
         ([{"content": [{"text": "```\nx = "}, {"text": "1\n```"}, {"text": None}]}], "x = 1\n"),
+        ([{"content": ["```\nx = ", "1\n```"]}], "x = 1\n"),
     ],
 )
 def test_the_last_block_is_the_program(answer, program):
