@@ -108,9 +108,8 @@ def _lacking(folder: Path) -> str:
     index = folder / "model.safetensors.index.json"
     if not index.is_file():
         # What is fetched here has safetensors; a model that came by other ways may have the older files.
-        return (
-            "" if {".safetensors", ".bin"} & {path.suffix for path in folder.iterdir()} else "*.safetensors"
-        )
+        kinds = {path.suffix for path in folder.iterdir()} & {".safetensors", ".bin"}
+        return "" if kinds else "*.safetensors"
     parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
     return min((part for part in parts if not (folder / part).is_file()), default="")
 

@@ -56,12 +56,14 @@ class AtlasRun(Parts):
 
     def _seed(self) -> None:
         """Round 0: every island begins at its instance's starting program."""
-        begun = self.store.unit_summary(0, 0) is not None
-        if not begun:
+        starts: list[str] = []
+        if self.store.unit_summary(0, 0) is None:
             if self.tuning and self.tuning.probes.panel:
-                _ = self.tuning.probes.panel.questions  # a start that fails is told of now
+                self.tuning.probes.panel.require_starts()
             self.store.set_instances(len(self.tasks.instances))
-        self.explorer.seed(() if begun else self._require_everywhere(self._starts()))
+            starts = self._starts()
+            self._require_everywhere(starts)
+        self.explorer.seed(starts)
         self.tell("seeded", self.agent.best_score, self.store.last_round(), self.config.rounds)
 
     def _starts(self) -> list[str]:
@@ -74,15 +76,14 @@ class AtlasRun(Parts):
             found.append(starting_program(program, self.spec.function, own.weakened, rng, score))
         return found
 
-    def _require_everywhere(self, starts: list[str]) -> list[str]:
-        """The starts, which are to run on each task that the run drifts to; `SettingsError` if one does not."""
+    def _require_everywhere(self, starts: list[str]) -> None:
+        """Raise `SettingsError` if a start fails on a task that the run drifts to."""
         for block in range(2, min(len(self.config.drift), len(self.config.blocks)) + 1):
             for number, start in enumerate(starts):
                 found = self.pool.submit(start, self.tasks.task(block, number)).result()
                 if not found.ok:
                     said = f"drift[{block - 1}]: the starting program fails there: {found.status}: {found.detail}"
                     raise SettingsError(said)
-        return starts
 
     def _set_task(self, block: int) -> None:
         tasks = self.tasks.tasks(block)

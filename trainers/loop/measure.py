@@ -77,6 +77,10 @@ class Panel:
         self._notes = tasks.observed
         self._cache = ProgramCache(pool, [task for _, task in self._posed], store)
 
+    def require_starts(self) -> None:
+        """Raise `SettingsError` if an instance's start fails: before a run begins, since its settings stay."""
+        _ = self.questions
+
     @cached_property
     def questions(self) -> list[Proposal]:
         """One proposal a question; `island` is the number of the instance. `SettingsError` if a start fails."""

@@ -19,7 +19,7 @@ def test_a_start_that_fails_on_a_task_that_the_run_drifts_to_is_named():
     run.pool, run.tasks = Picky(), SimpleNamespace(task=lambda *place: place)
     drift = {"method": "search", "phase_every": 2, "drift": [{}, {"noise": 0.5}, {"dimension": 8}]}
     run.config = load_config(None, drift | {"rounds": 4})
-    assert run._require_everywhere([START]) == [START]
+    run._require_everywhere([START])
     run.config = load_config(None, drift | {"rounds": 5})
     with pytest.raises(SettingsError, match=r"drift\[2\]: the starting program fails there: invalid"):
         run._require_everywhere([START])

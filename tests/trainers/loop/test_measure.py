@@ -23,4 +23,4 @@ def test_a_start_that_fails_on_an_instance_is_named():
     with pytest.raises(
         SettingsError, match=r"measure\.instances: the start `broken` fails on .*noise.*invalid"
     ):
-        _ = panel("broken").questions
+        panel("broken").require_starts()
