@@ -68,7 +68,8 @@ class ServerGenerator(Generator):
         if asked and len(asked) == refused:
             raise BackendError(
                 f"the server at {self.settings.base_url} refused all of {refused} requests: check the length of "
-                "its context and the fields it accepts (extra; for completions also extensions)"
+                "its context and the fields it accepts (extra; for completions also extensions; for chat also "
+                "response_format: none)"
             )
 
     @abstractmethod

@@ -91,7 +91,10 @@ ENTRIES: Mapping[str, Entry] = {
     "best-of-n": _run("the model edits lines of the start, over and over", "best-of-n"),
     SEARCH: _run("the model edits lines of the best programs; no tuning", "search"),
     "GRPO": _control(
-        "the model is tuned while it rewrites the end of the start", grpo.learn_grpo, "trl", grpo.changes
+        "the model is tuned while it rewrites the end of a line of the start",
+        grpo.learn_grpo,
+        "trl",
+        grpo.changes,
     ),
     "EvoTune, matched": _run("`search`, and DPO with a fixed reference; all else as ATLAS", "evotune"),
     "EvoTune, published": _run("whole functions, and DPO as published", "evotune", "evotune"),

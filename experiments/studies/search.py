@@ -17,6 +17,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from atlas_gym.seeding import torch_seed
 from experiments.loggers.metrics import RoundHistory, final_row
+from experiments.report.data import intelligible
 from experiments.studies.sweep_file import Sweep
 from trainers.store.plain import SettingsError, plain, read_mapping
 from trainers.store.store import RunStore, StoreError
@@ -167,7 +168,7 @@ class RunWatch:
 
     def _read(self, look: Callable[[RunStore], Any]) -> Any:
         try:
-            with RunStore.open_readonly(self._folder) as store:
+            with intelligible("damaged"), RunStore.open_readonly(self._folder) as store:
                 return look(store)
         except StoreError:
             return None

@@ -24,6 +24,9 @@ from trainers.store.plain import SettingsError, build, nearest, read_mapping
 _ENVIRONMENT = re.compile(r"\$\{envvar:([A-Z0-9_]*)\}")
 _KINDS = ("uniform", "int_uniform", "q_uniform", "log_uniform_values")
 _KEYS = ("value", "values", "min", "max", "q", "distribution")
+_LARGEST_GRID = 10_000
+"""Runs; that many take weeks."""
+_FEWER = "name fewer values, or search with method: random"
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,10 @@ class Sweep:
     def cells(self) -> list[dict[str, Any]]:
         """Every combination of a grid, in Optuna's terms."""
         values = [_values(name, found) for name, found in self.distributions.items()]
+        if (runs := math.prod(map(len, values))) > _LARGEST_GRID:
+            raise ValueError(
+                f"a grid of {runs:,} runs is too large, {_LARGEST_GRID:,} are the most: {_FEWER}"
+            )
         return [dict(zip(self.distributions, cell, strict=True)) for cell in product(*values)]
 
 
@@ -185,8 +192,10 @@ def _values(name: str, found: Any) -> list[Any]:
         raise SettingsError(
             f"parameters.{name}: a grid needs `values`, or numbers with a step; this one is continuous"
         )
-    steps = range(round((found.high - found.low) / found.step) + 1)
-    return [round(found.low + i * found.step, 12) for i in steps]
+    steps = round((found.high - found.low) / found.step) + 1
+    if steps > _LARGEST_GRID:
+        raise SettingsError(f"parameters.{name}: a grid of {steps:,} values is too large: {_FEWER}")
+    return [round(found.low + i * found.step, 12) for i in range(steps)]
 
 
 def expand(sweep: Sweep, parameters: Mapping[str, Any]) -> list[str]:

@@ -2,6 +2,8 @@
 
 import json
 import math
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -177,6 +179,11 @@ def test_of_the_runs_that_have_come_as_far_the_best_share_goes_on(search_of):
     ("text", "complaint"),
     [
         ("method: grid\nparameters: {a: {min: 0.0, max: 1.0}}", "parameters.a.*continuous"),
+        ("method: grid\nparameters: {a: {min: 0, max: 999999999}}", r"parameters.a.*1,000,000,000 values"),
+        (
+            "method: grid\nparameters: {a: {min: 1, max: 200}, b: {min: 1, max: 200}}",
+            "a grid of 40,000 runs.*method: random",
+        ),
         ("method: anneal\nparameters: {a: {value: 1}}", "method must be"),
         ("method: random\nparameters: {a: {value: 1}}\nimage_uri: x", "image_uri"),
         ("method: random", "parameters is needed"),
@@ -210,4 +217,19 @@ def test_a_run_whose_metric_is_no_number_came_to_nothing(tmp_path, monkeypatch):
     RunStore(tmp_path / "run").close()
     monkeypatch.setattr("experiments.studies.search.final_row", lambda store: {"improvement": math.nan})
     assert RunWatch(search.next(), tmp_path / "run", search.sweep).value() is None
+    search.close()
+
+
+def test_a_run_that_is_damaged_under_way_does_not_end_the_sweep(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text("method: random\nmetric: {name: improvement}\nparameters: {a: {value: 1}}")
+    search = Search(load_sweep(path), tmp_path / "s", 0)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text("seed: 0")
+    RunStore(tmp_path / "run").close()
+    with closing(sqlite3.connect(tmp_path / "run" / "run.sqlite")) as damaged, damaged:
+        damaged.execute("DROP TABLE candidates")
+    watch = RunWatch(search.next(), tmp_path / "run", search.sweep)
+    assert not watch.is_hopeless()
+    assert watch.value() is None
     search.close()
