@@ -7,9 +7,11 @@ and no claimed kind brings a score.
 
 import io
 import linecache
+import sys
 import traceback
 from collections.abc import Iterator
 
+from atlas_gym.sandbox.imports import PACKAGES
 from atlas_gym.sandbox.wire import ERROR, ERROR_HEAD, ERROR_KINDS
 
 PROGRAM_NAME = "program"
@@ -81,7 +83,18 @@ def _describe(error: BaseException, source: str) -> str:
     linecache.cache[PROGRAM_FILE] = (len(source), None, lines, PROGRAM_FILE)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == PROGRAM_FILE]
     where = f"line {frames[-1].lineno}, in {frames[-1].name}: {frames[-1].line}\n" if frames else ""
-    return f"{where}{_type_name(type(error))}: {error}".removesuffix(": ")
+    return f"{where}{_type_name(type(error))}: {error}".removesuffix(": ") + _advice(error)
+
+
+def _advice(error: BaseException) -> str:
+    """What to do about a module that is there, but that a library looked for only while the program ran."""
+    name = str(error.name) if isinstance(error, ModuleNotFoundError) else ""
+    root = name.partition(".")[0]
+    if root not in PACKAGES and root not in sys.stdlib_module_names:
+        return ""
+    if traceback.extract_tb(error.__traceback__)[-1].filename == PROGRAM_FILE:
+        return ""  # its own import statement was met before it ran: there is no such module
+    return f". Put `import {name}` into the program: modules are loaded before it runs"
 
 
 def _type_name(kind: type[BaseException]) -> str:

@@ -164,6 +164,26 @@ def test_what_an_honest_program_notices(evaluator, line, status):
     assert status != "error" or "No module named" in evaluation.detail
 
 
+@pytest.mark.parametrize(
+    ("line", "advised"),
+    [
+        ("import scipy.special; scipy.special.roots_legendre(5)", "import scipy.linalg"),
+        ("import importlib; importlib.import_module('col' + 'orsys')", "import colorsys"),
+        ("import scipy.no_such_part", ""),
+        ("import importlib; importlib.import_module('gymnasium')", ""),
+        ("raise ModuleNotFoundError('x', name='scipy')", ""),
+    ],
+)
+def test_a_module_that_is_looked_for_while_the_program_runs_has_to_be_imported(evaluator, line, advised):
+    task = replace(TASK, limits=Limits())
+    evaluation = evaluator.evaluate(f"{line}\n{HONEST}", task)
+    assert evaluation.status == "error"
+    assert ("Put `" in evaluation.detail) == bool(advised)
+    if advised:
+        assert f"Put `{advised}` into the program" in evaluation.detail
+        assert evaluator.evaluate(f"{advised}\n{line}\n{HONEST}", task).ok
+
+
 def test_an_unconfined_program_that_kills_itself_looks_like_a_fault_of_the_machine(monkeypatch):
     monkeypatch.setattr(evaluator_module, "_PAUSE_S", 0.0)
     with UnconfinedEvaluator() as unconfined, pytest.raises(InfrastructureError, match="attempts failed"):
