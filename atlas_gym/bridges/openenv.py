@@ -119,18 +119,21 @@ def build_app(settings: ServerSettings, pool: EvaluatorPool) -> App:
             max_concurrent_envs=settings.sessions, session_timeout=Guard.idle_s
         ),
     )
-    app.add_exception_handler(
-        require("fastapi.exceptions", "serve").RequestValidationError, _say_what_is_wrong
-    )
+    refusals = require("fastapi.exceptions", "serve")
+    app.add_exception_handler(refusals.RequestValidationError, _say_what_is_wrong)
+    app.add_exception_handler(refusals.HTTPException, _say_what_is_wrong)
     app.add_exception_handler(NoEpisode, _say_where_episodes_are)
     # Beside the sessions, requests without one.
     return Guard(app, settings.token, settings.max_bytes, max_requests=settings.sessions + 16)
 
 
 async def _say_what_is_wrong(request: Any, error: Any) -> Any:
-    """HTTP 422 in words. FastAPI's own answer repeats the value, which is not JSON where it is infinite."""
-    said = "; ".join(f"{'.'.join(map(str, e['loc']))[:100]}: {e['msg']}" for e in error.errors()[:10])
-    return require("starlette.responses", "serve").PlainTextResponse(said, status_code=422)
+    """HTTP 422 and the like in words. The usual answers repeat the value, which is not JSON where it is infinite."""
+    said = error.detail if hasattr(error, "detail") else error.errors()
+    if isinstance(said, list):
+        said = "; ".join(f"{'.'.join(map(str, e['loc']))[:100]}: {e['msg']}" for e in said[:10])
+    status = getattr(error, "status_code", 422)
+    return require("starlette.responses", "serve").PlainTextResponse(str(said), status_code=status)
 
 
 async def _say_where_episodes_are(request: Any, error: Any) -> Any:

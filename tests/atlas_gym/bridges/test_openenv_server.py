@@ -92,6 +92,15 @@ def test_a_seed_that_is_none_is_refused_in_words(url, seed):
     assert "seed" in refused.value.read().decode()
 
 
+@pytest.mark.parametrize("program", ["NaN", "1e400", "7", "null", "[]"])
+def test_a_program_that_is_no_text_is_refused_in_words(url, program):
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    data = f'{{"action": {{"program": {program}}}}}'.encode()
+    with pytest.raises(urllib.error.HTTPError, match="422") as refused:
+        urllib.request.urlopen(urllib.request.Request(url + "/step", data=data, headers=headers), timeout=60)
+    assert "program" in refused.value.read().decode()
+
+
 def test_a_program_without_a_session_is_refused_in_words(url):
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
     request = urllib.request.Request(url + "/step", data=b'{"action": {"program": "x"}}', headers=headers)
