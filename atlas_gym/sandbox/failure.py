@@ -5,6 +5,7 @@ that raises, memory that is used up) and its result is only a claim: the trusted
 and no claimed kind brings a score.
 """
 
+import errno
 import io
 import linecache
 import sys
@@ -61,9 +62,11 @@ def _chain(error: BaseException, longest: int = 20) -> Iterator[BaseException]:
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """The kernel refused: seccomp and Landlock say PermissionError, the process limit BlockingIOError."""
+    """The kernel refused: seccomp and Landlock say EPERM or EACCES, the process limit BlockingIOError."""
     if isinstance(error, PermissionError | BlockingIOError):
         return True
+    if isinstance(error, OSError) and error.errno in (errno.EPERM, errno.EACCES):
+        return True  # `signal.setitimer` raises an OSError of its own kind
     return isinstance(error, RuntimeError) and _NO_MORE_THREADS in str(error)
 
 

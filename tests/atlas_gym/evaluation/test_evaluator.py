@@ -156,6 +156,7 @@ def test_programs_may_use_dataclasses_and_what_is_installed(evaluator):
         ("open('x')", "violation"),
         ("import os; os.stat('/')", "violation"),
         ("import os; os.kill(os.getpid(), 9)", "violation"),
+        ("import signal; signal.setitimer(signal.ITIMER_REAL, 1)", "violation"),
     ],
 )
 def test_what_an_honest_program_notices(evaluator, line, status):
