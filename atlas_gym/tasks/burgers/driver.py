@@ -70,7 +70,12 @@ def answer(strategy: Strategy, message: bytearray, sizes: list[int], extras: dic
     loss = strategy(errors[0], errors[1], errors[2], extras)
     check_loss(loss)
     parts = [loss.detach().reshape(1).numpy(), *_gradients(loss, errors)]
-    return np.concatenate(parts, dtype=np.float64).tobytes()
+    reply = np.concatenate(parts, dtype=np.float64)
+    if reply.size != 1 + sum(sizes):  # the other side would wait for the rest
+        raise ValueError(
+            "residuals, ic_err or bc_err was resized in place; resize a copy, such as residuals.clone()"
+        )
+    return reply.tobytes()
 
 
 def check_loss(loss: Any) -> None:

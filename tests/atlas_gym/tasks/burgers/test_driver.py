@@ -76,6 +76,11 @@ def test_a_loss_of_one_element_in_single_precision_counts():
         (lambda r, i, b, e: torch.ones(1, requires_grad=True), ValueError, "does not depend on residuals"),
         (lambda r, i, b, e: r.mul_(2).sum(), RuntimeError, "in-place"),
         (lambda r, i, b, e: e["missing"], KeyError, "missing"),
+        (
+            lambda r, i, b, e: r.detach_().set_(r[:2].clone()).requires_grad_().sum(),
+            ValueError,
+            "resized in place",
+        ),
     ],
 )
 def test_mistakes_are_explained(strategy, kind, message):
