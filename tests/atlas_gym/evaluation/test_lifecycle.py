@@ -2,7 +2,6 @@
 
 import gc
 import os
-import shlex
 import signal
 import socket
 import subprocess
@@ -60,14 +59,6 @@ def test_a_closed_evaluator_starts_anew():
     evaluator.close()
     assert evaluator.evaluate(HONEST, TASK).ok
     evaluator.close()
-
-
-def test_descriptors_do_not_grow(evaluator):
-    evaluator.evaluate(HONEST, TASK)
-    before = open_descriptors()
-    for program in (HONEST, "1 / 0", "import os\nos.close(3)\nos.close(4)", "raise SystemExit") * 5:
-        evaluator.evaluate(program, TASK)
-    assert len(open_descriptors()) == len(before)
 
 
 def test_a_dead_fork_server_is_replaced(evaluator):
@@ -205,46 +196,6 @@ def test_a_fork_server_whose_owner_is_gone_ends_without_a_word(hears):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_few_descriptors_suffice():
-    code = """
-    from tests.atlas_gym.evaluation.toy import HONEST, ToyTask
-    from atlas_gym.evaluation import ConfinedEvaluator
-    with ConfinedEvaluator() as evaluator:
-        print(evaluator.evaluate(HONEST, ToyTask()).status)
-    """
-    command = f"ulimit -n 64; exec {shlex.quote(sys.executable)} -c {shlex.quote(textwrap.dedent(code))}"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("ok\n", "")
-
-
-def test_without_a_descriptor_for_the_next_worker_an_evaluation_keeps_its_outcome():
-    code = """
-    import os, resource
-    from tests.atlas_gym.evaluation.toy import HONEST, ToyTask
-    from atlas_gym.evaluation import ConfinedEvaluator, InfrastructureError
-    with ConfinedEvaluator() as evaluator:
-        evaluator.evaluate(HONEST, ToyTask())
-        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-        taken = []
-        try:
-            while True:
-                taken.append(os.open(os.devnull, os.O_RDONLY))
-        except OSError:
-            print(evaluator.evaluate(HONEST, ToyTask()).status)
-        os.close(taken.pop())  # with those of the last worker, three: too few for two pipes
-        try:
-            evaluator.evaluate(HONEST, ToyTask())
-        except InfrastructureError as error:
-            print("Too many open files" in str(error))
-        os.close(taken.pop())
-        print(evaluator.evaluate(HONEST, ToyTask()).status)
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
-    )
-    assert (done.stdout, done.stderr) == ("ok\nTrue\nok\n", "")
-
-
 HANGS_UP = """
 import os, sys, time
 
@@ -276,35 +227,6 @@ def test_whatever_the_process_does_about_signals(disposition):
     command = [sys.executable, "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("ok crashed ok\nTrue\n", "")
-
-
-SCAN = """
-import fcntl
-found = []
-for descriptor in range(2000):
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_GETFD)
-        found.append(descriptor)
-    except OSError:
-        pass
-raise ValueError(found)
-"""
-
-
-@pytest.mark.parametrize("inheritable", [False, True])
-def test_a_worker_holds_its_pipes_and_nothing_else_however_many_files_are_open(inheritable):
-    open_files = [os.open(os.devnull, os.O_RDONLY) for _ in range(500)]
-    for descriptor in open_files:
-        os.set_inheritable(descriptor, inheritable)
-    try:
-        with ConfinedEvaluator() as evaluator:
-            detail = evaluator.evaluate(SCAN, TASK).detail
-    finally:
-        for descriptor in open_files:
-            os.close(descriptor)
-    held = [int(number) for number in detail.partition("[")[2].rstrip("]").split(",")]
-    assert held[:3] == [0, 1, 2]
-    assert len(held) == 5, detail
 
 
 def test_a_fork_server_that_falls_silent_is_replaced(evaluator, monkeypatch):
