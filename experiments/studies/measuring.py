@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from agents.models.policy import Policy
 from atlas_gym.arguments import Parser
 from experiments.report.table_formats import write_csv
 from trainers.loop.config import RunConfig
+from trainers.loop.resources import device_of
 from trainers.store.plain import SettingsError
 from trainers.store.store import StoreError
 
@@ -53,6 +55,9 @@ def measure(
 
 
 def base_policy(config: RunConfig) -> Policy:
-    """The model that a run began with, on as many threads as the run had."""
+    """The model that a run began with, on as many threads as the run had; on a GPU if torch finds one here, unless the
+    run was told to use the CPU."""
     torch.set_num_threads(config.torch_threads)
-    return Policy.load(resolve_model(config.model), lora=config.lora, seed=config.seed)
+    # A run that asked for a GPU can be measured on a machine without one.
+    device = device_of(replace(config, device="auto")) if config.device == "cuda" else device_of(config)
+    return Policy.load(resolve_model(config.model), lora=config.lora, device=device, seed=config.seed)
