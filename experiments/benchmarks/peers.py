@@ -22,7 +22,7 @@ import pandas as pd
 import atlas_gym
 from agents.engines.llama_server import LlamaServer
 from agents.models.embedded import fetch_gguf
-from atlas_gym.arguments import Parser
+from atlas_gym.arguments import Parser, seconds
 from experiments.benchmarks.side_by_side import show
 from experiments.learners.ledger import Ledger, Point, Trial
 from experiments.learners.own_runs import learn_run
@@ -67,7 +67,7 @@ def of_search(trial: Trial, url: str) -> Point:
 def main(arguments: list[str] | None = None) -> None:
     """Run all and print the table."""
     parser = Parser(prog="python -m experiments.benchmarks.peers", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=120, help="of each (default 120)")
+    parser.add_argument("--seconds", type=seconds, default=120, help="of each (default 120)")
     parser.add_argument(
         "--model-url", help="the model's server; default: llama.cpp's with the embedded model"
     )

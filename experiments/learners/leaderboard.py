@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from atlas_gym import make_task
-from atlas_gym.arguments import Parser, at_least_one
+from atlas_gym.arguments import Parser, at_least_one, seconds
 from atlas_gym.tasks.constants import constants_from
 from experiments.learners.board import read_tables, write_tables
 from experiments.learners.board_page import write_page
@@ -177,7 +177,7 @@ def _parser() -> argparse.ArgumentParser:
         help="default: all; none: only write the tables")  # fmt: skip
     add("--budget", type=at_least_one, default=200, help="candidates of each row (default 200)")
     add("--tokens", type=at_least_one, help="end a row that has written so many tokens, too")
-    add("--seconds", type=float, help="end a row that has taken so long, too")
+    add("--seconds", type=seconds, help="end a row that has taken so long, too")
     add("--seeds", type=at_least_one, default=3, help="rows of each learner and task (default 3)")
     add("--held-out", type=at_least_one, default=16, help="held-out tasks (default 16)")
     add("--folder", type=Path, default=Path("runs/leaderboard"), help="of the rows (default %(default)s)")

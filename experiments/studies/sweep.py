@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from atlas_gym.arguments import Parser, at_least_one
+from atlas_gym.arguments import Parser, at_least_one, seconds
 from experiments.report.table_formats import write_csv
 from experiments.shipped import find
 from experiments.studies.scheduler import Job, do_jobs
@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         help="runs at a time (each takes its own processes and threads)",
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the search (not of the runs)")
-    parser.add_argument("--poll", type=float, default=1.0, help="seconds between two looks at the runs")
+    parser.add_argument("--poll", type=seconds, default=1.0, help="seconds between two looks at the runs")
     return parser
 
 

@@ -60,7 +60,7 @@ class Parts:
         self.tasks = TaskSchedule(config)
         self.spec = make_task(config.env, **config.env_args)
         self.pool = opened.enter_context(make_pool(config))
-        self.policy = make_policy(config, folder, store.folder) if folder else None
+        self.policy = make_policy(config, folder, store) if folder else None
         tokenizer = self.policy.tokenizer if self.policy else tokenizer_of(config.backend, config.model)
         self.agent = ResearchAgent(
             self.spec, config.agent, seed=config.seed, chat=chat_of(tokenizer), messages=config.messages,
@@ -120,23 +120,20 @@ def device_of(config: RunConfig) -> str:
     return "cpu"
 
 
-def make_policy(config: RunConfig, model: Path, run: Path) -> Policy:
-    """The model in the folder `model`, policy and reference as the run in the folder `run` begins.
+def make_policy(config: RunConfig, model: Path, store: RunStore) -> Policy:
+    """The model in the folder `model`, policy and reference as the run of `store` begins.
 
     Raises:
-        AdapterError: the adapter to begin with is missing, damaged or another model's.
+        AdapterError: the adapter to begin with is missing, damaged, another model's, or not the one that the run began
+            with.
         SettingsError: the model has no place for the adapters that `lora` asks for.
     """
     try:
         policy = Policy.load(model, lora=config.lora, device=device_of(config), seed=config.seed)
     except ValueError as error:
         raise SettingsError(f"adapters cannot be had of {model}: {error}") from error
-    own = run / BEGIN
     if config.adapter:
-        policy.restore(POLICY, own if own.exists() else config.adapter)
-        policy.copy(POLICY, REFERENCE)
-        if not own.exists():  # where it came from may be gone when the run is resumed
-            policy.save(POLICY, own)
+        _begin(policy, config.adapter, store)
     return policy
 
 
@@ -178,3 +175,14 @@ def silent_servers(config: RunConfig) -> Iterator[str]:
         server = backend.openai
         if backend.name == "openai" and not OpenAIBackend(server, config.sampling, Path(), None).alive():
             yield f"{server.model} at {server.base_url} does not answer; it is waited for, up to {server.wait_s:.0f} s"
+
+
+def _begin(policy: Policy, adapter: str, store: RunStore) -> None:
+    own, known = store.folder / BEGIN, store.get_meta("begin")
+    kept = own.exists()
+    found = policy.restore(POLICY, own if kept else adapter, known)
+    policy.copy(POLICY, REFERENCE)
+    if not kept:  # where it came from may be gone when the run is resumed
+        policy.save(POLICY, own)
+    if known is None:
+        store.set_meta("begin", found)

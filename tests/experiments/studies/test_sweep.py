@@ -32,6 +32,13 @@ def sweep(tmp_path):
     return run
 
 
+@pytest.mark.parametrize("pause", ["-1", "0", "nan", "inf", "soon"])
+def test_a_pause_that_is_none_is_refused(sweep, capsys, pause):
+    with pytest.raises(SystemExit):
+        sweep(GRID + "}", f"--poll={pause}")
+    assert f"--poll: '{pause}' must be a number of seconds above 0" in capsys.readouterr().err
+
+
 def runs_in(folder):
     """The rows of a sweep's results, as its store has them."""
     search = Search(load_sweep(folder.parent / "sweep.yaml"), folder, 0)

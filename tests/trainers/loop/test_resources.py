@@ -16,6 +16,7 @@ from trainers.loop.beginning import BEGIN
 from trainers.loop.config import RunConfig
 from trainers.loop.resources import greet_supporters, make_policy, silent_servers, supporters_of
 from trainers.store.plain import SettingsError
+from trainers.store.store import RunStore
 
 
 @pytest.fixture
@@ -86,7 +87,8 @@ def test_a_server_that_is_waited_for_is_named(nowhere):
 
 
 def begun(model, run, **settings):
-    return make_policy(RunConfig(device="cpu", model=str(model), **settings), model, run)
+    with RunStore(run) as store:
+        return make_policy(RunConfig(device="cpu", model=str(model), **settings), model, store)
 
 
 def test_a_run_begins_with_the_adapter_of_another_and_keeps_it(folder, tmp_path):
@@ -100,6 +102,20 @@ def test_a_run_begins_with_the_adapter_of_another_and_keeps_it(folder, tmp_path)
         policy = begun(folder, tmp_path / "run", adapter=str(tmp_path / "taught"))
         assert policy.digest(POLICY) == policy.digest(REFERENCE) == taught.digest(POLICY)
         shutil.rmtree(tmp_path / "taught", ignore_errors=True)
+
+
+def test_a_run_does_not_go_on_from_another_adapter_than_it_began_with(folder, tmp_path):
+    other = begun(folder, tmp_path / "other")
+    other.save(POLICY, tmp_path / "taught")
+    begun(folder, tmp_path / "run", adapter=str(tmp_path / "taught"))
+    shutil.rmtree(tmp_path / "run" / BEGIN)
+    begun(folder, tmp_path / "run", adapter=str(tmp_path / "taught"))  # the same one: kept again
+    shutil.rmtree(tmp_path / "run" / BEGIN)
+    for tensor in other.tensors(POLICY).values():
+        tensor.data += 0.01
+    other.save(POLICY, tmp_path / "taught")
+    with pytest.raises(AdapterError, match="is not the adapter that was saved there; put that one back"):
+        begun(folder, tmp_path / "run", adapter=str(tmp_path / "taught"))
 
 
 def test_an_adapter_that_is_not_there_is_told_of(folder, tmp_path):
