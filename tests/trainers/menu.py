@@ -46,6 +46,7 @@ class MenuGenerator:
     @torch.inference_mode()
     def _log_probability(self, prompt: str, edit: str) -> float:
         before, after = (self._tokenizer(text)["input_ids"] for text in (prompt, edit))
-        logits = self._model(torch.tensor([before + after]), logits_to_keep=len(after) + 1).logits[0, :-1]
-        rows = torch.log_softmax(logits.double(), -1)
+        asked = torch.tensor([before + after], device=self._model.device)
+        logits = self._model(asked, logits_to_keep=len(after) + 1).logits[0, :-1]
+        rows = torch.log_softmax(logits.double().cpu(), -1)
         return float(rows[torch.arange(len(after)), torch.tensor(after)].mean())
