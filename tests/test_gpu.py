@@ -13,8 +13,9 @@ from agents.engines.engine import Sampling
 from agents.engines.hf_transformers import TransformersGenerator
 from agents.models.policy import POLICY, REFERENCE
 from agents.population.candidate import Proposal
+from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.stacked import StackedStep
-from tests.atlas_gym.tasks.burgers.test_stacked import PARAMS, TASK
+from atlas_gym.tasks.burgers.task import BurgersTask
 from tests.tiny_model import save_tiny_model, tuned_policy
 from tests.trainers.small_phases import PAIRS, SETTINGS
 from tests.trainers.whole_run import config, contents, menu, run  # noqa: F401 (fixtures)
@@ -84,11 +85,13 @@ def test_generation(policies):
 
 
 def test_stacked_networks():
-    points, thetas = zip(*(TASK.beginning(replica) for replica in range(2)), strict=True)
+    params = BurgersParams(n_residual=60, n_initial=10, n_boundary=11, backend="torch")
+    task = BurgersTask(**vars(params), seed=5)
+    points, thetas = zip(*(task.beginning(replica) for replica in range(2)), strict=True)
     adjoints = np.random.default_rng(0).standard_normal((2, 81))
     found = []
     for device in ("cpu", "cuda"):
-        stack = StackedStep(dataclasses.replace(PARAMS, device=device), points)
+        stack = StackedStep(dataclasses.replace(params, device=device), points)
         vectors = stack.forward(stack.put(np.stack(thetas)))
         found.append((np.asarray(vectors).copy(), stack.backward(adjoints).cpu().numpy()))
     for own, other in zip(*found, strict=True):
