@@ -137,6 +137,17 @@ def make_policy(config: RunConfig, model: Path, store: RunStore) -> Policy:
     return policy
 
 
+def _begin(policy: Policy, adapter: str, store: RunStore) -> None:
+    own, known = store.folder / BEGIN, store.get_meta("begin")
+    kept = own.exists()
+    found = policy.restore(POLICY, own if kept else adapter, known)
+    policy.copy(POLICY, REFERENCE)
+    if not kept:  # where it came from may be gone when the run is resumed
+        policy.save(POLICY, own)
+    if known is None:
+        store.set_meta("begin", found)
+
+
 def supporters_of(config: RunConfig) -> Supporters:
     """The supporters of a run; raises `SettingsError` for a template of one's own that cannot be used."""
     try:
@@ -175,14 +186,3 @@ def silent_servers(config: RunConfig) -> Iterator[str]:
         server = backend.openai
         if backend.name == "openai" and not OpenAIBackend(server, config.sampling, Path(), None).alive():
             yield f"{server.model} at {server.base_url} does not answer; it is waited for, up to {server.wait_s:.0f} s"
-
-
-def _begin(policy: Policy, adapter: str, store: RunStore) -> None:
-    own, known = store.folder / BEGIN, store.get_meta("begin")
-    kept = own.exists()
-    found = policy.restore(POLICY, own if kept else adapter, known)
-    policy.copy(POLICY, REFERENCE)
-    if not kept:  # where it came from may be gone when the run is resumed
-        policy.save(POLICY, own)
-    if known is None:
-        store.set_meta("begin", found)
