@@ -1,8 +1,8 @@
 """The research agent: what to ask the language model next, on every island.
 
 The agent folds the run's records into its islands and its tallies of what paid, and makes proposals from
-them: per island and round one parent (by score), one worse program to show beside it, one style, one edit site. It
-neither generates nor evaluates; the loop does, with ``propose`` and ``record``::
+them: per island and round one parent (by score), one worse program to show beside it, one style, one or several of its
+edit sites. It neither generates nor evaluates; the loop does, with ``propose`` and ``record``::
 
     for proposal in agent.propose(round, islands, n):           # goes to an engine, which writes completions
         proposal.candidate(id, round, completion)            # ... is evaluated
@@ -208,7 +208,10 @@ class ResearchAgent:
         chosen: list[EditSite] = []
         while sites and len(chosen) < count:
             labels = [(style.name, site.label) for site in sites]
-            chosen.append(sites.pop(self._site_statistics.choose(labels, rng)))
+            site = sites[self._site_statistics.choose(labels, rng)]
+            chosen.append(site)
+            # Sites that begin at one place have one prompt, and prompts are what samples are told apart by.
+            sites = [other for other in sites if other.start != site.start]
         return style, chosen
 
     def _variants(self, island: Island, style: Style, site: EditSite) -> list[tuple[float, str]]:

@@ -81,9 +81,9 @@ class Telemetry(Question):
     chosen_shift: float | None = None
     """Mean log π/π_ref of the chosen completions at the end of the last phase, nats; None before the first."""
     kl: float | None = None
-    """K̂L that the last phase ended with, nats per token; None before the first."""
+    """K̂L to the reference of the policy that the last phase proposed, nats per token; None before the first."""
     target_kl: float = 0.0
-    """K̂L that a phase trains to, nats per token; 0 if it trains all its epochs."""
+    """By how much a phase is to raise K̂L, nats per token; 0 if it trains all its epochs."""
     gate: tuple[GateOutcome, ...] = ()
     """Decisions of the gate, oldest first."""
     min_gain: float = 0.0

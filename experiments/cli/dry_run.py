@@ -62,7 +62,7 @@ def count(config: RunConfig) -> Counts:
     lessons = min(asked["exploration"], taught) * config.lessons
     spec = make_task(config.env, **config.env_args)
     probed = config.probe.prompts or len(EditLine(spec.function).sites(spec.starts[config.start]))
-    measured = 2 * probed * config.probe.samples
+    measured = probe = 2 * probed * config.probe.samples
     trainings = 1
     if config.phase.reference == "gated":
         trainings += config.phase.alternatives
@@ -72,7 +72,9 @@ def count(config: RunConfig) -> Counts:
     measure = config.measure
     asked_once = len(measure.instances) * measure.seeds * measure.prompts * measure.samples
     asked_times = (1 + (phases if measure.every_phase else 1)) if phases else 0
-    all_measured = phases * measured + asked_times * asked_once
+    # Where the task drifts, blocks that no phase follows are probed as well.
+    unseen = len(config.blocks) - phases if phases and config.drift else 0
+    all_measured = phases * measured + unseen * probe + asked_times * asked_once
     return Counts(
         candidates=candidates,
         patches=patches,

@@ -45,7 +45,7 @@ COMMANDS = {
     "study": Command("experiments.studies.__main__", "compare methods over seeds, as a plan says"),
     "leaderboard": Command(
         "experiments.learners.leaderboard",
-        "compare learners, OpenEvolve and ShinkaEvolve too, at equal budgets",
+        "compare learners, also OpenEvolve, ShinkaEvolve and LLM4AD, at equal budgets",
     ),
     "new-task": Command(_BASE, "write a task of your own to begin with, and its test", ("new-task",)),
     "check": Command(_BASE, "say whether a task is fit for use; needs no model", ("check",)),

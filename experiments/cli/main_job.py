@@ -5,6 +5,7 @@ import shlex
 import signal
 import sys
 import warnings
+from contextlib import closing
 from pathlib import Path
 
 from rich.console import Console
@@ -79,19 +80,18 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
             warn=lambda text: console.print(text, style="yellow", markup=False),
             tell=lambda text: console.print(text, style="dim", markup=False, soft_wrap=True),
         )
-        try:
-            with view, AtlasRun(config, store, (view, tracker)) as run:
-                summary = run.run()
-            if config.control == "frozen" and config.phases:
-                _run_control(config, store, console)
-        except (KeyboardInterrupt, BackendError) as stopped:
-            tracker.close()
-            return _conclude_early(stopped, folder, console)
-        done = read_run(folder)
-        files = [*write_files(done, summary), *_write_report(folder, console)]
-        tracker.attach(files)
-        print_summary(done, summary, console)
-        tracker.close()
+        with closing(tracker):
+            try:
+                with view, AtlasRun(config, store, (view, tracker)) as run:
+                    summary = run.run()
+                if config.control == "frozen" and config.phases:
+                    _run_control(config, store, console)
+            except (KeyboardInterrupt, BackendError) as stopped:
+                return _conclude_early(stopped, folder, console)
+            done = read_run(folder)
+            files = [*write_files(done, summary), *_write_report(folder, console)]
+            tracker.attach(files)
+            print_summary(done, summary, console)
         console.print(f"\nIn {where}: run.sqlite, config.yaml, " + ", ".join(path.name for path in files))
     return 0
 

@@ -31,7 +31,7 @@ from experiments.learners.referee import referee
 from trainers.store.plain import merge, read_mapping
 
 START, END = "# EVOLVE-BLOCK-START", "# EVOLVE-BLOCK-END"
-"""Between these comments both peers may write."""
+"""Between these comments peers may write."""
 SLOTS, CONTEXT, TOKENS = 16, 4096, 384
 """Requests that the model's server answers at a time; tokens of prompt and answer together; of an answer, at most."""
 SERVER, LLAMA_CPP = "(the model's server)", "llamacpp"

@@ -194,18 +194,20 @@ class RoundHistory:
 
     Args:
         groups: units in a round (`exploration.groups`).
+        clusters: when two programs count as different ideas (`agent.islands.clusters`).
     """
 
-    def __init__(self, groups: int):
+    def __init__(self, groups: int, clusters: ClusterSettings):
         self.rows: list[Row] = []
         self._groups = groups
+        self._clusters = clusters
         self._progress: Progress | None = None
         self._next = 0
 
     def extend(self, store: RunStore) -> list[Row]:
         """Read the rounds that were completed since the last look; returns all rows."""
         if self._progress is None:
-            self._progress = Progress(ClusterSettings(), store.instances)
+            self._progress = Progress(self._clusters, store.instances)
         units = grouped(store.unit_summaries(self._next), lambda unit: unit["round"])
         while own := units.get(self._next):
             if self._next > 0 and len(own) < self._groups:
@@ -227,8 +229,7 @@ def final_row(store: RunStore) -> Row:
     if not ends:
         return {}
     starts = [start.score for start, _ in ends if start.score is not None]
-    row = {"initial_score": fmean(starts) if starts else None, "candidates": store.count("candidates")}
-    row |= _tokens(store)
+    row = {"initial_score": fmean(starts) if starts else None, **_spent(store)}
     confirmed = [
         (best.score or 0.0, first, last)
         for start, best in ends
@@ -250,9 +251,11 @@ def improvement(initial: float, final: float) -> float:
     return 1.0 - final / initial if initial else math.nan
 
 
-def _tokens(store: RunStore) -> Row:
-    """Tokens of the whole run: written while exploring, run through the model while tuning, the supporters'."""
+def _spent(store: RunStore) -> Row:
+    """Of the whole run: its candidates, and the tokens written while exploring, run through the model while tuning,
+    and the supporters'."""
     return {
+        "candidates": store.candidate_counts()["candidates"],
         "tokens/written": sum(unit["tokens"] for unit in store.unit_summaries(first=1)),
         "tokens/tuned": sum(phase.get("tokens", 0) for phase in store.phases()),
         "tokens/supporters": supporter_row(store.supporter_calls()).get("supporters/tokens", 0),

@@ -45,7 +45,7 @@ class RunData:
     phases: tuple[Mapping[str, Any], ...]
     """Result of every finished phase, skipped ones included."""
     probes: Mapping[tuple[int, str], Mapping[str, Any]]
-    """Probe by phase and moment (`before`, `after`; `base`, `tuned` on the task after the last phase)."""
+    """Probe by phase and moment (`before`, `after`; `base`, `tuned` on the task after the last phase; `measure`)."""
     supporter_calls: tuple[Mapping[str, Any], ...]
     """Consultations of supporters, in order; of very many, those about phases and an even choice of the others."""
     held_out: Mapping[str, Mapping[str, Any]]

@@ -168,7 +168,7 @@ def _call(run: RunData, call: Mapping[str, Any]) -> Json:
     return {**shown, "changed": changed}
 
 
-def _rounds(run: RunData) -> Json:
+def _rounds(run: RunData) -> list[Json]:
     """Per round: samples, what came of them, and statuses, summed over the groups of islands; of a long run over
     several rounds each, named by the last."""
     step = every(run.census.rounds)
@@ -183,4 +183,4 @@ def _rounds(run: RunData) -> Json:
         for key in _COUNTS:
             total[key] += unit.get(key) or 0
         total["statuses"].update(unit.get("statuses", {}))
-    return {"rounds": [rounds[number] for number in sorted(rounds)]}
+    return [rounds[number] for number in sorted(rounds)]

@@ -1,9 +1,9 @@
 """The environment's own picture of a run's first and best program, made when the report is made.
 
 The run store keeps scores, not trajectories, so both programs are evaluated once more, confined as ever,
-on the run's own training task, in a process of its own: the settings may be a stranger's. Where that is not
-possible (another machine without the confinement, a program that now fails, no torch, a task that takes more
-memory than a picture is worth) the report carries a sentence instead of a picture.
+on the run's own training task (of several in turn: the first), in a process of its own: the settings may be a
+stranger's. Where that is not possible (another machine without the confinement, a program that now fails, no
+torch, a task that takes more memory than a picture is worth) the report carries a sentence instead of a picture.
 """
 
 import base64
@@ -51,6 +51,8 @@ def draw_pictures(run: RunData) -> list[Picture]:
     named = [("Initial program", run.initial)]
     if run.best.program_key != run.initial.program_key:
         named.append((f"Best program (candidate {run.best.id})", run.best))
+    if run.setting("drift"):
+        named = [(f"{title}, on the first of the run's tasks", record) for title, record in named]
     try:  # a stranger's run may name any module: nothing is imported for its sake
         kind = find_task(str(run.setting("env", "")), importing=False)
     except ValueError as error:

@@ -167,8 +167,9 @@ def interventions_by_run(runs: pd.DataFrame, where: str = "Start") -> Table:
 
 
 def mean_error(values: Iterable[float], form: str = ".4f") -> str:
-    """Mean ± standard error; a single value has none."""
+    """Mean ± standard error of those that are numbers; a single value has no error."""
     found = np.asarray([*values], dtype=float)
+    found = found[~np.isnan(found)]
     if not len(found):
         return "–"
     mean = format(found.mean(), form)

@@ -1,8 +1,8 @@
 """What policies write by themselves on many bandits that no run had: `python -m experiments.studies.exam RUN …`.
 
 The measure within a run has some hundred samples, since every phase waits for it. This one asks the base model and
-each run's last policy for 1,728: twelve bandits whose constants are written into the formulas, nine edit sites of each,
-sixteen samples a site, the same prompts and random numbers for all.
+each run's last policy for 1,728: twelve bandits, nine edit sites of the run's start on each, sixteen samples a site,
+the same prompts and random numbers for all.
 """
 
 from argparse import Namespace
@@ -15,6 +15,7 @@ from agents.models.policy import POLICY, Policy
 from agents.proposals.rewrite import chat_of
 from agents.research_agent import ResearchAgent
 from atlas_gym import make_task
+from atlas_gym.arguments import at_least_one
 from atlas_gym.evaluation import EvaluatorPool, Pool
 from experiments.studies.measuring import base_policy, measure
 from trainers.data.comparison import Comparison
@@ -113,7 +114,7 @@ def _rows(options: Namespace) -> Iterator[list[dict[str, Any]]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print what each policy writes beside the base model, with 95 % intervals over bandits."""
-    samples = {"--samples": {"type": int, "default": EXAM["samples"], "help": "per question"}}
+    samples = {"--samples": {"type": at_least_one, "default": EXAM["samples"], "help": "per question"}}
     measure("exam", __doc__, _rows, arguments, samples)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from agents.models.policy import POLICY, Policy
 from agents.population.candidate import CandidateRecord
+from atlas_gym.arguments import at_least_one
 from atlas_gym.evaluation import EvaluatorPool
 from atlas_gym.seeding import stream, torch_seed
 from experiments.studies import known_lines
@@ -183,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print what each variant of each run's first phase comes to."""
     own: dict[str, dict[str, Any]] = {
         "--only": {"nargs": "+", "choices": list(VARIANTS), "help": "these variants; default: all"},
-        "--pairs": {"type": int, "default": PAIRS, "help": "at most, where a variant does not say"},
+        "--pairs": {"type": at_least_one, "default": PAIRS, "help": "at most, where a variant does not say"},
         "--samples": {"type": int, "default": 0, "help": "per question of the exam; default: no exam"},
     }
     measure("replays", __doc__, _rows, arguments, own, lambda rows: rows.round(3).iloc[0].to_string() + "\n")

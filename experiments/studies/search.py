@@ -15,11 +15,12 @@ import optuna
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from agents.population.settings import ClusterSettings
 from atlas_gym.seeding import torch_seed
 from experiments.loggers.metrics import RoundHistory, final_row
 from experiments.report.data import intelligible
 from experiments.studies.sweep_file import Sweep
-from trainers.store.plain import SettingsError, plain, read_mapping
+from trainers.store.plain import SettingsError, build, plain, read_mapping
 from trainers.store.store import RunStore, StoreError
 
 _RANDOM_FIRST = 4
@@ -179,7 +180,9 @@ class RunWatch:
             if not config.is_file():
                 return []
             settings = read_mapping(config, "the configuration")
-            self._rounds = RoundHistory(settings.get("exploration", {}).get("groups", 1))
+            islands = settings.get("agent", {}).get("islands", {})
+            clusters = build(ClusterSettings, islands.get("clusters", {}))
+            self._rounds = RoundHistory(settings.get("exploration", {}).get("groups", 1), clusters)
         return self._rounds.extend(store)
 
 

@@ -86,7 +86,7 @@ def shares(runs: pd.DataFrame, rounds: pd.DataFrame) -> Table:
     for (arm, start), own in groups_of(runs, "arm", "start"):
         explored = rounds[(rounds.arm == arm) & (rounds.start == start) & (rounds["round"] > 0)]
         last = explored["round"].max()
-        thirds = (explored[explored["round"] <= last / 3], explored[explored["round"] > last * 2 / 3])
+        thirds = (explored[explored["round"] <= max(1, last / 3)], explored[explored["round"] > last * 2 / 3])
         cells = [f"{part[key].mean():.2f}" for key in ("valid_share", "distinct_share") for part in thirds]
         rows.append((arm, start, *cells, mean_error(own.distinct, ".0f")))
     columns = (

@@ -50,7 +50,7 @@ class Simulation:
         self.differences = np.zeros((seeds, horizon, bandit.settings.dimension))
         self.labels, self.regret, self.learning, self.bias = (np.zeros((seeds, horizon)) for _ in range(4))
         self.estimate = np.zeros((seeds, bandit.settings.dimension))
-        self.reference = self.policy = learner.first_reference(bandit.utilities(0, 1)[:, 0])
+        self.reference = self.policy = self.learner.first_reference(bandit.utilities(0, 1)[:, 0])
         decisions = (horizon - 1) // learner.window.phase_length(horizon)
         self.weight, self.kl, self.diversity = (np.zeros((seeds, decisions)) for _ in range(3))
         self.lowest = self.reference.min((1, 2))

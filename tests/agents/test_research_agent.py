@@ -265,3 +265,14 @@ def test_constants_can_be_left_to_the_numeric_style():
     assert holes["edit_line"]
     assert "window =" in holes["numeric"]
     assert not holes["edit_line"] & {"window =", "lam =", "alpha ="}
+
+
+def test_no_prompt_is_asked_twice():
+    """One line with the next assignment, and with the line that uses it, are two sites of one prompt."""
+    made = agent(AgentSettings(styles={"two_lines": 1}), islands=1)
+    (two_lines,) = made.styles
+    starts = [site.start for site in two_lines.sites(ORDINARY)]
+    assert len(set(starts)) < len(starts)
+    for round in range(20):
+        prompts = [proposal.prompt for proposal in made.propose(round, [0], 8, sites=8)]
+        assert len(prompts) == len(set(prompts)) == len(set(starts))

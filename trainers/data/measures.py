@@ -1,7 +1,7 @@
 """What a batch of candidates says about the policy that wrote it: shares with their standard errors.
 
-Standard errors are clustered by prompt: samples of one prompt resemble each other, so the mean over prompts of
-the per-prompt share is averaged and its spread taken between prompts.
+Standard errors are clustered by prompt: samples of one prompt resemble each other, so shares are
+averaged over prompts and their spread is taken between prompts.
 """
 
 import math

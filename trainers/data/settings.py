@@ -19,7 +19,8 @@ SHARES: Mapping[str, Mapping[Kind, float]] = {
     "mixed": {"improving": 0.5, "improving_failed": 0.5},
     "balanced": {"score": 0.25, "failed": 0.25, "improving": 0.25, "improving_failed": 0.25},
 }
-"""Share of each kind in a builder. What one kind cannot supply, the others of the builder fill, except repairs."""
+"""Share of each kind in a builder. What one kind cannot supply, the others of the builder fill, except repairs: of them
+there are at most `PairSettings.repairs`."""
 
 
 @dataclass(frozen=True)

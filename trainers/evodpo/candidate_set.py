@@ -109,6 +109,7 @@ def tune_all(
     steps = {name: len(other.training.steps) for name, other in others.items()}
     own.training.checkpoints = steps | own.training.checkpoints
     own.kls = {name: other.kls[POLICY] for name, other in others.items()} | own.kls
+    own.training.tokens += sum(other.training.tokens for other in others.values())
     for what in own.seconds:
         own.seconds[what] += sum(other.seconds[what] for other in others.values())
     return own

@@ -1,8 +1,8 @@
 """Eq. 3: how far a candidate policy has moved from the reference, in nats per token.
 
-    K̂L(π) = mean over pairs of  (1/L_y) Σ_ℓ KL( π(·|x, y_<ℓ) ‖ π_ref(·|x, y_<ℓ) )
+    K̂L(π) = mean over items of  (1/L_y) Σ_ℓ KL( π(·|x, y_<ℓ) ‖ π_ref(·|x, y_<ℓ) )
 
-along the chosen completion y of each pair, over the whole vocabulary, on completion tokens only. The
+along the completion y of each item, over the whole vocabulary, on completion tokens only. The
 direction is candidate ‖ reference. Items that begin alike are one packed sequence (`trainers.evodpo.packing`),
 and the reference is computed once: one pass of the reference, and one of each candidate at each look, over each
 tree. Several processes (`trainers.evodpo.processes`) take trees in turn and add up.
@@ -21,7 +21,7 @@ from trainers.evodpo import processes
 from trainers.evodpo.packing import Tree, encode_branch, plant, to_device, tree_logits
 
 Item = tuple[str, str]
-"""(prompt, chosen completion)."""
+"""(prompt, completion)."""
 
 _ROWS = 128
 """Positions whose distributions over the vocabulary are held at once (float32: 25 MB each at 49k tokens)."""

@@ -78,15 +78,21 @@ def late_mean(steps: Sequence[StepRecord], name: str) -> float:
     return fmean(getattr(step, name) for step in steps[-max(1, len(steps) // 4) :])
 
 
-def sinking_warnings(steps: Sequence[StepRecord], beta: float) -> list[str]:
+def sinking_warnings(steps: Sequence[StepRecord], beta: float, objective: str) -> list[str]:
     """What a person has to hear if the chosen completions, too, have lost likelihood; empty if all is well.
 
-    `beta`: DPO's β, by which rewards are divided to become log-ratios.
+    Args:
+        steps: Of the phase.
+        beta: DPO's β, by which rewards are divided to become log-ratios.
+        objective: `dpo` or `grpo`.
     """
     shift = late_mean(steps, "chosen_reward") / beta
     if shift > -5.0:
         return []
+    remedy = "Lower the learning rate"
+    if objective == "dpo":
+        remedy += " or pairs.reuse, so that fresh completions are rejected, or set phase.supervised"
     return [
-        f"CHOSEN SIDE SINKS: the chosen completions are {-shift:.1f} nats less likely than under the reference. Lower "
-        "the learning rate or pairs.reuse, so that fresh completions are rejected, or set phase.supervised."
+        f"CHOSEN SIDE SINKS: the chosen completions are {-shift:.1f} nats less likely than under the reference. "
+        f"{remedy}."
     ]

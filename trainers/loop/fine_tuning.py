@@ -260,7 +260,7 @@ class Tuning:
             "rejected_reward": late_mean(outcome.steps, "rejected_reward"),
             "warnings": [
                 *(gate_warnings([*earlier, outcome.decision]) if outcome.decision is not None else []),
-                *sinking_warnings(outcome.steps, advice.controls.beta),
+                *sinking_warnings(outcome.steps, advice.controls.beta, self.config.phase.objective),
             ],
         }
 

@@ -8,7 +8,7 @@ apart: a value can be memorised, a change of structure hardly. The programs are 
 nothing.
 """
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Set
 from typing import Any
 
 from agents.engines.engine import Generator
@@ -91,22 +91,16 @@ class Probes:
         return [again(style.propose(start, site, Showing()), start.island, start) for site in sites]
 
     def _sampled(self, generator: Generator, proposals: list[Proposal]) -> dict[str, Any]:
-        """Sample, evaluate and measure; plain values, with the numbers of each hole apart."""
+        """Sample, evaluate and measure; plain values, with those of sites that hold a number apart."""
         samples, margin = self.config.probe.samples, self.config.agent.min_gain
         seeds = [torch_seed(self.config.seed, "probe", index) for index in range(len(proposals))]
         groups = fresh_samples(generator, self.run.cache, proposals, samples, seeds)
-
-        def by(label: Callable[[Proposal], str]) -> dict[str, dict[str, Any]]:
-            members = grouped(zip(proposals, groups, strict=True), lambda pair: label(pair[0]))
-            return {str(name): measure([group for _, group in own], margin) for name, own in members.items()}
-
-        return {
-            **measure(groups, margin),
-            "kinds": by(lambda proposal: "number" if is_number(proposal.avoid or "") else "structure"),
-            "holes": {
-                hole: _shares(measures) for hole, measures in by(lambda proposal: proposal.hole).items()
-            },
-        }
+        kinds = grouped(
+            zip(proposals, groups, strict=True),
+            lambda pair: "number" if is_number(pair[0].avoid or "") else "structure",
+        )
+        apart = {kind: measure([group for _, group in own], margin) for kind, own in kinds.items()}
+        return {**measure(groups, margin), "kinds": apart}
 
 
 def drawn_proposals(agent: ResearchAgent, n: int, phase: int, tuned_on: Set[str]) -> list[Proposal]:
@@ -119,7 +113,3 @@ def drawn_proposals(agent: ResearchAgent, n: int, phase: int, tuned_on: Set[str]
             if prompt and prompt not in tuned_on and len(found) < n:
                 found.setdefault(prompt, proposal)
     return list(found.values())
-
-
-def _shares(measures: Mapping[str, Any]) -> dict[str, float]:
-    return {name: measures[name]["value"] for name in ("valid", "new", "improving")}

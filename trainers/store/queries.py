@@ -158,10 +158,11 @@ class StoreQueries:
         return dict(self._db.execute(query, (self.instances, first, last)))
 
     def candidate_counts(self) -> dict[str, Any]:
-        """Sampled candidates, different programs among them, and the share that was valid (seeds left out)."""
+        """Sampled candidates, different programs among them, and the share that was valid; not the programs that the
+        run started from, nor those carried over to another task."""
         total, valid, different = self._db.execute(
             "SELECT count(*), coalesce(sum(status = 'ok'), 0), coalesce(sum(duplicate_of IS NULL), 0) "
-            "FROM candidates WHERE origin != 'seed'"
+            "FROM candidates WHERE origin NOT IN ('seed', 'carried')"
         ).fetchone()
         return {"candidates": total, "evaluated": different, "valid_share": valid / total if total else 0.0}
 

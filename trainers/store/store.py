@@ -232,7 +232,7 @@ class RunStore(StoreQueries):
             self._insert_calls(calls, round_, phase)
 
     def add_probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
-        """Store a probe's result ("before" or "after" a phase)."""
+        """Store a probe's result under its phase and moment: `before`, `after`, `base`, `tuned` or `measure`."""
         with self.transaction():
             self._insert("probes", [(phase, moment, json.dumps(result))])
 

@@ -4,7 +4,7 @@ function islands(run) {
   const {coverage, units} = run;
   if (coverage.rounds.length < 2) return null;
   const lines = (key) => coverage.islands.map((island, k) => [`island ${island}`, coverage.rounds, coverage[key][k]]);
-  const share = (key) => [key, units.rounds.map((u) => u.round), units.rounds.map((u) => u[key] / Math.max(1, u.samples))];
+  const share = (key) => [key, units.map((u) => u.round), units.map((u) => u[key] / Math.max(1, u.samples))];
   const chart = (title, series, label, format) => el("figure", {}, el("figcaption", {}, title),
     responsive((width) => lineChart(series, width, label, format)), seriesLegend(series));
   return section("islands", "Islands and clusters",
@@ -13,11 +13,11 @@ function islands(run) {
     el("div", {class: "pair"},
       coverage.clusters ? chart("Clusters with a member", lines("clusters"), "clusters", (v) => number(v, 0)) : null,
       chart("Different programs that ran", lines("programs"), "programs", (v) => number(v, 0)),
-      units.rounds.length > 1
+      units.length > 1
         ? chart("Shares of a round's samples (new: valid, not its parent again; distinct: not seen before either)",
           ["valid", "new", "improving", "distinct"].map(share), "share", (v) => percent(v))
         : null,
-      units.rounds.length > 1 ? statusChart(units.rounds) : null));
+      units.length > 1 ? statusChart(units) : null));
 }
 
 function heatmap(run, width) {

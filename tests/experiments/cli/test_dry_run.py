@@ -118,3 +118,9 @@ def test_files_are_laid_on_one_another(tmp_path):
 def test_the_model_of_a_server_is_told_with_its_address():
     config = load_config(None, {"method": "search", "backend": {"name": "chat", "chat": {"model": "big"}}})
     assert dict(dry_run._layout(config, count(config)))["model"] == "big at http://localhost:8000/v1"
+
+
+def test_a_task_that_changes_after_the_last_phase_is_probed_as_well():
+    drift = {"drift": [{"horizon": 200}, {"horizon": 300}]}
+    probed = 2 * 100 * 16
+    assert planned("default", **GATED | drift).measured - planned("default", **GATED).measured == probed

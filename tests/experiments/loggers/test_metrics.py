@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
 
 def test_the_history_of_a_stored_run(folder):
     with RunStore.open_readonly(folder) as store:
-        rows = RoundHistory(groups=1).extend(store)
+        rows = RoundHistory(1, ClusterSettings()).extend(store)
         candidates = list(store.candidates())
     assert [row["round"] for row in rows] == [1, 2, 3, 4]
     for row in rows:
@@ -45,15 +45,23 @@ def test_the_history_of_a_stored_run(folder):
 
 def test_a_history_that_is_kept_equals_one_read_at_once(tmp_path):
     folder = make_run(tmp_path / "run", Layout(rounds=3), finished=False)
-    kept = RoundHistory(groups=1)
+    kept = RoundHistory(1, ClusterSettings())
     with RunStore.open_readonly(folder) as store:
         first = list(kept.extend(store))
-        assert kept.extend(store) == first == RoundHistory(groups=1).extend(store)
+        assert kept.extend(store) == first == RoundHistory(1, ClusterSettings()).extend(store)
+
+
+def test_ideas_are_told_apart_as_the_run_tells_them_apart(folder):
+    with RunStore.open_readonly(folder) as store:
+        (*_, fine), (*_, coarse) = (
+            RoundHistory(1, ClusterSettings(radius=radius)).extend(store) for radius in (0.0, 1.0)
+        )
+    assert fine["clusters/found"] > coarse["clusters/found"] == 1
 
 
 def test_a_round_counts_when_all_its_groups_are_there(folder):
     with RunStore.open_readonly(folder) as store:
-        assert RoundHistory(groups=2).extend(store) == []
+        assert RoundHistory(2, ClusterSettings()).extend(store) == []
 
 
 def test_the_final_row_says_where_the_run_began_what_it_came_to_and_what_it_spent(folder):

@@ -59,6 +59,17 @@ def test_the_standard_error_is_scipys(n):
 
     values = np.random.default_rng(n).normal(size=n).tolist()
     assert paper.mean_error(values) == f"{np.mean(values):.4f} ± {sem(values):.4f}"
+    assert paper.mean_error([*values, math.nan]) == paper.mean_error(values), "a start that has lost nothing"
+    assert paper.mean_error([math.nan]) == "–"
+
+
+def test_a_short_run_has_thirds_too():
+    cell = {"arm": "a", "start": "named"}
+    rounds = pd.DataFrame(
+        [cell | {"round": n, "valid_share": n / 4, "distinct_share": n / 8} for n in (1, 2)]
+    )
+    ((*_, first, last, _, _, _),) = tables.shares(pd.DataFrame([cell | {"distinct": 3}]), rounds).rows
+    assert (first, last) == ("0.25", "0.50")
 
 
 def test_probes_set_before_beside_after_by_kind_of_hole():

@@ -49,11 +49,15 @@ def test_policies_trained_under_other_settings_are_candidates_too(policy):
     assert (result.chosen, result.promoted) == (1, True)
     assert digests(policy) == (seen["alternative-2"],) * 2
     assert policy.adapters == (POLICY, REFERENCE, "before")
+    tokens = 0
     for name, settings in (("alternative-1", OTHERS[0]), ("alternative-2", OTHERS[1]), (POLICY, SETTINGS)):
         policy.copy("before", POLICY)
         policy.copy("before", REFERENCE)
         assert before == (policy.digest(POLICY), before[1])
-        assert run(policy, settings=settings).policy_digest == seen[name]
+        alone = run(policy, settings=settings)
+        assert alone.policy_digest == seen[name]
+        tokens += alone.tokens
+    assert result.tokens == tokens
 
 
 def test_of_other_settings_only_what_is_within_the_budget_is_chosen(policy):

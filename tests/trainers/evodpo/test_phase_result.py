@@ -9,9 +9,14 @@ from trainers.evodpo.phase_result import late_mean, sinking_warnings
 
 def test_a_chosen_side_that_loses_likelihood_is_reported(policy):
     steps = run(policy).steps
-    assert sinking_warnings(steps, 0.1) == []
+    assert sinking_warnings(steps, 0.1, "dpo") == []
     sunk = [dataclasses.replace(step, chosen_reward=-1.2) for step in steps]
-    assert "12.0 nats" in sinking_warnings(sunk, 0.1)[0]
+    (warning,) = sinking_warnings(sunk, 0.1, "dpo")
+    assert "12.0 nats" in warning
+    assert "phase.supervised" in warning
+    (warning,) = sinking_warnings(sunk, 0.1, "grpo")
+    assert "learning rate" in warning
+    assert "supervised" not in warning, "which GRPO does not have"
     assert late_mean(sunk[:3] + list(steps[3:]), "chosen_reward") == steps[-1].chosen_reward
 
 

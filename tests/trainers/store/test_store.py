@@ -246,3 +246,9 @@ def test_a_version_that_is_no_json_is_named(store):
     store.close()
     with pytest.raises(StoreError, match="cannot be read as a run store"):
         RunStore(store.folder)
+
+
+def test_what_a_run_was_given_is_not_counted_as_written(store):
+    given = [replace(RECORD, id=id_, origin=origin) for id_, origin in ((80, "seed"), (81, "carried"))]
+    store.add_unit(1, 0, [RECORD, *given], {})
+    assert store.candidate_counts()["candidates"] == 1
