@@ -105,6 +105,7 @@ def write_task(name: str, folder: Path) -> tuple[Path, Path]:
             raise FileExistsError(f"{path} is there already")
     if keyword.iskeyword(module) or find_spec(module) is not None:  # the file would hide what others import
         raise ValueError(f"Python has a {module} already; give the task another name")
+    folder.mkdir(parents=True, exist_ok=True)
     file.write_text(_TASK.substitute(names), encoding="utf-8")
     test.write_text(_TEST.substitute(names), encoding="utf-8")
     return file, test

@@ -174,9 +174,23 @@ def _row(setting: Setting) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
+def entries() -> Iterator[Section]:
+    """The settings of what lists among the settings hold."""
+    from agents.engines.settings import IslandModel
+    from trainers.loop.settings import Instance
+
+    for key, entry in (
+        ("`instances` and `measure.instances`", Instance()),
+        ("`island_models`", IslandModel((0,))),
+    ):
+        section, *inner = sections(entry)
+        own = sorted({part.key.partition(".")[0] for part in inner})
+        also = "".join(f" Its `{name}` has the settings of the run's." for name in own)
+        yield dataclasses.replace(section, key=f"One entry of {key}", about=section.about + also)
+
+
 def page() -> str:
     """The page of all settings, as Markdown."""
-    from agents.engines.settings import IslandModel
     from atlas_gym.evaluation import Limits
     from atlas_gym.tasks.program_task import ProgramTask
     from atlas_gym.tasks.registry import BUILT_IN, find_task
@@ -185,7 +199,7 @@ def page() -> str:
     parts = [Path(__file__).with_name("settings_page.md").read_text(encoding="utf-8")]
     for section in sections(RunConfig()):
         parts.append(as_markdown(section, f"## `{section.key}`" if section.key else "## The run"))
-    parts.append(as_markdown(next(sections(IslandModel((0,)))), "## One entry of `island_models`"))
+    parts += [as_markdown(section, f"## {section.key}") for section in entries()]
     parts.append("## Environments\n\nKeywords of `gym.make`, and of a run's `env_args`.\n")
     of_every_task = {field.name for field in dataclasses.fields(ProgramTask)}
     for name in BUILT_IN:
@@ -196,8 +210,8 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def as_text(listed: Iterable[Section], word: str = "") -> str:
-    """The settings for a terminal, those alone whose key or meaning holds the word."""
+def as_text(listed: Iterable[Section], word: str = "", prefix: str = "--") -> str:
+    """The settings for a terminal, those alone whose key or meaning holds the word; `prefix` makes options of keys."""
     lines: list[str] = []
     for section in listed:
         found = [s for s in section.settings if word.lower() in f"{s.key} {s.meaning}".lower()]
@@ -205,7 +219,7 @@ def as_text(listed: Iterable[Section], word: str = "") -> str:
             lines += ["", f"{section.key or 'the run'}: {section.about}"]
         for setting in found:
             kind = f"{setting.kind.replace('`', '')} {setting.range}".rstrip()
-            lines.append(f"  --{setting.key} {setting.default or '(needed)'}   {kind}")
+            lines.append(f"  {prefix}{setting.key} {setting.default or '(needed)'}   {kind}")
             lines += textwrap.wrap(setting.meaning, 100, initial_indent=" " * 6, subsequent_indent=" " * 6)
     return "\n".join(lines).lstrip("\n")
 
@@ -232,6 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
-    text = as_text(sections(config), options.word)
+    found = (as_text(sections(config), options.word), as_text(entries(), options.word, prefix=""))
+    text = "\n\n".join(filter(None, found))
     print(text or f"no setting holds {options.word!r}")
     return 0 if text else 2

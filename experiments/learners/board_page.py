@@ -103,8 +103,8 @@ def _standing(tables: Tables) -> str:
     if _seeds(tables).min() >= BOLD_FROM:
         return ""
     return (
-        f"**Few seeds.** Telling learners apart takes {BOLD_FROM} seeds or more of each; intervals of two or three "
-        "are wide.\n"
+        f"**Few seeds.** Telling learners apart takes {BOLD_FROM} seeds or more of each; what follows is of the "
+        "seeds at hand, and its intervals are wide.\n"
     )
 
 

@@ -11,15 +11,16 @@ from atlas_gym.cli.new_task import write_task
 
 
 def test_the_files_work_as_they_stand(tmp_path, capsys):
-    assert main(["new-task", "NextNumber", "--folder", str(tmp_path)]) == 0
+    folder = tmp_path / "tasks"
+    assert main(["new-task", "NextNumber", "--folder", str(folder)]) == 0, "in a folder that it makes"
     assert "next: atlas check" in capsys.readouterr().out
-    assert "class NextNumber(atlas_gym.ProgramTask" in (tmp_path / "next_number.py").read_text()
-    assert main(["check", str(tmp_path / "next_number.py"), "--seeds", "1"]) == 0
+    assert "class NextNumber(atlas_gym.ProgramTask" in (folder / "next_number.py").read_text()
+    assert main(["check", str(folder / "next_number.py"), "--seeds", "1"]) == 0
     said = capsys.readouterr().out
     assert {line.split()[0] for line in said.splitlines()[1:]} == {"ok"}, said
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), str(tmp_path)])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), str(folder)])}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_next_number.py"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -87,3 +87,10 @@ def test_the_page_in_the_repository_is_up_to_date(tmp_path):
     made = (tmp_path / "settings.md").read_text(encoding="utf-8")
     kept = Path(__file__).parents[3] / "docs" / "settings.md"
     assert kept.read_text(encoding="utf-8") == made, "make it again: atlas settings --output docs/settings.md"
+
+
+def test_what_a_list_among_the_settings_holds_is_described_too(capsys):
+    for name in ("weakened", "islands"):
+        assert f"| `{name}` |" in page()
+    assert main(["weakened"]) == 0
+    assert "One entry of `instances`" in capsys.readouterr().out

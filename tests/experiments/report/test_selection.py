@@ -79,9 +79,9 @@ def test_a_long_runs_rounds_are_put_together(long_run, monkeypatch):
     from experiments.report.payload import _rounds
 
     run = read_run(long_run)
-    apart = _rounds(run)["rounds"]
+    apart = _rounds(run)
     monkeypatch.setattr(module, "ROUNDS_SHOWN", 8)
-    together = _rounds(run)["rounds"]
+    together = _rounds(run)
     assert len(apart) == run.census.rounds
     assert len(together) <= 8
     assert sum(r["samples"] for r in together) == sum(r["samples"] for r in apart)
