@@ -14,8 +14,8 @@ that says why, which is no valid program.
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
 from textwrap import indent
 from typing import Any
 
@@ -160,8 +160,11 @@ def _divided(block: Sequence[str], parent: str) -> Edit:
     if not middles:
         raise _Unusable("a SEARCH block has no line =======")
     lines = f"\n{parent}\n"
-    standing = takewhile(lambda number: "\n".join(["", *block[:number], ""]) in lines, middles)
-    middle = max(standing, default=middles[0])
+    # What stands there as far as one of them stands there as far as those before.
+    standing = bisect_left(
+        middles, True, key=lambda number: "\n".join(["", *block[:number], ""]) not in lines
+    )
+    middle = middles[max(0, standing - 1)]
     return "\n".join(block[:middle]), "\n".join(block[middle + 1 :])
 
 

@@ -7,27 +7,33 @@ give, is there room above the start, and what could be edited in it?
 import argparse
 import ast
 import pickle
-import sys
-import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, Literal
 
 from atlas_gym.arguments import at_least_one
-from atlas_gym.evaluation import ConfinedEvaluator, Evaluation, Evaluator, EvaluatorError
+from atlas_gym.evaluation import (
+    ConfinedEvaluator,
+    Evaluation,
+    Evaluator,
+    EvaluatorError,
+    InfrastructureError,
+)
 from atlas_gym.hidden_streams import hidden_stream
+from atlas_gym.mistake import computing_at_most, in_a_line
 from atlas_gym.tasks.constants import constants_from
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.registry import make_task
 
+_COMPUTES_S = 300.0
+"""CPU time that the task's own code may take for one finding."""
 _NONSENSE_WALL_S = 2.0
 """Nonsense that never ends is waited for this long."""
 _ROOM = 0.02
 """Share of the way from start to perfect that an expert should have found."""
 _SCALE = "return minus a cost; from a gain take the best known, or a bound"
 _SUNK = "a score below the floor counts as the floor, so nothing shows the way"
-_USE = "; what a program returned is used through .number(), .array() and so on, bytes through .value"
 
 
 @dataclass(frozen=True)
@@ -63,10 +69,20 @@ def _check(options: argparse.Namespace) -> int:
     print(f"{task.env_id}  {task.signature}")
     wrong = 0
     with ConfinedEvaluator() as evaluator:
-        for finding in findings(task, evaluator, options.seeds):
+        for finding in _ending(findings(task, evaluator, options.seeds)):
             print(f"{finding.verdict:<6}{finding.check:<10} {finding.text}", flush=True)
             wrong += finding.verdict == "wrong"
     return 1 if wrong else 0
+
+
+def _ending(found: Iterator[Finding]) -> Iterator[Finding]:
+    """The findings, of code that never ends as well."""
+    while True:
+        with computing_at_most(_COMPUTES_S):
+            finding = next(found, None)
+        if finding is None:
+            return
+        yield finding
 
 
 def findings(task: ProgramTask, evaluator: Evaluator, seeds: int = 4) -> Iterator[Finding]:
@@ -83,7 +99,7 @@ def findings(task: ProgramTask, evaluator: Evaluator, seeds: int = 4) -> Iterato
     except EvaluatorError:
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the author's own methods raise is a finding
-        yield Finding("methods", "wrong", _raised(task, error))
+        yield Finding("methods", "wrong", in_a_line(error))
     yield _edit_sites(task)
 
 
@@ -101,15 +117,6 @@ def _tried(task: ProgramTask, evaluator: Evaluator, seeds: int) -> Iterator[Find
         yield from _nonsense(task, _score(start), evaluator)
         yield _speed(task, start)
         yield _head_room(task, {name: _score(e) for name, e in results.items() if all(x.ok for x in e)})
-
-
-def _raised(task: ProgramTask, error: BaseException) -> str:
-    """The error, and the last line of the task's own file that led to it."""
-    file = getattr(sys.modules.get(type(task).__module__), "__file__", None)
-    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    where = f" in line {lines[-1].lineno}, {lines[-1].line}" if lines else ""
-    hint = _USE if "'Answer'" in str(error) else ""
-    return f"{type(error).__name__}{where}: {error}{hint}"
 
 
 def _words(task: ProgramTask) -> Finding:
@@ -168,7 +175,11 @@ def _nonsense(task: ProgramTask, start: float, evaluator: Evaluator) -> Iterator
     limits = replace(task.limits, wall_s=min(task.limits.wall_s, _NONSENSE_WALL_S))
     quick, programs, accepted = replace(task.at(0), limits=limits), nonsense(task.function), []
     for name, program in programs.items():
-        evaluation = evaluator.evaluate(program, quick)
+        try:
+            evaluation = evaluator.evaluate(program, quick)
+        except InfrastructureError as error:
+            yield Finding("nonsense", "note", f"{name} could not be tried: {error}")
+            return
         if evaluation.score is not None and evaluation.score > start:
             yield Finding("nonsense", "wrong", f"{name} scores {evaluation.score:.4f}, more than the start")
         elif evaluation.ok:

@@ -128,7 +128,7 @@ class Episode:
 
 _ADVICE = {
     Status.INVALID: "The program could not be loaded.",
-    Status.ERROR: "The program raised an error.",
+    Status.ERROR: "The program raised an error, or gave an answer that cannot be used.",
     Status.TIMEOUT: "The program was stopped: it took too long. Do less work per call.",
     Status.MEMORY: "The program was stopped: it used too much memory.",
     Status.VIOLATION: "The program was stopped: it tried what is forbidden (files, network, processes).",

@@ -23,11 +23,12 @@ from atlas_gym.evaluation.evaluator import Evaluator, make_evaluator
 from atlas_gym.evaluation.pool import pickled, receive_frame, send_frame, usable_cores
 from atlas_gym.evaluation.protocols import EvaluatorError
 from atlas_gym.hidden_streams import SecretError
+from atlas_gym.mistake import authors_line, computing_at_most, in_a_line
 from atlas_gym.sandbox.confinement import die_with_parent, refuse_debuggers
 
-_FAILED = (
-    "the task failed; if what a program answered led to this, have it refused, answer.refuse(found, wanted)"
-)
+_REFUSE = "If what a program answered led to this, have it refused: answer.refuse(found, wanted)"
+_COMPUTES_S, _COMPUTES = 60.0, 10.0
+"""CPU time that a task's own code may take in an evaluation: seconds, and by the time that its program has."""
 _NAME = "atlas-gym evaluator"
 _CROWD = 100
 """More evaluators than this on a core keep to none."""
@@ -45,13 +46,17 @@ class Service:
         try:
             self._evaluator = self._evaluator or make_evaluator(self._confinement)
             program, task = pickle.loads(message)
-            return pickled(self._evaluator.evaluate(program, task))
+            with computing_at_most(_COMPUTES_S + _COMPUTES * task.limits.wall_s):
+                return pickled(self._evaluator.evaluate(program, task))
         except EvaluatorError as error:
             return pickled(error)
         except SecretError as error:  # a matter of the machine, for a line
             return pickled(EvaluatorError(str(error)))
-        except Exception:  # noqa: BLE001 - a mistake in a task must reach the caller, not end the service
-            return pickled(EvaluatorError(f"{_FAILED}:\n{traceback.format_exc()}"))
+        except _Leaving:
+            raise
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a mistake in a task must reach the caller
+            where = "" if authors_line(error) else f"\n{traceback.format_exc()}"
+            return pickled(EvaluatorError(f"the task failed: {in_a_line(error)}. {_REFUSE}{where}"))
 
     def close(self) -> None:
         """End the evaluator's processes."""
@@ -94,12 +99,16 @@ def main(socket_fd: int, parent: int, confinement: str | list[str]) -> None:
             send_frame(connection, service.answer(receive_frame(connection)))
 
 
+class _Leaving(SystemExit):
+    """The pool has closed."""
+
+
 def _leave(*_: object) -> None:
     # Nothing may break off the way out, and the pool says it twice. Blocked first, for Python complains of a signal
     # that comes while it is being ignored.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit()
+    raise _Leaving
 
 
 if __name__ == "__main__":

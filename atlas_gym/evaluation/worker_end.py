@@ -2,7 +2,9 @@
 
 Time in which the worker or the judging thread was ready to run and waited for a core is the machine's and does
 not count; the kernel measures it (`schedstat`). Neither does time in which the trusted process was stopped (Ctrl-Z, a
-suspended job): it shows in waits that take too long. Time asleep counts, so a program that sleeps ends at its limit.
+suspended job): it shows in waits that take too long. Time asleep counts, so a program that sleeps ends at its limit,
+and so does what the worker computes, whoever else waits meanwhile: one that dribbles an answer keeps the judge waiting
+for the core that both share.
 However much there was to wait for, the fork server ends the worker after `STARVED` times the limit: the trusted
 side then knows that the machine, not the program, was too slow. Where the kernel does not measure, all time counts.
 
@@ -71,7 +73,7 @@ class Patience:
 
     def __enter__(self) -> Self:
         self._began = time.monotonic()
-        self._waited_before = self._waited_s()
+        self._before = self._measured()
         try:
             self._thread.start()
         except RuntimeError as error:
@@ -91,20 +93,23 @@ class Patience:
                 return
             now = time.monotonic()
             stopped += now - asleep - asked
-            waited = self._waited_s() - self._waited_before
-            left = self._limit_s + waited + stopped - (now - self._began)
+            computed, waited = (s - before for s, before in zip(self._measured(), self._before, strict=True))
+            left = self._limit_s - max(computed, now - self._began - waited - stopped)
         self.expired = True
         self._worker.expire()
 
-    def _waited_s(self) -> float:
-        """Seconds that both have spent waiting for a core, 0 where the kernel does not say."""
-        return sum(map(_run_delay_s, self._statistics))
+    def _measured(self) -> tuple[float, float]:
+        """Seconds that the worker has computed, and that both have waited for a core; 0 where the kernel does not
+        say."""
+        (computed, waited), (_, judge_waited) = map(_on_core_and_waiting_s, self._statistics)
+        return computed, waited + judge_waited
 
 
-def _run_delay_s(path: str) -> float:
+def _on_core_and_waiting_s(path: str) -> tuple[float, float]:
     with contextlib.suppress(OSError, IndexError, ValueError), open(path) as statistics:
-        return int(statistics.read().split()[1]) * _NANO
-    return 0.0
+        ran, waited = statistics.read().split()[:2]
+        return int(ran) * _NANO, int(waited) * _NANO
+    return 0.0, 0.0
 
 
 def failure_from_exit(ended: Exit, limits: Limits, baseline_bytes: int) -> CandidateError:

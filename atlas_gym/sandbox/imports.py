@@ -101,5 +101,5 @@ def _try(module: str) -> None:
         importlib.import_module(module)
     except MemoryError:
         raise
-    except Exception:  # noqa: BLE001 - the program's own import will fail the same way, in its own line
+    except (Exception, SystemExit):  # noqa: BLE001 - the program's own import will fail like this, in its own line
         sys.modules.pop(module, None)

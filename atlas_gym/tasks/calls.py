@@ -95,7 +95,10 @@ class Calls:
 
     def ask(self, operation: int, run: int, value: Any) -> Any:
         """One exchange: the value that comes back for this one."""
-        request = encode(value, REQUEST.size)
+        try:
+            request = encode(value, REQUEST.size)
+        except TypeError as error:
+            raise TypeError(f"{self.name} cannot be given {error}") from None
         REQUEST.pack_into(request, 0, operation, run, len(request) - REQUEST.size)
         reply = self._channel.converse(request, REPLY, MAX_REPLY_BYTES)
         try:

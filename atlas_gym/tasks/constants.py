@@ -96,6 +96,16 @@ def _check_defaults(cls: type) -> None:
             )
 
 
+def check_defaults_given(cls: Any) -> None:
+    """Raise ValueError for a constant that has none; only tasks need them, not their bases."""
+    for constant in fields(cls):
+        if constant.default is MISSING and constant.default_factory is MISSING:
+            kind = _annotation(constant)
+            raise ValueError(
+                f"the constant {constant.name} has no default; write `{constant.name}: {kind} = …`"
+            )
+
+
 def check_presets(cls: Any) -> None:
     """Raise ValueError or TypeError for presets that are none, or of which one could not be chosen."""
     if not isinstance(cls.presets, Mapping) or not cls.presets:

@@ -2,8 +2,10 @@
 off them."""
 
 import ast
+import builtins
 import inspect
 import re
+import symtable
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -94,8 +96,14 @@ def as_expert(program: GivenProgram, name: str, function: str = "") -> Expert:
     the last one of a text, so that each can be edited."""
     if isinstance(program, Expert):
         return replace(program, name=name)
-    text = program.lstrip("\n").rstrip() + "\n" if isinstance(program, str) else _source(program, function)
+    text = _at_the_margin(program) if isinstance(program, str) else _source(program, function)
     return Expert(name, _title(text) or name.replace("_", " "), text)
+
+
+def _at_the_margin(text: str) -> str:
+    """A text without the empty lines around it, and without the indentation of the class that it was written in."""
+    text = text.strip("\n")
+    return (textwrap.dedent(text) if text.startswith((" ", "\t")) else text).rstrip() + "\n"
 
 
 def template_of(given: Callable[..., Any], function: str, *parameters: Parameter) -> Template:
@@ -145,9 +153,30 @@ def _source(program: Callable[..., Any], function: str) -> str:
     # Of what was executed from a string, Python may hand out other lines than the function's.
     if not re.search(rf"\bdef {re.escape(program.__name__)}\b", source):
         raise ValueError(f"the source of {program.__name__} cannot be read here; give the program as a text")
+    if names := _not_its_own(source):
+        raise ValueError(
+            f"{program.__name__} uses {', '.join(names)}, which programs do not have: they are the function's own "
+            "text, with np and math; import or define it within the function, or give the program as a text"
+        )
     if function:
         source = re.sub(rf"\bdef {program.__name__}\b", f"def {function}", source, count=1)
     return f"import numpy as np\n\n\n{source}"
+
+
+def _not_its_own(source: str) -> list[str]:
+    """The names that a function's text uses, and neither it nor Python defines; `np` and `math` are there."""
+    defined, used = {"np", "math"}, set()
+    tables = [symtable.symtable(source, "", "exec")]
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        for symbol in table.get_symbols():
+            everywhere = table.get_type() == "module" or symbol.is_declared_global()
+            if everywhere and (symbol.is_assigned() or symbol.is_imported()):
+                defined.add(symbol.get_name())
+            if symbol.is_referenced() and (everywhere or symbol.is_global()):
+                used.add(symbol.get_name())
+    return sorted(used - defined - vars(builtins).keys())
 
 
 def _title(program: str) -> str:

@@ -1,7 +1,7 @@
 """The instances of a task: drawn once per process from what hides them, bounded, and copied for each program."""
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,9 @@ def drawn(task: "ProgramTask") -> Sequence[Any]:
     of_task = f"{type(task).__name__}.instances"
     try:
         given = task.instances(task._stream("instances"))
-        if not isinstance(given, Iterable):
-            raise TypeError(f"{of_task} returned {given!r}; return a list, or yield its items")
+        # Nobody means a text's letters, a mapping's keys, or a set, whose order is another in every process.
+        if not isinstance(given, Iterable) or isinstance(given, str | bytes | Mapping | Set):
+            raise TypeError(f"{of_task} returned {given!r:.80}; return a list, or yield its items")
         found = list(islice(given, _MOST + 1))
     except MemoryError as error:
         raise ValueError(f"{of_task} needs more memory than there is; give smaller constants") from error

@@ -17,7 +17,6 @@ program cannot recompute from the seed (`atlas_gym.hidden_streams`); a seed mean
 and the splits `train` and `held_out` share none.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -30,8 +29,13 @@ import numpy as np
 from atlas_gym.evaluation.channel import CandidateError, Channel
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
 from atlas_gym.hidden_streams import hidden_stream
+from atlas_gym.tasks.attributes import check_attributes, check_floor
 from atlas_gym.tasks.calls import Calls, Program
-from atlas_gym.tasks.constants import check_presets, make_constants, refuse_change, values_of
+from atlas_gym.tasks.constants import (
+    make_constants,
+    refuse_change,
+    values_of,
+)
 from atlas_gym.tasks.drawing import as_image, as_text
 from atlas_gym.tasks.given_programs import Expert, GivenExperts, GivenStart, read_programs
 from atlas_gym.tasks.instances import copied, drawn
@@ -124,12 +128,19 @@ class ProgramTask:
     """Of one evaluation, all instances together."""
 
     def __init_subclass__(cls, *, id: str = "", **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
+        try:
+            super().__init_subclass__(**kwargs)
+        except TypeError:
+            raise TypeError(
+                f'a task\'s class statement takes id="MyTask-v0", not {", ".join(kwargs)}'
+            ) from None
+        if not isinstance(id, str):
+            raise ValueError(f'id is {id!r}; give a text such as "MyTask-v0"')
         make_constants(cls)
         cls.env_id = id or f"{cls.__module__}:{cls.__qualname__}"
         if cls.start is not None:
             read_programs(cls)
-            _check_attributes(cls)
+            check_attributes(cls, TRAITS)
             register(cls, id)
 
     @classmethod
@@ -144,7 +155,7 @@ class ProgramTask:
         if preset not in cls.presets:
             raise ValueError(f"no preset {preset!r}; there are {', '.join(cls.presets)}")
         task = cls(**values_of(cls, cls.presets[preset], constants))
-        _check_floor(task.floor)  # which may be a constant
+        check_floor(task.floor)  # which may be a constant
         return task
 
     @classmethod
@@ -244,7 +255,12 @@ class ProgramTask:
 
     def observations(self) -> tuple[str, ...]:
         """What `observe` says of this seed's task."""
-        return tuple(self.observe(self._stream("observations")))
+        observed: Any = self.observe(self._stream("observations"))
+        if isinstance(observed, str) or not all(isinstance(fact, str) for fact in observed):
+            raise TypeError(
+                f"{type(self).__name__}.observe returned {observed!r:.80}; return texts, a fact each"
+            )
+        return tuple(observed)
 
     def text(self, evaluation: Evaluation | None) -> str:
         """Draw an evaluation as text; None before the first."""
@@ -272,24 +288,6 @@ class ProgramTask:
 
 # Behind `dataclass`, which refuses to find one. `make_constants` takes those of subclasses away.
 ProgramTask.__setattr__ = refuse_change  # type: ignore[method-assign]
-
-
-def _check_attributes(cls: type[ProgramTask]) -> None:
-    for name in ("metrics", "gallery_metrics", "errors", "hints", "imports"):
-        given = getattr(cls, name)
-        if isinstance(given, str):
-            raise ValueError(f"{name} is {given!r}; give a tuple of texts, ({given!r},)")
-        if isinstance(given, list):
-            setattr(cls, name, tuple(given))  # evaluators tell tasks apart by their imports
-    if unknown := cls.traits - TRAITS.keys():
-        raise ValueError(f"no trait {', '.join(sorted(unknown))}; there are {', '.join(TRAITS)}")
-    _check_floor(cls.floor)
-    check_presets(cls)
-
-
-def _check_floor(floor: Any) -> None:
-    if not isinstance(floor, Real) or not -math.inf < float(floor) < 0:
-        raise ValueError(f"floor is {floor!r}; it must be below 0, the perfect score, and finite")
 
 
 _class_of = lru_cache(maxsize=32)(cloudpickle.loads)

@@ -8,11 +8,10 @@ A reference can name code to import. Where references come from data that others
 `importing=False`.
 """
 
+import hashlib
 import importlib
 import importlib.util
 import sys
-import sysconfig
-import traceback
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -22,6 +21,9 @@ from weakref import WeakSet
 
 import cloudpickle
 import gymnasium
+
+from atlas_gym.mistake import authors_line
+from atlas_gym.program_text import program_key
 
 if TYPE_CHECKING:
     from atlas_gym.tasks.program_task import ProgramTask
@@ -164,6 +166,23 @@ def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
     return _task_of(module or _import(place), name)
 
 
+def source_key(reference: str) -> str:
+    """A fingerprint of what the files say that define a task, comments and layout apart; empty of a task of this
+    package's, and of one that is in no file of its own.
+
+    Raises as `find_task` does.
+    """
+    if (Path(reference) / "evaluator.py").is_file():
+        texts = [path.read_text(encoding="utf-8") for path in sorted(Path(reference).glob("*.py"))]
+    else:
+        module = sys.modules[find_task(reference).__module__]
+        file = _file_of(module)
+        others = file is not None and module.__name__.partition(".")[0] not in ("__main__", "atlas_gym")
+        texts = [file.read_text(encoding="utf-8")] if file is not None and others else []
+    keys = [program_key(text) or text for text in texts]
+    return hashlib.sha256("\n".join(keys).encode()).hexdigest() if keys else ""
+
+
 def _no_task(reference: str) -> str:
     return f"no task {reference!r}; there are {', '.join(registered_ids())}"
 
@@ -237,10 +256,8 @@ def _import(place: str) -> ModuleType:
 
 def _failed_import(place: str, error: BaseException) -> ImportError:
     """What the code of a file or module raised, and the line of the author's that led to it."""
-    libraries = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), str(Path(__file__).parents[1]))
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame for frame in frames if not frame.filename.startswith(("<", *libraries))]
-    where = f"{lines[-1].filename}, line {lines[-1].lineno}" if lines else place
+    line = authors_line(error)
+    where = f"{line.filename}, line {line.lineno}" if line else place
     return ImportError(f"{where}: {type(error).__name__}: {error}")
 
 

@@ -19,33 +19,37 @@ def summary(results: Sequence[float | Judgement], floor: float, metrics: Sequenc
 
     Raises:
         CandidateError: If a score is not finite.
-        TypeError: If a result is no number and no judgement.
+        TypeError: If a result is no number and no judgement, or a metric no number.
         ValueError: If a result lacks one of the metrics.
     """
     judged = [r if isinstance(r, Judgement) else Judgement(r) for r in results]
     scores = np.array([_number(judgement.score) for judgement in judged])
     if not np.isfinite(scores).all():
-        raise CandidateError("its score is not a finite number")
+        number = int(np.isfinite(scores).argmin())
+        raise CandidateError(
+            f"its score on instance {number} is {scores[number]}, which is not a finite number"
+        )
     scores = np.maximum(scores, floor) + 0.0  # no minus zero
     score, worst = float(scores.mean()), judged[int(scores.argmin())]
     means = {"normalized_score": 1.0 - score / floor}
     for name in metrics:
         if any(name not in judgement.metrics for judgement in judged):
             raise ValueError(f"score gives no {name}, which is among the task's metrics")
-        means[name] = float(np.mean([judgement.metrics[name] for judgement in judged]))
+        means[name] = float(np.mean([_number(judgement.metrics[name], name) for judgement in judged]))
     return Judgement(score, means, _diagnosis(scores, worst), {"scores": scores, **worst.traces})
 
 
-def _number(score: Any) -> float:
+def _number(value: Any, metric: str = "") -> float:
     try:
-        if np.iscomplexobj(score):
+        if np.iscomplexobj(value):
             raise TypeError("numpy would take the real part")
-        return float(score + 0)  # a text of digits is none
+        return float(value + 0)  # a text of digits is none
     except (TypeError, ValueError):
-        kind = type(score).__name__
+        kind = type(value).__name__
         raise TypeError(
-            f"score is of type {kind}; return a number, of an answer its .number(), or an atlas_gym.Judgement"
-        ) from None
+            f"the metric {metric} is of type {kind}; give a number, of an answer its .number()" if metric
+            else f"score is of type {kind}; return a number, of an answer its .number(), or an atlas_gym.Judgement"
+        ) from None  # fmt: skip
 
 
 def _diagnosis(scores: np.ndarray, worst: Judgement) -> str:

@@ -1,7 +1,8 @@
-"""What a run was begun with: its settings, and the secret that its tasks are drawn under.
+"""What a run was begun with: its settings, the secret that its tasks are drawn under, and the text of a task that is
+not this package's.
 
-The store keeps both beside the candidates. A config.yaml that was cut short, or another secret, would make another
-run of it in the middle, and nobody would be told.
+The store keeps them beside the candidates. A config.yaml that was cut short, another secret or a task that was changed
+would make another run of it in the middle, and nobody would be told.
 """
 
 import contextlib
@@ -10,8 +11,10 @@ from pathlib import Path
 import yaml
 
 from atlas_gym.hidden_streams import SECRET_VARIABLE, SecretError, hidden_stream, secret_path
+from atlas_gym.tasks.registry import source_key
 from trainers.loop.config import RunConfig, as_yaml, load_config, without_budgets
 from trainers.store.plain import SettingsError, differences
+from trainers.store.rows import damaged
 from trainers.store.store import RunStore, StoreError
 
 BEGIN = Path("adapters", "begin")
@@ -20,13 +23,14 @@ BEGIN = Path("adapters", "begin")
 
 def note_beginning(config: RunConfig, store: RunStore) -> None:
     """Store what the run is begun with, once."""
-    for key, value in (("settings", as_yaml(config)), ("secret", _fingerprint())):
+    begun = (("settings", as_yaml(config)), ("secret", _fingerprint()), ("task", _source(config.env)))
+    for key, value in begun:
         if store.get_meta(key) is None:
             store.set_meta(key, value)
 
 
 def require_beginning(config: RunConfig, store: RunStore) -> None:
-    """Refuse to continue a run under other settings, or under another secret, than it was begun with.
+    """Refuse to continue a run under other settings, under another secret or on another task than it was begun with.
 
     Raises:
         SettingsError: the message names what differs, or why there is no secret.
@@ -36,6 +40,11 @@ def require_beginning(config: RunConfig, store: RunStore) -> None:
             f"{store.folder} was begun under another secret, so that its tasks were others: set {SECRET_VARIABLE} to "
             f"that secret, put its file back in {secret_path()}, or name another --folder"
         )
+    if (source := _source(config.env)) != (store.get_meta("task") or source):
+        raise SettingsError(
+            f"{config.env} is not what it was when {store.folder} was begun, and scores of both mean nothing to one "
+            "another: undo the change, or begin a run of its own under another --folder"
+        )
     if changes := _changes(config, store.get_meta("settings")):
         raise SettingsError(
             f"{store.folder / 'config.yaml'} is not what the run was begun with ({changes}): delete that file, and "
@@ -43,11 +52,24 @@ def require_beginning(config: RunConfig, store: RunStore) -> None:
         )
 
 
+def _source(env: str) -> str:
+    """What tells the task's text from others; empty where there is none, or no such task, as will be said later."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        return source_key(env)
+    return ""
+
+
 def _changes(config: RunConfig, begun: str | None) -> str:
     if begun is None:
         return ""
     try:
-        return differences(without_budgets(config), without_budgets(load_config(None, yaml.safe_load(begun))))
+        settings = yaml.safe_load(str(begun))
+    except yaml.YAMLError:
+        settings = None
+    if not isinstance(settings, dict):
+        raise damaged(begun, "the run's settings")
+    try:
+        return differences(without_budgets(config), without_budgets(load_config(None, settings)))
     except SettingsError:  # another release had other settings; what config.yaml says now has been understood
         return ""
 
@@ -56,7 +78,7 @@ def restore_config(folder: Path) -> None:
     """Write a `config.yaml` that was lost again, where the run's store knows what it was."""
     with contextlib.suppress(StoreError), RunStore.open_readonly(folder) as store:
         if settings := store.get_meta("settings"):
-            (folder / "config.yaml").write_text(settings, encoding="utf-8")
+            (folder / "config.yaml").write_text(str(settings), encoding="utf-8")
 
 
 def _fingerprint() -> str:

@@ -6,7 +6,13 @@ from functools import cached_property
 from typing import Any
 
 from agents.population.candidate import CandidateRecord, Proposal
-from trainers.store.rows import CANDIDATE_COLUMNS, PAIR_FIELDS, candidate_from_row, from_json
+from trainers.store.rows import (
+    CANDIDATE_COLUMNS,
+    PAIR_FIELDS,
+    candidate_from_row,
+    from_json,
+    mapping_from_json,
+)
 
 COLUMNS = ", ".join(f"c.{name}" for name in CANDIDATE_COLUMNS)
 
@@ -22,19 +28,20 @@ class StoreQueries:
 
     _db: sqlite3.Connection
 
-    def _value(self, query: str, *args: Any) -> Any:
-        """The JSON value that a query finds, or None."""
+    def _mapping(self, query: str, *args: Any) -> dict[str, Any] | None:
+        """The mapping that a query finds, or None."""
         row = self._db.execute(query, args).fetchone()
-        return None if row is None else from_json(row[0])
+        return None if row is None else mapping_from_json(row[0])
 
     def get_meta(self, key: str, default: Any = None) -> Any:
         """The value stored under a key, or the default."""
-        found = self._value("SELECT value FROM meta WHERE key = ?", key)
+        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        found = None if row is None else from_json(row[0])
         return default if found is None else found
 
     def unit_summary(self, round_: int, group: int) -> dict[str, Any] | None:
         """What was recorded of a unit, or None if it is still to be done."""
-        return self._value("SELECT summary FROM units WHERE round = ? AND grp = ?", round_, group)
+        return self._mapping("SELECT summary FROM units WHERE round = ? AND grp = ?", round_, group)
 
     def unit_candidates(self, round_: int, islands: Iterable[int]) -> list[CandidateRecord]:
         """The candidates of some islands in one round, by id."""
@@ -121,7 +128,7 @@ class StoreQueries:
         ).fetchone()
         if row is None:
             raise KeyError(f"island {island} was asked nothing of the kind in round {round_}")
-        return Proposal(**{**from_json(row[1]), "prompt": row[0]})
+        return Proposal(**{**mapping_from_json(row[1]), "prompt": row[0]})
 
     def asked(self, last: int) -> list[tuple[int, int, str]]:
         """(round, island, prompt) of everything asked up to the round `last`, in order."""
@@ -169,7 +176,7 @@ class StoreQueries:
     def unit_summaries(self, first: int = 0) -> list[dict[str, Any]]:
         """Every finished unit's summary from the round `first` on, in order of round and group."""
         rows = self._db.execute("SELECT summary FROM units WHERE round >= ? ORDER BY round, grp", (first,))
-        return [from_json(row[0]) for row in rows]
+        return [mapping_from_json(row[0]) for row in rows]
 
     def last_round(self) -> int:
         """The last round of which a unit is stored; 0 if there is none."""
@@ -177,7 +184,9 @@ class StoreQueries:
 
     def phases(self) -> list[dict[str, Any]]:
         """Every finished phase's result, in order."""
-        return [from_json(row[0]) for row in self._db.execute("SELECT result FROM phases ORDER BY phase")]
+        return [
+            mapping_from_json(row[0]) for row in self._db.execute("SELECT result FROM phases ORDER BY phase")
+        ]
 
     def tuned_phases(self) -> list[dict[str, Any]]:
         """The results of those that were not skipped."""
@@ -194,20 +203,20 @@ class StoreQueries:
 
     def probe(self, phase: int, moment: str) -> dict[str, Any] | None:
         """A stored probe's result, or None."""
-        return self._value("SELECT result FROM probes WHERE phase = ? AND moment = ?", phase, moment)
+        return self._mapping("SELECT result FROM probes WHERE phase = ? AND moment = ?", phase, moment)
 
     def probes(self) -> dict[tuple[int, str], dict[str, Any]]:
         """Every stored probe by phase and moment, in that order."""
         rows = self._db.execute("SELECT phase, moment, result FROM probes ORDER BY phase, rowid")
-        return {(phase, moment): from_json(result) for phase, moment, result in rows}
+        return {(phase, moment): mapping_from_json(result) for phase, moment, result in rows}
 
     def held_out(self, key: str) -> dict[str, Any] | None:
         """A stored confirmation by its `held_out_key`, or None."""
-        return self._value("SELECT result FROM held_out WHERE program_key = ?", key)
+        return self._mapping("SELECT result FROM held_out WHERE program_key = ?", key)
 
     def supporter_calls(self, phase: int | None = None) -> Iterator[dict[str, Any]]:
         """Every stored supporter call, or those of one phase, in order; read as they are asked for."""
         where, args = ("", ()) if phase is None else ("WHERE phase = ?", (phase,))
         query = f"SELECT round, phase, role, call FROM supporter_calls {where} ORDER BY id"
         for r, p, role, call in self._db.execute(query, args):
-            yield {"round": r, "phase": p, "role": role, **from_json(call)}
+            yield {"round": r, "phase": p, "role": role, **mapping_from_json(call)}

@@ -51,6 +51,12 @@ LESSONS_SCHEMA = f"CREATE TABLE IF NOT EXISTS lessons ({_CANDIDATE}, phase INTEG
 """Made with the first lessons: a run that is taught nothing has no such table."""
 
 CANDIDATE_COLUMNS = tuple(column.split()[0] for column in _CANDIDATE.split(","))
+_KINDS = {"INTEGER": int, "REAL": float, "TEXT": str}
+_STORED = tuple(
+    (_KINDS[column.split()[1]], *(() if "NOT NULL" in column or "KEY" in column else (type(None),)))
+    for column in _CANDIDATE.split(",")
+)
+"""What each of these columns holds."""
 
 PAIR_FIELDS = ("kind", "chosen_id", "rejected_id", "margin", "hole", "prompt", "chosen", "rejected")
 """Columns of a pair behind its phase and its number, and fields of `PreferencePair`."""
@@ -64,15 +70,28 @@ class DamagedRow(StoreError, ValueError):
     """A row holds what no run has written."""
 
 
+def damaged(found: object, wanted: str) -> DamagedRow:
+    """The error for a row that holds something else than it should."""
+    return DamagedRow(
+        f"run.sqlite is damaged, it holds {str(found)[:40]!r} where {wanted} belongs: put a copy of the run's folder "
+        "back, or begin anew in another --folder."
+    )
+
+
 def from_json(text: str) -> Any:
     """A value as a row holds it; raises :class:`DamagedRow`."""
     try:
         return json.loads(text)
-    except (ValueError, TypeError) as error:
-        raise DamagedRow(
-            f"run.sqlite is damaged, it holds {str(text)[:40]!r} where JSON belongs ({error}): put a copy of the run's "
-            "folder back, or begin anew in another --folder."
-        ) from error
+    except (ValueError, TypeError, RecursionError) as error:
+        raise damaged(text, f"JSON ({error})") from error
+
+
+def mapping_from_json(text: str) -> dict[str, Any]:
+    """The same of a row that can hold a mapping only."""
+    value = from_json(text)
+    if not isinstance(value, dict):
+        raise damaged(text, "a mapping")
+    return value
 
 
 def candidate_row(record: CandidateRecord, site: int = 1) -> tuple:
@@ -88,8 +107,11 @@ def candidate_row(record: CandidateRecord, site: int = 1) -> tuple:
 def candidate_from_row(row: tuple) -> CandidateRecord:
     """A candidate from a row of `CANDIDATE_COLUMNS` and its prompt."""
     values = dict(zip((*CANDIDATE_COLUMNS, "prompt"), row, strict=True))
+    for name, kinds in zip(CANDIDATE_COLUMNS, _STORED, strict=True):
+        if type(values[name]) not in kinds:
+            raise damaged(values[name], f"a candidate's {name}")
     values["prompt"] = values["prompt"] or ""
-    values["metrics"] = from_json(values["metrics"])
+    values["metrics"] = mapping_from_json(values["metrics"])
     values["is_copy"] = bool(values["is_copy"])
     del values["prompted"]
     return CandidateRecord(**values)

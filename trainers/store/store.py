@@ -116,7 +116,7 @@ class RunStore(StoreQueries):
         if version != SCHEMA_VERSION:
             way = "resume it with the release that wrote it" if version else "it is empty: move it away"
             raise StoreError(
-                f"{self.folder} was written with store version {version}, this is version {SCHEMA_VERSION}; {way}."
+                f"{self.folder} was written with store version {version!r}, this is version {SCHEMA_VERSION}; {way}."
             )
 
     def close(self) -> None:

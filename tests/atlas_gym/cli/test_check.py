@@ -126,14 +126,14 @@ def test_what_the_authors_methods_raise_is_wrong_and_its_line_is_named(evaluator
 
     verdict, text = verdicts(Forgetful(), evaluator)["methods"][0]
     assert verdict == "wrong"
-    assert text.startswith("TypeError in line ")
+    assert text.startswith("TypeError in test_check.py, line ")
     assert ", return -abs(program(float(instance)) - instance / 2): unsupported operand" in text
     assert "used through .number()" in text
     assert "'bytes'; what a program returned is used" in verdicts(Inventive(), evaluator)["methods"][0][1]
     assert verdicts(Unfinished(), evaluator)["methods"] == [
         ("wrong", "NotImplementedError: Unfinished does not define score")
     ]
-    assert verdicts(Leaving(), evaluator)["methods"][0][1].startswith("SystemExit in line ")
+    assert verdicts(Leaving(), evaluator)["methods"][0][1].startswith("SystemExit in test_check.py, line ")
 
 
 def test_a_task_that_other_processes_cannot_be_given_is_wrong(evaluator):

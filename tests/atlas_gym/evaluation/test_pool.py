@@ -19,7 +19,15 @@ import pytest
 from atlas_gym.evaluation import EvaluatorError, EvaluatorPool, InfrastructureError, Limits, server
 from atlas_gym.evaluation.protocols import ATTEMPTS
 from tests.atlas_gym.evaluation.processes import alive, cpu_s, descendants, die_out, open_descriptors
-from tests.atlas_gym.evaluation.toy import HONEST, LAZY, LethalTask, MistakenTask, ToyTask, play_bare
+from tests.atlas_gym.evaluation.toy import (
+    HONEST,
+    LAZY,
+    LeavingTask,
+    LethalTask,
+    MistakenTask,
+    ToyTask,
+    play_bare,
+)
 
 TASK = ToyTask(limits=Limits(wall_s=2.0, cpu_s=5.0))
 ENDLESS = "while True: pass"
@@ -153,8 +161,14 @@ def test_work_that_loses_every_evaluator_has_no_evaluation(shared_pool):
 
 
 def test_mistakes_of_a_task_reach_the_caller(shared_pool):
-    with pytest.raises(EvaluatorError, match=r"(?s)answer\.refuse\(found, wanted\).*ZeroDivisionError"):
+    line = r"the task failed: ZeroDivisionError in toy.py, line \d+, return 1 / 0: division by zero\. If what"
+    with pytest.raises(EvaluatorError, match=line) as raised:
         shared_pool.evaluate(HONEST, MistakenTask(limits=TASK.limits))
+    assert "\n" not in str(raised.value)
+    with pytest.raises(
+        EvaluatorError, match=r"the task failed: SystemExit in toy.py, .*raise SystemExit\(3\)"
+    ):
+        shared_pool.evaluate(HONEST, LeavingTask(limits=TASK.limits))
     assert shared_pool.evaluate(HONEST, TASK).ok
 
 

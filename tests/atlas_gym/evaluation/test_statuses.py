@@ -2,6 +2,7 @@
 
 import pytest
 
+import atlas_gym
 from atlas_gym.evaluation import ConfinedEvaluator, Limits, Status
 from tests.atlas_gym.evaluation.toy import HONEST, LAZY, ToyTask
 
@@ -37,6 +38,21 @@ CASES = {
 }
 
 
+DRIBBLING = """
+import os, struct
+def priority(item, bins):
+    for descriptor in range(3, 64):
+        try:
+            os.write(descriptor, struct.pack("<BxxxI", 0, 8 * 2**20))
+            break
+        except OSError:
+            pass
+    while True:
+        os.write(descriptor, bytes(1))
+"""
+"""It announces a long answer and computes; the judge, on the same core, always has a byte to read."""
+
+
 @pytest.fixture(scope="module")
 def evaluator():
     with ConfinedEvaluator() as evaluator:
@@ -50,3 +66,12 @@ def test_each_end_has_its_status(evaluator, name):
     assert evaluation.status is status, evaluation.detail
     assert text in evaluation.detail
     assert (evaluation.score is not None) == evaluation.ok == (status is Status.OK)
+
+
+def test_a_program_cannot_stop_its_clock(evaluator):
+    task = atlas_gym.make_task(
+        "ATLAS-BinPacking-v0", items=40, count=2, limits={"wall_s": 1.0, "cpu_s": 30.0}
+    )
+    evaluation = evaluator.evaluate(DRIBBLING, task)
+    assert evaluation.status is Status.TIMEOUT, evaluation.detail
+    assert evaluation.cpu_s < 5.0

@@ -67,6 +67,13 @@ class MistakenTask(ToyTask):
         return 1 / 0
 
 
+class LeavingTask(ToyTask):
+    """Has a line that ends processes."""
+
+    def judge(self, channel):
+        raise SystemExit(3)
+
+
 def play_bare(program: str, task: ToyTask) -> float:
     """The same game by plain calls in one process, as evaluators without confinement play it."""
     namespace: dict = {}

@@ -15,6 +15,14 @@ from tests.atlas_gym.tasks.examples import SUM, Remember, Threefold, triple
 START = "def double(x):\n    return 2 * x\n"
 
 
+def _factor():
+    return 3
+
+
+def leaning(x):
+    return _factor() * math.floor(x)
+
+
 @pytest.fixture(scope="module")
 def evaluator():
     with ConfinedEvaluator() as evaluator:
@@ -48,6 +56,9 @@ def test_an_authors_mistake_is_the_authors_and_no_status(evaluator):
         ("score_all", [], "score_all returned 0 results for 3 instances"),
         ("instances", None, "instances returned None; return a list"),
         ("instances", itertools.count(), "instances gives more than 1,000,000"),
+        ("instances", "abc", "instances returned 'abc'; return a list"),
+        ("instances", {"a": 1}, r"instances returned \{'a': 1\}; return a list"),
+        ("instances", {1.0}, r"instances returned \{1.0\}; return a list"),
         ("instances", [(x for x in "a")], "instances gives what cannot be copied for each program"),
     ],
 )
@@ -73,7 +84,54 @@ def test_a_score_that_is_no_number_is_none(evaluator):
         def score(self, program, instance):
             return float("nan")
 
-    assert evaluator.evaluate(START, NaN()).status is Status.ERROR
+    evaluation = evaluator.evaluate(START, NaN())
+    assert evaluation.status is Status.ERROR
+    assert "score on instance 0 is nan" in evaluation.detail
+
+
+@pytest.mark.parametrize("value", ["bad", None, np.zeros(3)], ids=["text", "nothing", "array"])
+def test_a_metric_that_is_no_number_is_the_authors(value, evaluator):
+    class Measured(Threefold):
+        metrics = ("worst",)
+
+        def score(self, program, instance):
+            return atlas_gym.Judgement(-1.0, {"worst": value})
+
+    with pytest.raises(TypeError, match="the metric worst is of type"):
+        evaluator.evaluate(START, Measured())
+
+
+def test_what_cannot_be_sent_to_a_program_is_said_to_be_an_argument(evaluator):
+    class Sending(Threefold):
+        def score(self, program, instance):
+            return program(object()).number()
+
+    with pytest.raises(TypeError, match="double cannot be given a object; use numbers"):
+        evaluator.evaluate(START, Sending())
+
+
+@pytest.mark.parametrize("observed", ["one fact", [1]])
+def test_facts_are_texts(observed):
+    task = type("Odd", (Threefold,), {"__module__": __name__, "observe": lambda self, rng: observed})
+    with pytest.raises(TypeError, match=r"Odd\.observe returned"):
+        task().observations()
+
+
+def test_class_statements_say_what_they_take():
+    with pytest.raises(TypeError, match='takes id="MyTask-v0", not name'):
+        type("Named", (Threefold,), {"__module__": __name__}, name="Named-v0")
+    with pytest.raises(ValueError, match="id is 5; give a text"):
+        type("Numbered", (Threefold,), {"__module__": __name__}, id=5)
+
+
+def test_a_text_may_stand_as_far_right_as_its_class():
+    task = definition(
+        start="""
+        def half(x):
+            return x / 2
+        """
+    )
+    assert task.starts["named"] == "def half(x):\n    return x / 2\n"
 
 
 def definition(**attributes):
@@ -122,6 +180,10 @@ def definition(**attributes):
             r"limits is 5; pass atlas_gym\.evaluation\.Limits\(\.\.\.\) or a mapping",
         ),
         ({"start": triple, "limits": {"wall": 5}}, "limits has no wall; there are wall_s, cpu_s"),
+        ({"start": leaning}, "leaning uses _factor, which programs do not have"),
+        ({"start": triple, "sizes": field(), "__annotations__": {"sizes": int}}, "`sizes: int = …`"),
+        ({"start": triple, "traits": "drift"}, "traits is 'drift'; give a tuple of texts"),
+        ({"start": triple, "hints": (1, 2)}, r"hints is \(1, 2\); give a tuple of texts"),
     ],
 )
 def test_a_wrong_definition_is_refused_where_it_stands(attributes, message):
