@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import sysconfig
+import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,9 +33,12 @@ def in_a_line(error: BaseException) -> str:
 def computing_at_most(seconds: float) -> Iterator[None]:
     """End the block by a `TimeoutError` where it is, once this process has computed for so long in it.
 
-    What workers compute does not count, nor does waiting. For the main thread of a process that has no other use for
-    `ITIMER_PROF`.
+    What workers compute does not count, nor does waiting. For processes that have no other use for `ITIMER_PROF`;
+    outside the main thread, where no signal arrives, nothing is ended.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     def stop(*_: object) -> None:
         raise TimeoutError(
