@@ -61,10 +61,6 @@ class SupporterCall:
     reason: str = ""
     """Why it was skipped, or which earlier attempts failed before one succeeded. Never holds text of the
     server's."""
-    prompt_hash: str = ""
-    """SHA-256 (hex) of the messages sent; empty if none were."""
-    prompt_chars: int = 0
-    """Length of the messages, characters."""
     reply: str = ""
     """The accepted reply, whole; of a refused one the beginning. Cleaned of control characters."""
     reply_chars: int = 0

@@ -8,7 +8,6 @@ replays the stored ones and stands exactly where the killed one stood. A server 
 a few calls: otherwise an endpoint that hangs would cost every consultation its full deadline.
 """
 
-import hashlib
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
@@ -167,11 +166,10 @@ class LLMSupporter(Supporter[Request, Advice]):
         return reply.text
 
     def _record(self, key: Key, progress: _Progress, advice: Advice | None) -> SupporterCall:
-        sent, answered, messages = progress.attempts > 0, advice is not None, progress.messages
+        answered = advice is not None
         return SupporterCall(
             self.role, "llm", self.endpoint.model, key, "ok" if answered else "skipped",
-            reason="; ".join(progress.problems), prompt_hash=_prompt_hash(messages) if sent else "",
-            prompt_chars=sum(len(message.content) for message in messages) if sent else 0,
+            reason="; ".join(progress.problems),
             reply=progress.reply if answered else clean(progress.reply, _REFUSED_REPLY_CHARS),
             reply_chars=len(progress.reply), attempts=progress.attempts, prompt_tokens=progress.prompt_tokens,
             completion_tokens=progress.completion_tokens, seconds=time.monotonic() - progress.began,
@@ -185,8 +183,3 @@ def _with_reminder(progress: _Progress) -> tuple[Message, ...]:
     problem = progress.problems[-1]
     reminder = f"\n\nAn earlier reply could not be used: {problem}. Reply with the JSON object alone."
     return (*before, replace(last, content=last.content + reminder))
-
-
-def _prompt_hash(messages: tuple[Message, ...]) -> str:
-    text = "\x1e".join(f"{message.role}\x1f{message.content}" for message in messages)
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

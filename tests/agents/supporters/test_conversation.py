@@ -28,8 +28,6 @@ def test_good_reply_is_recorded_with_its_usage(supporter):
     assert call.key == ("phase", 2)
     assert "steadier" in call.reply
     assert "beta = 0.12" in call.outcome
-    assert len(call.prompt_hash) == 64
-    assert call.prompt_chars > 500
     assert SupporterCall.from_dict(json.loads(json.dumps(vars(call))) | {"round": 3}) == call
 
 
