@@ -20,8 +20,9 @@ from atlas_gym.evaluation import (
     EvaluatorError,
     InfrastructureError,
 )
+from atlas_gym.evaluation.server import computing_at_most
 from atlas_gym.hidden_streams import hidden_stream
-from atlas_gym.mistake import computing_at_most, in_a_line
+from atlas_gym.mistake import in_a_line
 from atlas_gym.tasks.constants import constants_from
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.registry import make_task

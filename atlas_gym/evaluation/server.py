@@ -16,6 +16,7 @@ import pickle
 import signal
 import socket
 import sys
+import threading
 import traceback
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +24,7 @@ from atlas_gym.evaluation.evaluator import Evaluator, make_evaluator
 from atlas_gym.evaluation.pool import pickled, receive_frame, send_frame, usable_cores
 from atlas_gym.evaluation.protocols import EvaluatorError
 from atlas_gym.hidden_streams import SecretError
-from atlas_gym.mistake import authors_line, computing_at_most, in_a_line
+from atlas_gym.mistake import authors_line, in_a_line
 from atlas_gym.sandbox.confinement import die_with_parent, refuse_debuggers
 
 _REFUSE = "If what a program answered led to this, have it refused: answer.refuse(found, wanted)"
@@ -62,6 +63,31 @@ class Service:
         """End the evaluator's processes."""
         if self._evaluator is not None:
             self._evaluator.close()
+
+
+@contextlib.contextmanager
+def computing_at_most(seconds: float) -> Iterator[None]:
+    """End the block by a `TimeoutError` where it is, once this process has computed for so long in it.
+
+    What workers compute does not count, nor does waiting. For processes that have no other use for `ITIMER_PROF`;
+    outside the main thread, where no signal arrives, nothing is ended.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(
+            f"the task's own code has computed for {seconds:g} s; if it does end, raise limits.wall_s"
+        )
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @contextlib.contextmanager

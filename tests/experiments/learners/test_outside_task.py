@@ -157,6 +157,11 @@ def test_a_sweep(reference, settings, tmp_path):
     assert -0.5 < best["held_out_score"] < 0.0
 
 
+def leaning(x):
+    window = 8
+    return x / window
+
+
 def test_a_template_needs_its_lines():
     from atlas_gym.tasks.given_programs import template_of
     from atlas_gym.wrappers import Parameter
@@ -164,4 +169,4 @@ def test_a_template_needs_its_lines():
     template = make_task("ATLAS-TSP-v0").template()
     assert template.program([0.0, 0.0]) == make_task("ATLAS-TSP-v0").starts["named"]
     with pytest.raises(ValueError, match="0 lines `level = number`"):
-        template_of(test_a_template_needs_its_lines, "", Parameter("level", 1, 2))
+        template_of(leaning, "", Parameter("level", 1, 2))
