@@ -2,16 +2,23 @@
 
 import sysconfig
 import traceback
+from itertools import pairwise
 from pathlib import Path
 
-_LIBRARIES = ("<", sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), str(Path(__file__).parent))
+_OWN = str(Path(__file__).parent)
+_LIBRARIES = ("<", sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), _OWN)
 _USE = "; what a program returned is used through .number(), .array() and so on, bytes through .value"
 
 
 def authors_line(error: BaseException) -> traceback.FrameSummary | None:
-    """The last line that led to an error and is no library's; None if there is none."""
+    """The last line that led to an error and is no library's; of a task that is installed, the one that was called from
+    here. None if there is none."""
     frames = traceback.extract_tb(error.__traceback__)
-    return next((frame for frame in reversed(frames) if not frame.filename.startswith(_LIBRARIES)), None)
+    installed = None
+    for caller, frame in pairwise(frames):
+        if not frame.filename.startswith((_OWN, "<")) and caller.filename.startswith(_OWN):
+            installed = frame
+    return next((frame for frame in reversed(frames) if not frame.filename.startswith(_LIBRARIES)), installed)
 
 
 def in_a_line(error: BaseException) -> str:

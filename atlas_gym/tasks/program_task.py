@@ -31,11 +31,7 @@ from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
 from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.attributes import check_attributes, check_floor
 from atlas_gym.tasks.calls import Calls, Program
-from atlas_gym.tasks.constants import (
-    make_constants,
-    refuse_change,
-    values_of,
-)
+from atlas_gym.tasks.constants import make_constants, refuse_change, values_of
 from atlas_gym.tasks.drawing import as_image, as_text
 from atlas_gym.tasks.given_programs import Expert, GivenExperts, GivenStart, read_programs
 from atlas_gym.tasks.instances import copied, drawn
@@ -131,6 +127,8 @@ class ProgramTask:
         try:
             super().__init_subclass__(**kwargs)
         except TypeError:
+            if not kwargs:
+                raise
             raise TypeError(
                 f'a task\'s class statement takes id="MyTask-v0", not {", ".join(kwargs)}'
             ) from None

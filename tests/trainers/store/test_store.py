@@ -252,3 +252,20 @@ def test_what_a_run_was_given_is_not_counted_as_written(store):
     given = [replace(RECORD, id=id_, origin=origin) for id_, origin in ((80, "seed"), (81, "carried"))]
     store.add_unit(1, 0, [RECORD, *given], {})
     assert store.candidate_counts()["candidates"] == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "read"),
+    [
+        ("UPDATE candidates SET score = 'abc'", lambda store: list(store.candidates())),
+        ("UPDATE candidates SET program = x'00'", lambda store: list(store.candidates())),
+        ("UPDATE candidates SET metrics = '[]'", lambda store: list(store.candidates())),
+        ("UPDATE units SET summary = '3'", lambda store: store.unit_summaries()),
+        (f"UPDATE units SET summary = '{'[' * 20_000}'", lambda store: store.unit_summary(1, 0)),
+    ],
+)
+def test_a_row_of_another_kind_is_damage(store, change, read):
+    store.add_unit(1, 0, [RECORD], {"samples": 1}, [PROPOSAL])
+    store._db.execute(change)
+    with pytest.raises(StoreError, match=r"run\.sqlite is damaged, it holds .* belongs.*: put a copy"):
+        read(store)
