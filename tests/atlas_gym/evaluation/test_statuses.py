@@ -25,6 +25,7 @@ CASES = {
     ),
     "wrong type": ("def guess(hint, t): return 'a'", Status.ERROR, "could not convert"),
     "not finite": ("def guess(hint, t): return float('nan')", Status.ERROR, "the guess is not finite"),
+    "an import that exits, never reached": (f"if 0 > 1:\n    import venv.__main__\n{HONEST}", Status.OK, ""),
     "sys.exit": ("import sys\nsys.exit(3)", Status.ERROR, "called sys.exit(3)"),
     "os._exit": ("import os\nos._exit(0)", Status.CRASHED, "exit code 0"),
     "endless": ("while True: pass", Status.TIMEOUT, "no answer within 1 s"),
