@@ -13,13 +13,7 @@ from statistics import mean
 from typing import Any, Literal
 
 from atlas_gym.arguments import at_least_one
-from atlas_gym.evaluation import (
-    ConfinedEvaluator,
-    Evaluation,
-    Evaluator,
-    EvaluatorError,
-    InfrastructureError,
-)
+from atlas_gym.evaluation import ConfinedEvaluator, Evaluation, Evaluator, EvaluatorError, InfrastructureError
 from atlas_gym.evaluation.server import computing_at_most
 from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.mistake import in_a_line

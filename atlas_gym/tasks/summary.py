@@ -35,21 +35,20 @@ def summary(results: Sequence[float | Judgement], floor: float, metrics: Sequenc
     for name in metrics:
         if any(name not in judgement.metrics for judgement in judged):
             raise ValueError(f"score gives no {name}, which is among the task's metrics")
-        means[name] = float(np.mean([_number(judgement.metrics[name], name) for judgement in judged]))
+        means[name] = float(
+            np.mean([_number(judgement.metrics[name], f"metric {name}") for judgement in judged])
+        )
     return Judgement(score, means, _diagnosis(scores, worst), {"scores": scores, **worst.traces})
 
 
-def _number(value: Any, metric: str = "") -> float:
+def _number(value: Any, what: str = "score") -> float:
     try:
         if np.iscomplexobj(value):
             raise TypeError("numpy would take the real part")
         return float(value + 0)  # a text of digits is none
     except (TypeError, ValueError):
-        kind = type(value).__name__
-        raise TypeError(
-            f"the metric {metric} is of type {kind}; give a number, of an answer its .number()" if metric
-            else f"score is of type {kind}; return a number, of an answer its .number(), or an atlas_gym.Judgement"
-        ) from None  # fmt: skip
+        lack = f"{what} is of type {type(value).__name__}; return a number, of an answer its .number()"
+        raise TypeError(f"{lack}; several go into an atlas_gym.Judgement") from None
 
 
 def _diagnosis(scores: np.ndarray, worst: Judgement) -> str:

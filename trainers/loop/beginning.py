@@ -40,7 +40,8 @@ def require_beginning(config: RunConfig, store: RunStore) -> None:
             f"{store.folder} was begun under another secret, so that its tasks were others: set {SECRET_VARIABLE} to "
             f"that secret, put its file back in {secret_path()}, or name another --folder"
         )
-    if (source := _source(config.env)) != (store.get_meta("task") or source):
+    source = _source(config.env)
+    if source and source != (store.get_meta("task") or source):
         raise SettingsError(
             f"{config.env} is not what it was when {store.folder} was begun, and scores of both mean nothing to one "
             "another: undo the change, or begin a run of its own under another --folder"

@@ -6,13 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from agents.population.candidate import CandidateRecord, Proposal
-from trainers.store.rows import (
-    CANDIDATE_COLUMNS,
-    PAIR_FIELDS,
-    candidate_from_row,
-    from_json,
-    mapping_from_json,
-)
+from trainers.store.rows import CANDIDATE_COLUMNS, PAIR_FIELDS, candidate_from_row, from_json, mapping
 
 COLUMNS = ", ".join(f"c.{name}" for name in CANDIDATE_COLUMNS)
 
@@ -31,7 +25,7 @@ class StoreQueries:
     def _mapping(self, query: str, *args: Any) -> dict[str, Any] | None:
         """The mapping that a query finds, or None."""
         row = self._db.execute(query, args).fetchone()
-        return None if row is None else mapping_from_json(row[0])
+        return None if row is None else mapping(row[0])
 
     def get_meta(self, key: str, default: Any = None) -> Any:
         """The value stored under a key, or the default."""
@@ -128,7 +122,7 @@ class StoreQueries:
         ).fetchone()
         if row is None:
             raise KeyError(f"island {island} was asked nothing of the kind in round {round_}")
-        return Proposal(**{**mapping_from_json(row[1]), "prompt": row[0]})
+        return Proposal(**{**mapping(row[1]), "prompt": row[0]})
 
     def asked(self, last: int) -> list[tuple[int, int, str]]:
         """(round, island, prompt) of everything asked up to the round `last`, in order."""
@@ -176,7 +170,7 @@ class StoreQueries:
     def unit_summaries(self, first: int = 0) -> list[dict[str, Any]]:
         """Every finished unit's summary from the round `first` on, in order of round and group."""
         rows = self._db.execute("SELECT summary FROM units WHERE round >= ? ORDER BY round, grp", (first,))
-        return [mapping_from_json(row[0]) for row in rows]
+        return [mapping(row[0]) for row in rows]
 
     def last_round(self) -> int:
         """The last round of which a unit is stored; 0 if there is none."""
@@ -184,9 +178,7 @@ class StoreQueries:
 
     def phases(self) -> list[dict[str, Any]]:
         """Every finished phase's result, in order."""
-        return [
-            mapping_from_json(row[0]) for row in self._db.execute("SELECT result FROM phases ORDER BY phase")
-        ]
+        return [mapping(row[0]) for row in self._db.execute("SELECT result FROM phases ORDER BY phase")]
 
     def tuned_phases(self) -> list[dict[str, Any]]:
         """The results of those that were not skipped."""
@@ -208,7 +200,7 @@ class StoreQueries:
     def probes(self) -> dict[tuple[int, str], dict[str, Any]]:
         """Every stored probe by phase and moment, in that order."""
         rows = self._db.execute("SELECT phase, moment, result FROM probes ORDER BY phase, rowid")
-        return {(phase, moment): mapping_from_json(result) for phase, moment, result in rows}
+        return {(phase, moment): mapping(result) for phase, moment, result in rows}
 
     def held_out(self, key: str) -> dict[str, Any] | None:
         """A stored confirmation by its `held_out_key`, or None."""
@@ -219,4 +211,4 @@ class StoreQueries:
         where, args = ("", ()) if phase is None else ("WHERE phase = ?", (phase,))
         query = f"SELECT round, phase, role, call FROM supporter_calls {where} ORDER BY id"
         for r, p, role, call in self._db.execute(query, args):
-            yield {"round": r, "phase": p, "role": role, **mapping_from_json(call)}
+            yield {"round": r, "phase": p, "role": role, **mapping(call)}

@@ -86,7 +86,7 @@ def from_json(text: str) -> Any:
         raise damaged(text, f"JSON ({error})") from error
 
 
-def mapping_from_json(text: str) -> dict[str, Any]:
+def mapping(text: str) -> dict[str, Any]:
     """The same of a row that can hold a mapping only."""
     value = from_json(text)
     if not isinstance(value, dict):
@@ -111,7 +111,7 @@ def candidate_from_row(row: tuple) -> CandidateRecord:
         if type(values[name]) not in kinds:
             raise damaged(values[name], f"a candidate's {name}")
     values["prompt"] = values["prompt"] or ""
-    values["metrics"] = mapping_from_json(values["metrics"])
+    values["metrics"] = mapping(values["metrics"])
     values["is_copy"] = bool(values["is_copy"])
     del values["prompted"]
     return CandidateRecord(**values)

@@ -97,7 +97,7 @@ def test_a_metric_that_is_no_number_is_the_authors(value, evaluator):
         def score(self, program, instance):
             return atlas_gym.Judgement(-1.0, {"worst": value})
 
-    with pytest.raises(TypeError, match="the metric worst is of type"):
+    with pytest.raises(TypeError, match="metric worst is of type"):
         evaluator.evaluate(START, Measured())
 
 
