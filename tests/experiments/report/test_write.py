@@ -85,6 +85,14 @@ def test_the_environment_draws_the_first_and_the_best_program(run_folder):
     assert all(picture.png.startswith("iVBOR") and picture.text for picture in pictures)
 
 
+def test_of_a_task_that_drifts_it_says_which_is_drawn(tmp_path):
+    folder = make_run(tmp_path / "run", Layout(rounds=1))
+    settings = yaml.safe_load((folder / "config.yaml").read_text()) | {"drift": [{}, {"horizon": 100}]}
+    (folder / "config.yaml").write_text(yaml.safe_dump(settings))
+    titles = [picture.title for picture in draw_pictures(read_run(folder))]
+    assert all(title.endswith(", on the first of the run's tasks") for title in titles)
+
+
 def test_a_picture_that_cannot_be_drawn_is_a_sentence(tmp_path):
     folder = make_run(tmp_path / "run", Layout(env="ATLAS-Unknown-v0", rounds=1))
     (picture,) = draw_pictures(read_run(folder))
