@@ -1,11 +1,12 @@
 # ruff: noqa
+# fmt: off
 # As a model wrote it.
 import numpy as np
 
 
 def policy(context, history, t):
     K, d = context.shape
-    X = 2.0 * history.contexts[-50:] * (0.9 ** np.arange(len(history.contexts[-50:]))[::-1])[:, None]
+    X = 2. * history.contexts[-50:] * (0.9 ** np.arange(len(history.contexts[-50:]))[::-1])[:, None]
     y = history.rewards[-50:] * 0.91 ** np.arange(len(history.rewards[-50:]))[::-1]
     A = 0.72 * np.eye(d) + X[-16:].T @ X[-16:]
     b = X[-20:].T @ (y[-20:] * 0.98 ** np.arange(len(y[-20:]))[::-1])
