@@ -114,6 +114,7 @@ def model_figures(options: argparse.Namespace) -> Figures:
     """A phase, the gate, and generation, on one policy."""
     policy = Policy.load(resolve_model(options.model), device=options.device)
     pairs = make_pairs(options.prompts, options.pairs)
+    _phase(options, policy, TrainingSettings(max_tokens=4096), pairs[:2])  # a GPU's first work takes longer
     for bf16 in (False, True) if options.device == "cuda" else (False,):
         settings = TrainingSettings(max_tokens=4096, bf16=bf16)
         yield "phase, bf16" if bf16 else "phase", _phase(options, policy, settings, pairs)
