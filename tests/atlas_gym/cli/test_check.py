@@ -212,7 +212,7 @@ def test_an_expert_no_better_and_constants_without_names_are_noted(evaluator):
 
 
 @pytest.mark.parametrize(
-    ("factor", "said"), [(0.5, "the start is perfect"), (100, "give a lower floor or a better start")]
+    ("factor", "said"), [(0.5, "the start is perfect"), (1e9, "give a lower floor or a better start")]
 )
 def test_a_start_from_which_nothing_leads_on_is_noted(factor, said, evaluator):
     class Led(Sound):
