@@ -14,8 +14,8 @@ from typing import Any
 
 from experiments.cli.options import read_arguments
 from experiments.shipped import find
-from trainers.loop.config import RunConfig, as_yaml, load_config, without_budgets
-from trainers.store.plain import SettingsError, differences
+from trainers.loop.config import RunConfig, as_yaml, load_config, refused_changes
+from trainers.store.plain import SettingsError
 
 EXIT_USAGE = 2
 
@@ -93,9 +93,7 @@ def _require_own_folder(flags: Namespace, config: RunConfig, folder: Path) -> No
         raise SettingsError(
             f"{folder} holds a run already: atlas resume {folder} continues it; or name another --folder"
         )
-    if changes := differences(
-        without_budgets(load_config(folder / "config.yaml", {})), without_budgets(config)
-    ):
+    if changes := refused_changes(load_config(folder / "config.yaml", {}), config):
         raise SettingsError(
             f"{folder} was begun with other settings ({changes}); a run keeps its own. Name another --folder"
         )

@@ -61,6 +61,7 @@ class WandbObserver(Observer):
         store.set_meta("run_id", run_id)
         self._store = store
         self._groups = config.exploration.groups
+        self._rounds = config.rounds  # a run that rounds are added to ends once more
         self._progress = Progress(config.agent.islands.clusters, max(1, len(config.instances)))
         nothing = {"round": -1, "phase": 0, "probe": 0, "measure": 0, "finished": 0, "attached": 0, "step": 0}
         self._logged = nothing | store.get_meta("wandb_logged", {})
@@ -96,7 +97,7 @@ class WandbObserver(Observer):
         self._log("phase", number, [*steps, phase_row(result, self._store.supporter_calls(number))])
 
     def finished(self, summary: Mapping[str, Any]) -> None:
-        if self._is_new("finished", 1, 1):
+        if self._is_new("finished", self._rounds, 1):
             start = self._store.start()
             rows = [_table_row(record, start) for record in self._store.best_candidates(BEST_PROGRAMS)]
             self._tracker.show("best_programs", "Table", _COLUMNS, rows)
@@ -104,7 +105,7 @@ class WandbObserver(Observer):
     def attach(self, paths: list[Path]) -> None:
         """Show the run's report and figure, and keep them, its configuration and its latest adapters as artifacts."""
         shown = [path for path in paths if path.suffix in (".html", ".png")]
-        if not self._is_new("attached", 1, len(shown)):
+        if not self._is_new("attached", self._rounds, len(shown)):
             return
         for path in shown:
             name, kind = ("report", "Html") if path.suffix == ".html" else ("figure", "Image")

@@ -15,8 +15,10 @@ from tests.trainers.whole_run import TASK, Watcher, config, contents, menu, run
 from trainers.evodpo.launch import LaunchError
 from trainers.evodpo.settings import LaunchSettings
 from trainers.loop.atlas import AtlasRun
+from trainers.loop.beginning import require_beginning
 from trainers.loop.control import frozen, open_control
 from trainers.loop.measure import MEASURE, learned
+from trainers.store.plain import SettingsError
 from trainers.store.store import RunStore
 
 assert config, menu  # fixtures
@@ -81,6 +83,21 @@ def test_base_model_and_policies_answer_the_same_questions_on_instances_that_not
     found = learned(probes)
     assert list(found) == [1, 2]
     assert found[1]["validity"].instances == 2
+
+
+def test_rounds_may_be_added_to_a_run_that_has_ended(config, whole, tmp_path):
+    """It is then what it had been, had it begun with so many; its phases too, of which one follows its former end."""
+    run(replace(config, rounds=2), tmp_path)
+    assert len(contents(tmp_path)[2]) == 1
+    with RunStore.open_readonly(tmp_path) as store:
+        require_beginning(config, store)
+        with pytest.raises(SettingsError, match="rounds: 2 against 1"):
+            require_beginning(replace(config, rounds=1), store)
+    summary = run(config, tmp_path)
+    assert contents(tmp_path) == contents(whole[0])
+    assert summary == whole[1]
+    with RunStore.open_readonly(tmp_path) as store, pytest.raises(SettingsError, match="rounds: 3 against 2"):
+        require_beginning(replace(config, rounds=2), store)
 
 
 def test_the_measure_may_wait_for_the_end(config, whole, tmp_path):

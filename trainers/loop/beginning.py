@@ -12,8 +12,8 @@ import yaml
 
 from atlas_gym.hidden_streams import SECRET_VARIABLE, SecretError, hidden_stream, secret_path
 from atlas_gym.tasks.registry import source_key
-from trainers.loop.config import RunConfig, as_yaml, load_config, without_budgets
-from trainers.store.plain import SettingsError, differences
+from trainers.loop.config import RunConfig, as_yaml, changes, load_config, refused_changes
+from trainers.store.plain import SettingsError
 from trainers.store.rows import damaged
 from trainers.store.store import RunStore, StoreError
 
@@ -22,9 +22,9 @@ BEGIN = Path("adapters", "begin")
 
 
 def note_beginning(config: RunConfig, store: RunStore) -> None:
-    """Store what the run is begun with, once."""
-    begun = (("settings", as_yaml(config)), ("secret", _fingerprint()), ("task", _source(config.env)))
-    for key, value in begun:
+    """Store what the run is begun with; its settings anew when it goes on with changes that it may have."""
+    store.set_meta("settings", as_yaml(config))
+    for key, value in (("secret", _fingerprint()), ("task", _source(config.env))):
         if store.get_meta(key) is None:
             store.set_meta(key, value)
 
@@ -46,9 +46,9 @@ def require_beginning(config: RunConfig, store: RunStore) -> None:
             f"{config.env} is not what it was when {store.folder} was begun, and scores of both mean nothing to one "
             "another: undo the change, or begin a run of its own under another --folder"
         )
-    if changes := _changes(config, store.get_meta("settings")):
+    if changed := _changes(config, store):
         raise SettingsError(
-            f"{store.folder / 'config.yaml'} is not what the run was begun with ({changes}): delete that file, and "
+            f"{store.folder / 'config.yaml'} is not what the run was begun with ({changed}): delete that file, and "
             "--resume writes it again, or name another --folder"
         )
 
@@ -60,17 +60,22 @@ def _source(env: str) -> str:
     return ""
 
 
-def _changes(config: RunConfig, begun: str | None) -> str:
-    if begun is None:
+def _changes(config: RunConfig, store: RunStore) -> str:
+    """What is refused of the settings; and of the file's, which was cut short where they are not the run's own."""
+    stored = store.get_meta("settings")
+    if stored is None:
         return ""
     try:
-        settings = yaml.safe_load(str(begun))
+        settings = yaml.safe_load(str(stored))
     except yaml.YAMLError:
         settings = None
     if not isinstance(settings, dict):
-        raise damaged(begun, "the run's settings")
+        raise damaged(stored, "the run's settings")
+    file = store.folder / "config.yaml"
     try:
-        return differences(without_budgets(config), without_budgets(load_config(None, settings)))
+        begun = load_config(None, settings)
+        kept = load_config(file, {}) if file.exists() else begun
+        return changes(begun, kept) or refused_changes(begun, config)
     except SettingsError:  # another release had other settings; what config.yaml says now has been understood
         return ""
 

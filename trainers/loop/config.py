@@ -16,7 +16,7 @@ from trainers.data.settings import GateScore, PairSettings
 from trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
 from trainers.loop.methods import METHODS
 from trainers.loop.settings import ExplorationSettings, Instance, MeasureSettings, ProbeSettings
-from trainers.store.plain import as_text, build, merge, plain, read_layers, require
+from trainers.store.plain import as_text, build, differences, merge, plain, read_layers, require
 
 _MOST = {"workers": 10_000, "torch_threads": 1_024, "held_out_seeds": 100_000}
 """Beyond these a machine only fails later. Held-out seeds from 100,000 on are the measure's."""
@@ -213,9 +213,19 @@ class RunConfig:
         return f"{task}-{self.method}-{self.start}-s{self.seed}"
 
 
-def without_budgets(config: RunConfig) -> RunConfig:
-    """The configuration without what may change when a run is resumed: how much models behind an API may cost."""
+def changes(begun: RunConfig, now: RunConfig) -> str:
+    """In words, how `now` differs from `begun`, but for what models behind an API may cost; empty if it does not."""
+    return differences(_without_budgets(begun), _without_budgets(now))
 
+
+def refused_changes(begun: RunConfig, now: RunConfig) -> str:
+    """Those changes that a run cannot go on with. Rounds may be added: what is stored is what a run of that many would
+    have begun with. Not under drift, where what is held out is the last block's task."""
+    longer = now.rounds > begun.rounds and not begun.drift
+    return changes(begun, replace(now, rounds=begun.rounds) if longer else now)
+
+
+def _without_budgets(config: RunConfig) -> RunConfig:
     def unlimited(backend: BackendSettings) -> BackendSettings:
         return replace(backend, chat=replace(backend.chat, budget_tokens=0, budget_money=0.0))
 

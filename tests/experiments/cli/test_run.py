@@ -80,7 +80,7 @@ def stored(tmp_path, monkeypatch):
     ("arguments", "says"),
     [
         ([], "continues it; or name another --folder"),
-        (["--resume-if-exists", "--rounds=5"], "rounds: 3 against 5"),
+        (["--resume-if-exists", "--rounds=2"], "rounds: 3 against 2"),
         (["--resume-if-exists", "--phase.beta=0.2"], "phase.beta: 0.1 against 0.2"),
         (["--resume-if-exists", "--config", "other.yaml"], "torch_threads: 2 against 1"),
     ],
@@ -144,7 +144,7 @@ def test_settings_that_were_cut_short_make_no_other_run(begun, capsys):
     path.write_text(cut)
     assert main(["--folder", str(begun), "--resume"]) == 2
     said = capsys.readouterr().err
-    assert "rounds: 24 against 3" in said
+    assert "rounds: 3 against 24" in said
     assert "delete that file" in said
     assert path.read_text() == cut
 

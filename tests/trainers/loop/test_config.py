@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trainers.loop.config import METHODS, RunConfig, load_config, save_config
+from trainers.loop.config import METHODS, RunConfig, load_config, refused_changes, save_config
 from trainers.store.plain import SettingsError, differences
 
 SHIPPED = sorted((Path(__file__).parents[3] / "experiments" / "configs").glob("*.yaml"))
@@ -143,3 +143,14 @@ def test_after_the_last_phase_all_rounds_are_one_block():
     assert RunConfig(rounds=24, phase_every=8, max_phases=1).blocks == [(1, 8), (9, 24)]
     assert RunConfig(rounds=24, phase_every=8, tuning=False).blocks == [(1, 24)]
     assert RunConfig(rounds=3, phase_every=8).blocks == [(1, 3)]
+
+
+def test_rounds_may_be_added_but_not_under_drift():
+    def config(rounds, **more):
+        return load_config(None, {"method": "search", "rounds": rounds, **more})
+
+    assert not refused_changes(config(4), config(6))
+    assert refused_changes(config(6), config(4)) == "rounds: 6 against 4"
+    assert refused_changes(config(4), config(6, seed=1)) == "seed: 0 against 1"
+    drift = {"phase_every": 2, "drift": [{}, {"noise": 0.5}]}
+    assert refused_changes(config(4, **drift), config(6, **drift)) == "rounds: 4 against 6"
