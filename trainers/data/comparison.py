@@ -73,7 +73,7 @@ def compare(
         tuned: samples of the other, of the same prompts in the same order.
         instances: to which instance each prompt belongs.
         margins: gains that count, in units of score.
-        n: samples of a prompt that the best gain is taken of.
+        n: samples of a prompt that the best gain is taken of; all, where a prompt has fewer.
 
     Raises:
         ValueError: there is nothing to compare, or the prompts do not match.
@@ -81,6 +81,7 @@ def compare(
     if not instances or not len(base) == len(tuned) == len(instances):
         raise ValueError(f"{len(base)} and {len(tuned)} groups of samples of {len(instances)} prompts")
     members = grouped(range(len(instances)), lambda index: instances[index])
+    n = min(n, *map(len, (*base, *tuned)))
 
     def both(count: Callable[[Groups], tuple[float, float]]) -> Comparison:
         sums = []

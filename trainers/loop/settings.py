@@ -96,7 +96,7 @@ class MeasureSettings:
     """What the base model is asked, and the policy after a phase: instances that no phase sees."""
 
     samples: int = 0
-    """Samples per question, 8 for the best of 8. 0: nothing is asked."""
+    """Samples per question, 8 for the best of 8 (of fewer, the best of those). 0: nothing is asked."""
     prompts: int = 4
     """Questions per instance: edit sites of its program, drawn at random."""
     instances: tuple[Instance, ...] = (Instance(weakened=2),)

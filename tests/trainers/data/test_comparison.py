@@ -41,6 +41,11 @@ def test_every_measure_counts_what_it_says():
     assert found["yield .01"].ratio == math.inf
 
 
+def test_the_best_of_fewer_samples_is_called_that():
+    best = compare(BASE, TUNED, ["one", "two"], n=8)["best of 4"]
+    assert (best.base, best.tuned) == (pytest.approx(0.0025), pytest.approx(0.01))
+
+
 shares = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=6)
 
 
