@@ -127,11 +127,12 @@ def test_a_worker_that_never_says_ready_is_no_fault_of_the_program(confined, mon
 def test_a_pool_counts_what_the_machine_spoiled(tmp_path):
     with EvaluatorPool(1) as pool:
         task = OutOfMemoryTask(kills=1, counted_in=str(tmp_path / "once"))
-        assert pool.evaluate(HONEST, task).retries == 1
+        retries = pool.evaluate(HONEST, task).retries
+        assert retries in (1, 2)  # the second, where a server whose end was not noticed yet was asked again
         with pytest.raises(InfrastructureError):
             pool.evaluate(HONEST, replace(task, kills=99, counted_in=str(tmp_path / "always")))
         counted = pool.statistics
-    assert (counted.evaluated, counted.retried, counted.failed) == (1, 1, 1)
+    assert (counted.evaluated, counted.retried, counted.failed) == (1, retries, 1)
 
 
 def test_time_in_which_an_evaluator_was_stopped_is_not_the_programs(tmp_path):
