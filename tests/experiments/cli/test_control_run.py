@@ -39,3 +39,8 @@ def test_a_run_ends_with_its_control_two_pictures_and_words(config, tmp_path, mo
     assert " ".join(words.split())[:60] in printed
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "What tuning changed" in page
+
+    assert main_job.begin(replace(both, rounds=3), folder) == 0  # more rounds are the control's as well
+    longer = [read_run(place).candidates for place in (folder, folder / FOLDER)]
+    assert len(longer[0]) == len(longer[1]) > len(run.candidates)
+    assert longer[1][: len(control.candidates)] == control.candidates
