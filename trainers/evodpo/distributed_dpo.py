@@ -4,9 +4,10 @@ A batch is divided by prompts, since the pairs of a prompt are one packed sequen
 prompts than processes are a prompt's pairs divided too. So processes have different numbers of pairs, the last
 batch may have too few for all, and neither Accelerate's sampler nor TRL's averages are made for that: here
 each process's loss is weighted by its share of the pairs, whereupon the mean over the processes, which is what
-gradients and logs are, is the mean over the batch. A process that would have nothing computes a pair that
-counts nothing, for every process has to take part in every exchange. So only losses that are a mean over pairs are
-trained like this (`trainers.evodpo.settings.TrainingSettings.undivided`).
+gradients and logs are, is the mean over the batch. The supervised term, a mean over the tokens of what was chosen, is
+weighted by its share of these. A process that would have nothing computes a pair that counts nothing, for every process
+has to take part in every exchange. So only losses that are such means are trained like this
+(`trainers.evodpo.settings.TrainingSettings.undivided`).
 
 The rest is TRL and Accelerate: gradients are exchanged by DistributedDataParallel over whatever backend
 `accelerate launch` was told.
@@ -23,6 +24,7 @@ from trl import DPOConfig
 from trainers.data.measures import grouped
 from trainers.evodpo import processes
 from trainers.evodpo.packed_dpo import PackedDPOTrainer
+from trainers.evodpo.settings import SUPERVISED
 
 
 class DistributedDPOTrainer(PackedDPOTrainer):
@@ -41,6 +43,7 @@ class DistributedDPOTrainer(PackedDPOTrainer):
                 "choose a configuration that does not shard parameters (no FSDP, DeepSpeed ZeRO up to 2)"
             )
         self._counted = True
+        self._whole = tuple(self.loss_weights)
         self._gather = self.accelerator.gather
         self.accelerator.gather = self._gather_counted
 
@@ -51,9 +54,11 @@ class DistributedDPOTrainer(PackedDPOTrainer):
         )
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool) -> Any:
-        weight = inputs.pop("weight")
-        self._counted = weight > 0.0
-        return super()._compute_loss(model, inputs, return_outputs) * weight
+        pairs, tokens = inputs.pop("shares")
+        self._counted = pairs > 0.0
+        kinds = zip(self.loss_types, self._whole, strict=True)
+        self.loss_weights = [weight * (tokens if kind == SUPERVISED else pairs) for kind, weight in kinds]
+        return super()._compute_loss(model, inputs, return_outputs)
 
     def _gather_counted(self, values: torch.Tensor) -> torch.Tensor:
         """What TRL's averages are taken over: sums (scalars) and values by pair, of those that count."""
@@ -66,7 +71,8 @@ class DistributedDPOTrainer(PackedDPOTrainer):
 
 
 class _Parts(Dataset):
-    """Item k is this process's part of batch k, collated, with its weight."""
+    """Item k is this process's part of batch k, collated, with its shares of the batch's pairs and of the tokens of
+    what was chosen, 1 where all processes have the same."""
 
     def __init__(self, pairs: Any, batch_size: int, collate: Any) -> None:
         self._pairs, self._collate = pairs, collate
@@ -81,8 +87,10 @@ class _Parts(Dataset):
         batch = self._pairs.select(self._batches[index]).to_list()
         parts = divide([tuple(pair["prompt_ids"]) for pair in batch], processes.size())
         own = parts[processes.rank()]
-        weight = len(own) * processes.size() / len(batch)
-        return self._collate([batch[i] for i in own or [0]]) | {"weight": weight}
+        tokens = [len(pair["chosen_ids"]) for pair in batch]
+        shares = (len(own) / len(batch), sum(tokens[i] for i in own) / sum(tokens))
+        collated = self._collate([batch[i] for i in own or [0]])
+        return collated | {"shares": tuple(share * processes.size() for share in shares)}
 
 
 def divide(prompts: Sequence[Hashable], processes: int) -> list[list[int]]:

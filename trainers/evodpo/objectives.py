@@ -13,7 +13,7 @@ from trainers.evodpo import processes
 from trainers.evodpo.distributed_dpo import DistributedDPOTrainer
 from trainers.evodpo.packed_dpo import PackedDPOTrainer, PreparedDPOTrainer, pair_dataset
 from trainers.evodpo.packed_grpo import PackedGRPOTrainer, token_groups
-from trainers.evodpo.settings import TrainingSettings
+from trainers.evodpo.settings import SUPERVISED, TrainingSettings
 
 # transformers before 5.20, which vLLM wants, has it by its old name.
 _CHECKPOINTING = next(
@@ -94,7 +94,7 @@ def _dpo_config(settings: TrainingSettings, common: dict[str, Any]) -> DPOConfig
     return DPOConfig(
         **common,
         beta=settings.beta,
-        loss_type=[settings.loss, *(["sft"] if settings.supervised else [])],
+        loss_type=[settings.loss, *([SUPERVISED] if settings.supervised else [])],
         loss_weights=[1.0, settings.supervised] if settings.supervised else None,
         f_divergence_type=settings.divergence,
         precompute_ref_log_probs=settings.packed,

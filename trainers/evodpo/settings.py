@@ -18,8 +18,10 @@ Loss = Literal[
 """TRL's losses but `exo_pair`, which needs a label smoothing that is no setting here."""
 _REVERSE_KL_ONLY = ("nca_pair", "bco_pair", "sppo_hard", "aot", "aot_unpaired", "apo_zero", "apo_down")
 """Losses that TRL does not define for another divergence."""
-_WHOLE_BATCH = ("sft", "aot", "aot_unpaired")
-"""Losses that are not a mean over pairs, so that parts of a batch do not add up to it."""
+_WHOLE_BATCH = ("aot", "aot_unpaired")
+"""Losses that are no mean, neither over pairs nor over tokens, so that parts of a batch do not add up to it."""
+SUPERVISED = "sft"
+"""TRL's loss that is the supervised term: the mean loss per token of what was chosen."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,8 @@ class TrainingSettings:
             return "GRPO trains in the run's own process: leave launch as it is, or set phase.objective: dpo"
         if not self.packed:
             return "several processes train packed sequences only: leave launch as it is, or set phase.packed: true"
-        whole = "sft (phase.supervised)" if self.supervised else self.loss
-        if self.supervised or self.loss in _WHOLE_BATCH:
-            return f"the loss {whole} is no mean over pairs, which one process trains: leave launch as it is"
+        if self.loss in _WHOLE_BATCH:
+            return f"the loss {self.loss} is no mean over pairs or tokens: leave launch as it is"
         return ""
 
 

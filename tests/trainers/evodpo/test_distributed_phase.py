@@ -47,10 +47,12 @@ def by_file(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("supervised", [0.0, 4.0])
 @pytest.mark.parametrize("processes", [2, 3, "by a configuration file"])
-def test_processes_together_do_what_one_does(folder, tmp_path, processes):
+def test_processes_together_do_what_one_does(folder, tmp_path, processes, supervised):
     alone, together = tuned_policy(folder), tuned_policy(folder)
-    expected = phase(alone)
+    wanted = dataclasses.replace(SETTINGS, supervised=supervised)
+    expected = phase(alone, wanted)
     settings = LaunchSettings(processes=processes) if isinstance(processes, int) else by_file(tmp_path)
     launch, shared = launched(settings, tmp_path / "jobs"), []
 
@@ -59,7 +61,7 @@ def test_processes_together_do_what_one_does(folder, tmp_path, processes):
         shared.append(tuned.processes)
         return tuned
 
-    found = phase(together, tune=tune)
+    found = phase(together, wanted, tune=tune)
     assert shared == [processes if isinstance(processes, int) else 2]
     assert len(found.steps) == len(expected.steps) == 7
     for step, other in zip(found.steps, expected.steps, strict=True):
