@@ -108,7 +108,8 @@ def read_plan(path: Path) -> Plan:
 def do_runs(
     plan: Plan, folder: Path, workers: int, tell: Callable[[str], None], known: Collection[str] = ()
 ) -> list[PlannedRun]:
-    """Do or continue every run that has not come to its end; returns those that failed.
+    """Do or continue every run that has not come to its end, or is to have more rounds by now; returns those that
+    failed.
 
     Args:
         plan: the study.
@@ -118,12 +119,13 @@ def do_runs(
         known: names of runs that need not be done.
     """
     missing = {folder / run.name: run for run in plan.runs() if run.name not in known}
-    waiting, failed = (place for place in missing if not (place / DONE).exists()), []
+    waiting, failed = (place for place, run in missing.items() if not _has_ended(place, run)), []
 
     def ask() -> Job | None:
         place = next(waiting, None)
         if place is None:
             return None
+        (place / DONE).unlink(missing_ok=True)
         tell(f"{missing[place].name}: begins")
         return job_of(as_text(missing[place].settings()), place, place)
 
@@ -138,3 +140,13 @@ def do_runs(
 
     do_jobs(ask, ended, workers=workers)
     return failed
+
+
+def _has_ended(place: Path, run: PlannedRun) -> bool:
+    """Whether a run came to its end, and has as many rounds as the plan asks for by now."""
+    if not (place / DONE).exists():
+        return False
+    try:
+        return load_config(place / "config.yaml", {}).rounds >= run.config().rounds
+    except SettingsError:  # another release's: what it has come to can be read, but it cannot go on
+        return True

@@ -1,6 +1,7 @@
 """A study is run, survives a run that fails, and writes what the finished ones came to."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ def study(tmp_path):
         "ATLAS-Bandit-v0",
         {"atlas": Arm(), "evotune": Arm("evotune")},
         seeds=(1, 2),
+        settings={"rounds": 6},
         about="What is asked.",
     )
     for run in plan.runs()[:3]:
@@ -208,6 +210,22 @@ def test_finished_runs_are_not_run_again(study, tmp_path):
     lines: list[str] = []
     assert do_runs(plan, folder, 1, lines.append) == []
     assert lines == []
+
+
+def test_finished_runs_go_on_when_the_plan_has_more_rounds(tmp_path):
+    # A method without a model, on a bandit that takes no time.
+    settings = {"env_args": {"horizon": 60, "replicas": 1}, "rounds": 1, "held_out_seeds": 1, "workers": 1}
+    exploration = {"islands": 1, "samples": 4, "sites": 4, "groups": 1}
+    plan = Plan("x", "ATLAS-Bandit-v0", {"a": Arm("numbers-alone")}, seeds=(0,), settings=settings)
+    plan = replace(plan, settings={**settings, "exploration": exploration})
+    assert do_runs(plan, tmp_path, 1, print) == []
+    longer = replace(plan, settings={**plan.settings, "rounds": 2})
+    lines: list[str] = []
+    assert do_runs(longer, tmp_path, 1, lines.append) == []
+    assert lines == ["a-named-s0: begins", "a-named-s0: done"]
+    assert collect(longer, tmp_path)["runs"]["candidates"].tolist() == [8]
+    assert do_runs(plan, tmp_path, 1, lines.append) == []
+    assert len(lines) == 2
 
 
 def test_settings_are_written_where_the_run_reads_them(tmp_path):
