@@ -214,12 +214,13 @@ def test_finished_runs_are_not_run_again(study, tmp_path):
 
 def test_finished_runs_go_on_when_the_plan_has_more_rounds(tmp_path):
     # A method without a model, on a bandit that takes no time.
-    settings = {"env_args": {"horizon": 60, "replicas": 1}, "rounds": 1, "held_out_seeds": 1, "workers": 1}
-    exploration = {"islands": 1, "samples": 4, "sites": 4, "groups": 1}
+    settings = {
+        "env_args": {"horizon": 60, "replicas": 1}, "rounds": 1, "held_out_seeds": 1, "workers": 1,
+        "exploration": {"islands": 1, "samples": 4, "sites": 4, "groups": 1},
+    }  # fmt: skip
     plan = Plan("x", "ATLAS-Bandit-v0", {"a": Arm("numbers-alone")}, seeds=(0,), settings=settings)
-    plan = replace(plan, settings={**settings, "exploration": exploration})
     assert do_runs(plan, tmp_path, 1, print) == []
-    longer = replace(plan, settings={**plan.settings, "rounds": 2})
+    longer = replace(plan, settings={**settings, "rounds": 2})
     lines: list[str] = []
     assert do_runs(longer, tmp_path, 1, lines.append) == []
     assert lines == ["a-named-s0: begins", "a-named-s0: done"]

@@ -1,14 +1,18 @@
 """A phase in two real processes against the same phase in one."""
 
 import dataclasses
+from itertools import chain
+from statistics import fmean
 
 import pytest
 import yaml
+from datasets import Dataset
 
 from agents.models.policy import POLICY, REFERENCE
 from tests.tiny_model import tuned_policy
 from trainers.data.pairs import PreferencePair
-from trainers.evodpo.distributed_dpo import divide
+from trainers.evodpo import processes
+from trainers.evodpo.distributed_dpo import _Parts, divide
 from trainers.evodpo.launch import LaunchError, launched
 from trainers.evodpo.phase import run_phase
 from trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
@@ -107,6 +111,25 @@ def test_a_batch_is_divided_by_prompts_where_it_can_be():
     assert sorted(map(len, divide(["a", "a", "a"], 2))) == [1, 2]
     assert sorted(map(len, divide(["a", "a", "b"], 4))) == [0, 1, 1, 1]
     assert divide(["a"], 2) == [[0], []]
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_shares_make_the_mean_over_processes_that_of_the_batch(monkeypatch, size):
+    pairs = Dataset.from_dict(
+        {"prompt_ids": [[1], [1], [2], [3]], "chosen_ids": [[4], [5, 6, 7], [8, 9], [4] * 5]}
+    )
+    weighted: dict[str, list[float]] = {"by pair": [], "by token": []}
+    monkeypatch.setattr(processes, "size", lambda: size)
+    for rank in range(size):
+        monkeypatch.setattr(processes, "rank", lambda rank=rank: rank)
+        part = _Parts(pairs, 4, lambda own: {"pairs": own})[0]
+        by_pair, by_token = part["shares"]
+        chosen = [pair["chosen_ids"] for pair in part["pairs"]]
+        weighted["by pair"].append(by_pair * fmean(map(sum, chosen)))
+        weighted["by token"].append(by_token * fmean(chain.from_iterable(chosen)))
+    every = pairs["chosen_ids"]
+    assert fmean(weighted["by pair"]) == pytest.approx(fmean(map(sum, every)))
+    assert fmean(weighted["by token"]) == pytest.approx(fmean(chain.from_iterable(every)))
 
 
 def test_settings_that_make_no_sense_are_refused(tmp_path):
