@@ -21,7 +21,8 @@ class Arm:
     method: str = "atlas"
     """A method's name."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of this arm alone, as a run's configuration nests them."""
+    """Settings of this arm alone, as a run's configuration nests them. `{seed}` in an `adapter` is the run's seed: each
+    run searches with a policy of its own training."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,10 @@ class PlannedRun:
         """The run's configuration file."""
         arm = self.plan.arms[self.arm]
         own = {"env": self.plan.env, "method": arm.method, "start": self.start, "seed": self.seed}
-        return merge(merge(dict(self.plan.settings), arm.settings), own)
+        settings = merge(merge(dict(self.plan.settings), arm.settings), own)
+        if isinstance(settings.get("adapter"), str):
+            settings["adapter"] = settings["adapter"].replace("{seed}", str(self.seed))
+        return settings
 
     def config(self) -> RunConfig:
         """The configuration as the run will read it; raises `SettingsError` for a setting that is none."""

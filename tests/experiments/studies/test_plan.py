@@ -42,6 +42,14 @@ def test_arms_lie_on_the_shared_settings_and_seeds_come_last(tmp_path):
     assert runs[0].config().method == "search"
 
 
+def test_each_seed_of_an_arm_may_have_a_policy_of_its_own(tmp_path):
+    arms = {"a": {"settings": {"adapter": "runs/taught-s{seed}/adapters"}}, "b": None}
+    runs = read_plan(plan_file(tmp_path, arms=arms, seeds=[4, 5])).runs()
+    assert [run.settings().get("adapter") for run in runs] == [
+        "runs/taught-s4/adapters", None, "runs/taught-s5/adapters", None,
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "change",
     [
