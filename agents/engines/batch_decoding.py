@@ -13,6 +13,7 @@ from agents.engines.engine import Sampling
 from agents.engines.samples import Sample
 from agents.models.token_trie import token_trie
 from agents.models.tokens import Vocabulary
+from agents.models.tree_attention import tree_options
 
 
 class Trunk:
@@ -84,7 +85,9 @@ class SampleBatch:
             tokens[row, span], positions[row, span] = trunk.tokens, trunk.positions
             mask[row, span, span] = trunk.visible
         wanted = max(trunk.wanted for trunk in self._trunks)
-        logits = self._forward(tokens, positions, mask, logits_to_keep=wanted)
+        logits = self._forward(
+            tokens, positions, mask, logits_to_keep=wanted, **tree_options(self.model, mask[:, None])
+        )
         self._visible = torch.zeros(len(self.groups), self._sample_count, width, dtype=torch.bool)
         for index, (group, trunk) in enumerate(zip(self.groups, self._trunks, strict=True)):
             first = width - len(trunk)

@@ -1,4 +1,4 @@
-"""Attention over a packed tree that leaves out what its mask hides.
+"""Attention over packed trees that leaves out what their mask hides.
 
 A tree is one sequence in which each token sees only its own beginning (`agents.models.token_trie`), so most of the
 square of its scores is masked. Here consecutive tokens are taken together, and of the tokens that none of them sees
@@ -60,17 +60,18 @@ def use_tree_attention(model: PreTrainedModel) -> None:
         model.set_attn_implementation(NAME)
 
 
-def tree_options(model: PreTrainedModel, mask: torch.Tensor) -> dict[str, list[Block]]:
-    """What a call of the model is told besides the mask (1, 1, N, N), True where a token (row) sees another."""
+def tree_options(model: PreTrainedModel, mask: torch.Tensor) -> dict[str, list[list[Block]]]:
+    """What a call of the model is told besides the mask (B, 1, N, N), True where a token (row) sees another."""
     if model.config._attn_implementation != NAME or mask.device.type != "cpu":
         return {}
     return {"tree_blocks": tree_blocks(mask)}
 
 
-def tree_blocks(mask: torch.Tensor) -> list[Block]:
-    """The blocks of such a mask."""
-    visible = mask[0, 0].numpy()
-    return [_block(visible, start) for start in range(0, len(visible), _ROWS)]
+def tree_blocks(mask: torch.Tensor) -> list[list[Block]]:
+    """The blocks of each tree of such a mask."""
+    return [
+        [_block(visible, start) for start in range(0, len(visible), _ROWS)] for visible in mask[:, 0].numpy()
+    ]
 
 
 def _block(visible: np.ndarray, start: int) -> Block:
@@ -162,16 +163,17 @@ def _attend(
     *,
     scaling: float | None = None,
     dropout: float = 0.0,
-    tree_blocks: Sequence[Block] | None = None,
+    tree_blocks: Sequence[Sequence[Block]] | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
     biased = any(options.get(name) is not None for name in ("softcap", "position_bias", "s_aux"))
     alike = query.dtype == key.dtype == value.dtype
-    if tree_blocks is not None and len(query) == 1 and not (dropout or biased) and alike:
+    if tree_blocks is not None and not (dropout or biased) and alike:
         scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-        grouped = query[0].unflatten(0, (key.shape[1], -1))
-        output = _TreeAttention.apply(grouped, key[0], value[0], scaling, tree_blocks)
-        return output.flatten(0, 1).transpose(0, 1)[None], None
+        grouped = query.unflatten(1, (key.shape[1], -1))
+        trees = zip(grouped, key, value, tree_blocks, strict=True)
+        outputs = [_TreeAttention.apply(*tree, scaling, blocks) for *tree, blocks in trees]
+        return torch.stack([output.flatten(0, 1).transpose(0, 1) for output in outputs]), None
     group = query.shape[1] // key.shape[1]
     stackable = group > 1 and not biased and torch.is_inference_mode_enabled()
     if stackable and attention_mask is not None and attention_mask.shape[1] == 1:

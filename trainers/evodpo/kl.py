@@ -65,7 +65,8 @@ class Divergence:
         self._policy, self._reference = policy, reference
         self._forest = plant(branches) if packed else plant(branches, limit=0)
         self._kept: dict[int, torch.Tensor] = {}
-        self._known: dict[str, KLEstimate] = {}
+        # The reference itself, which most phases begin with, is nowhere to be looked at.
+        self._known = {policy.digest(reference): KLEstimate(0.0, 0.0, (0.0,) * len(items))}
 
     def of(self, candidates: Sequence[str]) -> dict[str, KLEstimate]:
         """Eq. 3 of each candidate adapter."""
