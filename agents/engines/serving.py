@@ -20,6 +20,7 @@ from agents.engines.settings import BackendSettings, IslandModel
 from agents.engines.spending import LEDGER, Ledger
 from agents.engines.threads import started
 from agents.models.loading import load_model, load_tokenizer, resolve_model
+from agents.models.packed_weights import packed_weights
 from agents.models.policy import Policy
 
 _SERVED = Path("adapters", "served")
@@ -46,7 +47,7 @@ class TransformersBackend(Backend):
 
     @contextmanager
     def serving(self, adapter: str) -> Iterator[Generator]:
-        with self._policy.merged(adapter) as model:
+        with self._policy.merged(adapter) as model, packed_weights(model):
             yield TransformersGenerator(model, self._policy.tokenizer, self._sampling)
 
 

@@ -1,0 +1,68 @@
+import pytest
+import torch
+from torch import nn
+
+from agents.models import packed_weights as module
+from agents.models.packed_weights import packed_weights
+
+BFLOAT16 = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+def layers(dtype=torch.bfloat16):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(64, 96), nn.SiLU(), nn.Linear(96, 64, bias=False)).to(dtype)
+
+
+def inputs(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1)).bfloat16()
+
+
+def is_packed(model):
+    return ["forward" in vars(layer) for layer in model]
+
+
+@pytest.mark.skipif(not BFLOAT16, reason="the processor has no bfloat16 instructions")
+@pytest.mark.parametrize("shape", [(1, 64), (2, 9, 64), (300, 64)])
+def test_answers_are_those_of_the_weights(shape):
+    model, x = layers(), inputs(*shape)
+    with torch.inference_mode():
+        expected, exact = model(x), layers(torch.double)(x.double())
+        with packed_weights(model):
+            assert is_packed(model) == [True, False, True]
+            found = model(x)
+            strided = model(inputs(*shape[:-1], 128)[..., ::2])
+    assert (found - exact).norm() < 1.2 * (expected - exact).norm()
+    assert strided.shape == found.shape
+    assert is_packed(model) == [False] * 3
+
+
+@pytest.mark.skipif(not BFLOAT16, reason="the processor has no bfloat16 instructions")
+def test_weights_as_they_are_when_the_block_begins_and_none_of_it_behind_it():
+    model, x = layers(), inputs(4, 64)
+    with torch.no_grad():
+        before = model(x)
+        model[0].weight.mul_(2)
+        with packed_weights(model):
+            doubled = model(x)
+        torch.testing.assert_close(doubled, model(x))
+        model[0].weight.div_(2)
+        with pytest.raises(RuntimeError), packed_weights(model):
+            model(inputs(4, 65))
+        assert torch.equal(model(x), before)
+
+
+def test_what_is_large_or_not_bfloat16_stays_as_it_is(monkeypatch):
+    with packed_weights(model := layers(torch.float32)):
+        assert not any(is_packed(model))
+    monkeypatch.setattr(module, "_LARGEST", 100)
+    with packed_weights(model := layers()):
+        assert not any(is_packed(model))
+
+
+def test_a_layer_that_answers_in_its_own_way_keeps_it():
+    model = layers()
+    model[0].forward = lambda x: x.new_ones(*x.shape[:-1], 96)
+    with packed_weights(model), torch.no_grad():
+        assert torch.equal(model[0](inputs(3, 64)), torch.ones(3, 96).bfloat16())
+    assert is_packed(model)[0]
