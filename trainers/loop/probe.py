@@ -21,7 +21,7 @@ from trainers.data.groups import Examples
 from trainers.data.measures import grouped, measure
 from trainers.data.pairs import is_number
 from trainers.data.rollouts import again, fresh_samples
-from trainers.loop.measure import MEASURE, Panel
+from trainers.loop.measure import BASE, MEASURE, Panel
 from trainers.loop.resources import Parts
 
 _DRAWS = 10
@@ -75,11 +75,13 @@ class Probes:
         """The policy's answers to the measure's questions after a phase; before the first it is the base model."""
         if self.panel is None:
             return
-        if self.store.probe(number, MEASURE) is None:
+        asked = self.store.probe(number, MEASURE) is not None
+        if not asked:
             self.tell("stage", "measuring on instances that no phase sees")
             with self.run.backend.serving(POLICY) as generator:
                 self.store.add_probe(number, MEASURE, self.panel.answers(generator))
-        self.tell("measured", number, self.store.probes())
+        if not (asked and number == BASE):  # every phase begins with it
+            self.tell("measured", number, self.store.probes())
 
     def _proposals(self, number: int, tuned_on: Set[str]) -> list[Proposal]:
         """As many as are to be drawn, or one for each hole of the starting program."""
