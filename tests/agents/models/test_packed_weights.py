@@ -2,8 +2,12 @@ import pytest
 import torch
 from torch import nn
 
+from agents.engines.engine import Request, Sampling
+from agents.engines.serving import TransformersBackend
 from agents.models import packed_weights as module
 from agents.models.packed_weights import packed_weights
+from agents.models.policy import POLICY, Policy
+from tests.agents.tiny import character_model, character_tokenizer
 
 BFLOAT16 = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
@@ -66,3 +70,15 @@ def test_a_layer_that_answers_in_its_own_way_keeps_it():
     with packed_weights(model), torch.no_grad():
         assert torch.equal(model[0](inputs(3, 64)), torch.ones(3, 96).bfloat16())
     assert is_packed(model)[0]
+
+
+@pytest.mark.skipif(not BFLOAT16, reason="the processor has no bfloat16 instructions")
+def test_a_policy_writes_with_them():
+    tokenizer = character_tokenizer()
+    policy = Policy(character_model().bfloat16(), tokenizer)
+    head = policy.model.get_output_embeddings()
+    with TransformersBackend(policy, Sampling(max_new_tokens=12)).serving(POLICY) as generator:
+        assert "forward" in vars(head)
+        (written,) = generator.generate([Request("ab\nc", n=3, seed=5)])
+    assert [completion.tokens > 0 for completion in written] == [True] * 3
+    assert "forward" not in vars(head)
