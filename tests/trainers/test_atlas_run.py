@@ -44,11 +44,11 @@ def test_a_run_explores_tunes_and_confirms_in_this_order(whole):
         return [("unit", round_, 0), ("unit", round_, 1)]
 
     def tuned(phase):
-        first, last = ("measured", 0), ("measured", phase)
-        return [first, ("probe", phase, "before"), ("probe", phase, "after"), last, ("phase", phase)]
+        return [("probe", phase, "before"), ("probe", phase, "after"), ("measured", phase), ("phase", phase)]
 
     assert events == [
-        ("seeded", 0, 3), *explored(1), *tuned(1), *explored(2), *tuned(2), *explored(3), ("finished",)
+        ("seeded", 0, 3), *explored(1), ("measured", 0), *tuned(1), *explored(2), *tuned(2), *explored(3),
+        ("finished",),
     ]  # fmt: skip
 
 
