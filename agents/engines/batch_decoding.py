@@ -84,6 +84,7 @@ class SampleBatch:
             span = slice(width - len(trunk), width)
             tokens[row, span], positions[row, span] = trunk.tokens, trunk.positions
             mask[row, span, span] = trunk.visible
+        mask = mask.to(self.model.device)
         wanted = max(trunk.wanted for trunk in self._trunks)
         logits = self._forward(
             tokens, positions, mask, logits_to_keep=wanted, **tree_options(self.model, mask[:, None])
