@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import linear
 
 _ROWS = 64
 """For products of how many tokens the order is chosen; others use it as well."""
@@ -32,7 +31,7 @@ def packed_weights(model: nn.Module) -> Iterator[None]:
     try:
         for layer in layers:
             packed = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), _ROWS)
-            vars(layer)["forward"] = partial(_product, layer, packed)
+            vars(layer)["forward"] = partial(_product, packed, layer.bias)
         yield
     finally:
         for layer in layers:
@@ -40,17 +39,10 @@ def packed_weights(model: nn.Module) -> Iterator[None]:
 
 
 def _packable(layer: nn.Linear) -> bool:
-    kind = layer.weight.dtype, layer.weight.device.type
-    if (
-        kind != (torch.bfloat16, "cpu")
-        or "forward" in vars(layer)
-        or not torch.backends.mkldnn.is_available()
-    ):
+    if "forward" in vars(layer) or (layer.weight.dtype, layer.weight.device.type) != (torch.bfloat16, "cpu"):
         return False
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return torch.backends.mkldnn.is_available() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def _product(layer: nn.Linear, packed: torch.Tensor, inputs: torch.Tensor) -> Any:
-    if inputs.dtype != layer.weight.dtype:
-        return linear(inputs, layer.weight, layer.bias)
-    return torch.ops.mkldnn._linear_pointwise(inputs, packed, layer.bias, "none", [], "")
+def _product(packed: torch.Tensor, bias: torch.Tensor | None, inputs: torch.Tensor) -> Any:
+    return torch.ops.mkldnn._linear_pointwise(inputs, packed, bias, "none", [], "")

@@ -9,6 +9,7 @@ from agents.models.packed_weights import packed_weights
 from agents.models.policy import POLICY, Policy
 from tests.agents.tiny import character_model, character_tokenizer
 
+# Without such instructions nothing is packed, and the answers are the same.
 BFLOAT16 = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
@@ -26,22 +27,23 @@ def is_packed(model):
     return ["forward" in vars(layer) for layer in model]
 
 
-@pytest.mark.skipif(not BFLOAT16, reason="the processor has no bfloat16 instructions")
+def distance(found, exact):
+    return (found - exact).norm() / exact.norm()
+
+
 @pytest.mark.parametrize("shape", [(1, 64), (2, 9, 64), (300, 64)])
-def test_answers_are_those_of_the_weights(shape):
-    model, x = layers(), inputs(*shape)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_answers_are_those_of_the_weights(shape, stride):
+    model, x = layers(), inputs(*shape[:-1], 64 * stride)[..., ::stride]
     with torch.inference_mode():
         expected, exact = model(x), layers(torch.double)(x.double())
         with packed_weights(model):
-            assert is_packed(model) == [True, False, True]
+            assert is_packed(model) == [BFLOAT16, False, BFLOAT16]
             found = model(x)
-            strided = model(inputs(*shape[:-1], 128)[..., ::2])
-    assert (found - exact).norm() < 1.2 * (expected - exact).norm()
-    assert strided.shape == found.shape
+    assert distance(found, exact) < 1.5 * distance(expected, exact)
     assert is_packed(model) == [False] * 3
 
 
-@pytest.mark.skipif(not BFLOAT16, reason="the processor has no bfloat16 instructions")
 def test_weights_as_they_are_when_the_block_begins_and_none_of_it_behind_it():
     model, x = layers(), inputs(4, 64)
     with torch.no_grad():
@@ -49,7 +51,7 @@ def test_weights_as_they_are_when_the_block_begins_and_none_of_it_behind_it():
         model[0].weight.mul_(2)
         with packed_weights(model):
             doubled = model(x)
-        torch.testing.assert_close(doubled, model(x))
+        assert distance(doubled, model(x)) < 0.02 < distance(doubled, before)
         model[0].weight.div_(2)
         with pytest.raises(RuntimeError), packed_weights(model):
             model(inputs(4, 65))
@@ -72,13 +74,12 @@ def test_a_layer_that_answers_in_its_own_way_keeps_it():
     assert is_packed(model)[0]
 
 
-@pytest.mark.skipif(not BFLOAT16, reason="the processor has no bfloat16 instructions")
 def test_a_policy_writes_with_them():
     tokenizer = character_tokenizer()
     policy = Policy(character_model().bfloat16(), tokenizer)
     head = policy.model.get_output_embeddings()
     with TransformersBackend(policy, Sampling(max_new_tokens=12)).serving(POLICY) as generator:
-        assert "forward" in vars(head)
+        assert ("forward" in vars(head)) == BFLOAT16
         (written,) = generator.generate([Request("ab\nc", n=3, seed=5)])
     assert [completion.tokens > 0 for completion in written] == [True] * 3
     assert "forward" not in vars(head)
