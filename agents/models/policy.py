@@ -32,6 +32,7 @@ from agents.models.adapters import AdapterError, digest, read_adapter, write_ada
 from agents.models.lean_lora import make_lean
 from agents.models.loading import load_model
 from agents.models.merging import Kept, exact_merge
+from agents.models.precision import fitting_dtype
 from agents.models.recomputed_norms import recompute_norms
 from agents.models.settings import LoraSettings
 from agents.models.tree_attention import use_tree_attention
@@ -86,13 +87,16 @@ class Policy:
         cls,
         folder: str | Path,
         *,
-        dtype: torch.dtype = torch.bfloat16,
+        dtype: torch.dtype | None = None,
         lora: LoraSettings | None = None,
         device: str = "cpu",
         seed: int = 0,
     ) -> Policy:
-        """Load the model in `folder` in `dtype`; adapters stay in float32. `seed` draws the adapters' first
-        A matrices."""
+        """Load the model in `folder`; `seed` draws the adapters' first A matrices.
+
+        `dtype` is what it computes in, `None` the type that fits the device. Adapters are float32.
+        """
+        dtype = dtype or fitting_dtype(device)
         # Packed sequences need a mask of their own, which "sdpa" takes as it is.
         options: dict[str, Any] = {"attn_implementation": "sdpa"}
         if lora is not None and lora.base != "full":

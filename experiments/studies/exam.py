@@ -69,8 +69,10 @@ def last_policy(run: Path) -> Path:
     return phases[-1] / POLICY
 
 
-def examined(runs: Sequence[Path], exam: dict[str, Any]) -> Iterator[tuple[str, dict[str, Comparison]]]:
-    """Each run's last policy against the base model, by measure.
+def examined(
+    runs: Sequence[Path], exam: dict[str, Any], workers: int = 1
+) -> Iterator[tuple[str, dict[str, Comparison]]]:
+    """Each run's last policy against the base model, by measure; `workers` processes evaluate what they write.
 
     Raises:
         SettingsError: there is no run, or it asks its model otherwise than the first, or another one.
@@ -79,7 +81,7 @@ def examined(runs: Sequence[Path], exam: dict[str, Any]) -> Iterator[tuple[str, 
     """
     asked = ""
     base: dict[str, Any] = {}
-    with EvaluatorPool(1) as pool:
+    with EvaluatorPool(workers) as pool:
         for run in runs:
             config = load_config(run / "config.yaml", {"measure": exam})
             policy = base_policy(config)
@@ -108,14 +110,18 @@ def row(run: str, measure: str, found: Comparison) -> dict[str, Any]:
 
 
 def _rows(options: Namespace) -> Iterator[list[dict[str, Any]]]:
-    for run, measures in examined(options.runs, {**EXAM, "samples": options.samples}):
+    exam = {**EXAM, "samples": options.samples}
+    for run, measures in examined(options.runs, exam, options.workers):
         yield [row(run, name, found) for name, found in measures.items()]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print what each policy writes beside the base model, with 95 % intervals over bandits."""
-    samples = {"--samples": {"type": at_least_one, "default": EXAM["samples"], "help": "per question"}}
-    measure("exam", __doc__, _rows, arguments, samples)
+    own = {
+        "--samples": {"type": at_least_one, "default": EXAM["samples"], "help": "per question"},
+        "--workers": {"type": at_least_one, "default": 1, "help": "processes that evaluate"},
+    }
+    measure("exam", __doc__, _rows, arguments, own)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from agents.models.policy import Policy
 from atlas_gym.arguments import Parser
 from experiments.report.table_formats import write_csv
 from trainers.loop.config import RunConfig
-from trainers.loop.resources import device_of
+from trainers.loop.resources import device_of, load_policy
 from trainers.store.plain import SettingsError
 from trainers.store.store import StoreError
 
@@ -60,4 +60,4 @@ def base_policy(config: RunConfig) -> Policy:
     torch.set_num_threads(config.torch_threads)
     # A run that asked for a GPU can be measured on a machine without one.
     device = device_of(replace(config, device="auto")) if config.device == "cuda" else device_of(config)
-    return Policy.load(resolve_model(config.model), lora=config.lora, device=device, seed=config.seed)
+    return load_policy(config, resolve_model(config.model), device)

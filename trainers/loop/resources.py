@@ -120,6 +120,16 @@ def device_of(config: RunConfig) -> str:
     return "cpu"
 
 
+def load_policy(config: RunConfig, model: Path, device: str) -> Policy:
+    """The model in the folder `model`, on a device; policy and reference as it comes.
+
+    Raises:
+        ValueError: the model has no place for the adapters that `lora` asks for.
+    """
+    dtype = None if config.dtype == "auto" else getattr(torch, config.dtype)
+    return Policy.load(model, dtype=dtype, lora=config.lora, device=device, seed=config.seed)
+
+
 def make_policy(config: RunConfig, model: Path, store: RunStore) -> Policy:
     """The model in the folder `model`, policy and reference as the run of `store` begins.
 
@@ -129,7 +139,7 @@ def make_policy(config: RunConfig, model: Path, store: RunStore) -> Policy:
         SettingsError: the model has no place for the adapters that `lora` asks for.
     """
     try:
-        policy = Policy.load(model, lora=config.lora, device=device_of(config), seed=config.seed)
+        policy = load_policy(config, model, device_of(config))
     except ValueError as error:
         raise SettingsError(f"adapters cannot be had of {model}: {error}") from error
     if config.adapter:

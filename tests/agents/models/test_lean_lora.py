@@ -34,7 +34,8 @@ def test_values_and_gradients_are_those_of_peft(policy):
 
 
 def test_in_bfloat16_it_is_as_near_to_float32_as_peft(tmp_path):
-    policy = Policy.load(save_tiny_model(tmp_path, torch.bfloat16), lora=LoraSettings(rank=4, alpha=8))
+    folder = save_tiny_model(tmp_path, torch.bfloat16)
+    policy = Policy.load(folder, dtype=torch.bfloat16, lora=LoraSettings(rank=4, alpha=8))
     layer = policy.model.get_base_model().model.layers[0].mlp.up_proj
     layer.lora_B[POLICY].weight.data.normal_(0.0, 0.1, generator=torch.Generator().manual_seed(1))
     x = torch.randn(3, 5, 32, generator=torch.Generator().manual_seed(0)).bfloat16()

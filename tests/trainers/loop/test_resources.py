@@ -4,6 +4,7 @@ import shutil
 import socket
 
 import pytest
+import torch
 
 from agents.engines.engine import BackendError
 from agents.engines.settings import BackendSettings, Endpoint, OpenAISettings
@@ -12,9 +13,16 @@ from agents.models.policy import POLICY, REFERENCE
 from agents.supporters.settings import RoleSettings, SupporterSettings
 from tests.agents.completions_server import write
 from tests.agents.supporters import server as s
+from tests.tiny_model import save_tiny_model
 from trainers.loop.beginning import BEGIN
 from trainers.loop.config import RunConfig
-from trainers.loop.resources import greet_supporters, make_policy, silent_servers, supporters_of
+from trainers.loop.resources import (
+    greet_supporters,
+    load_policy,
+    make_policy,
+    silent_servers,
+    supporters_of,
+)
 from trainers.store.plain import SettingsError
 from trainers.store.store import RunStore
 
@@ -130,3 +138,8 @@ def test_an_adapter_needs_the_models_weights():
             method="search",
             backend=BackendSettings("openai", openai=OpenAISettings(model="m")),
         )
+
+
+@pytest.mark.parametrize(("said", "dtype"), [("float32", torch.float32), ("bfloat16", torch.bfloat16)])
+def test_the_model_computes_in_what_was_said(tmp_path, said, dtype):
+    assert load_policy(RunConfig(dtype=said), save_tiny_model(tmp_path), "cpu").dtype is dtype
