@@ -6,10 +6,10 @@ from itertools import chain
 from typing import Any
 
 import torch
-from transformers import DynamicCache
 
 from agents.engines import token_sampling
 from agents.engines.engine import Sampling
+from agents.engines.roomy_cache import roomy_cache
 from agents.engines.samples import Sample
 from agents.models.token_trie import token_trie
 from agents.models.tokens import Vocabulary
@@ -58,7 +58,7 @@ class SampleBatch:
         self.groups = [list(group) for group in groups]
         banned = vocabulary.banned(sampling.banned(groups[0][0].stop))
         self._banned = banned.to(model.device)
-        self._cache = DynamicCache()
+        self._cache = roomy_cache()
         self._trunks = [Trunk(group) for group in groups]
         self._sample_count = max(len(group) for group in groups)
         # (sequence, sample, column of the cache): what each sample may look at.

@@ -9,8 +9,10 @@ from agents.models.packed_weights import packed_weights
 from agents.models.policy import POLICY, Policy
 from tests.agents.tiny import character_model, character_tokenizer
 
+FLOAT32 = torch.backends.mkldnn.is_available()
 # Without such instructions nothing is packed, and the answers are the same.
-BFLOAT16 = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+BFLOAT16 = FLOAT32 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+PACKED = [(torch.bfloat16, BFLOAT16), (torch.float32, FLOAT32)]
 
 
 def layers(dtype=torch.bfloat16):
@@ -19,8 +21,8 @@ def layers(dtype=torch.bfloat16):
         return nn.Sequential(nn.Linear(64, 96), nn.SiLU(), nn.Linear(96, 64, bias=False)).to(dtype)
 
 
-def inputs(*shape):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(1)).bfloat16()
+def inputs(*shape, dtype=torch.bfloat16):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1)).to(dtype)
 
 
 def is_packed(model):
@@ -31,16 +33,17 @@ def distance(found, exact):
     return (found - exact).norm() / exact.norm()
 
 
-@pytest.mark.parametrize("shape", [(1, 64), (2, 9, 64), (300, 64)])
+@pytest.mark.parametrize(("dtype", "packs"), PACKED)
+@pytest.mark.parametrize("shape", [(1, 64), (3, 64), (2, 2, 64), (2, 9, 64), (300, 64)])
 @pytest.mark.parametrize("stride", [1, 2])
-def test_answers_are_those_of_the_weights(shape, stride):
-    model, x = layers(), inputs(*shape[:-1], 64 * stride)[..., ::stride]
+def test_answers_are_those_of_the_weights(dtype, packs, shape, stride):
+    model, x = layers(dtype), inputs(*shape[:-1], 64 * stride, dtype=dtype)[..., ::stride]
     with torch.inference_mode():
         expected, exact = model(x), layers(torch.double)(x.double())
         with packed_weights(model):
-            assert is_packed(model) == [BFLOAT16, False, BFLOAT16]
+            assert is_packed(model) == [packs, False, packs]
             found = model(x)
-    assert distance(found, exact) < 1.5 * distance(expected, exact)
+    assert distance(found, exact) < 1.5 * distance(expected, exact) + torch.finfo(dtype).eps
     assert is_packed(model) == [False] * 3
 
 
@@ -58,9 +61,10 @@ def test_weights_as_they_are_when_the_block_begins_and_none_of_it_behind_it():
         assert torch.equal(model(x), before)
 
 
-def test_what_is_large_or_not_bfloat16_stays_as_it_is(monkeypatch):
-    with packed_weights(model := layers(torch.float32)):
-        assert not any(is_packed(model))
+def test_what_is_large_or_of_another_type_stays_as_it_is(monkeypatch):
+    for dtype in (torch.float16, torch.double):
+        with packed_weights(model := layers(dtype)):
+            assert not any(is_packed(model))
     monkeypatch.setattr(module, "_LARGEST", 100)
     with packed_weights(model := layers()):
         assert not any(is_packed(model))
@@ -74,12 +78,13 @@ def test_a_layer_that_answers_in_its_own_way_keeps_it():
     assert is_packed(model)[0]
 
 
-def test_a_policy_writes_with_them():
+@pytest.mark.parametrize(("dtype", "packs"), PACKED)
+def test_a_policy_writes_with_them(dtype, packs):
     tokenizer = character_tokenizer()
-    policy = Policy(character_model().bfloat16(), tokenizer)
+    policy = Policy(character_model().to(dtype), tokenizer)
     head = policy.model.get_output_embeddings()
     with TransformersBackend(policy, Sampling(max_new_tokens=12)).serving(POLICY) as generator:
-        assert ("forward" in vars(head)) == BFLOAT16
+        assert ("forward" in vars(head)) == packs
         (written,) = generator.generate([Request("ab\nc", n=3, seed=5)])
     assert [completion.tokens > 0 for completion in written] == [True] * 3
     assert "forward" not in vars(head)
