@@ -8,6 +8,7 @@ Hypothesis measures no time: a busy machine may pause anywhere, and pytest's own
 tries few examples in the quick suite, and many where slow tests are run too.
 """
 
+import gc
 import os
 import random
 import shutil
@@ -44,6 +45,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     names = sorted({part for item in items for part in (item.path, item.path.parent)})
     order = dict(zip(names, random.Random(seed).sample(range(len(names)), len(names)), strict=True))
     items.sort(key=lambda item: (order[item.path.parent], order[item.path]))
+
+
+def pytest_collection_finish() -> None:
+    """What the collected files have imported stays: let no garbage collection go through it, of which Accelerate asks
+    one at every training."""
+    gc.freeze()
 
 
 @pytest.fixture(params=range(3), ids=lambda draw: f"secret {draw}")
