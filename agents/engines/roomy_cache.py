@@ -16,7 +16,8 @@ _ROOM = 0.5
 
 
 class RoomyLayer(DynamicLayer):
-    """A layer's keys and values, each the front of a tensor of its own."""
+    """A layer's keys and values, each the front of a tensor of its own. The batch may lose sequences, as decoding
+    does (`batch_select_indices`); it is not to be reordered or repeated."""
 
     _rooms: tuple[torch.Tensor, torch.Tensor] | None = None
     """Those tensors; None where there is no room behind what is kept."""

@@ -17,9 +17,8 @@ _LEARNS = " np.linalg.solve(np.eye(d) + history.contexts.T @ history.contexts, h
 MENU = (_LEARNS, " context[0]\n", " 0\n", " 1 +\n")
 """For each hole of the bandit's start `scratch` one at least that runs, and one at least that does not."""
 
-
 _READ = 200
-"""Of a prompt only the end is read, which is enough to tell prompts apart and takes a tenth of the time."""
+"""Of a prompt only this many characters at its end are read: enough to tell prompts apart, and quick."""
 
 
 class MenuGenerator:
