@@ -73,7 +73,9 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
                 "name another one with --folder."
             )
         require_beginning(config, store)
-        view = LiveView(config.rounds, config.phases, config.exploration.groups, console)
+        controlled = config.control == "frozen" and config.phases > 0
+        follow = config.rounds - config.blocks[0][1] if controlled else 0
+        view = LiveView(config.rounds, config.phases, config.exploration.groups, console, follow)
         tracker = WandbObserver(
             store,
             config,
@@ -84,7 +86,7 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
             try:
                 with view, AtlasRun(config, store, (view, tracker)) as run:
                     summary = run.run()
-                if config.control == "frozen" and config.phases:
+                if controlled:
                     _run_control(config, store, console)
             except (KeyboardInterrupt, BackendError) as stopped:
                 return _conclude_early(stopped, folder, console)

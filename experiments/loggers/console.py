@@ -37,11 +37,13 @@ class LiveView(Observer):
         phases: fine-tuning phases of the whole run.
         groups: units per round.
         console: where to print.
+        afterwards: rounds of a control that follows, which count for the time left.
     """
 
-    def __init__(self, rounds: int, phases: int, groups: int, console: Console):
+    def __init__(self, rounds: int, phases: int, groups: int, console: Console, afterwards: int = 0):
         self.console = console
         self._rounds, self._phases, self._groups = rounds, phases, groups
+        self._afterwards = afterwards
         self._round_s: list[float] = []
         self._phase_s: list[float] = []
         self._since = time.monotonic()
@@ -144,6 +146,6 @@ class LiveView(Observer):
         phases = max(0, self._phases)
         if not self._round_s or (phases and not self._phase_s):
             return ""
-        seconds = (self._rounds - round_) * fmean(self._round_s[-_RECENT:])
+        seconds = (self._rounds + self._afterwards - round_) * fmean(self._round_s[-_RECENT:])
         seconds += phases * fmean(self._phase_s) if phases else 0.0
         return f"about {seconds / 60:.0f} min left" if seconds >= 60 else "under 1 min left"

@@ -249,6 +249,16 @@ def test_the_time_left_is_told_from_rounds_and_phases_apart(monkeypatch):
     assert third.endswith("about 12 min left")  # 6 rounds of 2 minutes
 
 
+def test_the_time_left_counts_the_rounds_of_the_control(monkeypatch):
+    now = iter([0.0, 0.0, 60.0])
+    monkeypatch.setattr("experiments.loggers.console.time.monotonic", lambda: next(now))
+    console = Console(file=io.StringIO(), width=200)
+    with LiveView(3, 0, 1, console, afterwards=2) as view:
+        view.seeded(-0.5, 0, 3)
+        view.unit(unit(1), -0.5)
+    assert "about 4 min left" in console.file.getvalue()  # 2 rounds and 2 of the control
+
+
 def test_a_supporter_that_does_not_answer_is_told_of_with_its_last_error():
     console = Console(file=io.StringIO(), width=200)
     with LiveView(2, 0, 1, console) as view:
