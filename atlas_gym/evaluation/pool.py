@@ -43,7 +43,7 @@ class EvaluatorPool(Pool):
             confinement: As for `make_evaluator`; whether the machine gives it shows at the first evaluation.
         """
         check_confinement(confinement)
-        super().__init__([partial(LocalEvaluator, confinement)] * workers)
+        super().__init__([partial(LocalEvaluator, confinement, (n, workers)) for n in range(workers)])
         self._again = partial(EvaluatorPool, workers, confinement=confinement)
 
     def __reduce__(self) -> tuple[Callable[[], "EvaluatorPool"], tuple[()]]:
@@ -56,11 +56,14 @@ class LocalEvaluator:
 
     Args:
         confinement: as for `make_evaluator`.
+        place: its number in its pool, from 0, and how many the pool has.
     """
 
-    def __init__(self, confinement: str | Sequence[str]) -> None:
+    def __init__(self, confinement: str | Sequence[str], place: tuple[int, int]) -> None:
         kind = confinement if isinstance(confinement, str) else list(confinement)
-        self._process, self._connection = start_beside("atlas_gym.evaluation.server", json.dumps(kind))
+        self._process, self._connection = start_beside(
+            "atlas_gym.evaluation.server", json.dumps(kind), *map(str, place)
+        )
 
     @property
     def pid(self) -> int:

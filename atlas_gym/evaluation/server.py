@@ -1,6 +1,6 @@
 """An evaluator behind messages: pickled programs and tasks in, pickled evaluations out.
 
-`python -m atlas_gym.evaluation.server SOCKET_FD PARENT_PID CONFINEMENT` is the trusted process behind one
+`python -m atlas_gym.evaluation.server SOCKET_FD PARENT_PID CONFINEMENT NUMBER WORKERS` is the trusted process behind one
 evaluator of an `EvaluatorPool`. It holds hidden state, clocks and scores, and runs one evaluation after the other
 in its own `ConfinedEvaluator`, on one core together with its fork server and workers. It ends when the pool says so
 or hangs up, and is killed with the pool's process.
@@ -91,14 +91,20 @@ def computing_at_most(seconds: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def own_core() -> Iterator[None]:
+def own_core(number: int, workers: int) -> Iterator[None]:
     """Keep this process to a core for the block: to one that the fewest evaluators of this machine have.
 
     Runs side by side would otherwise all begin at the first core. What tells the others is the name of a bound
     abstract socket, a name for each core and each evaluator on it; the kernel frees it with the process.
+
+    Of a pool that has `workers` for every core, each core gets its share (this one is evaluator `number`): the others'
+    may be idle.
     """
+    cores = usable_cores()
+    if cores and number < workers - workers % len(cores):
+        cores = [cores[number % len(cores)]]
     with socket.socket(socket.AF_UNIX) as sign:
-        for nth, core in itertools.product(range(_CROWD), usable_cores()):
+        for nth, core in itertools.product(range(_CROWD), cores):
             with contextlib.suppress(OSError):  # another's
                 sign.bind(f"\0{_NAME} {nth} on core {core}")
                 os.sched_setaffinity(0, {core})
@@ -106,8 +112,8 @@ def own_core() -> Iterator[None]:
         yield
 
 
-def main(socket_fd: int, parent: int, confinement: str | list[str]) -> None:
-    """Serve one pool until it hangs up."""
+def main(socket_fd: int, parent: int, confinement: str | list[str], number: int, workers: int) -> None:
+    """Serve one pool, as its evaluator `number` of `workers`, until it hangs up."""
     die_with_parent()
     if os.getppid() != parent:
         return  # it died before it could be watched
@@ -116,7 +122,7 @@ def main(socket_fd: int, parent: int, confinement: str | list[str]) -> None:
     refuse_debuggers()
     service = Service(confinement)
     with (
-        own_core(),
+        own_core(number, workers),
         socket.socket(fileno=socket_fd) as connection,
         contextlib.closing(service),
         contextlib.suppress(OSError),  # the pool has hung up

@@ -19,6 +19,7 @@ from trainers.loop.beginning import require_beginning
 from trainers.loop.control import frozen, open_control
 from trainers.loop.measure import MEASURE, learned
 from trainers.store.plain import SettingsError
+from trainers.store.queries import held_out_key
 from trainers.store.store import RunStore
 
 assert config, menu  # fixtures
@@ -127,6 +128,12 @@ def test_the_frozen_control_is_the_same_run_until_the_first_phase_and_goes_on_un
         control(tmp_path / "killed", Watcher(interrupt_at=("unit", 2, 0)))
     control(tmp_path / "killed")
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+
+
+def test_the_frozen_control_does_not_confirm_again_what_the_run_has_confirmed(whole, tmp_path):
+    with RunStore.open_readonly(whole[0]) as tuned, open_control(tuned, tmp_path) as control:
+        key = held_out_key(tuned.start(), tuned.instances)
+        assert control.held_out(key) == tuned.held_out(key) is not None
 
 
 def test_pairs_are_two_answers_to_one_prompt_the_better_first(whole):

@@ -237,13 +237,15 @@ class RunStore(StoreQueries):
             self._insert("probes", [(phase, moment, json.dumps(result))])
 
     def begin_like(self, other: "RunStore", last: int) -> None:
-        """Take over another run's rounds up to `last`, all or nothing, into a store that has none yet."""
+        """Take over another run's rounds up to `last`, all or nothing, into a store that has none yet; and its
+        confirmations, which are of the same tasks."""
         self.set_instances(other.instances)
         with self.transaction():
             for table in ("prompts", "candidates", "units"):
                 self._insert(table, other._db.execute(f"SELECT * FROM {table} WHERE round <= ?", (last,)))
             calls = "SELECT NULL, round, phase, role, call FROM supporter_calls WHERE round <= ? AND phase IS NULL"
             self._insert("supporter_calls", other._db.execute(f"{calls} ORDER BY id", (last,)))
+            self._insert("held_out", other._db.execute("SELECT * FROM held_out"))
 
     def add_held_out(self, key: str, result: Mapping[str, Any]) -> None:
         """Store a confirmation on held-out seeds under its `held_out_key`."""

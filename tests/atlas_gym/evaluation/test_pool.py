@@ -85,17 +85,30 @@ def test_many_threads_may_submit(shared_pool):
     assert scores == [play_bare(HONEST, TASK)] * 8
 
 
-def test_evaluators_of_all_pools_spread_over_the_cores(monkeypatch):
+@pytest.fixture
+def kept(monkeypatch):
+    """The cores that `own_core` chose, of two that nobody else has."""
     kept = []
     monkeypatch.setattr(server, "usable_cores", lambda: [3, 5])
     monkeypatch.setattr(server.os, "sched_setaffinity", lambda _, cores: kept.append(cores), raising=False)
     monkeypatch.setattr(server, "_NAME", f"a test's {os.getpid()}")
+    return kept
+
+
+def test_evaluators_of_all_pools_spread_over_the_cores(kept):
     with contextlib.ExitStack() as first:
         for _ in range(3):
-            first.enter_context(server.own_core())
-    with server.own_core():  # their names are free again
+            first.enter_context(server.own_core(0, 1))
+    with server.own_core(0, 1):  # their names are free again
         pass
     assert kept == [{3}, {5}, {3}, {3}]
+
+
+@pytest.mark.parametrize("core", [0, 1])
+def test_a_pool_with_one_for_each_core_leaves_none_to_others_that_may_be_idle(kept, core):
+    with server.own_core(core, 2), server.own_core(0, 3), server.own_core(1, 3), server.own_core(2, 3):
+        pass
+    assert kept[1:] == [{3}, {5}, {5 - 2 * core}]
 
 
 def test_an_endless_program_holds_one_evaluator_only(shared_pool):
