@@ -39,7 +39,8 @@ class EvaluatorPool(Pool):
         """Start the evaluator processes; they import in the background.
 
         Args:
-            workers: Evaluations at a time (>= 1). Each keeps to one core, where the fewest others of this machine are.
+            workers: Evaluations at a time (>= 1). Each keeps to one core: with one for every core to its own, otherwise
+                to one where the fewest others of this machine are.
             confinement: As for `make_evaluator`; whether the machine gives it shows at the first evaluation.
         """
         check_confinement(confinement)
