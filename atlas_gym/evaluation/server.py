@@ -1,7 +1,7 @@
 """An evaluator behind messages: pickled programs and tasks in, pickled evaluations out.
 
-`python -m atlas_gym.evaluation.server SOCKET_FD PARENT_PID CONFINEMENT NUMBER WORKERS` is the trusted process behind one
-evaluator of an `EvaluatorPool`. It holds hidden state, clocks and scores, and runs one evaluation after the other
+`python -m atlas_gym.evaluation.server SOCKET_FD PARENT_PID CONFINEMENT NUMBER WORKERS` is the trusted process behind
+one evaluator of an `EvaluatorPool`. It holds hidden state, clocks and scores, and runs one evaluation after the other
 in its own `ConfinedEvaluator`, on one core together with its fork server and workers. It ends when the pool says so
 or hangs up, and is killed with the pool's process.
 
