@@ -97,7 +97,7 @@ def own_core(number: int, workers: int) -> Iterator[None]:
     Runs side by side would otherwise all begin at the first core. What tells the others is the name of a bound
     abstract socket, a name for each core and each evaluator on it; the kernel frees it with the process.
 
-    Of a pool that has `workers` for every core, each core gets its share (this one is evaluator `number`): the others'
+    This is evaluator `number` of `workers`. A pool with one for every core has one on each, whoever else is there: they
     may be idle.
     """
     cores = usable_cores()

@@ -74,8 +74,8 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
             )
         require_beginning(config, store)
         controlled = config.control == "frozen" and config.phases > 0
-        follow = config.rounds - config.blocks[0][1] if controlled else 0
-        view = LiveView(config.rounds, config.phases, config.exploration.groups, console, follow)
+        afterwards = config.rounds - config.blocks[0][1] if controlled else 0
+        view = LiveView(config.rounds, config.phases, config.exploration.groups, console, afterwards)
         tracker = WandbObserver(
             store,
             config,
