@@ -46,32 +46,37 @@ gallery: setup  ## scores all expert programs and writes docs/gallery.md
 
 setup: $(READY)
 
-# Reinstalled only when what is to be installed changes; a half-finished installation has no stamp. Compiled afterwards,
-# on all cores, where pip takes one, and without what is never or seldom imported; packages may hold templates that do
-# not compile.
+# Reinstalled only when what is to be installed changes; a half-finished installation has no stamp. A pip of today reads an
+# index in half the time that the one takes which comes with Python. What is installed is compiled afterwards, where pip
+# takes one core all cores, torch while the rest is installed, and without what is never or seldom imported; packages may
+# hold templates that do not compile.
 # -qq: errors are shown, warnings are not (an index that a machine names and does not have is one at every package).
+PIP     := $(BIN)/python -m pip install -qq --disable-pip-version-check
+COMPILE := $(BIN)/python -m compileall -qq -x '/(tests|testing/_internal|transformers/models|networkx|pip|pygments|setuptools)/'
+
 $(READY): pyproject.toml constraints.txt Makefile
 	@echo "Setting up $(VENV): one download of about 700 MB, one to three minutes."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile "$(TORCH)" -c constraints.txt
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile -e ".[learn,wandb]" -c constraints.txt
-	@$(BIN)/python -m compileall -qq -j 0 -x '/tests/|/transformers/models/' $(VENV)/lib || true
+	@$(PIP) pip -c constraints.txt
+	@$(PIP) --no-compile "$(TORCH)" -c constraints.txt
+	@$(COMPILE) $(VENV)/lib/python3*/site-packages/torch & $(PIP) --no-compile -e ".[learn,wandb]" -c constraints.txt; failed=$$?; wait; exit $$failed
+	@$(COMPILE) -j 0 $(VENV)/lib || true
 	@touch $@
 
 $(DEV): $(READY)
 	@echo "Adding what the tests need: another minute."
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e ".[learn,dev]" -c constraints.txt
+	@$(PIP) -e ".[learn,dev]" -c constraints.txt
 	@touch $@
 
 $(DOCS): $(READY)
 	@echo "Adding what the documentation needs: some seconds."
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e ".[learn,docs]" -c constraints.txt
+	@$(PIP) -e ".[learn,docs]" -c constraints.txt
 	@touch $@
 
 $(SLOW): $(DEV)
 	@echo "Adding what only the slow suite needs: Ray, bitsandbytes and what builds the site, 250 MB."
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e ".[learn,dev,slow]" -c constraints.txt
+	@$(PIP) -e ".[learn,dev,slow]" -c constraints.txt
 	@touch $@
 
 vllm: $(VENV_VLLM)/.ready model  ## vLLM for machines without a GPU, and all that a run needs, in .venv-vllm

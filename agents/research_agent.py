@@ -155,7 +155,8 @@ class ResearchAgent:
         for number, site in enumerate(chosen):
             shown = self.settings.variants if style.name == EditLine.name else 0
             variants = self._variants(island, style, site)[-shown:] if shown else ()
-            proposal = style.propose(parent, site, Showing(worse, notes, score, variants))
+            showing = Showing(worse, notes, score, variants, self.settings.stand_in)
+            proposal = style.propose(parent, site, showing)
             samples = n // len(chosen) + (number < n % len(chosen))
             further = (number,) if number else ()
             proposals.append(

@@ -40,6 +40,10 @@ class AgentSettings:
     """Whether prompts give the scores of the two versions they show, so that a direction can be read off."""
     variants: int = 0
     """How many scored versions of the line at hand ``edit_line`` shows in its prompt."""
+    stand_in: bool = True
+    """Whether a parent without a worse program beside it is shown twice. To the embedded model, untuned, a second
+    version in sight brings a third instead of a quarter of valid and new edits; the prompts of a run's beginning,
+    which its first phases read again and again, are half as long again for it."""
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.styles) - _STYLES)

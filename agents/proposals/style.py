@@ -50,6 +50,8 @@ class Showing:
     """The parent's score, if prompts are to give scores."""
     variants: Sequence[tuple[float, str]] = ()
     """Scores and texts of this line in other programs, shown above it, worst first."""
+    stand_in: bool = True
+    """Whether the parent is shown twice where there is no worse program."""
 
 
 class Style(ABC):
@@ -123,10 +125,9 @@ def versions(source: Source, showing: Showing) -> str:
     if showing.notes:
         parts.append("\n".join(f"# {' '.join(note.split())}" for note in showing.notes))
     worse = None if showing.worse is None else Source.by_lines(showing.worse.program, name)
-    # Without a worse program the parent stands in: measured on the embedded model, a second version in sight
-    # raises the share of valid and new edits from a quarter to a third.
     before = showing.score if worse is None or showing.worse is None else showing.worse.score
-    parts.append(_scored(showing, before) + (worse or source).function_text(f"{name}_v0"))
+    if worse is not None or showing.stand_in:
+        parts.append(_scored(showing, before) + (worse or source).function_text(f"{name}_v0"))
     parts.append(_scored(showing, showing.score) + source.function_text(f"{name}_v1"))
     return "".join(f"{part}\n\n\n" for part in parts)
 

@@ -105,6 +105,11 @@ def test_the_sites_of_one_parent_share_an_islands_samples():
     assert len(everywhere) < 50  # there are no more
 
 
+def test_a_lonely_parent_is_shown_as_often_as_the_settings_say():
+    twice, once = (agent(AgentSettings(stand_in=wanted)).propose(1, [0], 1)[0] for wanted in (True, False))
+    assert (twice.prompt.count("_v0("), once.prompt.count("_v0(")) == (1, 0)
+
+
 def test_a_neighbours_best_arrives_with_the_rounds_first_record():
     made = agent(AgentSettings(migrate_every=3))
     made.record(windowed(9, -0.1, island=0, round=1))

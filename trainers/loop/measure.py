@@ -67,7 +67,7 @@ class Panel:
         pool: Pool,
         store: RunStore,
     ):
-        self._settings, self._start, self._scores = config.measure, config.start, config.agent.scores
+        self._settings, self._start, self._agent = config.measure, config.start, config.agent
         self._styles = [style for style in styles if style.name != Numeric.name]
         self._posed = [
             (instance, tasks.unseen(instance, seed))
@@ -97,9 +97,9 @@ class Panel:
 
     def _of(self, number: int, instance: Instance, task: ProgramTask) -> list[Proposal]:
         rng = stream(0, "measure", number)  # not by the run's seed: runs are to be comparable
-        score = partial(self._cache.score, island=number)
+        scored = partial(self._cache.score, island=number)
         start = task.starts[instance.start or self._start]
-        program = starting_program(start, task.function, instance.weakened, rng, score)
+        program = starting_program(start, task.function, instance.weakened, rng, scored)
         evaluation = self._cache.evaluate(program, number)
         if not evaluation.ok:
             raise SettingsError(
@@ -108,7 +108,8 @@ class Panel:
             )
         parent = parent_of(program, evaluation.score)
         sites = [(style, site) for style in self._styles for site in style.sites(program)]
-        showing = Showing(notes=self._notes(task), score=parent.score if self._scores else None)
+        score = parent.score if self._agent.scores else None
+        showing = Showing(notes=self._notes(task), score=score, stand_in=self._agent.stand_in)
         drawn = thinned(sites, self._settings.prompts, rng)
         return [again(style.propose(parent, site, showing), number, parent) for style, site in drawn]
 

@@ -141,6 +141,17 @@ def test_prompts_give_the_scores_of_both_versions_if_wanted():
     assert "# score -0.2500\ndef policy_v0(" in alone  # the parent stands in
 
 
+def test_the_parent_is_shown_once_if_it_is_not_to_stand_in():
+    style = EditLine("policy")
+    parent, site = candidate(ORDINARY), style.sites(ORDINARY)[0]
+    worse = candidate(ORDINARY.replace("50", "99"), id_=3, score=-0.9)
+    twice, once = (style.propose(parent, site, Showing(stand_in=wanted)) for wanted in (True, False))
+    assert "def policy_v0(" in twice.prompt
+    assert "def policy_v0(" not in once.prompt
+    assert twice.prompt.endswith(once.prompt[once.prompt.index("def policy_v1(") :])
+    assert "def policy_v0(" in style.propose(parent, site, Showing(worse, stand_in=False)).prompt
+
+
 def test_completing_keeps_the_beginning_and_what_follows_the_function():
     program = ORDINARY + "\n\nLATER = 1\n"
     style = Complete("policy")

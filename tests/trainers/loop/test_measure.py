@@ -11,14 +11,20 @@ from trainers.loop.measure import Panel
 from trainers.store.plain import SettingsError
 
 
-def test_a_start_that_fails_on_an_instance_is_named():
+def panel(start, **agent):
     task = SimpleNamespace(function="f", starts={"whole": START, "broken": "def f(:\n"})
     tasks = SimpleNamespace(unseen=lambda instance, seed: task, observed=lambda task: ())
+    measure = {"samples": 1, "instances": [{"start": start, "env_args": {"noise": 2}}]}
+    config = load_config(None, {"measure": measure, "agent": agent})
+    return Panel(config, tasks, [EditLine("f")], Evaluator(), None)
 
-    def panel(start):
-        settings = {"measure": {"samples": 1, "instances": [{"start": start, "env_args": {"noise": 2}}]}}
-        return Panel(load_config(None, settings), tasks, [EditLine("f")], Evaluator(), None)
 
+@pytest.mark.parametrize(("twice", "shown"), [(True, 1), (False, 0)])
+def test_questions_show_the_parent_as_often_as_exploration_does(twice, shown):
+    assert {prompt.count("f_v0(") for prompt in panel("whole", stand_in=twice).prompts} == {shown}
+
+
+def test_a_start_that_fails_on_an_instance_is_named():
     assert {question.parent_score for question in panel("whole").questions} == {4.0}
     with pytest.raises(
         SettingsError, match=r"measure\.instances: the start `broken` fails on .*noise.*invalid"
