@@ -47,9 +47,9 @@ gallery: setup  ## scores all expert programs and writes docs/gallery.md
 setup: $(READY)
 
 # Reinstalled only when what is to be installed changes; a half-finished installation has no stamp. A pip of today reads an
-# index in half the time that the one takes which comes with Python. What is installed is compiled afterwards, where pip
-# takes one core all cores, torch while the rest is installed, and without what is never or seldom imported; packages may
-# hold templates that do not compile.
+# index in half the time that Python's own takes. It would compile on one core: that is done on all of them afterwards, for
+# torch while the rest is installed, and without what is never or seldom imported; packages may hold templates that do not
+# compile.
 # -qq: errors are shown, warnings are not (an index that a machine names and does not have is one at every package).
 PIP     := $(BIN)/python -m pip install -qq --disable-pip-version-check
 COMPILE := $(BIN)/python -m compileall -qq -x '/(tests|testing/_internal|transformers/models|networkx|pip|pygments|setuptools)/'

@@ -43,7 +43,7 @@ class AgentSettings:
     stand_in: bool = True
     """Whether a parent without a worse program beside it is shown twice. To the embedded model, untuned, a second
     version in sight brings a third instead of a quarter of valid and new edits; the prompts of a run's beginning,
-    which its first phases read again and again, are half as long again for it."""
+    which its first phases read again and again, are two fifths longer for it."""
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.styles) - _STYLES)

@@ -97,9 +97,9 @@ class Panel:
 
     def _of(self, number: int, instance: Instance, task: ProgramTask) -> list[Proposal]:
         rng = stream(0, "measure", number)  # not by the run's seed: runs are to be comparable
-        scored = partial(self._cache.score, island=number)
+        score = partial(self._cache.score, island=number)
         start = task.starts[instance.start or self._start]
-        program = starting_program(start, task.function, instance.weakened, rng, scored)
+        program = starting_program(start, task.function, instance.weakened, rng, score)
         evaluation = self._cache.evaluate(program, number)
         if not evaluation.ok:
             raise SettingsError(
@@ -108,8 +108,8 @@ class Panel:
             )
         parent = parent_of(program, evaluation.score)
         sites = [(style, site) for style in self._styles for site in style.sites(program)]
-        score = parent.score if self._agent.scores else None
-        showing = Showing(notes=self._notes(task), score=score, stand_in=self._agent.stand_in)
+        shown = parent.score if self._agent.scores else None
+        showing = Showing(notes=self._notes(task), score=shown, stand_in=self._agent.stand_in)
         drawn = thinned(sites, self._settings.prompts, rng)
         return [again(style.propose(parent, site, showing), number, parent) for style, site in drawn]
 
