@@ -22,7 +22,7 @@ export TOKENIZERS_PARALLELISM = false
 .DELETE_ON_ERROR:
 
 run: setup model  ## the main job: evolve bandit programs with the embedded model, resuming what was begun
-	@$(BIN)/python -m experiments.run --config experiments/configs/default.yaml --folder $(RUN) --resume-if-exists $(ARGS)
+	@$(BIN)/python -m atlas_gym.experiments.run --config experiments/configs/default.yaml --folder $(RUN) --resume-if-exists $(ARGS)
 
 # A file to each core, and no more than four: every process may hold torch and the embedded model.
 test: $(DEV) model  ## the quick suite
@@ -39,7 +39,7 @@ docs: $(DOCS)  ## the documentation's site in build/site; any warning is an erro
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
 
 bench: $(DEV) model  ## half an hour, each beside what one would use instead; ARGS="evaluation burgers": only those
-	@failed=0; for name in $(or $(ARGS),evaluation calls tasks burgers dpo); do echo; echo "== $$name"; $(BIN)/python -m experiments.benchmarks.$$name || failed=1; done; exit $$failed
+	@failed=0; for name in $(or $(ARGS),evaluation calls tasks burgers dpo); do echo; echo "== $$name"; $(BIN)/python -m atlas_gym.experiments.benchmarks.$$name || failed=1; done; exit $$failed
 
 gallery: setup  ## scores all expert programs and writes docs/gallery.md
 	@$(BIN)/python -m atlas_gym gallery --output docs/gallery.md $(ARGS)
@@ -97,7 +97,7 @@ $(VERIFIERS): pyproject.toml constraints-verifiers.txt Makefile | $(READY)
 	@touch $@
 
 model: $(READY)
-	@$(BIN)/python -m agents.models.loading fetch >/dev/null
+	@$(BIN)/python -m atlas_gym.agents.models.loading fetch >/dev/null
 
 clean:
 	rm -rf $(VENV) $(VENV_VLLM) $(VENV_VERIFIERS) build dist *.egg-info

@@ -18,10 +18,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from agents.population.candidate import CandidateRecord, Proposal
-from agents.population.choice_statistics import ChoiceStatistics
-from agents.population.island import Island
-from agents.proposals import (
+from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.population.choice_statistics import ChoiceStatistics
+from atlas_gym.agents.population.island import Island
+from atlas_gym.agents.proposals import (
     Complete,
     EditLine,
     EditSite,
@@ -33,8 +33,8 @@ from agents.proposals import (
     Style,
     TwoLines,
 )
-from agents.proposals.rewrite import Chat
-from agents.settings import AgentSettings
+from atlas_gym.agents.proposals.rewrite import Chat
+from atlas_gym.agents.settings import AgentSettings
 from atlas_gym.seeding import stream, torch_seed
 from atlas_gym.tasks.program_task import ProgramTask
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agents.engines.engine import Sampling
-from agents.population.settings import IslandSettings
+from atlas_gym.agents.engines.engine import Sampling
+from atlas_gym.agents.population.settings import IslandSettings
 
 _STYLES = {"edit_line", "insert_line", "two_lines", "complete", "rewrite", "numeric"}
 

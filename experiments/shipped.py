@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from trainers.store.plain import SettingsError, nearest
+from atlas_gym.trainers.store.plain import SettingsError, nearest
 
 
 def find(kind: str, given: str) -> Path:

@@ -65,7 +65,7 @@ def any_secret(request: pytest.FixtureRequest) -> Iterator[str]:
 def embedded_weights() -> Path:
     """Folder of the embedded model's real weights; skips where nobody has fetched them."""
     model = pytest.importorskip(
-        "agents.models.loading", reason="needs the extra `learn`", exc_type=ImportError
+        "atlas_gym.agents.models.loading", reason="needs the extra `learn`", exc_type=ImportError
     )
     try:
         return model.resolve_model("embedded")

@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 import torch
 
-from agents.engines.engine import Sampling
-from agents.engines.hf_transformers import TransformersGenerator
-from agents.models.policy import POLICY, REFERENCE
-from agents.population.candidate import Proposal
+from atlas_gym.agents.engines.engine import Sampling
+from atlas_gym.agents.engines.hf_transformers import TransformersGenerator
+from atlas_gym.agents.models.policy import POLICY, REFERENCE
+from atlas_gym.agents.population.candidate import Proposal
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.stacked import StackedStep
 from atlas_gym.tasks.burgers.task import BurgersTask
+from atlas_gym.trainers.evodpo.kl import Divergence
+from atlas_gym.trainers.evodpo.packing import encode_branch
+from atlas_gym.trainers.evodpo.settings import TrainingSettings
+from atlas_gym.trainers.evodpo.token_values import branch_log_probs
+from atlas_gym.trainers.evodpo.training import train
 from tests.tiny_model import save_tiny_model, tuned_policy
 from tests.trainers.small_phases import PAIRS, SETTINGS
 from tests.trainers.whole_run import config, contents, menu, run  # noqa: F401 (fixtures)
-from trainers.evodpo.kl import Divergence
-from trainers.evodpo.packing import encode_branch
-from trainers.evodpo.settings import TrainingSettings
-from trainers.evodpo.token_values import branch_log_probs
-from trainers.evodpo.training import train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
 

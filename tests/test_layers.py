@@ -39,8 +39,8 @@ def modules(layer: str) -> dict[str, Path]:
     found = {}
     for path in sorted((ROOT / layer).rglob("*.py")):
         if path.parent.name != "experts" or path.name == "__init__.py":
-            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            found[name.removesuffix(".__init__")] = path
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            found[name if layer == "atlas_gym" else f"atlas_gym.{name}"] = path
     return found
 
 
@@ -68,7 +68,13 @@ def imported(path: Path) -> set[str]:
 
 
 def packages(path: Path) -> set[str]:
-    return {name.partition(".")[0] for name in imported(path)}
+    """The layers and the libraries that a file imports."""
+    found = set()
+    for name in imported(path):
+        outer, _, inner = name.partition(".")
+        layer = inner.partition(".")[0]
+        found.add(layer if outer == "atlas_gym" and layer in LAYERS else outer)
+    return found
 
 
 def room(path: Path) -> tuple[str, str]:

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 import pytest
 
 import atlas_gym
-from agents.engines.engine import Completion, Generator, OnCompletion, Request
-from agents.research_agent import ResearchAgent
-from agents.settings import AgentSettings
-from agents.supporters.call import Consultation, SupporterCall
-from agents.supporters.exploration import ExplorationAdvice, Patch
+from atlas_gym.agents.engines.engine import Completion, Generator, OnCompletion, Request
+from atlas_gym.agents.research_agent import ResearchAgent
+from atlas_gym.agents.settings import AgentSettings
+from atlas_gym.agents.supporters.call import Consultation, SupporterCall
+from atlas_gym.agents.supporters.exploration import ExplorationAdvice, Patch
 from atlas_gym.evaluation import Evaluation, Pool, Status
-from trainers.data.rollouts import ProgramCache
-from trainers.loop.exploration import Explorer
-from trainers.loop.observer import Observer
-from trainers.loop.settings import ExplorationSettings
+from atlas_gym.trainers.data.rollouts import ProgramCache
+from atlas_gym.trainers.loop.exploration import Explorer
+from atlas_gym.trainers.loop.observer import Observer
+from atlas_gym.trainers.loop.settings import ExplorationSettings
 
 
 class CountingEngine(Generator):

@@ -7,8 +7,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.settings import LoraSettings
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.models.settings import LoraSettings
 
 # Matrices this small gain nothing from threads, and threads that wait for each other cost minutes on busy
 # cores.

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from agents.engines import token_sampling
-from agents.engines.engine import Sampling
-from agents.engines.roomy_cache import roomy_cache
-from agents.engines.samples import Sample
-from agents.models.token_trie import token_trie
-from agents.models.tokens import Vocabulary
-from agents.models.tree_attention import tree_options
+from atlas_gym.agents.engines import token_sampling
+from atlas_gym.agents.engines.engine import Sampling
+from atlas_gym.agents.engines.roomy_cache import roomy_cache
+from atlas_gym.agents.engines.samples import Sample
+from atlas_gym.agents.models.token_trie import token_trie
+from atlas_gym.agents.models.tokens import Vocabulary
+from atlas_gym.agents.models.tree_attention import tree_options
 
 
 class Trunk:

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from agents.engines.endpoint import ChatClient, Message, prompt_estimate
-from agents.engines.engine import Completion, Request, Sampling, cut
-from agents.engines.http import BUSY, EndpointError, ServerReply
-from agents.engines.samples import sample_seed
-from agents.engines.server import GivenUp, ServerGenerator
-from agents.engines.settings import ChatSettings
-from agents.engines.spending import Ledger
+from atlas_gym.agents.engines.endpoint import ChatClient, Message, prompt_estimate
+from atlas_gym.agents.engines.engine import Completion, Request, Sampling, cut
+from atlas_gym.agents.engines.http import BUSY, EndpointError, ServerReply
+from atlas_gym.agents.engines.samples import sample_seed
+from atlas_gym.agents.engines.server import GivenUp, ServerGenerator
+from atlas_gym.agents.engines.settings import ChatSettings
+from atlas_gym.agents.engines.spending import Ledger
 
 _TEXT = {"type": "string"}
 

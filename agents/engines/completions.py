@@ -23,14 +23,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.engines.engine import LINES, BackendError, Completion, Generator, Request, Sampling, cut, repeats
-from agents.engines.http import EndpointError, ServerReply, post, read_reply
-from agents.engines.samples import sample_seed
-from agents.engines.server import GivenUp, ServerGenerator
-from agents.engines.settings import OpenAISettings
+from atlas_gym.agents.engines.engine import (
+    LINES,
+    BackendError,
+    Completion,
+    Generator,
+    Request,
+    Sampling,
+    cut,
+    repeats,
+)
+from atlas_gym.agents.engines.http import EndpointError, ServerReply, post, read_reply
+from atlas_gym.agents.engines.samples import sample_seed
+from atlas_gym.agents.engines.server import GivenUp, ServerGenerator
+from atlas_gym.agents.engines.settings import OpenAISettings
 
 if TYPE_CHECKING:
-    from agents.models.policy import Policy
+    from atlas_gym.agents.models.policy import Policy
 
 _RELOADS = 5
 """So often is an adapter put back for one sample."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agents.engines.http import (
+from atlas_gym.agents.engines.http import (
     CHARS_PER_TOKEN,
     WRONG_FIELDS,
     EndpointError,
@@ -20,7 +20,7 @@ from agents.engines.http import (
     post,
     read_reply,
 )
-from agents.engines.settings import ChatSettings, Endpoint
+from atlas_gym.agents.engines.settings import ChatSettings, Endpoint
 
 
 @dataclass(frozen=True)

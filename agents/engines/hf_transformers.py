@@ -18,12 +18,12 @@ from typing import Any
 
 import torch
 
-from agents.engines.batch_decoding import SampleBatch
-from agents.engines.engine import Generator, OnCompletion, Request, Sampling
-from agents.engines.samples import Sampler
-from agents.models.token_trie import families
-from agents.models.tokens import encode_prompt
-from agents.models.tree_attention import use_tree_attention
+from atlas_gym.agents.engines.batch_decoding import SampleBatch
+from atlas_gym.agents.engines.engine import Generator, OnCompletion, Request, Sampling
+from atlas_gym.agents.engines.samples import Sampler
+from atlas_gym.agents.models.token_trie import families
+from atlas_gym.agents.models.tokens import encode_prompt
+from atlas_gym.agents.models.tree_attention import use_tree_attention
 
 
 class TransformersGenerator(Generator):

@@ -27,7 +27,7 @@ from typing import Any
 
 import httpx2
 
-from agents.engines.threads import started
+from atlas_gym.agents.engines.threads import started
 from atlas_gym.text import clean
 
 THREAD = "http-exchange"

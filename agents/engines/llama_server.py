@@ -37,7 +37,13 @@ class LlamaServer:
             self.port = free.getsockname()[1]
         self.base_url = f"http://127.0.0.1:{self.port}/v1"
         numbers = (self.port, slots, context)
-        self._command = [sys.executable, "-m", "agents.engines.llama_server", str(gguf), *map(str, numbers)]
+        self._command = [
+            sys.executable,
+            "-m",
+            "atlas_gym.agents.engines.llama_server",
+            str(gguf),
+            *map(str, numbers),
+        ]
         self._process: subprocess.Popen | None = None
 
     def start(self) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from agents.engines.engine import Completion, Request, Sampling, Stop, cut, goes_on
-from agents.models.tokens import Vocabulary, encode_continuation
+from atlas_gym.agents.engines.engine import Completion, Request, Sampling, Stop, cut, goes_on
+from atlas_gym.agents.models.tokens import Vocabulary, encode_continuation
 from atlas_gym.seeding import torch_seed
 
 

@@ -23,10 +23,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from agents.engines.engine import BackendError, Completion, Generator, OnCompletion, Request, Sampling
-from agents.engines.http import BUSY, EndpointError, Hopeless, api_key
-from agents.engines.settings import ServerSettings
-from agents.engines.threads import in_threads
+from atlas_gym.agents.engines.engine import (
+    BackendError,
+    Completion,
+    Generator,
+    OnCompletion,
+    Request,
+    Sampling,
+)
+from atlas_gym.agents.engines.http import BUSY, EndpointError, Hopeless, api_key
+from atlas_gym.agents.engines.settings import ServerSettings
+from atlas_gym.agents.engines.threads import in_threads
 
 Answer = TypeVar("Answer")
 

@@ -14,14 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from agents.engines.engine import Completion, Generator, OnCompletion, Request, Sampling
-from agents.engines.hf_transformers import TransformersGenerator
-from agents.engines.settings import BackendSettings, IslandModel
-from agents.engines.spending import LEDGER, Ledger
-from agents.engines.threads import started
-from agents.models.loading import load_model, load_tokenizer, resolve_model
-from agents.models.packed_weights import packed_weights
-from agents.models.policy import Policy
+from atlas_gym.agents.engines.engine import Completion, Generator, OnCompletion, Request, Sampling
+from atlas_gym.agents.engines.hf_transformers import TransformersGenerator
+from atlas_gym.agents.engines.settings import BackendSettings, IslandModel
+from atlas_gym.agents.engines.spending import LEDGER, Ledger
+from atlas_gym.agents.engines.threads import started
+from atlas_gym.agents.models.loading import load_model, load_tokenizer, resolve_model
+from atlas_gym.agents.models.packed_weights import packed_weights
+from atlas_gym.agents.models.policy import Policy
 
 _SERVED = Path("adapters", "served")
 
@@ -167,17 +167,17 @@ def _open(
     ledger: Ledger,
 ) -> Backend:
     if settings.name == "chat":
-        from agents.engines.chat import ChatGenerator
+        from atlas_gym.agents.engines.chat import ChatGenerator
 
         server = ChatGenerator(settings.chat, sampling, ledger)
         server.greet()
         return server
     if settings.name == "openai":
-        from agents.engines.completions import OpenAIBackend
+        from atlas_gym.agents.engines.completions import OpenAIBackend
 
         return OpenAIBackend(settings.openai, sampling, folder / _SERVED, policy)
     if settings.name == "vllm":
-        from agents.engines.vllm import VLLMBackend
+        from atlas_gym.agents.engines.vllm import VLLMBackend
 
         return VLLMBackend(settings.vllm, sampling, resolve_model(model), folder / _SERVED, policy)
     if policy is not None:

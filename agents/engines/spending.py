@@ -11,8 +11,8 @@ import os
 import threading
 from pathlib import Path
 
-from agents.engines.engine import BackendError
-from agents.engines.settings import ChatSettings
+from atlas_gym.agents.engines.engine import BackendError
+from atlas_gym.agents.engines.settings import ChatSettings
 
 LEDGER = "spending.jsonl"
 """The ledger's name in the run's folder."""

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 import torch
 
-from agents.engines.engine import Sampling, goes_on
-from agents.engines.samples import Sample
+from atlas_gym.agents.engines.engine import Sampling, goes_on
+from atlas_gym.agents.engines.samples import Sample
 
 
 def truncate(logits: torch.Tensor, temperature: float, top_k: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from agents.engines.engine import (
+from atlas_gym.agents.engines.engine import (
     LINES,
     BackendError,
     Completion,
@@ -34,12 +34,12 @@ from agents.engines.engine import (
     Request,
     Sampling,
 )
-from agents.engines.samples import Sample, Sampler, sample_seed
-from agents.engines.settings import VLLMSettings
-from agents.engines.token_sampling import deviate
-from agents.engines.vllm_start import start_engine
-from agents.models.policy import Policy
-from agents.models.tokens import encode_prompt
+from atlas_gym.agents.engines.samples import Sample, Sampler, sample_seed
+from atlas_gym.agents.engines.settings import VLLMSettings
+from atlas_gym.agents.engines.token_sampling import deviate
+from atlas_gym.agents.engines.vllm_start import start_engine
+from atlas_gym.agents.models.policy import Policy
+from atlas_gym.agents.models.tokens import encode_prompt
 
 
 class VLLMGenerator(Generator):

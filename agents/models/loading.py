@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agents.models import embedded
+from atlas_gym.agents.models import embedded
 from atlas_gym.arguments import Parser
 from atlas_gym.cache import CACHE_VARIABLE, cache_folder
 

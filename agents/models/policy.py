@@ -28,14 +28,14 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.lora import LoraLayer
 from transformers import BitsAndBytesConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from agents.models.adapters import AdapterError, digest, read_adapter, write_adapter
-from agents.models.lean_lora import make_lean
-from agents.models.loading import load_model
-from agents.models.merging import Kept, exact_merge
-from agents.models.precision import fitting_dtype
-from agents.models.recomputed_norms import recompute_norms
-from agents.models.settings import LoraSettings
-from agents.models.tree_attention import use_tree_attention
+from atlas_gym.agents.models.adapters import AdapterError, digest, read_adapter, write_adapter
+from atlas_gym.agents.models.lean_lora import make_lean
+from atlas_gym.agents.models.loading import load_model
+from atlas_gym.agents.models.merging import Kept, exact_merge
+from atlas_gym.agents.models.precision import fitting_dtype
+from atlas_gym.agents.models.recomputed_norms import recompute_norms
+from atlas_gym.agents.models.settings import LoraSettings
+from atlas_gym.agents.models.tree_attention import use_tree_attention
 from atlas_gym.optional import require
 
 POLICY = "default"

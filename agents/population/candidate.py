@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from agents.engines.answers import patched, program_of
-from agents.engines.engine import Request, cut
+from atlas_gym.agents.engines.answers import patched, program_of
+from atlas_gym.agents.engines.engine import Request, cut
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.program_text import program_key
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from agents.population.settings import ClusterSettings
+from atlas_gym.agents.population.settings import ClusterSettings
 from atlas_gym.program_text import parse_program
 
 _DIGITS = r"\d+(?:_\d+)*"

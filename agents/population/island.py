@@ -19,9 +19,9 @@ from collections import deque
 
 import numpy as np
 
-from agents.population.candidate import CandidateRecord
-from agents.population.clusters import Clusters, signature
-from agents.population.settings import IslandSettings
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.clusters import Clusters, signature
+from atlas_gym.agents.population.settings import IslandSettings
 
 
 class Island:

@@ -7,8 +7,8 @@ function's top-level statements, roughly from a quarter to three quarters of its
 import ast
 from dataclasses import dataclass, replace
 
-from agents.proposals.source import Source
-from agents.proposals.style import EditSite, PartStyle
+from atlas_gym.agents.proposals.source import Source
+from atlas_gym.agents.proposals.style import EditSite, PartStyle
 
 _EARLIEST, _LATEST = 0.25, 0.75
 """Smallest and largest share of the body's statements that is kept."""

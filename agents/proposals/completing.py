@@ -7,8 +7,8 @@ at the place that a prompt leaves open, it *is* an answer to that prompt, and ca
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agents.engines.engine import LINES
-from agents.population.candidate import Proposal
+from atlas_gym.agents.engines.engine import LINES
+from atlas_gym.agents.population.candidate import Proposal
 from atlas_gym.program_text import program_key
 
 

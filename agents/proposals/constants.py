@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from agents.proposals.source import Source
+from atlas_gym.agents.proposals.source import Source
 
 ConstantRole = Literal["window", "regularisation", "bonus", "discount", "weight", "other"]
 

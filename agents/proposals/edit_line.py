@@ -7,8 +7,8 @@ site begins after the ``=`` of an assignment, after ``return``, or after the ``i
 import ast
 from dataclasses import dataclass
 
-from agents.proposals.source import Source
-from agents.proposals.style import EditSite, PartStyle
+from atlas_gym.agents.proposals.source import Source
+from atlas_gym.agents.proposals.style import EditSite, PartStyle
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from agents.proposals.complete import site_after
-from agents.proposals.source import Source
-from agents.proposals.style import EditSite, PartStyle
+from atlas_gym.agents.proposals.complete import site_after
+from atlas_gym.agents.proposals.source import Source
+from atlas_gym.agents.proposals.style import EditSite, PartStyle
 
 _FOLLOWED = (
     ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Pass, ast.Assert, ast.Delete, ast.Import, ast.ImportFrom,

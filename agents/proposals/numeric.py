@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.population.candidate import Proposal
-from agents.proposals.constants import numbers
-from agents.proposals.source import Source
-from agents.proposals.style import EditSite, PartStyle, Showing
+from atlas_gym.agents.population.candidate import Proposal
+from atlas_gym.agents.proposals.constants import numbers
+from atlas_gym.agents.proposals.source import Source
+from atlas_gym.agents.proposals.style import EditSite, PartStyle, Showing
 
 _SPREAD = 4.0
 """Largest factor by which a constant grows or shrinks."""

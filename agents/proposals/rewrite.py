@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agents.engines.engine import Stop
-from agents.population.candidate import CandidateRecord, Proposal
-from agents.proposals.source import Source
-from agents.proposals.style import EditSite, Showing, Style, versions
+from atlas_gym.agents.engines.engine import Stop
+from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.proposals.source import Source
+from atlas_gym.agents.proposals.style import EditSite, Showing, Style, versions
 from atlas_gym.envs.episode import code_block
 from atlas_gym.tasks.program_task import ProgramTask
 

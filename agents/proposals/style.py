@@ -15,9 +15,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from agents.engines.engine import Stop
-from agents.population.candidate import CandidateRecord, Proposal
-from agents.proposals.source import Source
+from atlas_gym.agents.engines.engine import Stop
+from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.proposals.source import Source
 
 
 @dataclass(frozen=True)

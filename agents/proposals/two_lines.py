@@ -8,10 +8,10 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.engines.engine import Stop
-from agents.proposals.edit_line import rewritable, right_side
-from agents.proposals.source import Source
-from agents.proposals.style import EditSite, PartStyle
+from atlas_gym.agents.engines.engine import Stop
+from atlas_gym.agents.proposals.edit_line import rewritable, right_side
+from atlas_gym.agents.proposals.source import Source
+from atlas_gym.agents.proposals.style import EditSite, PartStyle
 
 Rewritable = tuple[ast.stmt, EditSite]
 """A statement and the site of its right side."""

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agents.supporters.call import ROLES, Role, SupporterCall
-from agents.supporters.exploration import ExplorationSupporter, LLMExplorationSupporter
-from agents.supporters.exploration_rules import RuleExplorationSupporter
-from agents.supporters.inspector import LLMPolicyInspector, PolicyInspector, RulePolicyInspector
-from agents.supporters.settings import SupporterSettings
-from agents.supporters.strategist import FineTuningStrategist, LLMFineTuningStrategist
-from agents.supporters.strategist_rules import RuleFineTuningStrategist
+from atlas_gym.agents.supporters.call import ROLES, Role, SupporterCall
+from atlas_gym.agents.supporters.exploration import ExplorationSupporter, LLMExplorationSupporter
+from atlas_gym.agents.supporters.exploration_rules import RuleExplorationSupporter
+from atlas_gym.agents.supporters.inspector import LLMPolicyInspector, PolicyInspector, RulePolicyInspector
+from atlas_gym.agents.supporters.settings import SupporterSettings
+from atlas_gym.agents.supporters.strategist import FineTuningStrategist, LLMFineTuningStrategist
+from atlas_gym.agents.supporters.strategist_rules import RuleFineTuningStrategist
 
 _FORMS: Mapping[Role, Mapping[str, Callable[[SupporterSettings, int], Any]]] = {
     "exploration": {"rules": RuleExplorationSupporter, "llm": LLMExplorationSupporter},

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from agents.supporters.settings import SupporterSettings
+from atlas_gym.agents.supporters.settings import SupporterSettings
 from atlas_gym.text import one_line
 
 Role = Literal["exploration", "strategist", "inspector"]

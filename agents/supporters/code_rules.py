@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from agents.proposals.constants import Constant, ConstantRole, constants
-from agents.proposals.source import Source, Splice
-from agents.supporters.exploration import ExplorationRequest, bounded_value
+from atlas_gym.agents.proposals.constants import Constant, ConstantRole, constants
+from atlas_gym.agents.proposals.source import Source, Splice
+from atlas_gym.agents.supporters.exploration import ExplorationRequest, bounded_value
 
 
 @dataclass(frozen=True)

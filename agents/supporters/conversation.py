@@ -13,12 +13,20 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from agents.engines.endpoint import ChatClient, Message, prompt_estimate
-from agents.engines.http import EndpointError
-from agents.supporters.call import Advice, Consultation, Key, Request, Role, Supporter, SupporterCall
-from agents.supporters.prompts import Data, fill, role_template
-from agents.supporters.replies import Reply, ReplyError, json_schema, schema_text
-from agents.supporters.settings import CallLimits, RoleSettings, SupporterSettings
+from atlas_gym.agents.engines.endpoint import ChatClient, Message, prompt_estimate
+from atlas_gym.agents.engines.http import EndpointError
+from atlas_gym.agents.supporters.call import (
+    Advice,
+    Consultation,
+    Key,
+    Request,
+    Role,
+    Supporter,
+    SupporterCall,
+)
+from atlas_gym.agents.supporters.prompts import Data, fill, role_template
+from atlas_gym.agents.supporters.replies import Reply, ReplyError, json_schema, schema_text
+from atlas_gym.agents.supporters.settings import CallLimits, RoleSettings, SupporterSettings
 from atlas_gym.seeding import torch_seed
 from atlas_gym.text import clean, one_line
 

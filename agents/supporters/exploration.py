@@ -13,15 +13,15 @@ import math
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
-from agents.population.candidate import CandidateRecord
-from agents.proposals.completing import Opening
-from agents.proposals.constants import constants
-from agents.proposals.source import Source
-from agents.supporters.call import Question, Supporter
-from agents.supporters.conversation import LLMSupporter
-from agents.supporters.edits import EditBound
-from agents.supporters.prompts import Data
-from agents.supporters.replies import ExplorationReply, PatchReply, SuggestionReply, parse_reply
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.proposals.completing import Opening
+from atlas_gym.agents.proposals.constants import constants
+from atlas_gym.agents.proposals.source import Source
+from atlas_gym.agents.supporters.call import Question, Supporter
+from atlas_gym.agents.supporters.conversation import LLMSupporter
+from atlas_gym.agents.supporters.edits import EditBound
+from atlas_gym.agents.supporters.prompts import Data
+from atlas_gym.agents.supporters.replies import ExplorationReply, PatchReply, SuggestionReply, parse_reply
 from atlas_gym.program_text import program_key, syntax_error
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.text import is_plain, one_line

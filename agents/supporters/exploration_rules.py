@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
-from agents.proposals.completing import Opening
-from agents.proposals.source import Source
-from agents.supporters import code_rules, loss_rules, site_rules
-from agents.supporters.call import RuleSupporter
-from agents.supporters.code_rules import Case, Finding, Fix
-from agents.supporters.exploration import (
+from atlas_gym.agents.proposals.completing import Opening
+from atlas_gym.agents.proposals.source import Source
+from atlas_gym.agents.supporters import code_rules, loss_rules, site_rules
+from atlas_gym.agents.supporters.call import RuleSupporter
+from atlas_gym.agents.supporters.code_rules import Case, Finding, Fix
+from atlas_gym.agents.supporters.exploration import (
     CRITIQUE_CHARS,
     ExplorationAdvice,
     ExplorationRequest,

@@ -16,10 +16,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agents.supporters.call import Question, RuleSupporter, Supporter
-from agents.supporters.conversation import LLMSupporter
-from agents.supporters.prompts import Data
-from agents.supporters.replies import InspectionReply, parse_reply
+from atlas_gym.agents.supporters.call import Question, RuleSupporter, Supporter
+from atlas_gym.agents.supporters.conversation import LLMSupporter
+from atlas_gym.agents.supporters.prompts import Data
+from atlas_gym.agents.supporters.replies import InspectionReply, parse_reply
 from atlas_gym.text import one_line
 
 REASON_CHARS = 400

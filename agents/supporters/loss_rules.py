@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from agents.supporters.code_rules import Case, Finding, short
+from atlas_gym.agents.supporters.code_rules import Case, Finding, short
 
 _FAMILIES = {
     "boundary": re.compile(r"(^|_)(bc|boundary)"),

@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from agents.engines.endpoint import Message
+from atlas_gym.agents.engines.endpoint import Message
 from atlas_gym.text import clean
 
 _SYSTEM, _USER = "--- system ---", "--- user ---"
@@ -62,7 +62,7 @@ def role_template(role: str, own: str = "") -> tuple[Message, Message]:
     Raises OSError for a file that cannot be read, and ValueError for one that is no template, or whose placeholders
     cannot be filled: the shipped one has all that there are.
     """
-    file = files("agents.supporters").joinpath("prompts", f"{role}.md")
+    file = files("atlas_gym.agents.supporters").joinpath("prompts", f"{role}.md")
     shipped = parse_template(file.read_text(encoding="utf-8"))
     if not own:
         return shipped

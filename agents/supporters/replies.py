@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agents.engines.answers import strip_reasoning
+from atlas_gym.agents.engines.answers import strip_reasoning
 
 _MAX_STARTS = 200
 """Opening braces that are tried; keeps a reply of nothing but braces cheap."""

@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agents.engines.settings import Endpoint, RequestLimits
-from agents.supporters.edits import EditBound
+from atlas_gym.agents.engines.settings import Endpoint, RequestLimits
+from atlas_gym.agents.supporters.edits import EditBound
 
 
 @dataclass(frozen=True)

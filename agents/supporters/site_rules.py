@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator
 from functools import wraps
 from itertools import chain
 
-from agents.proposals.source import Source
-from agents.supporters.code_rules import Case, Finding, Fix, sample_products, sampled, short
+from atlas_gym.agents.proposals.source import Source
+from atlas_gym.agents.supporters.code_rules import Case, Finding, Fix, sample_products, sampled, short
 
 _COUNTS = {"int", "len", "range", "list", "tuple", "dict", "bool", "str", "float", "enumerate", "zip"}
 """Calls whose value is no quantity: a factor breaks it."""

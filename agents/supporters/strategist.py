@@ -9,10 +9,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from agents.supporters.call import Question, Supporter
-from agents.supporters.conversation import LLMSupporter
-from agents.supporters.replies import StrategyReply, parse_reply
-from agents.supporters.settings import ControlBounds
+from atlas_gym.agents.supporters.call import Question, Supporter
+from atlas_gym.agents.supporters.conversation import LLMSupporter
+from atlas_gym.agents.supporters.replies import StrategyReply, parse_reply
+from atlas_gym.agents.supporters.settings import ControlBounds
 from atlas_gym.text import one_line
 
 REASON_CHARS = 400

@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from agents.supporters.call import RuleSupporter
-from agents.supporters.strategist import (
+from atlas_gym.agents.supporters.call import RuleSupporter
+from atlas_gym.agents.supporters.strategist import (
     REASON_CHARS,
     StrategyAdvice,
     Telemetry,

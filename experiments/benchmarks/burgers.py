@@ -1,6 +1,6 @@
 """CPU time of a Burgers training: ours against nested autograd and DeepXDE, side by side in one run.
 
-    OMP_NUM_THREADS=1 python -m experiments.benchmarks.burgers --repeats 5
+    OMP_NUM_THREADS=1 python -m atlas_gym.experiments.benchmarks.burgers --repeats 5
 
 Everybody trains the same network from the same weights on the same points in float64 with one thread, with
 the plain 1/1/1 loss. Ours is measured as users get it, the program in a confined worker (the CPU time of both
@@ -30,12 +30,12 @@ import torch
 
 from atlas_gym.arguments import Parser
 from atlas_gym.evaluation import ConfinedEvaluator
+from atlas_gym.experiments.benchmarks import side_by_side
 from atlas_gym.tasks.burgers.in_process import train_in_process
 from atlas_gym.tasks.burgers.network import Points, layer_sizes, matrices
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.steps import kernel_available
 from atlas_gym.tasks.burgers.task import STARTS, BurgersTask
-from experiments.benchmarks import side_by_side
 
 DEEPXDE = ("deepxde==1.15.0", "scikit-optimize==0.10.2", "pyaml==26.7.0")
 TRAJECTORY_STEPS = 200
@@ -119,7 +119,9 @@ def run_deepxde(task: BurgersTask, folder: Path, what: str) -> dict[str, Any]:
     """Train in DeepXDE, in a process of its own that makes the same network and points again."""
     steps = ["--steps", str(task.steps)]
     found = {"PYTHONPATH": str(folder), "DDE_BACKEND": "pytorch"}
-    return side_by_side.in_own_process("experiments.benchmarks.burgers", what, also=steps, environment=found)
+    return side_by_side.in_own_process(
+        "atlas_gym.experiments.benchmarks.burgers", what, also=steps, environment=found
+    )
 
 
 def train_deepxde(task: BurgersTask, timed: bool) -> dict[str, Any]:

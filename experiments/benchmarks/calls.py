@@ -1,6 +1,6 @@
 """What a call of a confined program costs, in µs of CPU of both processes, beside a bare call and a pipe's round trip.
 
-    python -m experiments.benchmarks.calls --calls 20000 --repeats 5
+    python -m atlas_gym.experiments.benchmarks.calls --calls 20000 --repeats 5
 
 Of every figure the least of the repeats is shown: another job on the machine only adds. `batched`: a hundred calls in
 one exchange. `kept`: the arguments were sent once before.
@@ -17,9 +17,9 @@ import pandas as pd
 import atlas_gym
 from atlas_gym.arguments import Parser
 from atlas_gym.evaluation import ConfinedEvaluator, Limits
+from atlas_gym.experiments.benchmarks.side_by_side import scored, show
 from atlas_gym.tasks.answer import Answer
 from atlas_gym.tasks.calls import Program
-from experiments.benchmarks.side_by_side import scored, show
 
 SMALL, MIDDLE, LARGE = np.arange(20.0), np.arange(1000.0), np.zeros((200, 200))
 Check = Callable[[Answer], Any]
@@ -67,7 +67,7 @@ class CallCost(atlas_gym.ProgramTask):
 
 def main(arguments: list[str] | None = None) -> None:
     """Print the table."""
-    parser = Parser(prog="python -m experiments.benchmarks.calls", description=__doc__)
+    parser = Parser(prog="python -m atlas_gym.experiments.benchmarks.calls", description=__doc__)
     parser.add_argument("--calls", type=int, default=20_000, help="calls per measurement (default 20000)")
     parser.add_argument("--repeats", type=int, default=5, help="measurements, of which the least counts")
     options = parser.parse_args(arguments)

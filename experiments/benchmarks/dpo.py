@@ -1,7 +1,7 @@
 """One DPO phase of 64 same-prompt pairs with the embedded model: packed against stock TRL, side by side.
 
-    OMP_NUM_THREADS=1 python -m experiments.benchmarks.dpo
-    OMP_NUM_THREADS=1 python -m experiments.benchmarks.dpo --prompts 64 --sites 8 --batch-size 16 --without stock
+    OMP_NUM_THREADS=1 python -m atlas_gym.experiments.benchmarks.dpo
+    OMP_NUM_THREADS=1 python -m atlas_gym.experiments.benchmarks.dpo --prompts 64 --sites 8 --batch-size 16
 
 Every contender runs in a process of its own, one after the other, on the same pairs in the same batches
 from the same weights, and reports the seconds of the phase (reference included, loading excluded), wall clock
@@ -35,21 +35,21 @@ import pandas as pd
 import torch
 from safetensors.torch import load_file
 
-from agents.models.adapters import WEIGHTS
-from agents.models.loading import resolve_model
-from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.population.candidate import CandidateRecord
-from agents.proposals.edit_line import EditLine
-from agents.proposals.style import Showing
 from atlas_gym import make_task
+from atlas_gym.agents.models.adapters import WEIGHTS
+from atlas_gym.agents.models.loading import resolve_model
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.proposals.edit_line import EditLine
+from atlas_gym.agents.proposals.style import Showing
 from atlas_gym.arguments import Parser
-from experiments.benchmarks.side_by_side import in_own_process, show
-from trainers.data.pairs import PreferencePair
-from trainers.evodpo.kl import Divergence
-from trainers.evodpo.phase import gate_subset
-from trainers.evodpo.settings import TrainingSettings
-from trainers.evodpo.training import train
-from trainers.loop.schedule import parent_of
+from atlas_gym.experiments.benchmarks.side_by_side import in_own_process, show
+from atlas_gym.trainers.data.pairs import PreferencePair
+from atlas_gym.trainers.evodpo.kl import Divergence
+from atlas_gym.trainers.evodpo.phase import gate_subset
+from atlas_gym.trainers.evodpo.settings import TrainingSettings
+from atlas_gym.trainers.evodpo.training import train
+from atlas_gym.trainers.loop.schedule import parent_of
 
 CONTENDERS = ("packed", "stock", "stock-checkpointed")
 GATE_PROMPTS = 4
@@ -91,7 +91,9 @@ def main() -> None:
 def spawn(contender: str, adapter: Path, also: Sequence[str] = ()) -> dict[str, Any]:
     """Run one contender in a fresh process with this process's arguments and those of `also`."""
     print(" ".join([contender, *also[1::2][:1], "…"]), end=" ", flush=True)
-    figures = in_own_process("experiments.benchmarks.dpo", contender, also=[*also, "--adapter", str(adapter)])
+    figures = in_own_process(
+        "atlas_gym.experiments.benchmarks.dpo", contender, also=[*also, "--adapter", str(adapter)]
+    )
     print(f"{figures['seconds']:.1f} s, {figures['cpu']:.1f} CPU s, {figures['memory']:.2f} GB", flush=True)
     return figures
 

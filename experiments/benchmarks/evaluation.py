@@ -1,6 +1,6 @@
 """CPU seconds of an evaluation: in a confined worker, as a bare call, and in OpenEvolve's evaluator.
 
-    python -m experiments.benchmarks.evaluation --repeats 7
+    python -m atlas_gym.experiments.benchmarks.evaluation --repeats 7
 
 All score the same program on the same bandit (five replicas, 2000 steps) on one core and must find the same score:
 the paper's program, which reads the history as arrays, and one that treats it as the list of (x, arm, reward) that
@@ -28,10 +28,10 @@ import pandas as pd
 from atlas_gym import make_task
 from atlas_gym.arguments import Parser
 from atlas_gym.evaluation import ConfinedEvaluator
+from atlas_gym.experiments.benchmarks.side_by_side import install_into, scored, show, spread, take_turns
 from atlas_gym.tasks.bandit.bare import play_bare
 from atlas_gym.tasks.bandit.driver import seed_globals
 from atlas_gym.tasks.bandit.task import BanditTask
-from experiments.benchmarks.side_by_side import install_into, scored, show, spread, take_turns
 
 OPENEVOLVE = ("openevolve==0.4.0", "dacite==1.9.2", "openai==3.52.0", "jiter==0.19.0")
 
@@ -68,7 +68,7 @@ Contender = Callable[[], tuple[float, float]]
 
 def main(arguments: list[str] | None = None) -> None:
     """Print the table."""
-    parser = Parser(prog="python -m experiments.benchmarks.evaluation", description=__doc__)
+    parser = Parser(prog="python -m atlas_gym.experiments.benchmarks.evaluation", description=__doc__)
     parser.add_argument("--repeats", type=int, default=7, help="rounds in which every contender runs once")
     parser.add_argument("--without-openevolve", action="store_true", help="leave OpenEvolve out")
     options = parser.parse_args(arguments)

@@ -1,6 +1,6 @@
 """The embedded model through transformers and through vLLM: tokens per second, adapters, non-copy decoding.
 
-    OMP_NUM_THREADS=1 python -m experiments.benchmarks.generation
+    OMP_NUM_THREADS=1 python -m atlas_gym.experiments.benchmarks.generation
 
 Every contender (an engine, and how its adapter is applied) runs in a process of its own, vLLM's in the environment
 that `make vllm` makes; the whole round is repeated, and of each figure the best is kept, since other work on the
@@ -29,19 +29,19 @@ import numpy as np
 import pandas as pd
 import torch
 
-from agents.engines.engine import Generator, Sampling
-from agents.engines.hf_transformers import TransformersGenerator
-from agents.engines.serving import open_backend
-from agents.engines.settings import BackendSettings, VLLMSettings
-from agents.models.loading import resolve_model
-from agents.models.policy import POLICY, Policy
-from agents.population.candidate import Proposal
-from agents.proposals.edit_line import EditLine
-from agents.proposals.style import Showing
 from atlas_gym import make_task
+from atlas_gym.agents.engines.engine import Generator, Sampling
+from atlas_gym.agents.engines.hf_transformers import TransformersGenerator
+from atlas_gym.agents.engines.serving import open_backend
+from atlas_gym.agents.engines.settings import BackendSettings, VLLMSettings
+from atlas_gym.agents.models.loading import resolve_model
+from atlas_gym.agents.models.policy import POLICY, Policy
+from atlas_gym.agents.population.candidate import Proposal
+from atlas_gym.agents.proposals.edit_line import EditLine
+from atlas_gym.agents.proposals.style import Showing
 from atlas_gym.arguments import Parser
-from experiments.benchmarks.dpo import variant
-from experiments.benchmarks.side_by_side import in_own_process, show
+from atlas_gym.experiments.benchmarks.dpo import variant
+from atlas_gym.experiments.benchmarks.side_by_side import in_own_process, show
 
 CONTENDERS = ("transformers base", "transformers merged", "transformers unmerged")
 VLLM_CONTENDERS = ("vllm base", "vllm merged", "vllm unmerged")
@@ -77,7 +77,9 @@ def main() -> None:
 def spawn(contender: str, vllm_python: str) -> dict[str, float]:
     """Run one contender in a fresh process with this process's arguments."""
     python = vllm_python if contender in VLLM_CONTENDERS else sys.executable
-    figures: dict[str, float] = in_own_process("experiments.benchmarks.generation", contender, python)
+    figures: dict[str, float] = in_own_process(
+        "atlas_gym.experiments.benchmarks.generation", contender, python
+    )
     print(contender, {name: round(value, 2) for name, value in figures.items()}, flush=True)
     return figures
 

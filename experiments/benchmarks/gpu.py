@@ -1,7 +1,7 @@
 """What a GPU does here: generation, one EvoDPO phase, the gate, a batch of Burgers trainings.
 
-    python -m experiments.benchmarks.gpu --json gpu.json
-    python -m experiments.benchmarks.gpu --device cpu --pairs 2 --networks 3 24
+    python -m atlas_gym.experiments.benchmarks.gpu --json gpu.json
+    python -m atlas_gym.experiments.benchmarks.gpu --device cpu --pairs 2 --networks 3 24
 
 Times are wall clock on a GPU, after its work is done, and CPU seconds with `--device cpu`, where other programs
 may be running. The model's dtype is bfloat16, adapters are float32, and Burgers is float64 everywhere.
@@ -28,24 +28,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.models.loading import resolve_model
-from agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym import make_task
+from atlas_gym.agents.models.loading import resolve_model
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.arguments import Parser
 from atlas_gym.evaluation import ConfinedEvaluator
+from atlas_gym.experiments.benchmarks.burgers import plain
+from atlas_gym.experiments.benchmarks.dpo import GATE_PROMPTS, make_pairs
+from atlas_gym.experiments.benchmarks.generation import measure, serving
+from atlas_gym.experiments.benchmarks.side_by_side import confined_cpu
+from atlas_gym.experiments.learners.ledger import patient
 from atlas_gym.tasks.burgers.in_process import LocalLosses
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.task import BurgersTask
 from atlas_gym.tasks.burgers.training import Training, train
-from experiments.benchmarks.burgers import plain
-from experiments.benchmarks.dpo import GATE_PROMPTS, make_pairs
-from experiments.benchmarks.generation import measure, serving
-from experiments.benchmarks.side_by_side import confined_cpu
-from experiments.learners.ledger import patient
-from trainers.evodpo.kl import Divergence
-from trainers.evodpo.phase import gate_subset
-from trainers.evodpo.settings import TrainingSettings
-from trainers.evodpo.training import train as train_policy
+from atlas_gym.trainers.evodpo.kl import Divergence
+from atlas_gym.trainers.evodpo.phase import gate_subset
+from atlas_gym.trainers.evodpo.settings import TrainingSettings
+from atlas_gym.trainers.evodpo.training import train as train_policy
 
 BURGERS_STEPS = 20
 
@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="python -m experiments.benchmarks.gpu",
+        prog="python -m atlas_gym.experiments.benchmarks.gpu",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,6 +1,6 @@
 """Candidates a second, end to end, of OpenEvolve, ShinkaEvolve and our search: one model's server for all.
 
-    python -m experiments.benchmarks.peers --seconds 120
+    python -m atlas_gym.experiments.benchmarks.peers --seconds 120
 
 Peers run twice, with their own evaluator and with our confined one; the rest of each is as on the leaderboard. Their
 own evaluators run whatever the model writes **in a process that may do all that you may**. All play the default bandit,
@@ -20,13 +20,13 @@ from pathlib import Path
 import pandas as pd
 
 import atlas_gym
-from agents.engines.llama_server import LlamaServer
-from agents.models.embedded import fetch_gguf
+from atlas_gym.agents.engines.llama_server import LlamaServer
+from atlas_gym.agents.models.embedded import fetch_gguf
 from atlas_gym.arguments import Parser, seconds
-from experiments.benchmarks.side_by_side import show
-from experiments.learners.ledger import Ledger, Point, Trial
-from experiments.learners.own_runs import learn_run
-from experiments.learners.peer import CONTEXT, SLOTS, Peer, environment, read_peer, run_peer, served
+from atlas_gym.experiments.benchmarks.side_by_side import show
+from atlas_gym.experiments.learners.ledger import Ledger, Point, Trial
+from atlas_gym.experiments.learners.own_runs import learn_run
+from atlas_gym.experiments.learners.peer import CONTEXT, SLOTS, Peer, environment, read_peer, run_peer, served
 
 _UNLIMITED = 10**6
 _HERE = [str(Path(atlas_gym.__file__).parents[1]), sysconfig.get_paths()["purelib"]]
@@ -66,7 +66,7 @@ def of_search(trial: Trial, url: str) -> Point:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run all and print the table."""
-    parser = Parser(prog="python -m experiments.benchmarks.peers", description=__doc__)
+    parser = Parser(prog="python -m atlas_gym.experiments.benchmarks.peers", description=__doc__)
     parser.add_argument("--seconds", type=seconds, default=120, help="of each (default 120)")
     parser.add_argument(
         "--model-url", help="the model's server; default: llama.cpp's with the embedded model"

@@ -1,12 +1,12 @@
 """How evaluations scale with workers, and where finished runs spent their time.
 
-    python -m experiments.benchmarks.scaling workers --most 3          # evaluations/s of the local pool
-    python -m experiments.benchmarks.scaling workers --most 2 --ray    # and of a local Ray cluster of as many
-    python -m experiments.benchmarks.scaling runs runs/*               # shares of time, cost per improvement
+    python -m atlas_gym.experiments.benchmarks.scaling workers --most 3          # evaluations/s of the local pool
+    python -m atlas_gym.experiments.benchmarks.scaling workers --most 2 --ray    # and of a local Ray cluster of as many
+    python -m atlas_gym.experiments.benchmarks.scaling runs runs/*               # shares of time, cost per improvement
 
 Pools take turns, batch by batch, with one program and one task; ratios are formed within a turn before the median.
 What `runs` prints was measured by the runs themselves: it costs nothing, and its seconds are those of the load they
-had. Tokens per second by batch, engine and adapter: `python -m experiments.benchmarks.generation`.
+had. Tokens per second by batch, engine and adapter: `python -m atlas_gym.experiments.benchmarks.generation`.
 """
 
 import argparse
@@ -21,8 +21,8 @@ import pandas as pd
 from atlas_gym import make_task
 from atlas_gym.arguments import Parser
 from atlas_gym.evaluation import EvaluatorPool, Pool, Task
-from experiments.benchmarks.side_by_side import show, spread, take_turns
-from trainers.store.store import RunStore, StoreError
+from atlas_gym.experiments.benchmarks.side_by_side import show, spread, take_turns
+from atlas_gym.trainers.store.store import RunStore, StoreError
 
 _SUMS = ("samples", "new", "improving", "tokens", "generation_s", "evaluation_wait_s")
 
@@ -30,7 +30,7 @@ _SUMS = ("samples", "new", "improving", "tokens", "generation_s", "evaluation_wa
 def main(arguments: list[str] | None = None) -> None:
     """Measure what is asked for."""
     parser = Parser(
-        prog="python -m experiments.benchmarks.scaling",
+        prog="python -m atlas_gym.experiments.benchmarks.scaling",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,6 +1,6 @@
 """Evaluations per core-second of the tasks that call programs: confined, and the same scoring with bare calls.
 
-    python -m experiments.benchmarks.tasks --repeats 5
+    python -m atlas_gym.experiments.benchmarks.tasks --repeats 5
 
 Both score every program that comes with a task on the same instances and must find the same score. Counted is CPU
 time: that of the trusted side, and of the worker that serves the program. Of every figure the least of the repeats is
@@ -20,10 +20,10 @@ import pandas as pd
 from atlas_gym import make_task
 from atlas_gym.arguments import Parser
 from atlas_gym.evaluation import ConfinedEvaluator
+from atlas_gym.experiments.benchmarks.side_by_side import show
 from atlas_gym.tasks.answer import Answer
 from atlas_gym.tasks.program_task import Calls, Judgement, ProgramTask
 from atlas_gym.tasks.registry import BUILT_IN, find_task
-from experiments.benchmarks.side_by_side import show
 
 
 class BareRun:
@@ -79,7 +79,7 @@ class BareCalls:
 
 def main(arguments: list[str] | None = None) -> None:
     """Print the table."""
-    parser = Parser(prog="python -m experiments.benchmarks.tasks", description=__doc__)
+    parser = Parser(prog="python -m atlas_gym.experiments.benchmarks.tasks", description=__doc__)
     parser.add_argument("--repeats", type=int, default=5, help="rounds in which both ways run once")
     parser.add_argument("--tasks", nargs="+", default=calling(), help="ids (default: all that call programs)")
     options = parser.parse_args(arguments)

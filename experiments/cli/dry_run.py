@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from rich.markup import escape
 from rich.table import Table
 
-from agents.engines.settings import BackendSettings
-from agents.proposals import EditLine
 from atlas_gym import make_task
+from atlas_gym.agents.engines.settings import BackendSettings
+from atlas_gym.agents.proposals import EditLine
 from atlas_gym.evaluation import ConfinedEvaluator, EvaluatorError
-from experiments.loggers.console import make_console
-from trainers.loop.config import RunConfig
+from atlas_gym.experiments.loggers.console import make_console
+from atlas_gym.trainers.loop.config import RunConfig
 
 
 @dataclass(frozen=True)

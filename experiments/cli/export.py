@@ -14,8 +14,8 @@ from typing import Any
 
 from atlas_gym.arguments import Parser
 from atlas_gym.optional import require
-from trainers.store.rows import PAIR_FIELDS
-from trainers.store.store import RunStore, StoreError
+from atlas_gym.trainers.store.rows import PAIR_FIELDS
+from atlas_gym.trainers.store.store import RunStore, StoreError
 
 
 def export(run: Path, folder: Path) -> dict[str, int]:

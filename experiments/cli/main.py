@@ -27,24 +27,29 @@ class Command:
 
 _BASE = "atlas_gym.cli.main"
 COMMANDS = {
-    "run": Command("experiments.cli.run", "begin a run: evolve programs, tune the model that writes them"),
+    "run": Command(
+        "atlas_gym.experiments.cli.run", "begin a run: evolve programs, tune the model that writes them"
+    ),
     "resume": Command(
-        "experiments.cli.run", "continue the run in a folder: atlas resume FOLDER", ("--resume", "--folder")
+        "atlas_gym.experiments.cli.run",
+        "continue the run in a folder: atlas resume FOLDER",
+        ("--resume", "--folder"),
     ),
     "fetch": Command(
-        "agents.models.loading",
+        "atlas_gym.agents.models.loading",
         "make a model available on this machine, by default the embedded one",
         ("fetch",),
     ),
-    "report": Command("experiments.report.__main__", "write the report of one or several runs"),
-    "export": Command("experiments.cli.export", "write a run's traces as data sets for training"),
+    "report": Command("atlas_gym.experiments.report.__main__", "write the report of one or several runs"),
+    "export": Command("atlas_gym.experiments.cli.export", "write a run's traces as data sets for training"),
     "settings": Command(
-        "experiments.cli.settings_reference", "list all settings of a run, or those of a configuration"
+        "atlas_gym.experiments.cli.settings_reference",
+        "list all settings of a run, or those of a configuration",
     ),
-    "sweep": Command("experiments.studies.sweep", "try many settings, as a W&B sweep file says"),
-    "study": Command("experiments.studies.__main__", "compare methods over seeds, as a plan says"),
+    "sweep": Command("atlas_gym.experiments.studies.sweep", "try many settings, as a W&B sweep file says"),
+    "study": Command("atlas_gym.experiments.studies.__main__", "compare methods over seeds, as a plan says"),
     "leaderboard": Command(
-        "experiments.learners.leaderboard",
+        "atlas_gym.experiments.learners.leaderboard",
         "compare learners, also OpenEvolve, ShinkaEvolve and LLM4AD, at equal budgets",
     ),
     "new-task": Command(_BASE, "write a task of your own to begin with, and its test", ("new-task",)),

@@ -12,23 +12,23 @@ from rich.console import Console
 from rich.markup import escape
 from transformers.utils import logging as transformers_logging
 
-from agents.engines.engine import BackendError
-from agents.models.adapters import AdapterError
-from agents.models.loading import ModelMissing
-from agents.research_agent import NothingToEdit
+from atlas_gym.agents.engines.engine import BackendError
+from atlas_gym.agents.models.adapters import AdapterError
+from atlas_gym.agents.models.loading import ModelMissing
+from atlas_gym.agents.research_agent import NothingToEdit
 from atlas_gym.evaluation import EvaluatorError
-from experiments.cli.summary import print_summary, write_files
-from experiments.loggers.console import LiveView, make_console
-from experiments.loggers.wandb import WandbObserver
-from experiments.report.data import read_run
-from experiments.report.write import write_report
-from trainers.evodpo.launch import LaunchError
-from trainers.loop.atlas import AtlasRun
-from trainers.loop.beginning import require_beginning
-from trainers.loop.config import RunConfig
-from trainers.loop.control import FOLDER, frozen, open_control
-from trainers.store.plain import SettingsError
-from trainers.store.store import RunStore, StoreError
+from atlas_gym.experiments.cli.summary import print_summary, write_files
+from atlas_gym.experiments.loggers.console import LiveView, make_console
+from atlas_gym.experiments.loggers.wandb import WandbObserver
+from atlas_gym.experiments.report.data import read_run
+from atlas_gym.experiments.report.write import write_report
+from atlas_gym.trainers.evodpo.launch import LaunchError
+from atlas_gym.trainers.loop.atlas import AtlasRun
+from atlas_gym.trainers.loop.beginning import require_beginning
+from atlas_gym.trainers.loop.config import RunConfig
+from atlas_gym.trainers.loop.control import FOLDER, frozen, open_control
+from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.store import RunStore, StoreError
 
 EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
 
@@ -123,7 +123,7 @@ def _resuming(folder: Path) -> str:
     quoted = shlex.quote(str(folder))
     if Path(sys.argv[0]).name == "atlas":
         return f"atlas resume {quoted}"
-    return f"{Path(sys.executable).name} -m experiments.run --folder {quoted} --resume"
+    return f"{Path(sys.executable).name} -m atlas_gym.experiments.run --folder {quoted} --resume"
 
 
 def _write_report(folder: Path, console: Console) -> list[Path]:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, Literal, get_origin
 
-from experiments.cli.settings_reference import Section, Setting, sections
-from trainers.loop.config import RunConfig
-from trainers.store.plain import SettingsError, merge, nearest, read_value
+from atlas_gym.experiments.cli.settings_reference import Section, Setting, sections
+from atlas_gym.trainers.loop.config import RunConfig
+from atlas_gym.trainers.store.plain import SettingsError, merge, nearest, read_value
 
 _SWITCH = {"action": "store_true"}
 FLAGS: dict[str, dict[str, Any]] = {

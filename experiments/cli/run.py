@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.cli.options import read_arguments
-from experiments.shipped import find
-from trainers.loop.config import RunConfig, as_yaml, load_config, refused_changes
-from trainers.store.plain import SettingsError
+from atlas_gym.experiments.cli.options import read_arguments
+from atlas_gym.experiments.shipped import find
+from atlas_gym.trainers.loop.config import RunConfig, as_yaml, load_config, refused_changes
+from atlas_gym.trainers.store.plain import SettingsError
 
 EXIT_USAGE = 2
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if flags.print_settings:
             print(as_yaml(config), end="")
             return 0
-        from trainers.loop.schedule import TaskSchedule
+        from atlas_gym.trainers.loop.schedule import TaskSchedule
 
         TaskSchedule(config)  # refuses what the environment does not know, before anything is written
         if not flags.dry_run:
@@ -37,10 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"Error: {error}", file=sys.stderr)
         return EXIT_USAGE
     if flags.dry_run:
-        from experiments.cli.dry_run import show_dry_run
+        from atlas_gym.experiments.cli.dry_run import show_dry_run
 
         return show_dry_run(config)
-    from experiments.cli.main_job import begin
+    from atlas_gym.experiments.cli.main_job import begin
 
     return begin(config, folder)
 
@@ -59,7 +59,7 @@ def _resolve(flags: Namespace, settings: Mapping[str, Any]) -> tuple[RunConfig, 
     folder = Path(flags.folder) if flags.folder else _folder_of_sweep()
     stored = folder / "config.yaml" if folder else None
     if stored is not None and (flags.resume or flags.resume_if_exists) and _is_lost(stored):
-        from trainers.loop.beginning import restore_config
+        from atlas_gym.trainers.loop.beginning import restore_config
 
         restore_config(stored.parent)
     if stored is not None and not stored.exists():

@@ -176,8 +176,8 @@ def _row(setting: Setting) -> str:
 
 def entries() -> Iterator[Section]:
     """The settings of what lists among the settings hold."""
-    from agents.engines.settings import IslandModel
-    from trainers.loop.settings import Instance
+    from atlas_gym.agents.engines.settings import IslandModel
+    from atlas_gym.trainers.loop.settings import Instance
 
     for key, entry in (
         ("`instances` and `measure.instances`", Instance()),
@@ -194,7 +194,7 @@ def page() -> str:
     from atlas_gym.evaluation import Limits
     from atlas_gym.tasks.program_task import ProgramTask
     from atlas_gym.tasks.registry import BUILT_IN, find_task
-    from trainers.loop.config import RunConfig
+    from atlas_gym.trainers.loop.config import RunConfig
 
     parts = [Path(__file__).with_name("settings_page.md").read_text(encoding="utf-8")]
     for section in sections(RunConfig()):
@@ -227,9 +227,9 @@ def as_text(listed: Iterable[Section], word: str = "", prefix: str = "--") -> st
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the settings; returns the exit code (0 done, 2 asked wrongly)."""
     from atlas_gym.arguments import Parser  # with it comes Gymnasium, which a --help does without
-    from experiments.shipped import find
-    from trainers.loop.config import RunConfig, load_config
-    from trainers.store.plain import SettingsError
+    from atlas_gym.experiments.shipped import find
+    from atlas_gym.trainers.loop.config import RunConfig, load_config
+    from atlas_gym.trainers.store.plain import SettingsError
 
     parser = Parser(prog="atlas settings", description="All settings of a run: value, type, meaning.")
     parser.add_argument("word", nargs="?", default="", help="only settings whose name or meaning holds it")

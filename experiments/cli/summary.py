@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
-from experiments.loggers.metrics import improvement
-from experiments.report.data import RunData
-from experiments.report.figures import draw_progress
-from experiments.report.learning import said, save_learning
-from experiments.report.table_formats import without_empty
-from experiments.report.tables import mean_error, phase_rows
+from atlas_gym.experiments.loggers.metrics import improvement
+from atlas_gym.experiments.report.data import RunData
+from atlas_gym.experiments.report.figures import draw_progress
+from atlas_gym.experiments.report.learning import said, save_learning
+from atlas_gym.experiments.report.table_formats import without_empty
+from atlas_gym.experiments.report.tables import mean_error, phase_rows
 
 
 def print_summary(run: RunData, summary: Mapping[str, Any], console: Console) -> None:

@@ -1,6 +1,6 @@
 """Best of n: a language model rewrites a line of the best program so far, n times; the best result stays.
 
-    python -m experiments.learners.best_of_n --rounds 4 --samples 16
+    python -m atlas_gym.experiments.learners.best_of_n --rounds 4 --samples 16
 
 No weights change. It is what any learner that does change them has to beat at equal numbers of evaluations. One file,
 to be copied and changed: the model is any of transformers', the scores are the environment's (`ProgramReward`).
@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from agents.models.loading import resolve_model
 from atlas_gym import make_task
+from atlas_gym.agents.models.loading import resolve_model
 from atlas_gym.arguments import Parser
 from atlas_gym.bridges.trl import ProgramReward
 
@@ -43,7 +43,7 @@ class Settings:
 
 def main(arguments: list[str] | None = None) -> None:
     """Search and print the best program."""
-    parser = Parser(prog="python -m experiments.learners.best_of_n", description=__doc__)
+    parser = Parser(prog="python -m atlas_gym.experiments.learners.best_of_n", description=__doc__)
     for name in ("rounds", "samples", "seed"):
         parser.add_argument(f"--{name}", type=int, default=getattr(Settings, name))
     parser.add_argument("--model", default=Settings.model)

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import bootstrap, trim_mean
 
+from atlas_gym.experiments.report.table_formats import write_csv
 from atlas_gym.intervals import Interval, mean_interval
-from experiments.report.table_formats import write_csv
 
 KEY = ["task", "learner", "seed"]
 ROWS = [

@@ -11,11 +11,17 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.learners.board import best_at, gains, interquartile_mean, paired_difference, profile
-from experiments.learners.entries import ENTRIES, SEARCH, START
-from experiments.learners.peer import LLAMA_CPP, SERVER
-from experiments.report.style import TEXT_WIDTH, plot_style
-from experiments.report.table_formats import pipe_table
+from atlas_gym.experiments.learners.board import (
+    best_at,
+    gains,
+    interquartile_mean,
+    paired_difference,
+    profile,
+)
+from atlas_gym.experiments.learners.entries import ENTRIES, SEARCH, START
+from atlas_gym.experiments.learners.peer import LLAMA_CPP, SERVER
+from atlas_gym.experiments.report.style import TEXT_WIDTH, plot_style
+from atlas_gym.experiments.report.table_formats import pipe_table
 
 BOLD_FROM = 5
 """Seeds from which a difference is printed in bold."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainers.store.plain import flatten, merge
+from atlas_gym.trainers.store.plain import flatten, merge
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 import random
 
-from agents.supporters.exploration import ExplorationRequest
-from agents.supporters.exploration_rules import RuleExplorationSupporter
+from atlas_gym.agents.supporters.exploration import ExplorationRequest
+from atlas_gym.agents.supporters.exploration_rules import RuleExplorationSupporter
+from atlas_gym.experiments.learners.ledger import Ledger
 from atlas_gym.program_text import program_key
-from experiments.learners.ledger import Ledger
-from trainers.loop.schedule import parent_of
+from atlas_gym.trainers.loop.schedule import parent_of
 
 _PARENTS = 4
 """The rules vary one of so many best programs."""

@@ -7,13 +7,13 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from atlas_gym._version import __version__
-from experiments.learners import grpo, own_runs, ppo_template
-from experiments.learners import peer as peers
-from experiments.learners.changes import Change
-from experiments.learners.controls import learn_expert, learn_rules, learn_start
-from experiments.learners.ledger import Ledger, Outcome, Trial
-from experiments.learners.optimisers import cma_changes, learn_cma, learn_random, learn_tpe
-from experiments.learners.peer import Peer, learn_peer, read_peer
+from atlas_gym.experiments.learners import grpo, own_runs, ppo_template
+from atlas_gym.experiments.learners import peer as peers
+from atlas_gym.experiments.learners.changes import Change
+from atlas_gym.experiments.learners.controls import learn_expert, learn_rules, learn_start
+from atlas_gym.experiments.learners.ledger import Ledger, Outcome, Trial
+from atlas_gym.experiments.learners.optimisers import cma_changes, learn_cma, learn_random, learn_tpe
+from atlas_gym.experiments.learners.peer import Peer, learn_peer, read_peer
 
 Changes = Callable[[Trial], Mapping[str, Change]]
 

@@ -1,6 +1,6 @@
 """EvoDPO in one file: search, preference pairs, DPO, and a gate that decides whether the reference moves.
 
-    python -m experiments.learners.evodpo --phases 3
+    python -m atlas_gym.experiments.learners.evodpo --phases 3
 
 Algorithm 1 of the ATLAS paper without islands, supporters and a store, to be copied and changed; the loop that a study
 runs is `trainers/loop`. A phase k:
@@ -24,8 +24,8 @@ import torch.nn.functional as F
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from agents.models.loading import resolve_model
 from atlas_gym import make_task
+from atlas_gym.agents.models.loading import resolve_model
 from atlas_gym.arguments import Parser
 from atlas_gym.bridges.trl import ProgramReward
 
@@ -252,7 +252,7 @@ def sites(program: str) -> list[tuple[str, str]]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run and print every phase and the best program."""
-    parser = Parser(prog="python -m experiments.learners.evodpo", description=__doc__)
+    parser = Parser(prog="python -m atlas_gym.experiments.learners.evodpo", description=__doc__)
     for name in ("phases", "rounds", "samples", "seed"):
         parser.add_argument(f"--{name}", type=int, default=getattr(Settings, name))
     parser.add_argument("--model", default=Settings.model)

@@ -1,6 +1,6 @@
 """GRPO with TRL: the model rewrites a line of a program, and is rewarded by what that gains over the program.
 
-    python -m experiments.learners.grpo --steps 2
+    python -m atlas_gym.experiments.learners.grpo --steps 2
 
 The prompt is the starting program up to its last assignment, or to its last `return` if it assigns nothing; the
 completion is the rest of that line. Rewards are graded (`trainers.data.groups`). With the embedded model this runs on
@@ -13,12 +13,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.models.loading import resolve_model
+from atlas_gym.agents.models.loading import resolve_model
 from atlas_gym.arguments import Parser, at_least_one
+from atlas_gym.experiments.learners.changes import Change, changes_from_defaults
+from atlas_gym.experiments.learners.ledger import BudgetSpent, Ledger, Trial
 from atlas_gym.optional import require
-from experiments.learners.changes import Change, changes_from_defaults
-from experiments.learners.ledger import BudgetSpent, Ledger, Trial
-from trainers.data.groups import graded
+from atlas_gym.trainers.data.groups import graded
 
 _HOLES = [re.compile(rf"(?s)(.*\n {{4}}{begin})[^\n]*(\n.*)") for begin in (r"\w+ =", "return")]
 """Where a program is rewritten: at the last line that matches the first of these that matches at all."""
@@ -124,7 +124,7 @@ def train(ledger: Ledger, model: str, steps: int, group: int = 8, seed: int = 0)
 
 def main() -> None:
     """Train and print what each step earned."""
-    parser = Parser(prog="python -m experiments.learners.grpo", description=__doc__)
+    parser = Parser(prog="python -m atlas_gym.experiments.learners.grpo", description=__doc__)
     parser.add_argument("--env-id", default="ATLAS-Bandit-v0")
     parser.add_argument("--model", default="embedded", help="a folder, a name, or the embedded model")
     parser.add_argument("--steps", type=at_least_one, default=2)

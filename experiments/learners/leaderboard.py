@@ -27,13 +27,13 @@ from typing import Any
 
 from atlas_gym import make_task
 from atlas_gym.arguments import Parser, at_least_one, seconds
+from atlas_gym.experiments.learners.board import read_tables, write_tables
+from atlas_gym.experiments.learners.board_page import write_page
+from atlas_gym.experiments.learners.entries import ENTRIES, START
+from atlas_gym.experiments.learners.ledger import Trial, confirm
+from atlas_gym.experiments.learners.peer import is_installed
 from atlas_gym.tasks.constants import constants_from
-from experiments.learners.board import read_tables, write_tables
-from experiments.learners.board_page import write_page
-from experiments.learners.entries import ENTRIES, START
-from experiments.learners.ledger import Trial, confirm
-from experiments.learners.peer import is_installed
-from trainers.store.plain import nearest
+from atlas_gym.trainers.store.plain import nearest
 
 TASKS = ("ATLAS-Bandit-v0", "ATLAS-BinPacking-v0")
 

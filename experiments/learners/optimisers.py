@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from atlas_gym.experiments.learners.changes import Change
+from atlas_gym.experiments.learners.ledger import Ledger, Trial
 from atlas_gym.optional import require
-from experiments.learners.changes import Change
-from experiments.learners.ledger import Ledger, Trial
 
 _BOX, _STEP = [-1.0, 1.0], 0.5
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.learners.changes import Change, changes_between, nest
-from experiments.learners.ledger import Outcome, Point, Trial
-from experiments.shipped import find
-from experiments.studies.scheduler import Job, do_jobs, job_of
-from trainers.loop.config import as_yaml, load_config
-from trainers.store.plain import flatten, plain, read_mapping
-from trainers.store.store import RunStore, StoreError
+from atlas_gym.experiments.learners.changes import Change, changes_between, nest
+from atlas_gym.experiments.learners.ledger import Outcome, Point, Trial
+from atlas_gym.experiments.shipped import find
+from atlas_gym.experiments.studies.scheduler import Job, do_jobs, job_of
+from atlas_gym.trainers.loop.config import as_yaml, load_config
+from atlas_gym.trainers.store.plain import flatten, plain, read_mapping
+from atlas_gym.trainers.store.store import RunStore, StoreError
 
 _SAMPLES, _PATCHES, _ROUNDS, _MOST_ISLANDS = 8, 2, 5, 5
 _LOOK_S = 0.5

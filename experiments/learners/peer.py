@@ -23,12 +23,12 @@ from typing import Any
 
 import yaml
 
-from agents.engines.llama_server import MODEL, LlamaServer
-from agents.models.embedded import fetch_gguf
-from experiments.learners.changes import Change, changes_between, nest
-from experiments.learners.ledger import Ledger, Outcome, Trial
-from experiments.learners.referee import referee
-from trainers.store.plain import merge, read_mapping
+from atlas_gym.agents.engines.llama_server import MODEL, LlamaServer
+from atlas_gym.agents.models.embedded import fetch_gguf
+from atlas_gym.experiments.learners.changes import Change, changes_between, nest
+from atlas_gym.experiments.learners.ledger import Ledger, Outcome, Trial
+from atlas_gym.experiments.learners.referee import referee
+from atlas_gym.trainers.store.plain import merge, read_mapping
 
 START, END = "# EVOLVE-BLOCK-START", "# EVOLVE-BLOCK-END"
 """Between these comments peers may write."""

@@ -3,7 +3,7 @@
 An episode is one program, so the return is its reward and nothing is bootstrapped. On the leaderboard the best program
 is submitted; alone, a trained policy's deterministic action on the observation at reset, the same for every task.
 
-    python -m experiments.learners.ppo_template horizon=500 replicas=2 --record docs/learners/ppo_bandit
+    python -m atlas_gym.experiments.learners.ppo_template horizon=500 replicas=2 --record docs/learners/ppo_bandit
 """
 
 import argparse
@@ -18,11 +18,11 @@ import pandas as pd
 from atlas_gym import make_task
 from atlas_gym.arguments import Parser
 from atlas_gym.envs.program_env import ProgramEnv
+from atlas_gym.experiments.learners.changes import Change, changes_from_defaults
+from atlas_gym.experiments.learners.ledger import BudgetSpent, Ledger, Trial, confirm, patient
 from atlas_gym.optional import require
 from atlas_gym.tasks.constants import constants_from
 from atlas_gym.wrappers import TemplateAction
-from experiments.learners.changes import Change, changes_from_defaults
-from experiments.learners.ledger import BudgetSpent, Ledger, Trial, confirm, patient
 
 _START = {"log_std_init": -0.5}
 ALGORITHMS: dict[str, dict[str, Any]] = {
@@ -103,7 +103,7 @@ def learn_ppo(ledger: Ledger, seed: int) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Train on one task after the other, confirm on held-out ones, and print or record both."""
     parser = Parser(
-        prog="python -m experiments.learners.ppo_template", description=__doc__,
+        prog="python -m atlas_gym.experiments.learners.ppo_template", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("constants", nargs="*", metavar="NAME=VALUE", help="of the environment, in training")

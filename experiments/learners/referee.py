@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from experiments.learners.ledger import Ledger
+from atlas_gym.experiments.learners.ledger import Ledger
 
 _ANSWER_S = 1200.0
 """A model that has not answered after this long has failed."""

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from trainers.loop.measure import learned
-from trainers.loop.observer import Observer
+from atlas_gym.trainers.loop.measure import learned
+from atlas_gym.trainers.loop.observer import Observer
 
 _RECENT = 8
 """The time left is taken from so many rounds, and from the phases."""

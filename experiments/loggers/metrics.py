@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from agents.population.candidate import CandidateRecord
-from agents.population.clusters import Clusters, signature
-from agents.population.settings import ClusterSettings
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.clusters import Clusters, signature
+from atlas_gym.agents.population.settings import ClusterSettings
 from atlas_gym.evaluation import Status
-from trainers.data.comparison import Comparison
-from trainers.data.measures import grouped
-from trainers.store.queries import held_out_key
-from trainers.store.store import RunStore
+from atlas_gym.trainers.data.comparison import Comparison
+from atlas_gym.trainers.data.measures import grouped
+from atlas_gym.trainers.store.queries import held_out_key
+from atlas_gym.trainers.store.store import RunStore
 
 Row = dict[str, Any]
 

@@ -23,13 +23,21 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from agents.population.candidate import CandidateRecord
-from experiments.loggers.metrics import Progress, Row, final_row, measure_row, phase_row, probe_row, step_rows
-from trainers.loop.config import Mode, RunConfig
-from trainers.loop.measure import learned
-from trainers.loop.observer import Observer
-from trainers.store.plain import plain
-from trainers.store.store import RunStore
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.experiments.loggers.metrics import (
+    Progress,
+    Row,
+    final_row,
+    measure_row,
+    phase_row,
+    probe_row,
+    step_rows,
+)
+from atlas_gym.trainers.loop.config import Mode, RunConfig
+from atlas_gym.trainers.loop.measure import learned
+from atlas_gym.trainers.loop.observer import Observer
+from atlas_gym.trainers.store.plain import plain
+from atlas_gym.trainers.store.store import RunStore
 
 BEST_PROGRAMS = 10
 AXES = {

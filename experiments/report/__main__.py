@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 from atlas_gym.arguments import Parser, port
+from atlas_gym.experiments.report.follow import serve
+from atlas_gym.experiments.report.write import default_output, write_report
 from atlas_gym.tasks.registry import find_task
-from experiments.report.follow import serve
-from experiments.report.write import default_output, write_report
-from trainers.store.store import StoreError
+from atlas_gym.trainers.store.store import StoreError
 
 
 def main(arguments: list[str] | None = None) -> int:

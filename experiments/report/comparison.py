@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from atlas_gym.experiments.report.data import RunData
 from atlas_gym.intervals import half_width
-from experiments.report.data import RunData
-from trainers.store.plain import flatten
+from atlas_gym.trainers.store.plain import flatten
 
 # Settings that say where and how fast a run went, not what it did.
 _IRRELEVANT = ("seed", "evaluator", "ray_address", "workers", "torch_threads", "tracking")

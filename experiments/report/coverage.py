@@ -4,10 +4,10 @@ import math
 from collections import defaultdict
 from typing import Any
 
-from agents.population.settings import ClusterSettings
-from experiments.loggers.metrics import ClusterFold
-from experiments.report.data import RunData
-from trainers.store.plain import build
+from atlas_gym.agents.population.settings import ClusterSettings
+from atlas_gym.experiments.loggers.metrics import ClusterFold
+from atlas_gym.experiments.report.data import RunData
+from atlas_gym.trainers.store.plain import build
 
 ROUNDS_SHOWN = 400
 """Rounds up to which a chart has a point for each."""

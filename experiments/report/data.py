@@ -11,12 +11,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from agents.population.candidate import CandidateRecord
-from experiments.report.selection import Census, select
-from trainers.loop.confirmation import HeldOutGap, held_out_gap
-from trainers.store.plain import read_mapping
-from trainers.store.queries import held_out_key
-from trainers.store.store import RunStore, StoreError
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.experiments.report.selection import Census, select
+from atlas_gym.trainers.loop.confirmation import HeldOutGap, held_out_gap
+from atlas_gym.trainers.store.plain import read_mapping
+from atlas_gym.trainers.store.queries import held_out_key
+from atlas_gym.trainers.store.store import RunStore, StoreError
 
 BEST_SHOWN = 5
 """Best programs that tables have of a run."""

@@ -6,10 +6,19 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.report.comparison import Band, Group, band
-from experiments.report.coverage import coverage
-from experiments.report.data import RunData
-from experiments.report.style import COLORS, COLUMN_WIDTH, KEPT, MUTED, PROMOTED, TEXT_WIDTH, plot_style, save
+from atlas_gym.experiments.report.comparison import Band, Group, band
+from atlas_gym.experiments.report.coverage import coverage
+from atlas_gym.experiments.report.data import RunData
+from atlas_gym.experiments.report.style import (
+    COLORS,
+    COLUMN_WIDTH,
+    KEPT,
+    MUTED,
+    PROMOTED,
+    TEXT_WIDTH,
+    plot_style,
+    save,
+)
 
 
 def write_figures(groups: Sequence[Group], folder: Path) -> list[Path]:

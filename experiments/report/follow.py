@@ -15,12 +15,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from experiments.report.comparison import group_runs
-from experiments.report.data import RunData, intelligible
-from experiments.report.payload import build_payload
-from experiments.report.pictures import Picture, draw_pictures
-from experiments.report.tables import all_tables
-from experiments.report.write import page_title, read_runs, render_page
+from atlas_gym.experiments.report.comparison import group_runs
+from atlas_gym.experiments.report.data import RunData, intelligible
+from atlas_gym.experiments.report.payload import build_payload
+from atlas_gym.experiments.report.pictures import Picture, draw_pictures
+from atlas_gym.experiments.report.tables import all_tables
+from atlas_gym.experiments.report.write import page_title, read_runs, render_page
 
 LOOPBACK = "127.0.0.1"
 

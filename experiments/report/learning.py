@@ -13,15 +13,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from atlas_gym.experiments.report.data import RunData, read_run
+from atlas_gym.experiments.report.figures import mark_phases
+from atlas_gym.experiments.report.pictures import Picture
+from atlas_gym.experiments.report.style import COLORS, TEXT_WIDTH, plot_style
+from atlas_gym.experiments.report.table_formats import Table, table
 from atlas_gym.intervals import Interval, half_width, mean_interval
-from experiments.report.data import RunData, read_run
-from experiments.report.figures import mark_phases
-from experiments.report.pictures import Picture
-from experiments.report.style import COLORS, TEXT_WIDTH, plot_style
-from experiments.report.table_formats import Table, table
-from trainers.data.comparison import Comparison
-from trainers.loop.control import FOLDER
-from trainers.loop.measure import BASE, MEASURE, learned
+from atlas_gym.trainers.data.comparison import Comparison
+from atlas_gym.trainers.loop.control import FOLDER
+from atlas_gym.trainers.loop.measure import BASE, MEASURE, learned
 
 Probes = Mapping[tuple[int, str], Mapping[str, Any]]
 

@@ -13,14 +13,14 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from agents.population.candidate import CandidateRecord
-from experiments.report.comparison import Group, band
-from experiments.report.coverage import coverage, every
-from experiments.report.data import RunData
-from experiments.report.learning import learning_pictures
-from experiments.report.pictures import Picture
-from experiments.report.table_formats import Table
-from trainers.store.plain import flatten
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.experiments.report.comparison import Group, band
+from atlas_gym.experiments.report.coverage import coverage, every
+from atlas_gym.experiments.report.data import RunData
+from atlas_gym.experiments.report.learning import learning_pictures
+from atlas_gym.experiments.report.pictures import Picture
+from atlas_gym.experiments.report.table_formats import Table
+from atlas_gym.trainers.store.plain import flatten
 
 Json = dict[str, Any]
 

@@ -22,10 +22,10 @@ from matplotlib.image import imsave
 
 from atlas_gym.evaluation import ConfinedEvaluator, EvaluatorError
 from atlas_gym.evaluation.safe_start import safe_command, safe_environment
+from atlas_gym.experiments.report.data import RunData
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.registry import find_task
-from experiments.report.data import RunData
-from trainers.loop.schedule import instance_seed
+from atlas_gym.trainers.loop.schedule import instance_seed
 
 _DEADLINE_S = 900.0
 _MEMORY_BYTES = 4 * 2**30
@@ -65,7 +65,7 @@ def draw_pictures(run: RunData) -> list[Picture]:
         "instances": run.setting("instances") or [],
         "programs": {title: record.program for title, record in named},
     }
-    command = safe_command("experiments.report.pictures")
+    command = safe_command("atlas_gym.experiments.report.pictures")
     try:
         done = subprocess.run(
             command, input=json.dumps(job, default=str), env=safe_environment(), timeout=_DEADLINE_S,

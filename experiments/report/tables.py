@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from atlas_gym.experiments.loggers.metrics import improvement
+from atlas_gym.experiments.report.comparison import Group
+from atlas_gym.experiments.report.data import RunData
+from atlas_gym.experiments.report.learning import learning_table
+from atlas_gym.experiments.report.table_formats import Table, table, without_empty
 from atlas_gym.intervals import standard_error
-from experiments.loggers.metrics import improvement
-from experiments.report.comparison import Group
-from experiments.report.data import RunData
-from experiments.report.learning import learning_table
-from experiments.report.table_formats import Table, table, without_empty
-from trainers.data.measures import distinct_programs
+from atlas_gym.trainers.data.measures import distinct_programs
 
 Row = dict[str, Any]
 

@@ -17,13 +17,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from experiments.report.comparison import group_runs
-from experiments.report.data import RunData, intelligible, read_run
-from experiments.report.figures import write_figures
-from experiments.report.payload import build_payload
-from experiments.report.pictures import draw_pictures
-from experiments.report.table_formats import write_tables
-from experiments.report.tables import all_tables
+from atlas_gym.experiments.report.comparison import group_runs
+from atlas_gym.experiments.report.data import RunData, intelligible, read_run
+from atlas_gym.experiments.report.figures import write_figures
+from atlas_gym.experiments.report.payload import build_payload
+from atlas_gym.experiments.report.pictures import draw_pictures
+from atlas_gym.experiments.report.table_formats import write_tables
+from atlas_gym.experiments.report.tables import all_tables
 
 
 def write_report(

@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 
 from atlas_gym.arguments import Parser, at_least_one
-from experiments.shipped import find
-from experiments.studies.plan import do_runs, read_plan
-from experiments.studies.write import known_runs, write_study
-from trainers.store.plain import SettingsError
-from trainers.store.store import StoreError
+from atlas_gym.experiments.shipped import find
+from atlas_gym.experiments.studies.plan import do_runs, read_plan
+from atlas_gym.experiments.studies.write import known_runs, write_study
+from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.store import StoreError
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,4 +1,6 @@
-"""What policies write by themselves on many bandits that no run had: `python -m experiments.studies.exam RUN …`.
+"""What policies write by themselves on many bandits that no run had.
+
+    python -m atlas_gym.experiments.studies.exam RUN …
 
 The measure within a run has some hundred samples, since every phase waits for it. This one asks the base model and
 each run's last policy for 1,728: twelve bandits, nine edit sites of the run's start on each, sixteen samples a site,
@@ -10,20 +12,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.engines.serving import TransformersBackend
-from agents.models.policy import POLICY, Policy
-from agents.proposals.rewrite import chat_of
-from agents.research_agent import ResearchAgent
 from atlas_gym import make_task
+from atlas_gym.agents.engines.serving import TransformersBackend
+from atlas_gym.agents.models.policy import POLICY, Policy
+from atlas_gym.agents.proposals.rewrite import chat_of
+from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.arguments import at_least_one
 from atlas_gym.evaluation import EvaluatorPool, Pool
-from experiments.studies.measuring import base_policy, measure
-from trainers.data.comparison import Comparison
-from trainers.loop.config import RunConfig, load_config
-from trainers.loop.measure import BASE, MEASURE, Panel, learned
-from trainers.loop.schedule import TaskSchedule
-from trainers.store.plain import SettingsError
-from trainers.store.store import RunStore
+from atlas_gym.experiments.studies.measuring import base_policy, measure
+from atlas_gym.trainers.data.comparison import Comparison
+from atlas_gym.trainers.loop.config import RunConfig, load_config
+from atlas_gym.trainers.loop.measure import BASE, MEASURE, Panel, learned
+from atlas_gym.trainers.loop.schedule import TaskSchedule
+from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.store import RunStore
 
 UNSEEN: tuple[dict[str, Any], ...] = (
     {"variation_budget": 300},

@@ -1,4 +1,4 @@
-"""How near a policy is to lines that are known to be good: `python -m experiments.studies.known_lines RUN …`.
+"""How near a policy is to lines that are known to be good: `python -m atlas_gym.experiments.studies.known_lines RUN …`.
 
 As long as good lines are too unlikely to be sampled, shares of improving samples are 0 and say nothing; their
 log-probabilities move long before. Each run is asked under its base model, and under policy and reference after every
@@ -13,15 +13,15 @@ from typing import Any
 
 import pandas as pd
 
-from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.population.candidate import Proposal
-from agents.proposals import EditLine, Showing
 from atlas_gym import ProgramTask, make_task
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.population.candidate import Proposal
+from atlas_gym.agents.proposals import EditLine, Showing
 from atlas_gym.evaluation import EvaluatorPool, Pool
-from experiments.studies.measuring import base_policy, measure
-from trainers.evodpo.likelihood import log_likelihoods
-from trainers.loop.config import RunConfig, load_config
-from trainers.loop.schedule import parent_of
+from atlas_gym.experiments.studies.measuring import base_policy, measure
+from atlas_gym.trainers.evodpo.likelihood import log_likelihoods
+from atlas_gym.trainers.loop.config import RunConfig, load_config
+from atlas_gym.trainers.loop.schedule import parent_of
 
 ENV, START = "ATLAS-Bandit-v0", "inlined"
 UNSEEN = {"dimension": 6, "variation_budget": 500, "replicas": 4}

@@ -1,4 +1,6 @@
-"""How much of what a run takes for improvement is luck of the draw: `python -m experiments.studies.luck RUN …`.
+"""How much of what a run takes for improvement is luck of the draw.
+
+    python -m atlas_gym.experiments.studies.luck RUN …
 
 A run scores a candidate and its parent on one draw of their task. Here the edits that improve there are scored again,
 with their parents, on three draws that chose nobody; one is borne out if it improves by more than the margin on
@@ -10,14 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.evaluation import EvaluatorPool, Pool
-from experiments.studies.measuring import measure
-from trainers.data.measures import is_improving
-from trainers.data.redraws import Redraws
-from trainers.loop.config import load_config
-from trainers.loop.schedule import TaskSchedule
-from trainers.store.store import RunStore
+from atlas_gym.experiments.studies.measuring import measure
+from atlas_gym.trainers.data.measures import is_improving
+from atlas_gym.trainers.data.redraws import Redraws
+from atlas_gym.trainers.loop.config import load_config
+from atlas_gym.trainers.loop.schedule import TaskSchedule
+from atlas_gym.trainers.store.store import RunStore
 
 DRAWS = 3
 

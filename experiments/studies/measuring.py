@@ -9,15 +9,15 @@ from typing import Any
 import pandas as pd
 import torch
 
-from agents.models.adapters import AdapterError
-from agents.models.loading import resolve_model
-from agents.models.policy import Policy
+from atlas_gym.agents.models.adapters import AdapterError
+from atlas_gym.agents.models.loading import resolve_model
+from atlas_gym.agents.models.policy import Policy
 from atlas_gym.arguments import Parser
-from experiments.report.table_formats import write_csv
-from trainers.loop.config import RunConfig
-from trainers.loop.resources import device_of, load_policy
-from trainers.store.plain import SettingsError
-from trainers.store.store import StoreError
+from atlas_gym.experiments.report.table_formats import write_csv
+from atlas_gym.trainers.loop.config import RunConfig
+from atlas_gym.trainers.loop.resources import device_of, load_policy
+from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.store import StoreError
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -37,7 +37,7 @@ def measure(
     Raises:
         SystemExit: a run cannot be read, or cannot be measured; with the reason.
     """
-    parser = Parser(prog=f"python -m experiments.studies.{tool}", description=about)
+    parser = Parser(prog=f"python -m atlas_gym.experiments.studies.{tool}", description=about)
     for name, said in own.items():
         parser.add_argument(name, **said)
     parser.add_argument("runs", type=Path, nargs="+", help="folders of runs")

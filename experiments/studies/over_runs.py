@@ -1,4 +1,4 @@
-"""What a phase came to over several runs: `python -m experiments.studies.over_runs replays.csv`.
+"""What a phase came to over several runs: `python -m atlas_gym.experiments.studies.over_runs replays.csv`.
 
 Reads what `experiments.studies.replays` wrote. Each variant of the phase is compared with the base model and with one
 of the variants, both paired by run.
@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from atlas_gym.arguments import Parser
-from experiments.report.table_formats import Table, as_markdown, table, told_interval
+from atlas_gym.experiments.report.table_formats import Table, as_markdown, table, told_interval
 
 BASE = "base model"
 
@@ -67,7 +67,7 @@ def _interval(differences: pd.Series) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table as Markdown."""
-    parser = Parser(prog="python -m experiments.studies.over_runs", description=__doc__)
+    parser = Parser(prog="python -m atlas_gym.experiments.studies.over_runs", description=__doc__)
     parser.add_argument("data", type=Path, help="what `replays --output` wrote")
     parser.add_argument("--against", default="", help="the variant to compare with; default: the first one")
     options = parser.parse_args(arguments)
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows[["run", "variant"]]  # without these columns it is something else
     except (OSError, LookupError, ValueError) as error:
         raise SystemExit(
-            f"Error: {options.data} is not what `python -m experiments.studies.replays --output` writes: {error}"
+            f"Error: {options.data} is not what `python -m atlas_gym.experiments.studies.replays --output` writes: {error}"
         ) from error
     try:
         print(as_markdown(over_runs(rows, options.against)))

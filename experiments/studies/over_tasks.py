@@ -1,4 +1,4 @@
-"""Methods over several studies that have the same arms: `python -m experiments.studies.over_tasks FOLDER …`.
+"""Methods over several studies that have the same arms: `python -m atlas_gym.experiments.studies.over_tasks FOLDER …`.
 
 Each folder has a study's data (`docs/study/NAME`). A method's improvement on a task is the mean over its seeds; over
 tasks it is compared with the first method of the first study, or with the one that is named, paired by task.
@@ -10,10 +10,10 @@ from pathlib import Path
 import pandas as pd
 
 from atlas_gym.arguments import Parser
-from experiments.report.table_formats import Table, as_markdown, table, told_interval
-from experiments.report.tables import percent_error
-from experiments.studies.write import read_data
-from trainers.store.store import StoreError
+from atlas_gym.experiments.report.table_formats import Table, as_markdown, table, told_interval
+from atlas_gym.experiments.report.tables import percent_error
+from atlas_gym.experiments.studies.write import read_data
+from atlas_gym.trainers.store.store import StoreError
 
 _NOTE = (
     "Improvement on held-out tasks, ± standard error over seeds; difference: percentage points, mean over tasks of the "
@@ -65,7 +65,7 @@ def read_runs(folder: Path) -> pd.DataFrame:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table as Markdown."""
-    parser = Parser(prog="python -m experiments.studies.over_tasks", description=__doc__)
+    parser = Parser(prog="python -m atlas_gym.experiments.studies.over_tasks", description=__doc__)
     parser.add_argument(
         "folders", type=Path, nargs="+", help="folders of studies' data, with a runs.csv each"
     )

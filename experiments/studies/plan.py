@@ -6,9 +6,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from experiments.studies.scheduler import Job, do_jobs, job_of
-from trainers.loop.config import RunConfig, load_config
-from trainers.store.plain import SettingsError, as_text, build, merge, read_layers
+from atlas_gym.experiments.studies.scheduler import Job, do_jobs, job_of
+from atlas_gym.trainers.loop.config import RunConfig, load_config
+from atlas_gym.trainers.store.plain import SettingsError, as_text, build, merge, read_layers
 
 DONE = "done"
 """A file of this name in a run's folder says that the run came to its end."""

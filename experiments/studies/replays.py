@@ -1,4 +1,4 @@
-"""What would a run's first phase have come to otherwise? `python -m experiments.studies.replays RUN …`
+"""What would a run's first phase have come to otherwise? `python -m atlas_gym.experiments.studies.replays RUN …`
 
 Each variant trains the base model again on answers that the run has stored (the agent's, and its supporter's to the
 same prompts), all else equal: 256 pairs, passed at most eight times, until K̂L (Eq. 3, along prompts that no pair has)
@@ -15,21 +15,21 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from agents.models.policy import POLICY, Policy
-from agents.population.candidate import CandidateRecord
+from atlas_gym.agents.models.policy import POLICY, Policy
+from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.arguments import at_least_one
 from atlas_gym.evaluation import EvaluatorPool
+from atlas_gym.experiments.studies import known_lines
+from atlas_gym.experiments.studies.exam import EXAM, answers, panel_of, question
+from atlas_gym.experiments.studies.measuring import base_policy, measure
 from atlas_gym.seeding import stream, torch_seed
-from experiments.studies import known_lines
-from experiments.studies.exam import EXAM, answers, panel_of, question
-from experiments.studies.measuring import base_policy, measure
-from trainers.data.pairs import PreferencePair, build_pairs
-from trainers.evodpo.candidate_set import TuneJob, tune_here
-from trainers.evodpo.kl import Item
-from trainers.loop import phase_data
-from trainers.loop.config import RunConfig, load_config
-from trainers.loop.measure import BASE, MEASURE, Panel, learned
-from trainers.store.store import RunStore, StoreError
+from atlas_gym.trainers.data.pairs import PreferencePair, build_pairs
+from atlas_gym.trainers.evodpo.candidate_set import TuneJob, tune_here
+from atlas_gym.trainers.evodpo.kl import Item
+from atlas_gym.trainers.loop import phase_data
+from atlas_gym.trainers.loop.config import RunConfig, load_config
+from atlas_gym.trainers.loop.measure import BASE, MEASURE, Panel, learned
+from atlas_gym.trainers.store.store import RunStore, StoreError
 
 PAIRS = 256
 """Of a phase, at most, where neither its variant nor `--pairs` says otherwise."""

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.loggers.metrics import improvement
-from experiments.report.data import RunData, read_run
-from experiments.report.tables import Row, instance_scores, run_row, share
-from experiments.studies.plan import DONE, Plan
-from trainers.data.measures import distinct_programs
-from trainers.loop.measure import MEASURE, learned
+from atlas_gym.experiments.loggers.metrics import improvement
+from atlas_gym.experiments.report.data import RunData, read_run
+from atlas_gym.experiments.report.tables import Row, instance_scores, run_row, share
+from atlas_gym.experiments.studies.plan import DONE, Plan
+from atlas_gym.trainers.data.measures import distinct_programs
+from atlas_gym.trainers.loop.measure import MEASURE, learned
 
 
 def round_rows(run: RunData) -> Iterator[Row]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from atlas_gym.sandbox.confinement import die_with_parent
-from trainers.store.store import RunStore, StoreError
+from atlas_gym.trainers.store.store import RunStore, StoreError
 
 GRACE_S = 60.0
 """How long a run that was asked to stop may take to put its things in order."""
@@ -40,7 +40,15 @@ def job_of(settings: str, folder: Path, files: Path) -> Job:
     files.mkdir(parents=True, exist_ok=True)
     file = files / "settings.yaml"
     file.write_text(settings, encoding="utf-8")
-    command = [sys.executable, "-m", "experiments.run", "--config", str(file), "--folder", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "atlas_gym.experiments.run",
+        "--config",
+        str(file),
+        "--folder",
+        str(folder),
+    ]
     # One torch thread each: several runs share the cores.
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return Job(folder, [*command, "--resume-if-exists"], environment, files / "log.txt")

@@ -15,13 +15,13 @@ import optuna
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from agents.population.settings import ClusterSettings
+from atlas_gym.agents.population.settings import ClusterSettings
+from atlas_gym.experiments.loggers.metrics import RoundHistory, final_row
+from atlas_gym.experiments.report.data import intelligible
+from atlas_gym.experiments.studies.sweep_file import Sweep
 from atlas_gym.seeding import torch_seed
-from experiments.loggers.metrics import RoundHistory, final_row
-from experiments.report.data import intelligible
-from experiments.studies.sweep_file import Sweep
-from trainers.store.plain import SettingsError, build, plain, read_mapping
-from trainers.store.store import RunStore, StoreError
+from atlas_gym.trainers.store.plain import SettingsError, build, plain, read_mapping
+from atlas_gym.trainers.store.store import RunStore, StoreError
 
 _RANDOM_FIRST = 4
 """Runs that bayes draws at random before it has anything to model."""

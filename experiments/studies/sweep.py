@@ -18,13 +18,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from atlas_gym.arguments import Parser, at_least_one, seconds
-from experiments.report.table_formats import write_csv
-from experiments.shipped import find
-from experiments.studies.scheduler import Job, do_jobs
-from experiments.studies.search import RunWatch, Search
-from experiments.studies.sweep_file import environment, expand, load_sweep
-from trainers.store.plain import SettingsError
-from trainers.store.store import StoreError
+from atlas_gym.experiments.report.table_formats import write_csv
+from atlas_gym.experiments.shipped import find
+from atlas_gym.experiments.studies.scheduler import Job, do_jobs
+from atlas_gym.experiments.studies.search import RunWatch, Search
+from atlas_gym.experiments.studies.sweep_file import environment, expand, load_sweep
+from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.store import StoreError
 
 EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
 HOPELESS = 3

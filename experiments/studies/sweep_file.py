@@ -19,7 +19,7 @@ from typing import Any, Literal
 import yaml
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from trainers.store.plain import SettingsError, build, nearest, read_mapping
+from atlas_gym.trainers.store.plain import SettingsError, build, nearest, read_mapping
 
 _ENVIRONMENT = re.compile(r"\$\{envvar:([A-Z0-9_]*)\}")
 _KINDS = ("uniform", "int_uniform", "q_uniform", "log_uniform_values")

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pandas as pd
 
+from atlas_gym.experiments.report.table_formats import Table, table
+from atlas_gym.experiments.report.tables import OVER_SEEDS, Row, groups_of, mean_error
 from atlas_gym.intervals import mean_interval
-from experiments.report.table_formats import Table, table
-from experiments.report.tables import OVER_SEEDS, Row, groups_of, mean_error
 
 
 def comparisons(runs: pd.DataFrame) -> Table:

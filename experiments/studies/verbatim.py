@@ -1,4 +1,4 @@
-"""How much of what a policy finds it had been shown: `python -m experiments.studies.verbatim TAUGHT RUN …`.
+"""How much of what a policy finds it had been shown: `python -m atlas_gym.experiments.studies.verbatim TAUGHT RUN …`.
 
 TAUGHT is the run whose phases taught the policy that the others search with. Of the distinct programs with which each
 run improved a parent, counted are those whose edit TAUGHT had seen at the same site, written by its agent or by its
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.population.candidate import CandidateRecord
-from experiments.studies.measuring import measure
-from trainers.data.measures import is_improving
-from trainers.store.store import RunStore
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.experiments.studies.measuring import measure
+from atlas_gym.trainers.data.measures import is_improving
+from atlas_gym.trainers.store.store import RunStore
 
 MARGIN = 0.002
 

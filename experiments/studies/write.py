@@ -7,14 +7,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from atlas_gym.experiments.report import tables as paper
+from atlas_gym.experiments.report.data import intelligible
+from atlas_gym.experiments.report.style import COLORS, TEXT_WIDTH, plot_style, save
+from atlas_gym.experiments.report.table_formats import Table, as_markdown, write_csv, write_tables
+from atlas_gym.experiments.studies import tables
+from atlas_gym.experiments.studies.plan import Plan, run_name
+from atlas_gym.experiments.studies.rows import KINDS, collect
 from atlas_gym.intervals import standard_error
-from experiments.report import tables as paper
-from experiments.report.data import intelligible
-from experiments.report.style import COLORS, TEXT_WIDTH, plot_style, save
-from experiments.report.table_formats import Table, as_markdown, write_csv, write_tables
-from experiments.studies import tables
-from experiments.studies.plan import Plan, run_name
-from experiments.studies.rows import KINDS, collect
 
 CONCLUSIONS = "conclusions.md"
 """Beside the page, written by a person when the data were there: linked, never written here."""

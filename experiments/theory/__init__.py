@@ -12,5 +12,5 @@ parameter drifts. This package simulates it, many seeds at once:
     settings, runner    which settings are compared (`plan.yaml`), and running them in parallel
     tables, figures     what is written
 
-`python -m experiments.theory --quick` (or `--full`) runs it; `docs/theory.md` says what came out.
+`python -m atlas_gym.experiments.theory --quick` (or `--full`) runs it; `docs/theory.md` says what came out.
 """

@@ -1,4 +1,4 @@
-"""Command line of the theory study: `python -m experiments.theory --quick`."""
+"""Command line of the theory study: `python -m atlas_gym.experiments.theory --quick`."""
 
 import os
 import sys
@@ -12,13 +12,13 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 def main(arguments: list[str] | None = None) -> int:
     """Run the study, write its tables and figures, print the headline."""
     from atlas_gym.arguments import Parser
-    from experiments.theory.figures import write_figures
-    from experiments.theory.runner import run_plan
-    from experiments.theory.settings import make_plan
-    from experiments.theory.tables import headline, write_tables
+    from atlas_gym.experiments.theory.figures import write_figures
+    from atlas_gym.experiments.theory.runner import run_plan
+    from atlas_gym.experiments.theory.settings import make_plan
+    from atlas_gym.experiments.theory.tables import headline, write_tables
 
     parser = Parser(
-        prog="python -m experiments.theory",
+        prog="python -m atlas_gym.experiments.theory",
         description="Dynamic regret of EvoDPO and of DPO under drift, and the lemmas of appendix A.",
     )
     size = parser.add_mutually_exclusive_group()
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     plan = make_plan("full" if options.full else "quick")
     results = run_plan(plan, max(1, options.jobs))
-    command = f"python -m experiments.theory --{plan.name}"
+    command = f"python -m atlas_gym.experiments.theory --{plan.name}"
     write_tables(results, options.out, command)
     write_figures(results, options.out, command)
     print(headline(results))

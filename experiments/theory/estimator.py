@@ -8,7 +8,7 @@ find the minimum to rounding in a handful of iterations. There is no projection 
 import numpy as np
 from scipy.special import expit
 
-from experiments.theory.model import Array
+from atlas_gym.experiments.theory.model import Array
 
 MAX_ITERATIONS = 100
 GRADIENT_TOLERANCE = 1e-9

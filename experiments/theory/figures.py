@@ -7,10 +7,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from atlas_gym.experiments.report.style import plot_style
+from atlas_gym.experiments.theory.runner import Results, slope
+from atlas_gym.experiments.theory.settings import PHASES_PER_WINDOW
 from atlas_gym.intervals import mean_interval
-from experiments.report.style import plot_style
-from experiments.theory.runner import Results, slope
-from experiments.theory.settings import PHASES_PER_WINDOW
 
 COLOURS = {
     "stale": "tab:cyan",

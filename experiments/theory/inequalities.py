@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from experiments.theory import policies
-from experiments.theory.estimator import covariance, diversity
-from experiments.theory.model import (
+from atlas_gym.experiments.theory import policies
+from atlas_gym.experiments.theory.estimator import covariance, diversity
+from atlas_gym.experiments.theory.model import (
     FEATURE_BOUND,
     Array,
     Bandit,
@@ -28,7 +28,7 @@ from experiments.theory.model import (
     utilities,
     variation,
 )
-from experiments.theory.simulate import Simulation
+from atlas_gym.experiments.theory.simulate import Simulation
 
 LIPSCHITZ = 0.25
 """Lipschitz constant of σ, the paper's L."""

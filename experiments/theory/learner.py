@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from experiments.theory import policies
-from experiments.theory.model import Array, Indices
-from trainers.evodpo.gate import choose_candidate, passes_gate
-from trainers.evodpo.references import ReferenceRule, mixed_reference
-from trainers.evodpo.settings import GateSettings
+from atlas_gym.experiments.theory import policies
+from atlas_gym.experiments.theory.model import Array, Indices
+from atlas_gym.trainers.evodpo.gate import choose_candidate, passes_gate
+from atlas_gym.trainers.evodpo.references import ReferenceRule, mixed_reference
+from atlas_gym.trainers.evodpo.settings import GateSettings
 
 GATE_CONTEXTS = 32
 """Size of the gate subset G_k: contexts drawn at random from the rounds of the window."""

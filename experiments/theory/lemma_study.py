@@ -21,12 +21,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from atlas_gym.seeding import stream
-from experiments.theory import inequalities, policies
-from experiments.theory.estimator import diversity
-from experiments.theory.inequalities import PathChecks, Sides, switches_and_margin, violated
-from experiments.theory.learner import Learner, Window
-from experiments.theory.model import (
+from atlas_gym.experiments.theory import inequalities, policies
+from atlas_gym.experiments.theory.estimator import diversity
+from atlas_gym.experiments.theory.inequalities import PathChecks, Sides, switches_and_margin, violated
+from atlas_gym.experiments.theory.learner import Learner, Window
+from atlas_gym.experiments.theory.model import (
     DRIFT_KINDS,
     FEATURE_BOUND,
     Array,
@@ -37,9 +36,10 @@ from experiments.theory.model import (
     utilities,
     variation,
 )
-from experiments.theory.settings import BETAS, DRIFTS, FLOORS
-from experiments.theory.simulate import simulate
-from trainers.evodpo.references import ReferenceRule
+from atlas_gym.experiments.theory.settings import BETAS, DRIFTS, FLOORS
+from atlas_gym.experiments.theory.simulate import simulate
+from atlas_gym.seeding import stream
+from atlas_gym.trainers.evodpo.references import ReferenceRule
 
 BATCH = 25
 """Instances that share their sizes, so that they can be simulated together."""

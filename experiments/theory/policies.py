@@ -12,7 +12,7 @@ from functools import reduce
 
 import numpy as np
 
-from experiments.theory.model import Array
+from atlas_gym.experiments.theory.model import Array
 
 
 def uniform(shape: tuple[int, ...]) -> Array:

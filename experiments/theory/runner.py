@@ -17,12 +17,17 @@ from rich.console import Console
 from rich.progress import track
 
 from atlas_gym.evaluation.safe_start import safe_children
+from atlas_gym.experiments.theory.inequalities import PathChecks, merged
+from atlas_gym.experiments.theory.lemma_study import (
+    broken_assumptions,
+    floor_prices,
+    margins_along,
+    random_batch,
+)
+from atlas_gym.experiments.theory.model import Array, BanditSettings, make_bandits, variation
+from atlas_gym.experiments.theory.settings import DRIFTS, Plan, Setting
+from atlas_gym.experiments.theory.simulate import Simulation, simulate
 from atlas_gym.intervals import Interval, mean_interval
-from experiments.theory.inequalities import PathChecks, merged
-from experiments.theory.lemma_study import broken_assumptions, floor_prices, margins_along, random_batch
-from experiments.theory.model import Array, BanditSettings, make_bandits, variation
-from experiments.theory.settings import DRIFTS, Plan, Setting
-from experiments.theory.simulate import Simulation, simulate
 
 CURVE_POINTS = 200
 

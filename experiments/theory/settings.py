@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.theory.learner import Learner
-from experiments.theory.model import Drift
-from trainers.store.plain import build, merge, plain, read_mapping
+from atlas_gym.experiments.theory.learner import Learner
+from atlas_gym.experiments.theory.model import Drift
+from atlas_gym.trainers.store.plain import build, merge, plain, read_mapping
 
 DRIFTS = {
     "rotation, 4π": Drift("rotation", angle=4 * np.pi),

@@ -16,11 +16,18 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from atlas_gym.experiments.theory import policies
+from atlas_gym.experiments.theory.estimator import diversity, fit_logistic
+from atlas_gym.experiments.theory.learner import GATE_CONTEXTS, Learner, move_reference
+from atlas_gym.experiments.theory.model import (
+    Array,
+    Bandit,
+    Indices,
+    preference_probability,
+    sample_actions,
+    utilities,
+)
 from atlas_gym.seeding import stream
-from experiments.theory import policies
-from experiments.theory.estimator import diversity, fit_logistic
-from experiments.theory.learner import GATE_CONTEXTS, Learner, move_reference
-from experiments.theory.model import Array, Bandit, Indices, preference_probability, sample_actions, utilities
 
 
 class Simulation:

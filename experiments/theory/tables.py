@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from atlas_gym.experiments.report.table_formats import pipe_table
+from atlas_gym.experiments.theory.lemma_study import BATCH
+from atlas_gym.experiments.theory.runner import Cells, Results, slope, slopes_by_seed
+from atlas_gym.experiments.theory.settings import Setting
 from atlas_gym.intervals import Interval, mean_interval
-from experiments.report.table_formats import pipe_table
-from experiments.theory.lemma_study import BATCH
-from experiments.theory.runner import Cells, Results, slope, slopes_by_seed
-from experiments.theory.settings import Setting
 
 TABLE_GROUPS = {
     "main": "Rotation by 4π, β = 1, floor 0.05",

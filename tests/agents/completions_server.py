@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from agents.engines.completions import OpenAIBackend
-from agents.engines.engine import Sampling
-from agents.engines.settings import OpenAISettings
+from atlas_gym.agents.engines.completions import OpenAIBackend
+from atlas_gym.agents.engines.engine import Sampling
+from atlas_gym.agents.engines.settings import OpenAISettings
 from tests.agents.supporters import server as s
 
 QUICK = {"deadline_s": 20.0, "wait_s": 0.0, "pause_s": 0.0, "reply_bytes": 100_000, "concurrency": 4}

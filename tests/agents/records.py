@@ -2,7 +2,7 @@
 
 import itertools
 
-from agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.program_text import program_key
 from tests.agents.proposals.programs import ORDINARY
 

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from agents.engines.serving import tokenizer_of
-from agents.engines.settings import BackendSettings, VLLMSettings
-from agents.models.loading import load_model
-from agents.models.policy import Policy
+from atlas_gym.agents.engines.serving import tokenizer_of
+from atlas_gym.agents.engines.settings import BackendSettings, VLLMSettings
+from atlas_gym.agents.models.loading import load_model
+from atlas_gym.agents.models.policy import Policy
 from tests.tiny_model import save_tiny_model
 
 CODE = "import pathlib\npathlib.Path({mark!r}).touch()\nfrom transformers import LlamaConfig as Own\n"

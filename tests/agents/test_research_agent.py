@@ -3,10 +3,10 @@ from dataclasses import replace
 
 import pytest
 
-from agents.engines.engine import Sampling
-from agents.proposals.rewrite import chat_of
-from agents.research_agent import ResearchAgent
-from agents.settings import AgentSettings
+from atlas_gym.agents.engines.engine import Sampling
+from atlas_gym.agents.proposals.rewrite import chat_of
+from atlas_gym.agents.research_agent import ResearchAgent
+from atlas_gym.agents.settings import AgentSettings
 from tests.agents.proposals.programs import ARMS, ORDINARY
 from tests.agents.records import record, windowed
 

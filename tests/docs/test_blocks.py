@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from experiments.cli.main import COMMANDS
+from atlas_gym.experiments.cli.main import COMMANDS
 from tests.docs.pages import PAGES, ROOT, Block, blocks, inline_commands
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
@@ -86,7 +86,7 @@ def test_files_can_be_read(block):
 )
 def test_a_run_takes_these_settings(block, tmp_path):
     pytest.importorskip("transformers", reason="needs the extra `learn`")
-    from trainers.loop.config import load_config
+    from atlas_gym.trainers.loop.config import load_config
 
     (tmp_path / "run.yaml").write_text(block.text)
     load_config(tmp_path / "run.yaml", {})
@@ -150,25 +150,25 @@ def check_extras(arguments: list[str]) -> None:
 
 def check_module(module: str, arguments: list[str]) -> None:
     """The module exists, and it knows the options; those of a run are its settings."""
-    if module.partition(".")[0] not in ("atlas_gym", "agents", "trainers", "experiments"):
+    if module.partition(".")[0] != "atlas_gym":
         return
     spec = find_spec(module)
     assert spec is not None, f"there is no module {module}"
     options = {word.partition("=")[0] for word in arguments if word.startswith("--")} - {"--help"}
-    if module in ("experiments.run", "experiments.cli.run"):
+    if module in ("atlas_gym.experiments.run", "atlas_gym.experiments.cli.run"):
         options -= run_options()
         assert not [word for word in options if not word.startswith("--env_args.")], "no such settings"
         return
-    layer = ROOT / module.partition(".")[0]
-    texts = "\n".join(path.read_text(encoding="utf-8") for path in layer.rglob("*.py"))
+    package = Path(spec.origin or "").parent
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
     for option in options:
-        assert f'"{option}"' in texts, f"nothing in {layer.name} knows {option}"
+        assert f'"{option}"' in texts, f"nothing in {package.name} knows {option}"
 
 
 def check_names(arguments: list[str]) -> None:
     """Shipped configurations, plans and sweeps exist under the name that is given."""
     pytest.importorskip("transformers", reason="needs the extra `learn`")
-    from experiments.shipped import find
+    from atlas_gym.experiments.shipped import find
 
     kinds = {"--config": "configs", "study": "studies", "sweep": "sweeps"}
     for before, name in itertools.pairwise(arguments):
@@ -178,9 +178,9 @@ def check_names(arguments: list[str]) -> None:
 
 def run_options() -> set[str]:
     pytest.importorskip("yaml", reason="needs the extra `learn`")
-    from experiments.cli.options import FLAGS
-    from experiments.cli.settings_reference import sections
-    from trainers.loop.config import RunConfig
+    from atlas_gym.experiments.cli.options import FLAGS
+    from atlas_gym.experiments.cli.settings_reference import sections
+    from atlas_gym.trainers.loop.config import RunConfig
 
     settings = {setting.key for section in sections(RunConfig()) for setting in section.settings}
     return {f"--{name}" for name in {*FLAGS, *settings}}
@@ -189,7 +189,7 @@ def run_options() -> set[str]:
 def test_a_command_that_names_nothing_is_found():
     for wrong in (
         "make tea",
-        "python -m experiments.rum",
+        "python -m atlas_gym.experiments.rum",
         "python -m pytest tests/tea.py",
         "atlas rum",
         "atlas run --sede 3",

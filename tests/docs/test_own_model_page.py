@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.engines.llama_server import LlamaServer
-from agents.models.embedded import fetch_gguf
+from atlas_gym.agents.engines.llama_server import LlamaServer
+from atlas_gym.agents.models.embedded import fetch_gguf
+from atlas_gym.trainers.store.store import RunStore
 from tests.docs.pages import ROOT, blocks
-from trainers.store.store import RunStore
 
 PAGE = ROOT / "docs" / "own-model.md"
 ATLAS = Path(sys.executable).parent / "atlas"

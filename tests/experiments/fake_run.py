@@ -11,8 +11,8 @@ from pathlib import Path
 
 import yaml
 
-from agents.population.candidate import CandidateRecord
-from trainers.store.store import RunStore
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.trainers.store.store import RunStore
 
 
 def main() -> int:

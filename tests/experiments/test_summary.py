@@ -4,8 +4,8 @@ import io
 
 from rich.console import Console
 
-from experiments.cli.summary import print_summary
-from experiments.report.data import read_run
+from atlas_gym.experiments.cli.summary import print_summary
+from atlas_gym.experiments.report.data import read_run
 from tests.experiments.report.synthetic import Layout, make_run
 
 _ROW = {

@@ -21,8 +21,8 @@ from statistics import median
 
 from atlas_gym import ProgramTask, make_task
 from atlas_gym.evaluation import ConfinedEvaluator
+from atlas_gym.experiments.learners.peer import Peer, environment, read_peer
 from atlas_gym.tasks.bandit.bare import play_bare
-from experiments.learners.peer import Peer, environment, read_peer
 from tests.hostile import plain
 from tests.hostile.catalogue import answers, state
 from tests.hostile.plain import Play

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from agents.models.policy import Policy
-from agents.models.settings import LoraSettings
+from atlas_gym.agents.models.policy import Policy
+from atlas_gym.agents.models.settings import LoraSettings
 from tests.tiny_model import save_tiny_model
 
 

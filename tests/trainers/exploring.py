@@ -3,16 +3,16 @@
 import random
 from concurrent.futures import Future
 
-from agents.engines.engine import Completion
-from agents.research_agent import ResearchAgent
-from agents.settings import AgentSettings
+from atlas_gym.agents.engines.engine import Completion
+from atlas_gym.agents.research_agent import ResearchAgent
+from atlas_gym.agents.settings import AgentSettings
 from atlas_gym.evaluation import Evaluation, Status
 from atlas_gym.seeding import stream
 from atlas_gym.tasks.program_task import ProgramTask
-from trainers.data.rollouts import ProgramCache
-from trainers.loop.exploration import Explorer
-from trainers.loop.settings import ExplorationSettings
-from trainers.store.store import RunStore
+from atlas_gym.trainers.data.rollouts import ProgramCache
+from atlas_gym.trainers.loop.exploration import Explorer
+from atlas_gym.trainers.loop.settings import ExplorationSettings
+from atlas_gym.trainers.store.store import RunStore
 
 START = "import math\n\n\ndef f(x):\n    a = 1\n    b = 2\n    return a * x + b\n"
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import torch
 
-from agents.engines.engine import Completion, OnCompletion, Request
+from atlas_gym.agents.engines.engine import Completion, OnCompletion, Request
 from atlas_gym.seeding import stream
 
 _LEARNS = " np.linalg.solve(np.eye(d) + history.contexts.T @ history.contexts, history.contexts.T @ history.rewards)\n"

@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from agents.population.candidate import CandidateRecord, Proposal
-from agents.supporters.build import Supporters
+from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.supporters.build import Supporters
 
 RECORD = CandidateRecord(
     id=7, round=1, island=2, origin="agent", style="edit_line", hole="window =", parent_id=0, prompt="prompt",

@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from agents.models.policy import POLICY, REFERENCE
-from trainers.data.pairs import PreferencePair
-from trainers.evodpo.phase import run_phase
-from trainers.evodpo.settings import GateSettings, PhaseSettings
+from atlas_gym.agents.models.policy import POLICY, REFERENCE
+from atlas_gym.trainers.data.pairs import PreferencePair
+from atlas_gym.trainers.evodpo.phase import run_phase
+from atlas_gym.trainers.evodpo.settings import GateSettings, PhaseSettings
 
 PROMPTS = ["window =", "lam =", "def f(x):\n    y =", "scores = base +", "alpha ="]
 PAIRS = [

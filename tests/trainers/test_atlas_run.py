@@ -8,19 +8,19 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from agents.models.adapters import digest
 from atlas_gym import make_task
+from atlas_gym.agents.models.adapters import digest
 from atlas_gym.tasks.bandit.bare import play_bare
+from atlas_gym.trainers.evodpo.launch import LaunchError
+from atlas_gym.trainers.evodpo.settings import LaunchSettings
+from atlas_gym.trainers.loop.atlas import AtlasRun
+from atlas_gym.trainers.loop.beginning import require_beginning
+from atlas_gym.trainers.loop.control import frozen, open_control
+from atlas_gym.trainers.loop.measure import MEASURE, learned
+from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.queries import held_out_key
+from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.whole_run import TASK, Watcher, config, contents, menu, run
-from trainers.evodpo.launch import LaunchError
-from trainers.evodpo.settings import LaunchSettings
-from trainers.loop.atlas import AtlasRun
-from trainers.loop.beginning import require_beginning
-from trainers.loop.control import frozen, open_control
-from trainers.loop.measure import MEASURE, learned
-from trainers.store.plain import SettingsError
-from trainers.store.queries import held_out_key
-from trainers.store.store import RunStore
 
 assert config, menu  # fixtures
 
@@ -221,7 +221,7 @@ def test_a_run_that_cannot_begin_gives_its_evaluators_back(config, tmp_path, mon
         finally:
             told.append("closed")
 
-    monkeypatch.setattr("trainers.loop.resources.make_pool", make_pool)
+    monkeypatch.setattr("atlas_gym.trainers.loop.resources.make_pool", make_pool)
     lost = replace(config, launch=LaunchSettings(config_file=str(tmp_path / "nowhere")))
     with RunStore(tmp_path / "run") as store, pytest.raises(LaunchError):
         AtlasRun(lost, store)

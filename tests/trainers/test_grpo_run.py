@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from safetensors.torch import load_file
 
-from agents.models.adapters import digest
+from atlas_gym.agents.models.adapters import digest
+from atlas_gym.trainers.data.groups import group_of
+from atlas_gym.trainers.loop.config import load_config
+from atlas_gym.trainers.store.plain import merge, plain
+from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.whole_run import Watcher, contents, menu, run
 from tests.trainers.whole_run import config as atlas
-from trainers.data.groups import group_of
-from trainers.loop.config import load_config
-from trainers.store.plain import merge, plain
-from trainers.store.store import RunStore
 
 assert atlas, menu  # fixtures
 

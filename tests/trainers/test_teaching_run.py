@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from agents.supporters.exploration_rules import RuleExplorationSupporter
-from agents.supporters.settings import SupporterSettings
+from atlas_gym.agents.supporters.exploration_rules import RuleExplorationSupporter
+from atlas_gym.agents.supporters.settings import SupporterSettings
+from atlas_gym.trainers.loop.config import load_config
+from atlas_gym.trainers.loop.phase_data import answers
+from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.whole_run import Watcher, config, contents, menu, run
-from trainers.loop.config import load_config
-from trainers.loop.phase_data import answers
-from trainers.store.plain import SettingsError
-from trainers.store.store import RunStore
 
 assert config, menu  # fixtures
 

@@ -7,23 +7,23 @@ from types import SimpleNamespace
 
 import pytest
 
-import trainers.loop.phase_data
-from agents.engines.engine import Completion
-from agents.supporters.strategist import StrategyAdvice, TuningControls
+import atlas_gym.trainers.loop.phase_data
+from atlas_gym.agents.engines.engine import Completion
+from atlas_gym.agents.supporters.strategist import StrategyAdvice, TuningControls
 from atlas_gym.evaluation import Evaluation, Status
 from atlas_gym.seeding import torch_seed
+from atlas_gym.trainers.data.pairs import PreferencePair
+from atlas_gym.trainers.data.rollouts import ProgramCache
+from atlas_gym.trainers.evodpo.gate import gate_decision
+from atlas_gym.trainers.evodpo.phase_result import CandidateResult, PhaseResult
+from atlas_gym.trainers.evodpo.settings import GateSettings
+from atlas_gym.trainers.evodpo.training import StepRecord
+from atlas_gym.trainers.loop.atlas import take_phase
+from atlas_gym.trainers.loop.config import load_config
+from atlas_gym.trainers.loop.fine_tuning import Tuning
+from atlas_gym.trainers.store.plain import plain
+from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.samples import PROPOSAL, RECORD, parts
-from trainers.data.pairs import PreferencePair
-from trainers.data.rollouts import ProgramCache
-from trainers.evodpo.gate import gate_decision
-from trainers.evodpo.phase_result import CandidateResult, PhaseResult
-from trainers.evodpo.settings import GateSettings
-from trainers.evodpo.training import StepRecord
-from trainers.loop.atlas import take_phase
-from trainers.loop.config import load_config
-from trainers.loop.fine_tuning import Tuning
-from trainers.store.plain import plain
-from trainers.store.store import RunStore
 
 SAMPLES = 4
 WORTH = {"default": [0.5, 0.25, None, -3.0], "reference": [0.1, None, None, None]}
@@ -75,7 +75,7 @@ def store(tmp_path):
 
 @pytest.fixture(autouse=True)
 def every_text_fits(monkeypatch):
-    monkeypatch.setattr("trainers.loop.phase_data.writable", lambda records, *_: records)
+    monkeypatch.setattr("atlas_gym.trainers.loop.phase_data.writable", lambda records, *_: records)
 
 
 def tuning(store, **settings):
@@ -117,7 +117,7 @@ def test_the_score_may_be_the_likelihood_of_what_is_known_to_improve(store, monk
         asked.append((adapter, answers))
         return [-3.0 for _ in answers]
 
-    monkeypatch.setattr("trainers.loop.fine_tuning.log_known_gain", log_known_gain)
+    monkeypatch.setattr("atlas_gym.trainers.loop.fine_tuning.log_known_gain", log_known_gain)
     worse = replace(RECORD, id=9, round=2, prompt="worse prompt", score=-0.5)
     store.add_unit(2, 2, [worse], {}, [replace(PROPOSAL, prompt="worse prompt")])
     backend, phases = tuning(store, gate_score="likelihood")
@@ -143,7 +143,7 @@ def test_a_phase_is_skipped_unless_exploration_improved_since_the_last(
     store.add_unit(2, 0, [before], {})
     store.add_unit(3, 0, [after], {})
     monkeypatch.setattr(RunStore, "best_scores", _without_the_start(RunStore.best_scores))
-    monkeypatch.setattr(trainers.loop.phase_data, "build_pairs", lambda *_, **__: [])
+    monkeypatch.setattr(atlas_gym.trainers.loop.phase_data, "build_pairs", lambda *_, **__: [])
     _, phases = tuning(store, phase_every=1)
     take_phase(phases, 3)
     (row,) = store.phases()
@@ -156,7 +156,7 @@ def _without_the_start(best_scores):
 
 
 def test_idle_phases_are_not_skipped_where_the_settings_say_so(store, monkeypatch):
-    monkeypatch.setattr(trainers.loop.phase_data, "build_pairs", lambda *_, **__: [])
+    monkeypatch.setattr(atlas_gym.trainers.loop.phase_data, "build_pairs", lambda *_, **__: [])
     _, phases = tuning(store, skip_idle_phases=False)
     take_phase(phases, 1)
     assert "cannot train" in store.phases()[0]["skipped"]

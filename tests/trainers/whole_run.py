@@ -2,15 +2,15 @@
 
 import pytest
 
-import agents.engines.serving
+import atlas_gym.agents.engines.serving
 from atlas_gym import make_task
+from atlas_gym.trainers.loop.atlas import AtlasRun
+from atlas_gym.trainers.loop.config import RunConfig, load_config
+from atlas_gym.trainers.loop.observer import Observer
+from atlas_gym.trainers.store.store import RunStore
 from tests.secret import secret_is
 from tests.tiny_model import save_tiny_model
 from tests.trainers.menu import MenuGenerator
-from trainers.loop.atlas import AtlasRun
-from trainers.loop.config import RunConfig, load_config
-from trainers.loop.observer import Observer
-from trainers.store.store import RunStore
 
 TASK = {"horizon": 60, "replicas": 1}
 
@@ -53,7 +53,7 @@ def menu():
     weighted = starts["scratch"].replace("= context @ theta", "= 0.5 * context @ theta")
     with secret_is("of a whole run"), pytest.MonkeyPatch.context() as patch:
         patch.setitem(starts, "scratch", weighted)
-        patch.setattr(agents.engines.serving, "TransformersGenerator", MenuGenerator)
+        patch.setattr(atlas_gym.agents.engines.serving, "TransformersGenerator", MenuGenerator)
         yield
 
 

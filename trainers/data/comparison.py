@@ -22,7 +22,7 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 from atlas_gym.intervals import Interval, mean_interval
-from trainers.data.measures import Outcome, grouped, is_improving, is_new
+from atlas_gym.trainers.data.measures import Outcome, grouped, is_improving, is_new
 
 Groups = Sequence[Sequence[Outcome]]
 """Samples, one group a prompt."""

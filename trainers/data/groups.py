@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.population.candidate import CandidateRecord
-from trainers.data.measures import grouped, thinned
-from trainers.data.pairs import PreferencePair
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.trainers.data.measures import grouped, thinned
+from atlas_gym.trainers.data.pairs import PreferencePair
 
 FAILED, COPY, WORST, BEST = -1.0, -0.75, -0.5, 1.0
 """Rewards of a program that fails and of a copy, and the bounds of all others."""

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.intervals import standard_error
-from trainers.data.settings import GateScore
+from atlas_gym.trainers.data.settings import GateScore
 
 T = TypeVar("T")
 

@@ -29,10 +29,10 @@ from typing import get_args
 
 import numpy as np
 
-from agents.population.candidate import CandidateRecord
-from trainers.data.measures import grouped
-from trainers.data.pair_selection import Cap, Selection
-from trainers.data.settings import SHARES, Kind, PairSettings
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.trainers.data.measures import grouped
+from atlas_gym.trainers.data.pair_selection import Cap, Selection
+from atlas_gym.trainers.data.settings import SHARES, Kind, PairSettings
 
 _SLACK = 12
 """Characters by which two texts may always differ in length."""

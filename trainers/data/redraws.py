@@ -11,10 +11,10 @@ from concurrent.futures import Future
 from dataclasses import replace
 from statistics import fmean
 
-from agents.population.candidate import CandidateRecord
 from atlas_gym import ProgramTask
+from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.evaluation import Evaluation, InfrastructureError, Pool
-from trainers.data.measures import is_improving
+from atlas_gym.trainers.data.measures import is_improving
 
 Redraw = Callable[[CandidateRecord, int], ProgramTask]
 """Draw number 0, 1, … of the task that a candidate was scored on: the same object for the same draw."""

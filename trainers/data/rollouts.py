@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import replace
 
-from agents.engines.engine import Completion, Generator, OnCompletion
-from agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.engines.engine import Completion, Generator, OnCompletion
+from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
 from atlas_gym.evaluation import Evaluation, InfrastructureError, Pool, Task
 from atlas_gym.program_text import program_key
-from trainers.store.protocol import Store
+from atlas_gym.trainers.store.protocol import Store
 
 Pending = tuple[CandidateRecord, "Future[Evaluation] | None"]
 """A candidate, and its evaluation under way; None if the outcome of its program is recorded already."""

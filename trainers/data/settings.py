@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from trainers.store.plain import require
+from atlas_gym.trainers.store.plain import require
 
 Kind = Literal["improving", "improving_parent", "improving_failed", "score", "failed", "repair"]
 Builder = Literal["teach", "plain", "margin", "improving", "mixed", "balanced"]

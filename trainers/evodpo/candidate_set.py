@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.seeding import stream, torch_seed
-from trainers.data.groups import Example
-from trainers.evodpo import processes
-from trainers.evodpo.kl import Divergence, KLEstimate
-from trainers.evodpo.settings import TrainingSettings
-from trainers.evodpo.training import StepRecord, Training, train
+from atlas_gym.trainers.data.groups import Example
+from atlas_gym.trainers.evodpo import processes
+from atlas_gym.trainers.evodpo.kl import Divergence, KLEstimate
+from atlas_gym.trainers.evodpo.settings import TrainingSettings
+from atlas_gym.trainers.evodpo.training import StepRecord, Training, train
 
 _BEGINNING = "beginning"
 """Adapter that remembers the policy from which all are trained."""

@@ -21,10 +21,10 @@ from peft import PeftModel
 from torch.utils.data import DataLoader, Dataset
 from trl import DPOConfig
 
-from trainers.data.measures import grouped
-from trainers.evodpo import processes
-from trainers.evodpo.packed_dpo import PackedDPOTrainer
-from trainers.evodpo.settings import SUPERVISED
+from atlas_gym.trainers.data.measures import grouped
+from atlas_gym.trainers.evodpo import processes
+from atlas_gym.trainers.evodpo.packed_dpo import PackedDPOTrainer
+from atlas_gym.trainers.evodpo.settings import SUPERVISED
 
 
 class DistributedDPOTrainer(PackedDPOTrainer):

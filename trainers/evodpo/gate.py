@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from trainers.evodpo.settings import GateSettings
+from atlas_gym.trainers.evodpo.settings import GateSettings
 
 _ROUNDING = 1e-6
 """Relative size of what rounding may add to a gain."""

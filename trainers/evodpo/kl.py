@@ -15,10 +15,10 @@ from statistics import fmean
 import torch
 from torch.nn.functional import kl_div
 
-from agents.models.policy import Policy
+from atlas_gym.agents.models.policy import Policy
 from atlas_gym.intervals import standard_error
-from trainers.evodpo import processes
-from trainers.evodpo.packing import Tree, encode_branch, plant, to_device, tree_logits
+from atlas_gym.trainers.evodpo import processes
+from atlas_gym.trainers.evodpo.packing import Tree, encode_branch, plant, to_device, tree_logits
 
 Item = tuple[str, str]
 """(prompt, completion)."""

@@ -1,8 +1,8 @@
 """A phase in several processes: the run's own process sends a job out and takes the result in.
 
 The job is a folder: `job` with everything that decides the outcome, pickled, the policy's two adapters, and afterwards
-`result`, pickled too, and an adapter for each candidate. `accelerate launch -m trainers.evodpo.launch FOLDER` does what
-is between, in as many processes as it is told to start, with whatever Accelerate's configuration says about devices and
+`result`, pickled too, and an adapter for each candidate. `accelerate launch -m atlas_gym.trainers.evodpo.launch FOLDER` does
+what is between, in as many processes as it is told to start, with whatever Accelerate's configuration says about devices and
 machines: each loads the model and the adapters and does its share, and the first one writes the result. Fresh samples
 for the gate's Ŝ are drawn by the run itself, as ever. So nothing of `torch.distributed` is in the run's process, and a
 phase whose processes died is an error like any other: the policy is as before, and the phase can be run again.
@@ -19,11 +19,11 @@ from pathlib import Path
 import psutil
 import torch
 
-from agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.evaluation.safe_start import safe_command, safe_environment, safe_script
-from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_here
-from trainers.evodpo.settings import LaunchSettings
-from trainers.evodpo.training import StepRecord
+from atlas_gym.trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_here
+from atlas_gym.trainers.evodpo.settings import LaunchSettings
+from atlas_gym.trainers.evodpo.training import StepRecord
 
 _TAIL = 3000
 """Characters of the processes' output that an error shows."""
@@ -101,7 +101,7 @@ def _command(settings: LaunchSettings, work: Path) -> list[str]:
         # "multi_gpu" is Accelerate's word for starting several processes; they use gloo where there is no GPU.
         command += ["--multi_gpu", "--num_processes", str(settings.processes), "--num_machines", "1"]
         command += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
-    return [*command, *safe_script("trainers.evodpo.launch", str(work.resolve()))]
+    return [*command, *safe_script("atlas_gym.trainers.evodpo.launch", str(work.resolve()))]
 
 
 def main(folder: Path) -> None:

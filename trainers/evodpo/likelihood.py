@@ -11,10 +11,10 @@ from statistics import fmean
 import torch
 from scipy.special import logsumexp
 
-from agents.models.policy import Policy
-from trainers.evodpo.kl import Item
-from trainers.evodpo.packing import encode_branch
-from trainers.evodpo.token_values import branch_log_probs
+from atlas_gym.agents.models.policy import Policy
+from atlas_gym.trainers.evodpo.kl import Item
+from atlas_gym.trainers.evodpo.packing import encode_branch
+from atlas_gym.trainers.evodpo.token_values import branch_log_probs
 
 
 def log_likelihoods(policy: Policy, adapter: str, items: Sequence[Item]) -> list[float]:

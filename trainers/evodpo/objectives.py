@@ -6,14 +6,14 @@ from typing import Any
 from transformers import Trainer, TrainingArguments
 from trl import DPOConfig
 
-from agents.models.policy import REFERENCE, Policy
-from trainers.data.groups import CompletionGroup, Examples
-from trainers.data.pairs import PreferencePair
-from trainers.evodpo import processes
-from trainers.evodpo.distributed_dpo import DistributedDPOTrainer
-from trainers.evodpo.packed_dpo import PackedDPOTrainer, PreparedDPOTrainer, pair_dataset
-from trainers.evodpo.packed_grpo import PackedGRPOTrainer, token_groups
-from trainers.evodpo.settings import SUPERVISED, TrainingSettings
+from atlas_gym.agents.models.policy import REFERENCE, Policy
+from atlas_gym.trainers.data.groups import CompletionGroup, Examples
+from atlas_gym.trainers.data.pairs import PreferencePair
+from atlas_gym.trainers.evodpo import processes
+from atlas_gym.trainers.evodpo.distributed_dpo import DistributedDPOTrainer
+from atlas_gym.trainers.evodpo.packed_dpo import PackedDPOTrainer, PreparedDPOTrainer, pair_dataset
+from atlas_gym.trainers.evodpo.packed_grpo import PackedGRPOTrainer, token_groups
+from atlas_gym.trainers.evodpo.settings import SUPERVISED, TrainingSettings
 
 # transformers before 5.20, which vLLM wants, has it by its old name.
 _CHECKPOINTING = next(

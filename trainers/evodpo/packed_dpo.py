@@ -31,10 +31,10 @@ from trl import DPOConfig, DPOTrainer
 from trl.trainer.dpo_trainer import DataCollatorForPreference
 from trl.trainer.utils import use_adapter
 
-from agents.models.tokens import encode_completion, encode_prompt
-from agents.models.tree_attention import SDPA
-from trainers.evodpo.packing import pair_branches, plant
-from trainers.evodpo.token_values import TokenValues, branch_log_probs, token_values
+from atlas_gym.agents.models.tokens import encode_completion, encode_prompt
+from atlas_gym.agents.models.tree_attention import SDPA
+from atlas_gym.trainers.evodpo.packing import pair_branches, plant
+from atlas_gym.trainers.evodpo.token_values import TokenValues, branch_log_probs, token_values
 
 STOCK_REFERENCE = "ref"
 """Adapter to which TRL's trainer copies the current one when it is built, and which it uses as the

@@ -23,11 +23,11 @@ import torch
 from peft import PeftModel
 from transformers import Trainer
 
-from agents.models.policy import POLICY, REFERENCE, Policy
-from trainers.data.groups import CompletionGroup
-from trainers.evodpo.packed_dpo import require_own_mask
-from trainers.evodpo.packing import Branch, encode_branch, plant, to_device
-from trainers.evodpo.token_values import token_values
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.trainers.data.groups import CompletionGroup
+from atlas_gym.trainers.evodpo.packed_dpo import require_own_mask
+from atlas_gym.trainers.evodpo.packing import Branch, encode_branch, plant, to_device
+from atlas_gym.trainers.evodpo.token_values import token_values
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from accelerate.utils import extract_model_from_parallel
 
-from agents.models.token_trie import families, token_trie
-from agents.models.tokens import encode_completion, encode_prompt
-from agents.models.tree_attention import tree_options
+from atlas_gym.agents.models.token_trie import families, token_trie
+from atlas_gym.agents.models.tokens import encode_completion, encode_prompt
+from atlas_gym.agents.models.tree_attention import tree_options
 
 Tree = dict[str, torch.Tensor]
 """A packed sequence as the tensors a data loader can move between devices; see `pack_tree`."""

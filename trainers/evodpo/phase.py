@@ -20,17 +20,17 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.intervals import standard_error
 from atlas_gym.seeding import stream, torch_seed
-from trainers.data.groups import Examples
-from trainers.data.measures import thinned
-from trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_all, tune_here
-from trainers.evodpo.gate import GateDecision, choose_candidate, gate_decision
-from trainers.evodpo.kl import Item
-from trainers.evodpo.phase_result import CandidateResult, PhaseResult
-from trainers.evodpo.references import ReferenceRule
-from trainers.evodpo.settings import GateSettings, PhaseSettings, TrainingSettings
+from atlas_gym.trainers.data.groups import Examples
+from atlas_gym.trainers.data.measures import thinned
+from atlas_gym.trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_all, tune_here
+from atlas_gym.trainers.evodpo.gate import GateDecision, choose_candidate, gate_decision
+from atlas_gym.trainers.evodpo.kl import Item
+from atlas_gym.trainers.evodpo.phase_result import CandidateResult, PhaseResult
+from atlas_gym.trainers.evodpo.references import ReferenceRule
+from atlas_gym.trainers.evodpo.settings import GateSettings, PhaseSettings, TrainingSettings
 
 _START = "start"
 """Adapter that remembers the policy as it was before the phase."""

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from trainers.evodpo.gate import GateDecision
-from trainers.evodpo.training import StepRecord
+from atlas_gym.trainers.evodpo.gate import GateDecision
+from atlas_gym.trainers.evodpo.training import StepRecord
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from trainers.evodpo.settings import Reference
-from trainers.store.plain import require
+from atlas_gym.trainers.evodpo.settings import Reference
+from atlas_gym.trainers.store.plain import require
 
 
 @dataclass(frozen=True)

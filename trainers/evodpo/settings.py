@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from trainers.store.plain import require
+from atlas_gym.trainers.store.plain import require
 
 Reference = Literal["fixed", "every_phase", "timed", "averaged", "gated"]
 """How the reference follows the policy; see `trainers.evodpo.references`."""
@@ -144,7 +144,7 @@ class GateSettings:
     alone decides."""
     max_kl: float = 0.5
     """δ_H, nats per token: the trust region. Phases without a target moved the policy by 0.02 to 0.26, a
-    runaway moves it by twice the budget and more (`python -m experiments.studies.replays`)."""
+    runaway moves it by twice the budget and more (`python -m atlas_gym.experiments.studies.replays`)."""
     kl_penalty: float = 0.001
     """β_ref, units of Ŝ per nat: how much a candidate has to gain to be allowed one nat more. A doubled share of
     improving edits is worth about 0.0005, so that of two candidates that gain alike the nearer one is taken."""

@@ -22,8 +22,8 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
-from trainers.evodpo import processes
-from trainers.evodpo.packing import Branch, Tree, plant, to_device, tree_logits, tree_output
+from atlas_gym.trainers.evodpo import processes
+from atlas_gym.trainers.evodpo.packing import Branch, Tree, plant, to_device, tree_logits, tree_output
 
 _ROWS = 64
 """Positions whose distributions over the vocabulary are held at once (float32: 13 MB each at 49k tokens)."""

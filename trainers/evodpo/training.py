@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from transformers import PrinterCallback, TrainerCallback
 
-from agents.models.policy import POLICY, Policy
-from agents.models.token_trie import families
-from agents.models.tokens import encode_prompt
-from trainers.data.groups import Example, Examples
-from trainers.evodpo import processes
-from trainers.evodpo.objectives import trainer_of
-from trainers.evodpo.packed_dpo import borrowed
-from trainers.evodpo.packing import batch_order, encode_branch
-from trainers.evodpo.settings import TrainingSettings
+from atlas_gym.agents.models.policy import POLICY, Policy
+from atlas_gym.agents.models.token_trie import families
+from atlas_gym.agents.models.tokens import encode_prompt
+from atlas_gym.trainers.data.groups import Example, Examples
+from atlas_gym.trainers.evodpo import processes
+from atlas_gym.trainers.evodpo.objectives import trainer_of
+from atlas_gym.trainers.evodpo.packed_dpo import borrowed
+from atlas_gym.trainers.evodpo.packing import batch_order, encode_branch
+from atlas_gym.trainers.evodpo.settings import TrainingSettings
 
 
 @dataclass(frozen=True)

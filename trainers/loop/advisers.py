@@ -11,23 +11,23 @@ from statistics import fmean
 
 import numpy as np
 
-from agents.models.policy import REFERENCE
-from agents.supporters.build import Supporters
-from agents.supporters.call import SupporterCall
-from agents.supporters.inspector import Inspection, MetricChange
-from agents.supporters.strategist import (
+from atlas_gym.agents.models.policy import REFERENCE
+from atlas_gym.agents.supporters.build import Supporters
+from atlas_gym.agents.supporters.call import SupporterCall
+from atlas_gym.agents.supporters.inspector import Inspection, MetricChange
+from atlas_gym.agents.supporters.strategist import (
     GateOutcome,
     StrategyAdvice,
     Telemetry,
     TuningControls,
     bounded_advice,
 )
-from trainers.data.measures import DISTINCT_SHARE, VALID_SHARE, distinct_programs
-from trainers.evodpo.gate import GateDecision
-from trainers.evodpo.phase_result import CandidateResult
-from trainers.evodpo.settings import PhaseSettings
-from trainers.loop.config import RunConfig
-from trainers.store.store import RunStore
+from atlas_gym.trainers.data.measures import DISTINCT_SHARE, VALID_SHARE, distinct_programs
+from atlas_gym.trainers.evodpo.gate import GateDecision
+from atlas_gym.trainers.evodpo.phase_result import CandidateResult
+from atlas_gym.trainers.evodpo.settings import PhaseSettings
+from atlas_gym.trainers.loop.config import RunConfig
+from atlas_gym.trainers.store.store import RunStore
 
 Measured = Callable[[str], tuple[int, Mapping[str, float]]]
 """How many fresh samples of an adapter there are, and their measurements (`trainers.data.measures.measurements`)."""

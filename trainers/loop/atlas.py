@@ -14,19 +14,19 @@ from contextlib import ExitStack
 from functools import cache, partial
 from typing import Any, Self
 
-from agents.engines.spending import LEDGER, total
-from agents.models.policy import POLICY
+from atlas_gym.agents.engines.spending import LEDGER, total
+from atlas_gym.agents.models.policy import POLICY
 from atlas_gym.seeding import stream
-from trainers.loop.beginning import note_beginning
-from trainers.loop.config import RunConfig, save_config
-from trainers.loop.confirmation import confirm
-from trainers.loop.exploration import Explorer
-from trainers.loop.fine_tuning import Tuning
-from trainers.loop.observer import Observer
-from trainers.loop.resources import Parts
-from trainers.loop.schedule import starting_program
-from trainers.store.plain import SettingsError
-from trainers.store.store import RunStore
+from atlas_gym.trainers.loop.beginning import note_beginning
+from atlas_gym.trainers.loop.config import RunConfig, save_config
+from atlas_gym.trainers.loop.confirmation import confirm
+from atlas_gym.trainers.loop.exploration import Explorer
+from atlas_gym.trainers.loop.fine_tuning import Tuning
+from atlas_gym.trainers.loop.observer import Observer
+from atlas_gym.trainers.loop.resources import Parts
+from atlas_gym.trainers.loop.schedule import starting_program
+from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.store import RunStore
 
 
 class AtlasRun(Parts):

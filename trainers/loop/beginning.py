@@ -12,10 +12,10 @@ import yaml
 
 from atlas_gym.hidden_streams import SECRET_VARIABLE, SecretError, hidden_stream, secret_path
 from atlas_gym.tasks.registry import source_key
-from trainers.loop.config import RunConfig, as_yaml, changes, load_config, refused_changes
-from trainers.store.plain import SettingsError
-from trainers.store.rows import damaged
-from trainers.store.store import RunStore, StoreError
+from atlas_gym.trainers.loop.config import RunConfig, as_yaml, changes, load_config, refused_changes
+from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.rows import damaged
+from atlas_gym.trainers.store.store import RunStore, StoreError
 
 BEGIN = Path("adapters", "begin")
 """Where, in a run's folder, the adapter is kept that it began with."""

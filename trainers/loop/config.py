@@ -7,16 +7,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from agents.engines.engine import Sampling
-from agents.engines.settings import BackendSettings, IslandModel
-from agents.models.settings import LoraSettings
-from agents.settings import AgentSettings
-from agents.supporters.settings import SupporterSettings
-from trainers.data.settings import GateScore, PairSettings
-from trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
-from trainers.loop.methods import METHODS
-from trainers.loop.settings import ExplorationSettings, Instance, MeasureSettings, ProbeSettings
-from trainers.store.plain import as_text, build, differences, merge, plain, read_layers, require
+from atlas_gym.agents.engines.engine import Sampling
+from atlas_gym.agents.engines.settings import BackendSettings, IslandModel
+from atlas_gym.agents.models.settings import LoraSettings
+from atlas_gym.agents.settings import AgentSettings
+from atlas_gym.agents.supporters.settings import SupporterSettings
+from atlas_gym.trainers.data.settings import GateScore, PairSettings
+from atlas_gym.trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
+from atlas_gym.trainers.loop.methods import METHODS
+from atlas_gym.trainers.loop.settings import ExplorationSettings, Instance, MeasureSettings, ProbeSettings
+from atlas_gym.trainers.store.plain import as_text, build, differences, merge, plain, read_layers, require
 
 _MOST = {"workers": 10_000, "torch_threads": 1_024, "held_out_seeds": 100_000}
 """Beyond these a machine only fails later. Held-out seeds from 100,000 on are the measure's."""

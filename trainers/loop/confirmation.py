@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from statistics import fmean, variance
 from typing import Any
 
-from agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.evaluation import Pool
-from trainers.loop.config import RunConfig
-from trainers.loop.schedule import TaskSchedule
-from trainers.store.queries import held_out_key
-from trainers.store.store import RunStore
+from atlas_gym.trainers.loop.config import RunConfig
+from atlas_gym.trainers.loop.schedule import TaskSchedule
+from atlas_gym.trainers.store.queries import held_out_key
+from atlas_gym.trainers.store.store import RunStore
 
 LARGE = 3.0
 """A gap of more than this many standard deviations is called large."""

@@ -9,9 +9,9 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from trainers.loop.beginning import BEGIN
-from trainers.loop.config import RunConfig
-from trainers.store.store import RunStore
+from atlas_gym.trainers.loop.beginning import BEGIN
+from atlas_gym.trainers.loop.config import RunConfig
+from atlas_gym.trainers.store.store import RunStore
 
 FOLDER = "frozen"
 """The control's folder within the run's."""

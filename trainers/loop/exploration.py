@@ -21,12 +21,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agents.engines.engine import Completion, Generator
-from agents.population.candidate import CandidateRecord, Origin, Proposal
-from agents.proposals.completing import completion_of, opening_of
-from agents.research_agent import ResearchAgent
-from agents.supporters.call import Consultation, SupporterCall
-from agents.supporters.exploration import (
+from atlas_gym.agents.engines.engine import Completion, Generator
+from atlas_gym.agents.population.candidate import CandidateRecord, Origin, Proposal
+from atlas_gym.agents.proposals.completing import completion_of, opening_of
+from atlas_gym.agents.research_agent import ResearchAgent
+from atlas_gym.agents.supporters.call import Consultation, SupporterCall
+from atlas_gym.agents.supporters.exploration import (
     FAILURES_TOLD,
     ExplorationAdvice,
     ExplorationRequest,
@@ -34,11 +34,11 @@ from agents.supporters.exploration import (
 )
 from atlas_gym.evaluation import InfrastructureError, Task
 from atlas_gym.program_text import program_key
-from trainers.data.measures import counts
-from trainers.data.rollouts import Pending, ProgramCache, outcome, write
-from trainers.loop.settings import ExplorationSettings
-from trainers.store.plain import SettingsError
-from trainers.store.protocol import Store
+from atlas_gym.trainers.data.measures import counts
+from atlas_gym.trainers.data.rollouts import Pending, ProgramCache, outcome, write
+from atlas_gym.trainers.loop.settings import ExplorationSettings
+from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.protocol import Store
 
 
 @dataclass

@@ -19,30 +19,30 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from agents.models.adapters import AdapterError
-from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.population.candidate import CandidateRecord, Proposal
-from agents.supporters.call import SupporterCall
-from agents.supporters.strategist import StrategyAdvice, TuningControls
+from atlas_gym.agents.models.adapters import AdapterError
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.supporters.call import SupporterCall
+from atlas_gym.agents.supporters.strategist import StrategyAdvice, TuningControls
 from atlas_gym.seeding import torch_seed
-from trainers.data.groups import CompletionGroup, Examples, why_no_groups
-from trainers.data.measures import measurements, worth
-from trainers.data.pairs import PreferencePair, why_no_pairs
-from trainers.data.rollouts import again, fresh_samples
-from trainers.evodpo.candidate_set import Tune, tune_here
-from trainers.evodpo.gate import GateDecision, gate_warnings
-from trainers.evodpo.launch import launched
-from trainers.evodpo.likelihood import log_known_gain
-from trainers.evodpo.phase import Review, Scorer, run_phase
-from trainers.evodpo.phase_result import PhaseResult, late_mean, sinking_warnings
-from trainers.loop.advisers import PhaseAdvisers, trained_under
-from trainers.loop.measure import BASE, Panel
-from trainers.loop.phase_data import PhaseData
-from trainers.loop.probe import Probes
-from trainers.loop.redo import redo_phase
-from trainers.loop.resources import Parts
-from trainers.loop.teaching import Teacher
-from trainers.store.plain import plain
+from atlas_gym.trainers.data.groups import CompletionGroup, Examples, why_no_groups
+from atlas_gym.trainers.data.measures import measurements, worth
+from atlas_gym.trainers.data.pairs import PreferencePair, why_no_pairs
+from atlas_gym.trainers.data.rollouts import again, fresh_samples
+from atlas_gym.trainers.evodpo.candidate_set import Tune, tune_here
+from atlas_gym.trainers.evodpo.gate import GateDecision, gate_warnings
+from atlas_gym.trainers.evodpo.launch import launched
+from atlas_gym.trainers.evodpo.likelihood import log_known_gain
+from atlas_gym.trainers.evodpo.phase import Review, Scorer, run_phase
+from atlas_gym.trainers.evodpo.phase_result import PhaseResult, late_mean, sinking_warnings
+from atlas_gym.trainers.loop.advisers import PhaseAdvisers, trained_under
+from atlas_gym.trainers.loop.measure import BASE, Panel
+from atlas_gym.trainers.loop.phase_data import PhaseData
+from atlas_gym.trainers.loop.probe import Probes
+from atlas_gym.trainers.loop.redo import redo_phase
+from atlas_gym.trainers.loop.resources import Parts
+from atlas_gym.trainers.loop.teaching import Teacher
+from atlas_gym.trainers.store.plain import plain
 
 _BEFORE = "before"
 """Adapter that remembers the policy while its successor is being read."""

@@ -12,20 +12,20 @@ from dataclasses import fields
 from functools import cached_property, partial
 from typing import Any
 
-from agents.engines.engine import Generator
-from agents.population.candidate import Proposal
-from agents.proposals import Numeric, Showing, Style
 from atlas_gym import ProgramTask
+from atlas_gym.agents.engines.engine import Generator
+from atlas_gym.agents.population.candidate import Proposal
+from atlas_gym.agents.proposals import Numeric, Showing, Style
 from atlas_gym.evaluation import Pool
 from atlas_gym.seeding import stream, torch_seed
-from trainers.data.comparison import Comparison, compare
-from trainers.data.measures import Answer, thinned
-from trainers.data.rollouts import ProgramCache, again, fresh_samples
-from trainers.loop.config import RunConfig
-from trainers.loop.schedule import TaskSchedule, parent_of, starting_program
-from trainers.loop.settings import Instance
-from trainers.store.plain import SettingsError
-from trainers.store.store import RunStore
+from atlas_gym.trainers.data.comparison import Comparison, compare
+from atlas_gym.trainers.data.measures import Answer, thinned
+from atlas_gym.trainers.data.rollouts import ProgramCache, again, fresh_samples
+from atlas_gym.trainers.loop.config import RunConfig
+from atlas_gym.trainers.loop.schedule import TaskSchedule, parent_of, starting_program
+from atlas_gym.trainers.loop.settings import Instance
+from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.store import RunStore
 
 BASE = 0
 """Phase under which the base model's answers are stored."""

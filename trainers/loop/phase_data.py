@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from agents.engines.engine import Sampling, Stop
-from agents.models.tokens import encode_continuation, encode_prompt
-from agents.population.candidate import CandidateRecord
+from atlas_gym.agents.engines.engine import Sampling, Stop
+from atlas_gym.agents.models.tokens import encode_continuation, encode_prompt
+from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.seeding import stream
-from trainers.data.groups import CompletionGroup, Examples, build_groups, group_of
-from trainers.data.measures import grouped, is_improving, thinned
-from trainers.data.pairs import PreferencePair, build_pairs
-from trainers.data.redraws import Redraws
-from trainers.data.settings import PairSettings
-from trainers.evodpo.settings import GateSettings
-from trainers.loop.measure import Panel
-from trainers.loop.resources import Parts
-from trainers.store.queries import StoreQueries
+from atlas_gym.trainers.data.groups import CompletionGroup, Examples, build_groups, group_of
+from atlas_gym.trainers.data.measures import grouped, is_improving, thinned
+from atlas_gym.trainers.data.pairs import PreferencePair, build_pairs
+from atlas_gym.trainers.data.redraws import Redraws
+from atlas_gym.trainers.data.settings import PairSettings
+from atlas_gym.trainers.evodpo.settings import GateSettings
+from atlas_gym.trainers.loop.measure import Panel
+from atlas_gym.trainers.loop.resources import Parts
+from atlas_gym.trainers.store.queries import StoreQueries
 
 
 class PhaseData:

@@ -11,18 +11,18 @@ nothing.
 from collections.abc import Set
 from typing import Any
 
-from agents.engines.engine import Generator
-from agents.models.policy import POLICY, Policy
-from agents.population.candidate import Proposal
-from agents.proposals import Showing
-from agents.research_agent import ResearchAgent
+from atlas_gym.agents.engines.engine import Generator
+from atlas_gym.agents.models.policy import POLICY, Policy
+from atlas_gym.agents.population.candidate import Proposal
+from atlas_gym.agents.proposals import Showing
+from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.seeding import torch_seed
-from trainers.data.groups import Examples
-from trainers.data.measures import grouped, measure
-from trainers.data.pairs import is_number
-from trainers.data.rollouts import again, fresh_samples
-from trainers.loop.measure import BASE, MEASURE, Panel
-from trainers.loop.resources import Parts
+from atlas_gym.trainers.data.groups import Examples
+from atlas_gym.trainers.data.measures import grouped, measure
+from atlas_gym.trainers.data.pairs import is_number
+from atlas_gym.trainers.data.rollouts import again, fresh_samples
+from atlas_gym.trainers.loop.measure import BASE, MEASURE, Panel
+from atlas_gym.trainers.loop.resources import Parts
 
 _DRAWS = 10
 """Draws per wanted prompt before the islands are taken to have no more."""

@@ -8,11 +8,11 @@ are on record too, so the result is either what was lost, bit for bit, or an err
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agents.models.adapters import AdapterError
-from agents.models.policy import REFERENCE
-from trainers.evodpo.gate import GateDecision
-from trainers.evodpo.phase import Review, Scorer
-from trainers.evodpo.phase_result import CandidateResult, PhaseResult
+from atlas_gym.agents.models.adapters import AdapterError
+from atlas_gym.agents.models.policy import REFERENCE
+from atlas_gym.trainers.evodpo.gate import GateDecision
+from atlas_gym.trainers.evodpo.phase import Review, Scorer
+from atlas_gym.trainers.evodpo.phase_result import CandidateResult, PhaseResult
 
 
 def redo_phase(row: Mapping[str, Any], phase: Callable[[Scorer, Review], PhaseResult]) -> None:

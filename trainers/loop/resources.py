@@ -11,27 +11,27 @@ from typing import Any
 
 import torch
 
-from agents.engines.completions import OpenAIBackend
-from agents.engines.endpoint import ChatClient, Message
-from agents.engines.engine import BackendError
-from agents.engines.http import BUSY, EndpointError
-from agents.engines.serving import open_backend, tokenizer_of
-from agents.models.loading import resolve_model
-from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.proposals.rewrite import chat_of
-from agents.research_agent import ResearchAgent
-from agents.supporters.build import Supporters, build_supporters
-from agents.supporters.call import ROLES, SupporterCall
-from agents.supporters.settings import SupporterSettings
 from atlas_gym import make_task
+from atlas_gym.agents.engines.completions import OpenAIBackend
+from atlas_gym.agents.engines.endpoint import ChatClient, Message
+from atlas_gym.agents.engines.engine import BackendError
+from atlas_gym.agents.engines.http import BUSY, EndpointError
+from atlas_gym.agents.engines.serving import open_backend, tokenizer_of
+from atlas_gym.agents.models.loading import resolve_model
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.proposals.rewrite import chat_of
+from atlas_gym.agents.research_agent import ResearchAgent
+from atlas_gym.agents.supporters.build import Supporters, build_supporters
+from atlas_gym.agents.supporters.call import ROLES, SupporterCall
+from atlas_gym.agents.supporters.settings import SupporterSettings
 from atlas_gym.evaluation import EvaluatorPool, Pool
-from trainers.data.rollouts import ProgramCache
-from trainers.loop.beginning import BEGIN
-from trainers.loop.config import RunConfig
-from trainers.loop.observer import Observer
-from trainers.loop.schedule import TaskSchedule
-from trainers.store.plain import SettingsError
-from trainers.store.store import RunStore
+from atlas_gym.trainers.data.rollouts import ProgramCache
+from atlas_gym.trainers.loop.beginning import BEGIN
+from atlas_gym.trainers.loop.config import RunConfig
+from atlas_gym.trainers.loop.observer import Observer
+from atlas_gym.trainers.loop.schedule import TaskSchedule
+from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.store import RunStore
 
 
 class Parts:

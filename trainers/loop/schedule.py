@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from agents.population.candidate import CandidateRecord
-from agents.proposals import Numeric, Showing
 from atlas_gym import ProgramTask, make_task
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.proposals import Numeric, Showing
 from atlas_gym.program_text import program_key
 from atlas_gym.seeding import torch_seed
-from trainers.loop.config import RunConfig
-from trainers.loop.settings import Instance
-from trainers.store.plain import SettingsError
+from atlas_gym.trainers.loop.config import RunConfig
+from atlas_gym.trainers.loop.settings import Instance
+from atlas_gym.trainers.store.plain import SettingsError
 
 _DRAWS = 8
 """Weakened programs that are tried before the start itself is taken."""

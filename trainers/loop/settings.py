@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainers.store.plain import require
+from atlas_gym.trainers.store.plain import require
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence, Set
 
 import numpy as np
 
-from agents.population.candidate import CandidateRecord, Proposal
-from agents.proposals.completing import completion_of, opening_of
-from agents.supporters.call import SupporterCall
-from agents.supporters.exploration import FAILURES_TOLD, ExplorationRequest, ExplorationSupporter
+from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.proposals.completing import completion_of, opening_of
+from atlas_gym.agents.supporters.call import SupporterCall
+from atlas_gym.agents.supporters.exploration import FAILURES_TOLD, ExplorationRequest, ExplorationSupporter
 from atlas_gym.seeding import stream
-from trainers.data.rollouts import Pending, again, judged
-from trainers.loop.resources import Parts
+from atlas_gym.trainers.data.rollouts import Pending, again, judged
+from atlas_gym.trainers.loop.resources import Parts
 
 Asked = tuple[int, Proposal]
 """A prompt of exploration: the round that asked it, and what was asked, with the island that asked."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from agents.population.candidate import CandidateRecord, Proposal
-from agents.supporters.call import SupporterCall
+from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.supporters.call import SupporterCall
 
 
 class Store(Protocol):

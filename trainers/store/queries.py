@@ -5,8 +5,14 @@ from collections.abc import Generator, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
-from agents.population.candidate import CandidateRecord, Proposal
-from trainers.store.rows import CANDIDATE_COLUMNS, PAIR_FIELDS, candidate_from_row, from_json, mapping
+from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.trainers.store.rows import (
+    CANDIDATE_COLUMNS,
+    PAIR_FIELDS,
+    candidate_from_row,
+    from_json,
+    mapping,
+)
 
 COLUMNS = ", ".join(f"c.{name}" for name in CANDIDATE_COLUMNS)
 

@@ -19,10 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agents.population.candidate import CandidateRecord, Proposal
-from agents.supporters.call import SupporterCall
-from trainers.store.queries import StoreQueries
-from trainers.store.rows import (
+from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.supporters.call import SupporterCall
+from atlas_gym.trainers.store.queries import StoreQueries
+from atlas_gym.trainers.store.rows import (
     LESSONS_SCHEMA,
     PAIR_FIELDS,
     SCHEMA,

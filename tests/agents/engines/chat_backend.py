@@ -1,9 +1,9 @@
 """A chat engine as tests use it: against a server of the test's own, without patience."""
 
-from agents.engines.engine import Sampling
-from agents.engines.serving import open_backend
-from agents.engines.settings import BackendSettings, ChatSettings
-from agents.population.candidate import Proposal
+from atlas_gym.agents.engines.engine import Sampling
+from atlas_gym.agents.engines.serving import open_backend
+from atlas_gym.agents.engines.settings import BackendSettings, ChatSettings
+from atlas_gym.agents.population.candidate import Proposal
 from tests.agents.supporters import server as s
 
 YES = s.say("yes", {"prompt_tokens": 5, "completion_tokens": 1})

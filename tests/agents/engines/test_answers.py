@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.engines.answers import LONGEST_ANSWER, MOST_EDITS, patched, program_of
-from agents.population.candidate import Proposal
+from atlas_gym.agents.engines.answers import LONGEST_ANSWER, MOST_EDITS, patched, program_of
+from atlas_gym.agents.population.candidate import Proposal
 
 PARENT = "def f(x):\n    a = 1\n    b = 2\n    return a + b\n"
 NEW = "def f(x):\n    return 3\n"

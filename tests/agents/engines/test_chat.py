@@ -8,9 +8,9 @@ from itertools import count
 
 import pytest
 
-from agents.engines.engine import BackendError, Completion, Sampling
-from agents.engines.serving import open_backend
-from agents.engines.settings import BackendSettings, ChatSettings, IslandModel
+from atlas_gym.agents.engines.engine import BackendError, Completion, Sampling
+from atlas_gym.agents.engines.serving import open_backend
+from atlas_gym.agents.engines.settings import BackendSettings, ChatSettings, IslandModel
 from tests.agents.engines.chat_backend import ASKED, SAID, YES, ask, backend
 from tests.agents.supporters import server as s
 
@@ -208,7 +208,7 @@ def test_a_request_above_the_rate_is_not_at_fault(tmp_path):
 
 
 def test_a_request_that_is_above_every_rate_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("agents.engines.server._MINUTE_S", 0.0)
+    monkeypatch.setattr("atlas_gym.agents.engines.server._MINUTE_S", 0.0)
     with s.serve(limited(5)) as server:
         first, second = ask(server, tmp_path, ASKED, ASKED, wait_s=60.0, attempts=2)
     assert (first, second[0].text) == ([Completion("", 0, False)], '{"program": "x = 1"}')

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from agents.engines.engine import Sampling
-from agents.engines.settings import BackendSettings, OpenAISettings
-from agents.population.candidate import Proposal
+from atlas_gym.agents.engines.engine import Sampling
+from atlas_gym.agents.engines.settings import BackendSettings, OpenAISettings
+from atlas_gym.agents.population.candidate import Proposal
 from tests.agents.completions_server import generator, texts, write
 from tests.agents.supporters import server as s
 

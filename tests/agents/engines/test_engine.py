@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.engines.engine import LINES, Sampling, cut
+from atlas_gym.agents.engines.engine import LINES, Sampling, cut
 
 
 @given(st.text("ab\n"), st.sampled_from(sorted(LINES)))

@@ -7,13 +7,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.engines.batch_decoding import SampleBatch
-from agents.engines.engine import LINES, Sampling, repeats
-from agents.engines.hf_transformers import TransformersGenerator
-from agents.engines.token_sampling import deviation_weights, draw, truncate, without
-from agents.models.tokens import encode_prompt
-from agents.models.tree_attention import NAME
-from agents.population.candidate import Proposal
+from atlas_gym.agents.engines.batch_decoding import SampleBatch
+from atlas_gym.agents.engines.engine import LINES, Sampling, repeats
+from atlas_gym.agents.engines.hf_transformers import TransformersGenerator
+from atlas_gym.agents.engines.token_sampling import deviation_weights, draw, truncate, without
+from atlas_gym.agents.models.tokens import encode_prompt
+from atlas_gym.agents.models.tree_attention import NAME
+from atlas_gym.agents.population.candidate import Proposal
 from tests.agents.tiny import CHARACTERS, character_model, character_tokenizer
 
 SAMPLING = Sampling(temperature=0.9, top_k=4, max_new_tokens=6, max_function_tokens=9)

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from agents.engines.http import read_reply
-from agents.engines.threads import in_threads
+from atlas_gym.agents.engines.http import read_reply
+from atlas_gym.agents.engines.threads import in_threads
 
 
 def test_work_never_exceeds_its_hands_and_every_result_arrives_once():

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from agents.engines.engine import BackendError
-from agents.population.candidate import Proposal
+from atlas_gym.agents.engines.engine import BackendError
+from atlas_gym.agents.population.candidate import Proposal
 from tests.agents.completions_server import generator, texts, write
 from tests.agents.supporters import server as s
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import DynamicCache
 
-from agents.engines.roomy_cache import roomy_cache
+from atlas_gym.agents.engines.roomy_cache import roomy_cache
 
 
 def states(width, columns, generator, sequences):

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from agents.engines.completions import OpenAIBackend
-from agents.engines.engine import BackendError, Sampling
-from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.settings import LoraSettings
-from agents.population.candidate import Proposal
+from atlas_gym.agents.engines.completions import OpenAIBackend
+from atlas_gym.agents.engines.engine import BackendError, Sampling
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.models.settings import LoraSettings
+from atlas_gym.agents.population.candidate import Proposal
 from tests.agents.completions_server import settings, write
 from tests.agents.supporters import server as s
 from tests.agents.tiny import character_model, character_tokenizer

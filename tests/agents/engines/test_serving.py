@@ -4,24 +4,24 @@ import threading
 
 import pytest
 
-from agents.engines.chat import ChatGenerator
-from agents.engines.completions import OpenAIBackend
-from agents.engines.engine import BackendError, Completion, Sampling
-from agents.engines.hf_transformers import TransformersGenerator
-from agents.engines.serving import RoutedGenerator, open_backend
-from agents.engines.settings import BackendSettings, IslandModel, OpenAISettings
-from agents.models.policy import POLICY, Policy
-from agents.models.settings import LoraSettings
-from agents.population.candidate import Proposal
-from agents.research_agent import ResearchAgent
-from agents.settings import AgentSettings
+from atlas_gym.agents.engines.chat import ChatGenerator
+from atlas_gym.agents.engines.completions import OpenAIBackend
+from atlas_gym.agents.engines.engine import BackendError, Completion, Sampling
+from atlas_gym.agents.engines.hf_transformers import TransformersGenerator
+from atlas_gym.agents.engines.serving import RoutedGenerator, open_backend
+from atlas_gym.agents.engines.settings import BackendSettings, IslandModel, OpenAISettings
+from atlas_gym.agents.models.policy import POLICY, Policy
+from atlas_gym.agents.models.settings import LoraSettings
+from atlas_gym.agents.population.candidate import Proposal
+from atlas_gym.agents.research_agent import ResearchAgent
+from atlas_gym.agents.settings import AgentSettings
+from atlas_gym.trainers.loop.config import RunConfig, load_config, refused_changes
+from atlas_gym.trainers.store.plain import SettingsError
 from tests.agents.completions_server import write
 from tests.agents.proposals.programs import ARMS
 from tests.agents.records import record
 from tests.agents.supporters import server as s
 from tests.agents.tiny import character_model, character_tokenizer
-from trainers.loop.config import RunConfig, load_config, refused_changes
-from trainers.store.plain import SettingsError
 
 
 class Named:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from agents.engines.engine import BackendError, Sampling
-from agents.engines.serving import open_backend
-from agents.engines.settings import BackendSettings, ChatSettings, IslandModel
-from agents.engines.spending import total
+from atlas_gym.agents.engines.engine import BackendError, Sampling
+from atlas_gym.agents.engines.serving import open_backend
+from atlas_gym.agents.engines.settings import BackendSettings, ChatSettings, IslandModel
+from atlas_gym.agents.engines.spending import total
 from tests.agents.engines.chat_backend import ASKED, QUICK, SAID, YES, ask
 from tests.agents.supporters import server as s
 

@@ -6,13 +6,13 @@ from importlib import metadata
 import pytest
 import torch
 
-from agents.engines import vllm_start
-from agents.engines.engine import BackendError
-from agents.engines.serving import open_backend
-from agents.engines.settings import BackendSettings, VLLMSettings
-from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.settings import LoraSettings
-from agents.population.candidate import Proposal
+from atlas_gym.agents.engines import vllm_start
+from atlas_gym.agents.engines.engine import BackendError
+from atlas_gym.agents.engines.serving import open_backend
+from atlas_gym.agents.engines.settings import BackendSettings, VLLMSettings
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.models.settings import LoraSettings
+from atlas_gym.agents.population.candidate import Proposal
 from tests.agents.engines.vllm_questions import PYTHON, REQUESTS, ROOT, SAMPLING, firsts, model, tune
 
 assert model  # a fixture

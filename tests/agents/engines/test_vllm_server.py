@@ -10,10 +10,10 @@ from contextlib import contextmanager, suppress
 import pytest
 import torch
 
-from agents.engines.serving import open_backend
-from agents.engines.settings import BackendSettings, OpenAISettings
-from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.settings import LoraSettings
+from atlas_gym.agents.engines.serving import open_backend
+from atlas_gym.agents.engines.settings import BackendSettings, OpenAISettings
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.models.settings import LoraSettings
 from tests.agents.engines.vllm_questions import PYTHON, REQUESTS, SAMPLING, firsts, model, tune
 
 assert model  # a fixture

@@ -8,9 +8,9 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from agents.engines.engine import Sampling
-from agents.models.policy import POLICY
-from agents.population.candidate import Proposal
+from atlas_gym.agents.engines.engine import Sampling
+from atlas_gym.agents.models.policy import POLICY
+from atlas_gym.agents.population.candidate import Proposal
 from tests.tiny_model import byte_tokenizer
 
 ROOT = Path(__file__).parents[3]

@@ -2,14 +2,14 @@
 
 import pytest
 
-from agents.engines.engine import Sampling
-from agents.engines.hf_transformers import TransformersGenerator
-from agents.models.loading import load_model
-from agents.population.candidate import Proposal
-from agents.proposals.edit_line import EditLine
-from agents.proposals.rewrite import chat_of
-from agents.proposals.style import Showing
 from atlas_gym import make_task
+from atlas_gym.agents.engines.engine import Sampling
+from atlas_gym.agents.engines.hf_transformers import TransformersGenerator
+from atlas_gym.agents.models.loading import load_model
+from atlas_gym.agents.population.candidate import Proposal
+from atlas_gym.agents.proposals.edit_line import EditLine
+from atlas_gym.agents.proposals.rewrite import chat_of
+from atlas_gym.agents.proposals.style import Showing
 from atlas_gym.evaluation import UnconfinedEvaluator
 from atlas_gym.program_text import program_key
 from tests.agents.records import record

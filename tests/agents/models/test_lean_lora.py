@@ -2,9 +2,9 @@ import pytest
 import torch
 from peft.tuners.lora import Linear
 
-from agents.models.lean_lora import LeanLinear
-from agents.models.policy import POLICY, Policy
-from agents.models.settings import LoraSettings
+from atlas_gym.agents.models.lean_lora import LeanLinear
+from atlas_gym.agents.models.policy import POLICY, Policy
+from atlas_gym.agents.models.settings import LoraSettings
 from tests.tiny_model import save_tiny_model, tuned_policy
 
 

@@ -5,8 +5,8 @@ import zipfile
 
 import pytest
 
-from agents.models import embedded
-from agents.models.loading import ModelMissing, fetch_model, load_model, main, resolve_model
+from atlas_gym.agents.models import embedded
+from atlas_gym.agents.models.loading import ModelMissing, fetch_model, load_model, main, resolve_model
 from tests.tiny_model import save_tiny_model
 
 

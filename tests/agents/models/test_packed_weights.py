@@ -2,11 +2,11 @@ import pytest
 import torch
 from torch import nn
 
-from agents.engines.engine import Request, Sampling
-from agents.engines.serving import TransformersBackend
-from agents.models import packed_weights as module
-from agents.models.packed_weights import packed_weights
-from agents.models.policy import POLICY, Policy
+from atlas_gym.agents.engines.engine import Request, Sampling
+from atlas_gym.agents.engines.serving import TransformersBackend
+from atlas_gym.agents.models import packed_weights as module
+from atlas_gym.agents.models.packed_weights import packed_weights
+from atlas_gym.agents.models.policy import POLICY, Policy
 from tests.agents.tiny import character_model, character_tokenizer
 
 FLOAT32 = torch.backends.mkldnn.is_available()

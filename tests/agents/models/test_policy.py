@@ -6,10 +6,10 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
-from agents.models.adapters import WEIGHTS, AdapterError
-from agents.models.lean_lora import make_lean
-from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.settings import LoraSettings
+from atlas_gym.agents.models.adapters import WEIGHTS, AdapterError
+from atlas_gym.agents.models.lean_lora import make_lean
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.models.settings import LoraSettings
 from tests.tiny_model import byte_tokenizer, save_tiny_model
 
 IDS = torch.tensor([[5, 9, 100, 33, 7]])
@@ -249,7 +249,7 @@ def test_a_writer_that_dies_leaves_the_old_adapter(policy, tmp_path, monkeypatch
     def full_disk(*_args: object) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("agents.models.adapters._flush", full_disk)
+    monkeypatch.setattr("atlas_gym.agents.models.adapters._flush", full_disk)
     with pytest.raises(AdapterError, match=r"no space.*make room there and resume"):
         policy.save(POLICY, tmp_path / "adapter")
     assert policy.restore(REFERENCE, tmp_path / "adapter") == old
@@ -258,8 +258,8 @@ def test_a_writer_that_dies_leaves_the_old_adapter(policy, tmp_path, monkeypatch
 
 def test_what_a_killed_writer_left_goes_with_the_next_adapter(policy, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("agents.models.adapters._flush", lambda draft: sys.exit(9))
-        patch.setattr("agents.models.adapters.shutil.rmtree", lambda *_args, **_kwargs: None)
+        patch.setattr("atlas_gym.agents.models.adapters._flush", lambda draft: sys.exit(9))
+        patch.setattr("atlas_gym.agents.models.adapters.shutil.rmtree", lambda *_args, **_kwargs: None)
         with pytest.raises(SystemExit):
             policy.save(POLICY, tmp_path / "adapter")
     assert list(tmp_path.iterdir())

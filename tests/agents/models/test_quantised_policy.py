@@ -6,10 +6,10 @@ import sys
 import pytest
 import torch
 
-from agents.engines.hf_transformers import TransformersGenerator
-from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.settings import LoraSettings
-from agents.population.candidate import Proposal
+from atlas_gym.agents.engines.hf_transformers import TransformersGenerator
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.models.settings import LoraSettings
+from atlas_gym.agents.population.candidate import Proposal
 from tests.tiny_model import save_tiny_model
 from tests.trainers import small_phases
 

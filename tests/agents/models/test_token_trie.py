@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.models.token_trie import common_prefix, families, token_trie
+from atlas_gym.agents.models.token_trie import common_prefix, families, token_trie
 
 sequences = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=7), min_size=1, max_size=8)
 

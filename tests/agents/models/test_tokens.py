@@ -1,6 +1,6 @@
 import pytest
 
-from agents.models.tokens import encode_completion, encode_continuation
+from atlas_gym.agents.models.tokens import encode_completion, encode_continuation
 from tests.tiny_model import byte_tokenizer, code_tokenizer
 
 ABOVE = "def f(x):\n"

@@ -14,9 +14,9 @@ from transformers import (
 )
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from agents.models import tree_attention
-from agents.models.token_trie import token_trie
-from agents.models.tree_attention import NAME, tree_blocks, tree_options, use_tree_attention
+from atlas_gym.agents.models import tree_attention
+from atlas_gym.agents.models.token_trie import token_trie
+from atlas_gym.agents.models.tree_attention import NAME, tree_blocks, tree_options, use_tree_attention
 
 sequences = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=8)
 

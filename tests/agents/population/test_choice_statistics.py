@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.population.choice_statistics import ChoiceStatistics
+from atlas_gym.agents.population.choice_statistics import ChoiceStatistics
 from atlas_gym.seeding import stream
 
 

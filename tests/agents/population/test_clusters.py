@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.population import clusters
-from agents.population.clusters import Clusters, distance, signature
-from agents.population.settings import ClusterSettings
+from atlas_gym.agents.population import clusters
+from atlas_gym.agents.population.clusters import Clusters, distance, signature
+from atlas_gym.agents.population.settings import ClusterSettings
 from tests.agents.proposals.programs import ORDINARY, programs
 
 SETTINGS = ClusterSettings()

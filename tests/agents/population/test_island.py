@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.population.clusters import Clusters, signature
-from agents.population.island import Island
-from agents.population.settings import ClusterSettings, IslandSettings
+from atlas_gym.agents.population.clusters import Clusters, signature
+from atlas_gym.agents.population.island import Island
+from atlas_gym.agents.population.settings import ClusterSettings, IslandSettings
 from atlas_gym.seeding import stream
 from tests.agents.proposals.programs import ORDINARY
 from tests.agents.records import record, windowed

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.tasks.program_task import ProgramTask
 
 ORDINARY = '''import numpy as np

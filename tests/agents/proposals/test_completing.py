@@ -4,9 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.engines.engine import LINES
-from agents.proposals import Complete, EditLine, InsertLine, MessageStyle, Numeric, Rewrite, Showing, TwoLines
-from agents.proposals.completing import Opening, completion_of, opening_of
+from atlas_gym.agents.engines.engine import LINES
+from atlas_gym.agents.proposals import (
+    Complete,
+    EditLine,
+    InsertLine,
+    MessageStyle,
+    Numeric,
+    Rewrite,
+    Showing,
+    TwoLines,
+)
+from atlas_gym.agents.proposals.completing import Opening, completion_of, opening_of
 from atlas_gym.program_text import program_key
 from tests.agents.proposals.programs import ARMS, EXPRESSIONS, ORDINARY, any_program, candidate
 

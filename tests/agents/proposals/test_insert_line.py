@@ -5,9 +5,9 @@ import ast
 import pytest
 from hypothesis import given
 
-from agents.proposals import InsertLine, Showing
-from agents.proposals.completing import completion_of, opening_of
-from agents.proposals.source import Source
+from atlas_gym.agents.proposals import InsertLine, Showing
+from atlas_gym.agents.proposals.completing import completion_of, opening_of
+from atlas_gym.agents.proposals.source import Source
 from atlas_gym.program_text import program_key
 from tests.agents.proposals.programs import ORDINARY, any_program, candidate
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.proposals.constants import constants
-from agents.proposals.source import Source, Splice
+from atlas_gym.agents.proposals.constants import constants
+from atlas_gym.agents.proposals.source import Source, Splice
 from tests.agents.supporters.samples import BANDIT, BANDIT_LOOP, BURGERS
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agents.proposals import Complete, EditLine, InsertLine, Numeric, Rewrite, Showing, TwoLines
-from agents.proposals.completing import completion_of, opening_of
-from agents.proposals.source import Source
+from atlas_gym.agents.proposals import Complete, EditLine, InsertLine, Numeric, Rewrite, Showing, TwoLines
+from atlas_gym.agents.proposals.completing import completion_of, opening_of
+from atlas_gym.agents.proposals.source import Source
 from atlas_gym.program_text import program_key
 from atlas_gym.seeding import stream
 from atlas_gym.tasks.program_task import ProgramTask

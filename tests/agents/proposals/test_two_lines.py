@@ -2,9 +2,9 @@
 
 import pytest
 
-from agents.proposals import Showing, TwoLines
-from agents.proposals.completing import completion_of, opening_of
 from atlas_gym import make_task
+from atlas_gym.agents.proposals import Showing, TwoLines
+from atlas_gym.agents.proposals.completing import completion_of, opening_of
 from tests.agents.proposals.programs import ORDINARY, candidate
 
 STYLE = TwoLines("policy")

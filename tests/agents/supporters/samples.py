@@ -3,12 +3,12 @@
 import json
 from types import SimpleNamespace
 
-from agents.engines.settings import Endpoint
-from agents.supporters.build import build_supporters
-from agents.supporters.exploration import ExplorationAdvice, ExplorationRequest
-from agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange
-from agents.supporters.settings import ControlBounds, RoleSettings, SupporterSettings
-from agents.supporters.strategist import GateOutcome, Telemetry, TuningControls, bounded_advice
+from atlas_gym.agents.engines.settings import Endpoint
+from atlas_gym.agents.supporters.build import build_supporters
+from atlas_gym.agents.supporters.exploration import ExplorationAdvice, ExplorationRequest
+from atlas_gym.agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange
+from atlas_gym.agents.supporters.settings import ControlBounds, RoleSettings, SupporterSettings
+from atlas_gym.agents.supporters.strategist import GateOutcome, Telemetry, TuningControls, bounded_advice
 from tests.agents.records import record
 
 BANDIT = """import numpy as np

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.engines.http import THREAD
+from atlas_gym.agents.engines.http import THREAD
 
 Write = Callable[[bytes], None]
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from agents.engines.settings import Endpoint
-from agents.supporters.call import SupporterCall
-from agents.supporters.conversation import Budget
-from agents.supporters.settings import CallLimits
+from atlas_gym.agents.engines.settings import Endpoint
+from atlas_gym.agents.supporters.call import SupporterCall
+from atlas_gym.agents.supporters.conversation import Budget
+from atlas_gym.agents.supporters.settings import CallLimits
 from tests.agents.supporters import server as s
 from tests.agents.supporters.samples import EXPLORATION, INSPECTION, NEUTRAL, REQUESTS, TELEMETRY
 
@@ -142,7 +142,7 @@ def test_missing_key_skips_and_names_the_variable(supporter, monkeypatch):
 
 @pytest.mark.parametrize("key", ["with\nnewline", "clé", "a\x00b"])
 def test_unusable_key_is_neither_sent_nor_quoted(key, supporter, monkeypatch):
-    monkeypatch.setattr("agents.engines.http.os.environ", {"SUPPORTER_TEST_KEY": key})
+    monkeypatch.setattr("atlas_gym.agents.engines.http.os.environ", {"SUPPORTER_TEST_KEY": key})
     with s.serve(GOOD) as server:
         answer = supporter("strategist", server.base_url, api_key_env="SUPPORTER_TEST_KEY").consult(TELEMETRY)
     assert answer.call.status == "skipped"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.supporters.edits import EditBound, line_distance, new_characters
+from atlas_gym.agents.supporters.edits import EditBound, line_distance, new_characters
 
 _TEXT = st.lists(st.sampled_from(["a", "b", "c", "  d", ""]), max_size=9).map("\n".join)
 

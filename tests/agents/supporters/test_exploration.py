@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.supporters.edits import EditBound
-from agents.supporters.exploration import SUGGESTION_FACTOR, bounded_value
-from agents.supporters.replies import ReplyError
 from atlas_gym import make_task
+from atlas_gym.agents.supporters.edits import EditBound
+from atlas_gym.agents.supporters.exploration import SUGGESTION_FACTOR, bounded_value
+from atlas_gym.agents.supporters.replies import ReplyError
 from atlas_gym.program_text import program_key, syntax_error
 from tests.agents.records import record
 from tests.agents.supporters.samples import BANDIT, EXPLORATION, MODELS, patch, reply

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.population.candidate import CandidateRecord
-from agents.supporters.edits import EditBound, line_distance, new_characters
-from agents.supporters.exploration import SUGGESTION_FACTOR, ExplorationAdvice, ExplorationRequest
-from agents.supporters.exploration_rules import ANYWHERE, LONGEST_PROGRAM, RuleExplorationSupporter
-from agents.supporters.settings import SupporterSettings
 from atlas_gym import make_task
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.supporters.edits import EditBound, line_distance, new_characters
+from atlas_gym.agents.supporters.exploration import SUGGESTION_FACTOR, ExplorationAdvice, ExplorationRequest
+from atlas_gym.agents.supporters.exploration_rules import ANYWHERE, LONGEST_PROGRAM, RuleExplorationSupporter
+from atlas_gym.agents.supporters.settings import SupporterSettings
 from atlas_gym.program_text import program_key, syntax_error
 from atlas_gym.tasks.program_task import TRAITS
 from atlas_gym.tasks.registry import find_task

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from agents.proposals import Complete, EditLine, Rewrite, Showing, TwoLines
-from agents.proposals.completing import Opening, completion_of, opening_of
-from agents.proposals.source import Source
-from agents.supporters.exploration import ExplorationRequest
-from agents.supporters.exploration_rules import RuleExplorationSupporter
-from agents.supporters.settings import SupporterSettings
 from atlas_gym import make_task
+from atlas_gym.agents.proposals import Complete, EditLine, Rewrite, Showing, TwoLines
+from atlas_gym.agents.proposals.completing import Opening, completion_of, opening_of
+from atlas_gym.agents.proposals.source import Source
+from atlas_gym.agents.supporters.exploration import ExplorationRequest
+from atlas_gym.agents.supporters.exploration_rules import RuleExplorationSupporter
+from atlas_gym.agents.supporters.settings import SupporterSettings
 from tests.agents.proposals.programs import candidate
 from tests.agents.supporters.samples import BANDIT, EXPLORATION, MODELS, patch, posed, reply
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from agents.supporters.settings import CallLimits
+from atlas_gym.agents.supporters.settings import CallLimits
 from tests.agents.supporters import server as s
 from tests.agents.supporters.samples import NEUTRAL, REQUESTS
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agents.proposals import InsertLine, Showing
-from agents.proposals.completing import completion_of, opening_of
-from agents.supporters.exploration import ExplorationRequest
-from agents.supporters.exploration_rules import RuleExplorationSupporter
 from atlas_gym import make_task
+from atlas_gym.agents.proposals import InsertLine, Showing
+from atlas_gym.agents.proposals.completing import completion_of, opening_of
+from atlas_gym.agents.supporters.exploration import ExplorationRequest
+from atlas_gym.agents.supporters.exploration_rules import RuleExplorationSupporter
 from tests.agents.proposals.programs import candidate
 from tests.agents.supporters.samples import BANDIT, EXPLORATION, MODELS, patch, posed, reply
 

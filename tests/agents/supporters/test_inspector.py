@@ -8,10 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.supporters.build import build_supporters
-from agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange, RulePolicyInspector
-from agents.supporters.replies import ReplyError
-from agents.supporters.settings import InspectorSettings, RoleSettings, SupporterSettings
+from atlas_gym.agents.supporters.build import build_supporters
+from atlas_gym.agents.supporters.inspector import (
+    Inspection,
+    InspectorVerdict,
+    MetricChange,
+    RulePolicyInspector,
+)
+from atlas_gym.agents.supporters.replies import ReplyError
+from atlas_gym.agents.supporters.settings import InspectorSettings, RoleSettings, SupporterSettings
 from tests.agents.supporters.samples import INSPECTION, MODELS
 
 _METRICS = st.lists(

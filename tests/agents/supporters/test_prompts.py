@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.engines.settings import Endpoint
-from agents.proposals.completing import Opening
-from agents.supporters.build import build_supporters
-from agents.supporters.prompts import Data, delimited, fill, parse_template, role_template
-from agents.supporters.replies import (
+from atlas_gym.agents.engines.settings import Endpoint
+from atlas_gym.agents.proposals.completing import Opening
+from atlas_gym.agents.supporters.build import build_supporters
+from atlas_gym.agents.supporters.prompts import Data, delimited, fill, parse_template, role_template
+from atlas_gym.agents.supporters.replies import (
     ExplorationReply,
     InspectionReply,
     StrategyReply,
     json_schema,
     schema_text,
 )
-from agents.supporters.settings import RoleSettings, SupporterSettings
+from atlas_gym.agents.supporters.settings import RoleSettings, SupporterSettings
 from atlas_gym.text import clean, is_plain, one_line
 from tests.agents.records import record
 from tests.agents.supporters.samples import BANDIT, EXPLORATION, INSPECTION, MODELS, TELEMETRY, failed, posed

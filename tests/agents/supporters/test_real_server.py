@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.engines.llama_server import LlamaServer
-from agents.models.embedded import fetch_gguf
-from agents.supporters.replies import ExplorationReply, InspectionReply, StrategyReply, parse_reply
-from agents.supporters.settings import CallLimits
+from atlas_gym.agents.engines.llama_server import LlamaServer
+from atlas_gym.agents.models.embedded import fetch_gguf
+from atlas_gym.agents.supporters.replies import ExplorationReply, InspectionReply, StrategyReply, parse_reply
+from atlas_gym.agents.supporters.settings import CallLimits
 from tests.agents.supporters.samples import NEUTRAL, REQUESTS
 
 SCHEMAS = {"exploration": ExplorationReply, "strategist": StrategyReply, "inspector": InspectionReply}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.supporters.replies import (
+from atlas_gym.agents.supporters.replies import (
     ExplorationReply,
     InspectionReply,
     Reply,

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agents.supporters.build import Supporters, build_supporters
-from agents.supporters.exploration import LLMExplorationSupporter
-from agents.supporters.exploration_rules import RuleExplorationSupporter
-from agents.supporters.inspector import LLMPolicyInspector
-from agents.supporters.settings import RoleSettings, SupporterSettings
-from agents.supporters.strategist import LLMFineTuningStrategist
-from trainers.store.plain import SettingsError, build
+from atlas_gym.agents.supporters.build import Supporters, build_supporters
+from atlas_gym.agents.supporters.exploration import LLMExplorationSupporter
+from atlas_gym.agents.supporters.exploration_rules import RuleExplorationSupporter
+from atlas_gym.agents.supporters.inspector import LLMPolicyInspector
+from atlas_gym.agents.supporters.settings import RoleSettings, SupporterSettings
+from atlas_gym.agents.supporters.strategist import LLMFineTuningStrategist
+from atlas_gym.trainers.store.plain import SettingsError, build
 
 CONFIGS = Path(__file__).parents[3] / "experiments" / "configs"
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.supporters.replies import ReplyError
-from agents.supporters.settings import ControlBounds, ControlRange
-from agents.supporters.strategist import (
+from atlas_gym.agents.supporters.replies import ReplyError
+from atlas_gym.agents.supporters.settings import ControlBounds, ControlRange
+from atlas_gym.agents.supporters.strategist import (
     CONTROL_NAMES,
     TuningControls,
     bounded_advice,
 )
-from agents.supporters.strategist_rules import RULES, RuleFineTuningStrategist
+from atlas_gym.agents.supporters.strategist_rules import RULES, RuleFineTuningStrategist
 from tests.agents.supporters.samples import MODELS, TELEMETRY
 
 _CONTROLS = st.builds(

@@ -33,7 +33,7 @@ def run(command, folder, environment):
 
 
 def test_its_blocks_run_in_an_empty_folder(tmp_path):
-    atlas = [sys.executable, "-m", "experiments.cli.main"]  # installed or not
+    atlas = [sys.executable, "-m", "atlas_gym.experiments.cli.main"]  # installed or not
     run_blocks(tmp_path, sys.executable, atlas, os.environ | {"PYTHONPATH": str(ROOT)}, slow=False)
 
 

@@ -5,13 +5,13 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from agents.models.adapters import WEIGHTS
+from atlas_gym.agents.models.adapters import WEIGHTS
+from atlas_gym.experiments.benchmarks import calls, gpu, scaling, tasks
+from atlas_gym.experiments.benchmarks.dpo import make_pairs, print_differences
+from atlas_gym.experiments.benchmarks.side_by_side import take_turns
 from atlas_gym.tasks.answer import Answer
-from experiments.benchmarks import calls, gpu, scaling, tasks
-from experiments.benchmarks.dpo import make_pairs, print_differences
-from experiments.benchmarks.side_by_side import take_turns
+from atlas_gym.trainers.store.store import RunStore
 from tests.experiments.report.synthetic import Layout, make_run
-from trainers.store.store import RunStore
 
 
 def test_without_a_gpu_the_reason_and_the_way_out_are_said(monkeypatch, capsys):

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from experiments.cli import main_job
-from experiments.report.data import read_run
-from experiments.report.learning import said
+from atlas_gym.experiments.cli import main_job
+from atlas_gym.experiments.report.data import read_run
+from atlas_gym.experiments.report.learning import said
+from atlas_gym.trainers.loop.control import FOLDER
+from atlas_gym.trainers.loop.settings import Instance
 from tests.trainers.whole_run import config, menu
-from trainers.loop.control import FOLDER
-from trainers.loop.settings import Instance
 
 assert config, menu  # fixtures
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from agents.models import loading
-from experiments.cli import dry_run, run
-from experiments.cli.dry_run import count, time_start
-from trainers.loop.config import load_config
-from trainers.store.plain import SettingsError
+from atlas_gym.agents.models import loading
+from atlas_gym.experiments.cli import dry_run, run
+from atlas_gym.experiments.cli.dry_run import count, time_start
+from atlas_gym.trainers.loop.config import load_config
+from atlas_gym.trainers.store.plain import SettingsError
 
 CONFIGS = sorted((Path(run.__file__).parents[1] / "configs").glob("*.yaml"))
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli.export import export, main
+from atlas_gym.experiments.cli.export import export, main
+from atlas_gym.trainers.data.pairs import PreferencePair
+from atlas_gym.trainers.store.store import RunStore, StoreError
 from tests.trainers.samples import PROPOSAL, RECORD
-from trainers.data.pairs import PreferencePair
-from trainers.store.store import RunStore, StoreError
 
 FAILED = replace(RECORD, id=8, status="error", score=None, program_key=None, metrics={})
 PAIR = PreferencePair(

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agents.engines.llama_server import LlamaServer
-from agents.engines.spending import total
-from agents.models.embedded import fetch_gguf
-from trainers.store.store import RunStore, StoreError
+from atlas_gym.agents.engines.llama_server import LlamaServer
+from atlas_gym.agents.engines.spending import total
+from atlas_gym.agents.models.embedded import fetch_gguf
+from atlas_gym.trainers.store.store import RunStore, StoreError
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.usefixtures("embedded_weights")
@@ -30,7 +30,7 @@ CANDIDATES = 3 + 3 * 3 * 6  # the start on three islands, then three rounds
 def run(
     folder: Path, *settings: str, python: str | Path = sys.executable, config: Path | None = None
 ) -> subprocess.CompletedProcess:
-    command = [str(python), "-m", "experiments.run", "--folder", str(folder)]
+    command = [str(python), "-m", "atlas_gym.experiments.run", "--folder", str(folder)]
     command += [*(["--config", str(config)] if config else []), *SMALL, *settings]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1100, check=False)
 
@@ -112,7 +112,7 @@ def test_a_server_that_stays_away_ends_the_run_and_a_later_one_resumes_it(llama,
     assert "has given no usable answer for 1 s" in said
     assert "--resume" in said
     llama.start()
-    command = [sys.executable, "-m", "experiments.run", "--folder", str(folder), "--resume"]
+    command = [sys.executable, "-m", "atlas_gym.experiments.run", "--folder", str(folder), "--resume"]
     again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
     assert again.returncode == 0, again.stdout[-3000:]
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from experiments.cli.main import COMMANDS, main
-from experiments.shipped import find
-from trainers.store.plain import SettingsError
+from atlas_gym.experiments.cli.main import COMMANDS, main
+from atlas_gym.experiments.shipped import find
+from atlas_gym.trainers.store.plain import SettingsError
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -58,7 +58,7 @@ def test_no_option_is_guessed_and_none_asks_for_nothing(arguments, said, capsys)
 
 def test_commands_of_the_environments_need_nothing_heavy(tmp_path):
     code = (
-        "import sys; from experiments.cli.main import main; code = main(['list']);"
+        "import sys; from atlas_gym.experiments.cli.main import main; code = main(['list']);"
         "sys.exit(code or bool({'torch', 'transformers', 'rich', 'yaml'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True)
@@ -69,7 +69,7 @@ def test_commands_of_the_environments_need_nothing_heavy(tmp_path):
 @pytest.mark.parametrize("command", ["settings", "list"])
 def test_a_reader_that_has_read_enough_is_no_error(command):
     process = subprocess.Popen(
-        [sys.executable, "-m", "experiments.cli.main", command],
+        [sys.executable, "-m", "atlas_gym.experiments.cli.main", command],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -85,7 +85,7 @@ def test_an_output_without_room_is_one_line(command, monkeypatch):
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "experiments.cli.main", *command],
+            [sys.executable, "-m", "atlas_gym.experiments.cli.main", *command],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     (line,) = done.stderr.splitlines()
@@ -93,14 +93,14 @@ def test_an_output_without_room_is_one_line(command, monkeypatch):
 
 
 def test_an_output_that_lacks_characters_gets_question_marks():
-    command = [sys.executable, "-m", "experiments.cli.main", "settings", "control_bounds"]
+    command = [sys.executable, "-m", "atlas_gym.experiments.cli.main", "settings", "control_bounds"]
     done = subprocess.run(command, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"number ? 1" in done.stdout
 
 
 def test_stripped_docstrings_are_said_at_once():
-    command = [sys.executable, "-OO", "-m", "experiments.cli.main", "run", "--help"]
+    command = [sys.executable, "-OO", "-m", "atlas_gym.experiments.cli.main", "run", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "run without -OO" in done.stderr.splitlines()[-1]
@@ -116,7 +116,7 @@ def test_an_interrupt_is_one_line(monkeypatch, capsys):
     def interrupted(name):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("experiments.cli.main.importlib.import_module", interrupted)
+    monkeypatch.setattr("atlas_gym.experiments.cli.main.importlib.import_module", interrupted)
     assert main(["evaluate"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
 
@@ -125,14 +125,14 @@ def test_a_missing_package_names_its_extra(monkeypatch, capsys):
     def without_optuna(name):
         raise ModuleNotFoundError("No module named 'optuna'", name="optuna")
 
-    monkeypatch.setattr("experiments.cli.main.importlib.import_module", without_optuna)
+    monkeypatch.setattr("atlas_gym.experiments.cli.main.importlib.import_module", without_optuna)
     assert main(["sweep", "x"]) == 2
     assert "atlas-gym[optimisers]" in capsys.readouterr().err
 
 
 def test_a_place_that_cannot_be_written_to_is_one_line(tmp_path, monkeypatch, capsys):
     module = SimpleNamespace(main=lambda arguments: (tmp_path / "none" / "page.html").write_text(""))
-    monkeypatch.setattr("experiments.cli.main.importlib.import_module", lambda name: module)
+    monkeypatch.setattr("atlas_gym.experiments.cli.main.importlib.import_module", lambda name: module)
     assert main(["report", "x"]) == 1
     said = capsys.readouterr().err
     assert said.startswith("Error: ")

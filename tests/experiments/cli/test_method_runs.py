@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from trainers.loop.config import RunConfig, load_config
-from trainers.loop.methods import METHODS
-from trainers.store.store import RunStore, StoreError
+from atlas_gym.trainers.loop.config import RunConfig, load_config
+from atlas_gym.trainers.loop.methods import METHODS
+from atlas_gym.trainers.store.store import RunStore, StoreError
 
 SMALL = [
     "--rounds=2", "--phase_every=1", "--skip_idle_phases=false", "--pairs.count=4", "--probe.samples=1",
@@ -28,7 +28,14 @@ ENVIRONMENTS = {
 
 
 def start(method: str, env: str, folder: Path, *further: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "experiments.run", "--folder", str(folder), "--resume-if-exists"]
+    command = [
+        sys.executable,
+        "-m",
+        "atlas_gym.experiments.run",
+        "--folder",
+        str(folder),
+        "--resume-if-exists",
+    ]
     if not (folder / "config.yaml").exists():
         islands = [] if method == "atlas-one-island" else ISLANDS
         command += [

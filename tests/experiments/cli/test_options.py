@@ -7,11 +7,11 @@ import pytest
 import yaml
 from wandb.sdk.launch.sweeps.utils import create_sweep_command_args
 
-from experiments.cli.options import FLAGS, read_arguments
-from experiments.cli.run import main
-from experiments.cli.settings_reference import page, sections
-from trainers.loop.config import RunConfig, load_config
-from trainers.store.plain import SettingsError
+from atlas_gym.experiments.cli.options import FLAGS, read_arguments
+from atlas_gym.experiments.cli.run import main
+from atlas_gym.experiments.cli.settings_reference import page, sections
+from atlas_gym.trainers.loop.config import RunConfig, load_config
+from atlas_gym.trainers.store.plain import SettingsError
 
 SETTINGS = [setting for part in sections(RunConfig()) for setting in part.settings]
 
@@ -125,7 +125,7 @@ def test_settings_that_are_printed_are_a_configuration(tmp_path, capsys):
 )
 def test_an_answer_waits_for_nothing_heavy(words):
     code = (
-        f"import sys; from experiments.run import main\n"
+        f"import sys; from atlas_gym.experiments.run import main\n"
         f"try: main({words})\n"
         "except SystemExit: pass\n"
         "heavy = {'torch', 'transformers', 'wandb', 'numpy', 'gymnasium', 'rich'}\n"

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from experiments.cli.settings_reference import range_of, sections
-from trainers.loop.config import RunConfig
+from atlas_gym.experiments.cli.settings_reference import range_of, sections
+from atlas_gym.trainers.loop.config import RunConfig
 
 
 @dataclass(frozen=True)

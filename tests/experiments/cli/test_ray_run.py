@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from atlas_gym.trainers.store.store import RunStore, StoreError
 from tests.atlas_gym.evaluation.processes import descendants
-from trainers.store.store import RunStore, StoreError
 
 SETTINGS = [
     "--rounds=3", "--phase_every=2", "--exploration.islands=3", "--exploration.samples=6", "--pairs.count=8",
@@ -22,7 +22,15 @@ SETTINGS = [
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "experiments.run", "--folder", str(folder), *options, *SETTINGS]
+    command = [
+        sys.executable,
+        "-m",
+        "atlas_gym.experiments.run",
+        "--folder",
+        str(folder),
+        *options,
+        *SETTINGS,
+    ]
     # To a file: a pipe that nobody reads would stop the run once it is full.
     with open(folder.with_suffix(".log"), "wb") as log:
         return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)

@@ -13,8 +13,8 @@ import pytest
 from safetensors.torch import load_file
 
 import atlas_gym
-from agents.models.adapters import digest
-from trainers.store.store import RunStore
+from atlas_gym.agents.models.adapters import digest
+from atlas_gym.trainers.store.store import RunStore
 
 SMALL = [
     "--rounds=5", "--phase_every=2", "--exploration.islands=3", "--exploration.samples=6", "--pairs.count=8",
@@ -29,7 +29,14 @@ SANDBOX = Path(atlas_gym.__file__).parent / "sandbox"
 
 
 def start(folder: Path) -> subprocess.Popen:
-    command = [sys.executable, "-m", "experiments.run", "--folder", str(folder), "--resume-if-exists"]
+    command = [
+        sys.executable,
+        "-m",
+        "atlas_gym.experiments.run",
+        "--folder",
+        str(folder),
+        "--resume-if-exists",
+    ]
     if not (folder / "config.yaml").exists():
         command += SMALL
     # A session of its own: whatever the run starts can be told from everything else. Interrupts count even where

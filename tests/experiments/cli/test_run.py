@@ -8,13 +8,13 @@ import pytest
 import torch
 from rich.console import Console
 
-from experiments.cli import main_job
-from experiments.cli.run import main
-from experiments.loggers.console import LiveView
+from atlas_gym.experiments.cli import main_job
+from atlas_gym.experiments.cli.run import main
+from atlas_gym.experiments.loggers.console import LiveView
+from atlas_gym.trainers.loop.beginning import note_beginning
+from atlas_gym.trainers.loop.config import load_config, save_config
+from atlas_gym.trainers.store.store import RunStore
 from tests.secret import secret_is
-from trainers.loop.beginning import note_beginning
-from trainers.loop.config import load_config, save_config
-from trainers.store.store import RunStore
 
 
 @pytest.mark.parametrize("variables", [{"WANDB_SWEEP_ID": "s1"}, {"WANDB_RUN_ID": "r1"}])
@@ -55,7 +55,7 @@ def test_a_mistake_is_one_line_and_a_usage_error(arguments, says, capsys):
         ("/usr/bin/atlas", "atlas resume 'a run'"),
         (
             "/usr/lib/experiments/run.py",
-            f"{Path(sys.executable).name} -m experiments.run --folder 'a run' --resume",
+            f"{Path(sys.executable).name} -m atlas_gym.experiments.run --folder 'a run' --resume",
         ),
     ],
 )
@@ -228,7 +228,7 @@ def test_a_round_is_a_line_with_the_shares_that_tell_a_collapse():
 
 def test_the_time_left_is_told_from_rounds_and_phases_apart(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("experiments.loggers.console.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("atlas_gym.experiments.loggers.console.time.monotonic", lambda: now[0])
     console = Console(file=io.StringIO(), width=200)
 
     def step(seconds, took, *told):
@@ -251,7 +251,7 @@ def test_the_time_left_is_told_from_rounds_and_phases_apart(monkeypatch):
 
 def test_the_time_left_counts_the_rounds_of_the_control(monkeypatch):
     now = iter([0.0, 0.0, 60.0])
-    monkeypatch.setattr("experiments.loggers.console.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("atlas_gym.experiments.loggers.console.time.monotonic", lambda: next(now))
     console = Console(file=io.StringIO(), width=200)
     with LiveView(3, 0, 1, console, afterwards=2) as view:
         view.seeded(-0.5, 0, 3)

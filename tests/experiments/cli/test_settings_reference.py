@@ -7,8 +7,8 @@ from typing import Literal
 
 import pytest
 
-from experiments.cli.settings_reference import main, page, sections
-from trainers.loop.config import RunConfig
+from atlas_gym.experiments.cli.settings_reference import main, page, sections
+from atlas_gym.trainers.loop.config import RunConfig
 
 
 @dataclass(frozen=True)

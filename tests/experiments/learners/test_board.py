@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.learners import leaderboard, own_runs
-from experiments.learners.board import (
+from atlas_gym.experiments.learners import leaderboard, own_runs
+from atlas_gym.experiments.learners.board import (
     best_at,
     gains,
     interquartile_mean,
@@ -21,15 +21,15 @@ from experiments.learners.board import (
     read_tables,
     write_tables,
 )
-from experiments.learners.board_page import page
-from experiments.learners.changes import Change, changes_between, nest
-from experiments.learners.entries import ENTRIES, SEARCH, START, Entry
-from experiments.learners.ledger import Outcome, Point, Trial, confirm
-from experiments.learners.own_runs import changes, read_outcome, settings_of
-from experiments.shipped import find
-from experiments.studies.scheduler import Job
+from atlas_gym.experiments.learners.board_page import page
+from atlas_gym.experiments.learners.changes import Change, changes_between, nest
+from atlas_gym.experiments.learners.entries import ENTRIES, SEARCH, START, Entry
+from atlas_gym.experiments.learners.ledger import Outcome, Point, Trial, confirm
+from atlas_gym.experiments.learners.own_runs import changes, read_outcome, settings_of
+from atlas_gym.experiments.shipped import find
+from atlas_gym.experiments.studies.scheduler import Job
+from atlas_gym.trainers.loop.config import load_config
 from tests.experiments.report.synthetic import Layout, make_run
-from trainers.loop.config import load_config
 
 DOCS = Path(__file__).parents[3] / "docs" / "leaderboard"
 

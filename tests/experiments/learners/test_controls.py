@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from atlas_gym import make_task
-from experiments.learners.changes import Change
-from experiments.learners.controls import learn_expert, learn_rules, learn_start
-from experiments.learners.entries import ENTRIES
-from experiments.learners.ledger import BudgetSpent, Ledger, Trial
-from experiments.learners.optimisers import learn_cma, learn_random, learn_tpe
-from experiments.learners.ppo_template import learn_ppo
+from atlas_gym.experiments.learners.changes import Change
+from atlas_gym.experiments.learners.controls import learn_expert, learn_rules, learn_start
+from atlas_gym.experiments.learners.entries import ENTRIES
+from atlas_gym.experiments.learners.ledger import BudgetSpent, Ledger, Trial
+from atlas_gym.experiments.learners.optimisers import learn_cma, learn_random, learn_tpe
+from atlas_gym.experiments.learners.ppo_template import learn_ppo
 
 TRIAL = Trial("ATLAS-Bandit-v0", seed=0, budget=11, constants={"horizon": 60, "replicas": 1})
 WHOLE = [learn_random, learn_cma, learn_tpe, learn_rules, learn_ppo]

@@ -8,17 +8,17 @@ import yaml
 from atlas_gym import make_task
 from atlas_gym.bridges.trl import ProgramEnvironment, ProgramReward
 from atlas_gym.evaluation import EvaluatorPool
-from experiments.cli.dry_run import time_start
-from experiments.learners import leaderboard
-from experiments.learners.board import read_tables
-from experiments.learners.entries import START
-from experiments.learners.grpo import halves
-from experiments.report.write import write_report
-from experiments.studies import sweep
-from experiments.studies.plan import Arm, Plan, do_runs
-from experiments.studies.write import write_study
+from atlas_gym.experiments.cli.dry_run import time_start
+from atlas_gym.experiments.learners import leaderboard
+from atlas_gym.experiments.learners.board import read_tables
+from atlas_gym.experiments.learners.entries import START
+from atlas_gym.experiments.learners.grpo import halves
+from atlas_gym.experiments.report.write import write_report
+from atlas_gym.experiments.studies import sweep
+from atlas_gym.experiments.studies.plan import Arm, Plan, do_runs
+from atlas_gym.experiments.studies.write import write_study
+from atlas_gym.trainers.loop.config import load_config
 from tests.tiny_model import save_tiny_model
-from trainers.loop.config import load_config
 
 FILE = '''\
 import atlas_gym
@@ -149,7 +149,7 @@ def test_a_sweep(reference, settings, tmp_path):
     file = {
         "name": "outside", "method": "grid", "metric": {"name": "held_out_score", "goal": "maximize"},
         "parameters": {name: {"value": value} for name, value in values.items()},
-        "command": ["${interpreter}", "-m", "experiments.run", "--resume-if-exists", "${args}"],
+        "command": ["${interpreter}", "-m", "atlas_gym.experiments.run", "--resume-if-exists", "${args}"],
     }  # fmt: skip
     (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(file))
     assert sweep.main([str(tmp_path / "sweep.yaml"), "--folder", str(tmp_path / "sweep")]) == 0

@@ -12,11 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from experiments.learners import peer as peers
-from experiments.learners.changes import Change
-from experiments.learners.ledger import Ledger, Trial
-from experiments.learners.peer import Peer, environment, facts, fill, learn_peer, prepare, read_peer, run_peer
-from experiments.learners.referee import referee
+from atlas_gym.experiments.learners import peer as peers
+from atlas_gym.experiments.learners.changes import Change
+from atlas_gym.experiments.learners.ledger import Ledger, Trial
+from atlas_gym.experiments.learners.peer import (
+    Peer,
+    environment,
+    facts,
+    fill,
+    learn_peer,
+    prepare,
+    read_peer,
+    run_peer,
+)
+from atlas_gym.experiments.learners.referee import referee
 
 SMALL = {"horizon": 60, "replicas": 1}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from atlas_gym import make_task
-from experiments.learners.ledger import confirm
-from experiments.learners.ppo_template import main
+from atlas_gym.experiments.learners.ledger import confirm
+from atlas_gym.experiments.learners.ppo_template import main
 
 RECORD = Path(__file__).parents[3] / "docs" / "learners" / "ppo_bandit"
 GOAL = 0.15
@@ -61,6 +61,8 @@ def test_a_smaller_run_reaches_it_again(tmp_path):
 
 
 def test_an_expert_that_is_none_is_met_before_the_training(monkeypatch):
-    monkeypatch.setattr("experiments.learners.ppo_template.train", lambda *_: pytest.fail("trained"))
+    monkeypatch.setattr(
+        "atlas_gym.experiments.learners.ppo_template.train", lambda *_: pytest.fail("trained")
+    )
     with pytest.raises(SystemExit, match="no expert tuned_sw_linucb; --expert is one of start"):
         main(["--env-id", "ATLAS-TSP-v0", "--budget", "16", "--held-out", "1"])

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from atlas_gym import make_task
-from experiments.learners import best_of_n, evodpo, grpo, ppo_template
-from experiments.learners.ledger import Ledger, Trial
+from atlas_gym.experiments.learners import best_of_n, evodpo, grpo, ppo_template
+from atlas_gym.experiments.learners.ledger import Ledger, Trial
+from atlas_gym.trainers.data.groups import FAILED
 from tests.tiny_model import save_tiny_model
-from trainers.data.groups import FAILED
 
 SMALL = {"horizon": 60, "replicas": 1}
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agents.population.clusters import ClusterSettings
+from atlas_gym.agents.population.clusters import ClusterSettings
 from atlas_gym.evaluation import Status
-from atlas_gym.intervals import mean_interval
-from experiments.loggers.metrics import (
+from atlas_gym.experiments.loggers.metrics import (
     Progress,
     RoundHistory,
     final_row,
@@ -19,9 +18,10 @@ from experiments.loggers.metrics import (
     step_rows,
     supporter_row,
 )
+from atlas_gym.intervals import mean_interval
+from atlas_gym.trainers.data.comparison import Comparison
+from atlas_gym.trainers.store.store import RunStore
 from tests.experiments.report.synthetic import Layout, make_run
-from trainers.data.comparison import Comparison
-from trainers.store.store import RunStore
 
 
 @pytest.fixture(scope="module")

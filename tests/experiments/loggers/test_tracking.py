@@ -11,12 +11,12 @@ import wandb
 from PIL import Image
 
 from atlas_gym.evaluation import Status
-from experiments.loggers import wandb as ours
-from experiments.loggers.wandb import Tracker, WandbObserver
+from atlas_gym.experiments.loggers import wandb as ours
+from atlas_gym.experiments.loggers.wandb import Tracker, WandbObserver
+from atlas_gym.trainers.loop.config import load_config
+from atlas_gym.trainers.store.store import RunStore
 from tests.experiments.report.synthetic import Layout, make_run
 from tests.experiments.wandb_file import read_offline
-from trainers.loop.config import load_config
-from trainers.store.store import RunStore
 
 LAYOUT = Layout(rounds=9, planned_rounds=12)
 

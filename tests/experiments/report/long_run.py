@@ -15,10 +15,10 @@ from typing import Any
 
 import yaml
 
-from agents.population.candidate import CandidateRecord, Proposal
 from atlas_gym import make_task
-from trainers.loop.settings import ExplorationSettings
-from trainers.store.store import RunStore
+from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.trainers.loop.settings import ExplorationSettings
+from atlas_gym.trainers.store.store import RunStore
 
 LAYOUT = ExplorationSettings()
 PER_ROUND = LAYOUT.islands * LAYOUT.samples

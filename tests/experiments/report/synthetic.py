@@ -13,14 +13,14 @@ from pathlib import Path
 
 import yaml
 
-from agents.population.candidate import CandidateRecord
-from agents.supporters.call import Role, SupporterCall
 from atlas_gym import make_task
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.supporters.call import Role, SupporterCall
 from atlas_gym.program_text import program_key
-from trainers.evodpo.gate import gate_decision
-from trainers.evodpo.settings import GateSettings
-from trainers.store.queries import held_out_key
-from trainers.store.store import RunStore
+from atlas_gym.trainers.evodpo.gate import gate_decision
+from atlas_gym.trainers.evodpo.settings import GateSettings
+from atlas_gym.trainers.store.queries import held_out_key
+from atlas_gym.trainers.store.store import RunStore
 
 ATTACK = "</script><img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 HOSTILE_DETAIL = f"ValueError: {ATTACK}"

@@ -6,12 +6,12 @@ import pytest
 
 pytest.importorskip("selenium", reason="selenium comes with the dev extra")
 
-from experiments.report.data import read_run
-from experiments.report.follow import LiveReport, LiveServer
-from experiments.report.write import write_report
+from atlas_gym.experiments.report.data import read_run
+from atlas_gym.experiments.report.follow import LiveReport, LiveServer
+from atlas_gym.experiments.report.write import write_report
+from atlas_gym.trainers.store.store import RunStore
 from tests.experiments.report.browser import chromium, needs_browser
 from tests.experiments.report.synthetic import ATTACK, Layout, call, make_run
-from trainers.store.store import RunStore
 
 pytestmark = needs_browser
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.report.comparison import Group, band, group_runs
-from experiments.report.data import read_run
-from experiments.report.selection import Census
+from atlas_gym.experiments.report.comparison import Group, band, group_runs
+from atlas_gym.experiments.report.data import read_run
+from atlas_gym.experiments.report.selection import Census
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.report.data import RunData
-from experiments.report.learning import best_gains, search_in_words
-from experiments.report.selection import select
+from atlas_gym.experiments.report.data import RunData
+from atlas_gym.experiments.report.learning import best_gains, search_in_words
+from atlas_gym.experiments.report.selection import select
 from tests.trainers.samples import RECORD
 
 

@@ -1,9 +1,9 @@
 """Coverage: recomputed here from the candidates the slow way."""
 
-from agents.population.clusters import Clusters, signature
-from agents.population.settings import ClusterSettings
-from experiments.report.coverage import coverage
-from experiments.report.data import read_run
+from atlas_gym.agents.population.clusters import Clusters, signature
+from atlas_gym.agents.population.settings import ClusterSettings
+from atlas_gym.experiments.report.coverage import coverage
+from atlas_gym.experiments.report.data import read_run
 
 
 def test_coverage_counts_what_each_island_has_found(run_folder):

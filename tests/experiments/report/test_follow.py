@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from experiments.report.follow import LOOPBACK, LiveReport, LiveServer
+from atlas_gym.experiments.report.follow import LOOPBACK, LiveReport, LiveServer
+from atlas_gym.trainers.store.store import RunStore
 from tests.experiments.report.synthetic import Layout, call, make_run
-from trainers.store.store import RunStore
 
 
 @pytest.fixture

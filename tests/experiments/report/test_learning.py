@@ -2,8 +2,8 @@
 
 import pytest
 
-from experiments.report.learning import alone_in_words, meaning, verdict
-from trainers.loop.measure import BASE, MEASURE, learned
+from atlas_gym.experiments.report.learning import alone_in_words, meaning, verdict
+from atlas_gym.trainers.loop.measure import BASE, MEASURE, learned
 
 
 def answers(valid):

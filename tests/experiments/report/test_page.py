@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.report.write import embed, render_page
+from atlas_gym.experiments.report.write import embed, render_page
 
 PAYLOAD = {"made": "now", "runs": [], "bands": [], "tables": []}
 

@@ -11,12 +11,12 @@ pytest.importorskip("selenium", reason="selenium comes with the dev extra")
 
 from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator
+from atlas_gym.experiments.report.data import read_run
+from atlas_gym.experiments.report.write import write_report
 from atlas_gym.program_text import program_key
-from experiments.report.data import read_run
-from experiments.report.write import write_report
+from atlas_gym.trainers.store.store import RunStore
 from tests.experiments.report.browser import chromium, needs_browser
 from tests.experiments.report.synthetic import ATTACK
-from trainers.store.store import RunStore
 
 pytestmark = [needs_browser, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -33,7 +33,7 @@ SETTINGS = [
 def folder(tmp_path_factory, embedded_weights):
     """A run of three rounds and a phase, to which a program is added that attacks the page."""
     folder = tmp_path_factory.mktemp("runs") / "real"
-    command = [sys.executable, "-m", "experiments.run", "--folder", str(folder), *SETTINGS]
+    command = [sys.executable, "-m", "atlas_gym.experiments.run", "--folder", str(folder), *SETTINGS]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (folder / "report.html").is_file()

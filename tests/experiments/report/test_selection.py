@@ -2,16 +2,16 @@
 
 import pytest
 
-from experiments.report import selection
-from experiments.report.comparison import group_runs
-from experiments.report.coverage import ROUNDS_SHOWN, coverage
-from experiments.report.data import read_run
-from experiments.report.payload import build_payload
-from experiments.report.tables import run_row
-from experiments.report.write import render_page
-from experiments.studies.rows import origin_rows, round_rows
+from atlas_gym.experiments.report import selection
+from atlas_gym.experiments.report.comparison import group_runs
+from atlas_gym.experiments.report.coverage import ROUNDS_SHOWN, coverage
+from atlas_gym.experiments.report.data import read_run
+from atlas_gym.experiments.report.payload import build_payload
+from atlas_gym.experiments.report.tables import run_row
+from atlas_gym.experiments.report.write import render_page
+from atlas_gym.experiments.studies.rows import origin_rows, round_rows
+from atlas_gym.trainers.store.store import RunStore
 from tests.experiments.report.long_run import SyntheticRun, fill, write_config
-from trainers.store.store import RunStore
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +75,8 @@ def test_coverage_is_that_of_all_candidates(long_run, thinned):
 
 
 def test_a_long_runs_rounds_are_put_together(long_run, monkeypatch):
-    from experiments.report import coverage as module
-    from experiments.report.payload import _rounds
+    from atlas_gym.experiments.report import coverage as module
+    from atlas_gym.experiments.report.payload import _rounds
 
     run = read_run(long_run)
     apart = _rounds(run)

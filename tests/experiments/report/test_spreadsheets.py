@@ -3,7 +3,7 @@ import io
 
 import pytest
 
-from experiments.report.table_formats import Table, as_csv, harmless
+from atlas_gym.experiments.report.table_formats import Table, as_csv, harmless
 
 FORMULAS = ["=cmd|' /C calc'!A0", "@SUM(A1)", "+1+cmd|' /C calc'!A0", "-2+3+cmd|' /C calc'!A0", "\t=1", "-A1"]
 

@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from experiments.report.__main__ import main
+from atlas_gym.experiments.report.__main__ import main
 from tests.experiments.report.synthetic import Layout, make_run
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from scipy.stats import sem
 
-from experiments.report.comparison import group_runs
-from experiments.report.data import read_run
-from experiments.report.table_formats import Table, as_csv, as_latex, as_markdown, write_tables
-from experiments.report.tables import all_tables
+from atlas_gym.experiments.report.comparison import group_runs
+from atlas_gym.experiments.report.data import read_run
+from atlas_gym.experiments.report.table_formats import Table, as_csv, as_latex, as_markdown, write_tables
+from atlas_gym.experiments.report.tables import all_tables
 from tests.experiments.report.synthetic import Layout, make_run
 
 

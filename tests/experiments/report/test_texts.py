@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.report.payload import LINE_CHARS, TEXT_LINES, TextTable
+from atlas_gym.experiments.report.payload import LINE_CHARS, TEXT_LINES, TextTable
 
 
 def restored(table, number):

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from experiments.report.__main__ import main
-from experiments.report.data import read_run
-from experiments.report.payload import finite
-from experiments.report.pictures import draw_pictures
-from experiments.report.write import default_output, read_runs
+from atlas_gym.experiments.report.__main__ import main
+from atlas_gym.experiments.report.data import read_run
+from atlas_gym.experiments.report.payload import finite
+from atlas_gym.experiments.report.pictures import draw_pictures
+from atlas_gym.experiments.report.write import default_output, read_runs
+from atlas_gym.trainers.store.store import RunStore
 from tests.experiments.report.synthetic import ATTACK, Layout, make_run
-from trainers.store.store import RunStore
 
 
 def data_of(path):

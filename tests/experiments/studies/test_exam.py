@@ -3,12 +3,12 @@
 import pandas as pd
 import pytest
 
-from agents.models.policy import POLICY, Policy
-from agents.models.settings import LoraSettings
-from experiments.studies import exam
+from atlas_gym.agents.models.policy import POLICY, Policy
+from atlas_gym.agents.models.settings import LoraSettings
+from atlas_gym.experiments.studies import exam
+from atlas_gym.trainers.loop.config import load_config, save_config
+from atlas_gym.trainers.store.store import RunStore
 from tests.tiny_model import save_tiny_model
-from trainers.loop.config import load_config, save_config
-from trainers.store.store import RunStore
 
 
 @pytest.fixture(scope="module")

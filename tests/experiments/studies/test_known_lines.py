@@ -4,13 +4,13 @@ import pandas as pd
 import pytest
 import torch
 
-from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.settings import LoraSettings
 from atlas_gym import make_task
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.models.settings import LoraSettings
 from atlas_gym.evaluation import EvaluatorPool
-from experiments.studies import known_lines
+from atlas_gym.experiments.studies import known_lines
+from atlas_gym.trainers.loop.config import load_config, save_config
 from tests.tiny_model import save_tiny_model
-from trainers.loop.config import load_config, save_config
 
 TASK = make_task(known_lines.ENV, seed=0, split="held_out", **known_lines.UNSEEN)
 

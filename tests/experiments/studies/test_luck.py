@@ -5,13 +5,13 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from agents.population.candidate import CandidateRecord
 from atlas_gym import make_task
-from experiments.studies import known_lines, luck
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.experiments.studies import known_lines, luck
+from atlas_gym.trainers.data.pairs import PreferencePair
+from atlas_gym.trainers.loop.config import load_config, save_config
+from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.samples import PROPOSAL, RECORD
-from trainers.data.pairs import PreferencePair
-from trainers.loop.config import load_config, save_config
-from trainers.store.store import RunStore
 
 START = make_task(known_lines.ENV).starts[known_lines.START]
 

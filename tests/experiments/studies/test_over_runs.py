@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments.studies.over_runs import main, over_runs
+from atlas_gym.experiments.studies.over_runs import main, over_runs
 
 ROWS = pd.DataFrame([
     {"run": "s0", "variant": "base model", "nats": -46.0},

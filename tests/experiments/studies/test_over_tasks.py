@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments.studies.over_tasks import main, over_tasks
+from atlas_gym.experiments.studies.over_tasks import main, over_tasks
 
 
 def runs(**improvements: list[float]) -> pd.DataFrame:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from experiments.studies.plan import read_plan
-from trainers.store.plain import SettingsError
+from atlas_gym.experiments.studies.plan import read_plan
+from atlas_gym.trainers.store.plain import SettingsError
 
 SHIPPED = sorted((Path(__file__).parents[3] / "experiments" / "studies").glob("*.yaml"))
 

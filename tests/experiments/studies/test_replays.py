@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from experiments.studies import exam, replays
-from experiments.studies.measuring import base_policy
+from atlas_gym.experiments.studies import exam, replays
+from atlas_gym.experiments.studies.measuring import base_policy
+from atlas_gym.trainers.loop.config import load_config
+from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.whole_run import config, menu, run
-from trainers.loop.config import load_config
-from trainers.store.store import RunStore
 
 assert config, menu  # fixtures
 

@@ -3,8 +3,8 @@
 import math
 from types import SimpleNamespace
 
-from experiments.report.selection import select
-from experiments.studies.rows import curve_rows, round_rows
+from atlas_gym.experiments.report.selection import select
+from atlas_gym.experiments.studies.rows import curve_rows, round_rows
 
 
 def run(*outcomes):

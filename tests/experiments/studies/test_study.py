@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from experiments.report.table_formats import as_csv
-from experiments.studies.__main__ import main
-from experiments.studies.plan import DONE, Arm, Plan, do_runs, read_plan
-from experiments.studies.rows import collect
-from experiments.studies.write import all_tables, known_runs, read_data, write_study
+from atlas_gym.experiments.report.table_formats import as_csv
+from atlas_gym.experiments.studies.__main__ import main
+from atlas_gym.experiments.studies.plan import DONE, Arm, Plan, do_runs, read_plan
+from atlas_gym.experiments.studies.rows import collect
+from atlas_gym.experiments.studies.write import all_tables, known_runs, read_data, write_study
 from tests.experiments.report.synthetic import Layout, make_run
 
 
@@ -192,7 +192,7 @@ def test_tables_are_made_of_the_data_as_they_were_rounded(study, tmp_path, monke
     plan, folder = study
     data = collect(plan, folder)
     data["runs"]["best_held_out"] = -0.00004999999999
-    monkeypatch.setattr("experiments.studies.write.collect", lambda *_: data)
+    monkeypatch.setattr("atlas_gym.experiments.studies.write.collect", lambda *_: data)
     write_study(plan, folder, tmp_path / "out")
     assert "-0.0001" in (tmp_path / "out" / "tables" / "final_scores.csv").read_text()
 

@@ -11,10 +11,10 @@ import psutil
 import pytest
 import yaml
 
-from experiments.studies.search import Search
-from experiments.studies.sweep import main, results
-from experiments.studies.sweep_file import load_sweep
-from trainers.store.store import RunStore
+from atlas_gym.experiments.studies.search import Search
+from atlas_gym.experiments.studies.sweep import main, results
+from atlas_gym.experiments.studies.sweep_file import load_sweep
+from atlas_gym.trainers.store.store import RunStore
 
 COMMAND = 'command: ["${interpreter}", "-m", "tests.experiments.fake_run", "${args}"]\n'
 HEAD = COMMAND + "metric: {name: score/best, goal: maximize}\n"
@@ -72,7 +72,7 @@ def test_killed_in_the_middle_and_resumed(tmp_path, sweep):
     command = [
         sys.executable,
         "-m",
-        "experiments.studies.sweep",
+        "atlas_gym.experiments.studies.sweep",
         str(tmp_path / "sweep.yaml"),
         "--folder",
         str(folder),

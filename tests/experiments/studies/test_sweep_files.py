@@ -9,11 +9,11 @@ import yaml
 from wandb.apis.public.sweeps import _validate_config_and_fill_distribution
 from wandb.sdk.launch.sweeps.utils import create_sweep_command_args, load_sweep_config
 
-from experiments.cli.options import read_arguments
-from experiments.studies.search import Search
-from experiments.studies.sweep_file import Metric, Sweep, environment, expand, load_sweep
-from trainers.loop.config import load_config
-from trainers.store.plain import SettingsError
+from atlas_gym.experiments.cli.options import read_arguments
+from atlas_gym.experiments.studies.search import Search
+from atlas_gym.experiments.studies.sweep_file import Metric, Sweep, environment, expand, load_sweep
+from atlas_gym.trainers.loop.config import load_config
+from atlas_gym.trainers.store.plain import SettingsError
 
 FILES = sorted((Path(__file__).parents[3] / "experiments" / "sweeps").glob("*.yaml"))
 

@@ -12,10 +12,10 @@ import psutil
 import pytest
 import yaml
 
-from experiments.studies.search import Search
-from experiments.studies.sweep import results
-from experiments.studies.sweep_file import load_sweep
-from trainers.store.store import RunStore
+from atlas_gym.experiments.studies.search import Search
+from atlas_gym.experiments.studies.sweep import results
+from atlas_gym.experiments.studies.sweep_file import load_sweep
+from atlas_gym.trainers.store.store import RunStore
 
 ROUNDS, RUNS = 4, 6
 TINY = {
@@ -39,7 +39,14 @@ def shrunk(path: Path) -> Path:
 @pytest.mark.usefixtures("embedded_weights")
 def test_six_runs_killed_in_the_middle_and_resumed(tmp_path):
     file, folder = shrunk(tmp_path / "small.yaml"), tmp_path / "sweep"
-    command = [sys.executable, "-m", "experiments.studies.sweep", str(file), "--folder", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "atlas_gym.experiments.studies.sweep",
+        str(file),
+        "--folder",
+        str(folder),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     middle = folder / "small-002" / "run.sqlite"
     while not middle.exists():

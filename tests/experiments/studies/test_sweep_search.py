@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from experiments.studies.search import RunWatch, Search
-from experiments.studies.sweep_file import load_sweep, parse_parameter
-from trainers.store.plain import SettingsError
-from trainers.store.store import RunStore
+from atlas_gym.experiments.studies.search import RunWatch, Search
+from atlas_gym.experiments.studies.sweep_file import load_sweep, parse_parameter
+from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.store import RunStore
 
 HEAD = "metric: {name: score/best, goal: maximize}\n"
 
@@ -215,7 +215,9 @@ def test_a_run_whose_metric_is_no_number_came_to_nothing(tmp_path, monkeypatch):
     path.write_text("method: random\nmetric: {name: improvement}\nparameters: {a: {value: 1}}")
     search = Search(load_sweep(path), tmp_path / "s", 0)
     RunStore(tmp_path / "run").close()
-    monkeypatch.setattr("experiments.studies.search.final_row", lambda store: {"improvement": math.nan})
+    monkeypatch.setattr(
+        "atlas_gym.experiments.studies.search.final_row", lambda store: {"improvement": math.nan}
+    )
     assert RunWatch(search.next(), tmp_path / "run", search.sweep).value() is None
     search.close()
 

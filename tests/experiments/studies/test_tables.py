@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.report import tables as paper
-from experiments.report.tables import CONTROLS
-from experiments.studies import tables
+from atlas_gym.experiments.report import tables as paper
+from atlas_gym.experiments.report.tables import CONTROLS
+from atlas_gym.experiments.studies import tables
 
 
 def run(arm, start, seed, best, **more):

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from experiments.studies import verbatim
+from atlas_gym.experiments.studies import verbatim
+from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.samples import PROPOSAL, RECORD
-from trainers.store.store import RunStore
 
 
 def a_run(folder, texts, lessons=(), score=-0.1):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.theory.model import DRIFT_KINDS, Drift, parameter_paths, variation
+from atlas_gym.experiments.theory.model import DRIFT_KINDS, Drift, parameter_paths, variation
 
 
 def paths(drift, horizon=200, seeds=3, dimension=4, norm=2.0):

@@ -6,8 +6,8 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from experiments.theory import estimator
-from experiments.theory.estimator import NotConverged, covariance, fit_logistic
+from atlas_gym.experiments.theory import estimator
+from atlas_gym.experiments.theory.estimator import NotConverged, covariance, fit_logistic
 
 
 def window(seeds=6, rounds=80, dimension=5, scale=1.0):

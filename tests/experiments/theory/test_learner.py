@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.theory import policies
-from experiments.theory.learner import Learner, Window, move_reference
-from trainers.evodpo.references import ReferenceRule
-from trainers.evodpo.settings import GateSettings
+from atlas_gym.experiments.theory import policies
+from atlas_gym.experiments.theory.learner import Learner, Window, move_reference
+from atlas_gym.trainers.evodpo.references import ReferenceRule
+from atlas_gym.trainers.evodpo.settings import GateSettings
 
 RNG = np.random.default_rng(0)
 UTILITIES = RNG.standard_normal((4, 6, 3))

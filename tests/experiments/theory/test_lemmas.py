@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from experiments.theory import inequalities
-from experiments.theory.inequalities import PathChecks, merged, switches_and_margin, violated
-from experiments.theory.lemma_study import (
+from atlas_gym.experiments.theory import inequalities
+from atlas_gym.experiments.theory.inequalities import PathChecks, merged, switches_and_margin, violated
+from atlas_gym.experiments.theory.lemma_study import (
     BATCH,
     broken_assumptions,
     floor_prices,
     margins_along,
     random_batch,
 )
-from experiments.theory.model import BanditSettings, Drift, make_bandits
+from atlas_gym.experiments.theory.model import BanditSettings, Drift, make_bandits
 
 INEQUALITIES = {
     "A.3 switching",

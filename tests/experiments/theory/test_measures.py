@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.theory.learner import Learner
-from experiments.theory.model import BanditSettings, make_bandits
-from experiments.theory.runner import measure, slope
-from experiments.theory.simulate import simulate
+from atlas_gym.experiments.theory.learner import Learner
+from atlas_gym.experiments.theory.model import BanditSettings, make_bandits
+from atlas_gym.experiments.theory.runner import measure, slope
+from atlas_gym.experiments.theory.simulate import simulate
 
 
 def test_the_slope_of_a_power_law_is_its_exponent():

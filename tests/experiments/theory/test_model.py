@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.theory.model import (
+from atlas_gym.experiments.theory.model import (
     BanditSettings,
     Drift,
     make_bandits,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import log_softmax, rel_entr
 
-from experiments.theory import policies
+from atlas_gym.experiments.theory import policies
 
 logits = arrays(float, (3, 4), elements=st.floats(-30, 30))
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.theory import __main__ as command_line
-from experiments.theory.runner import run_cell, run_plan, slope
-from experiments.theory.settings import make_plan, rows
+from atlas_gym.experiments.theory import __main__ as command_line
+from atlas_gym.experiments.theory.runner import run_cell, run_plan, slope
+from atlas_gym.experiments.theory.settings import make_plan, rows
 
 HORIZONS = (500, 1000, 2000, 4000, 8000)
 
@@ -63,7 +63,7 @@ def test_the_plans_hold_what_the_tables_need():
 
 
 def test_the_command_writes_tables_and_figures(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("experiments.theory.settings.make_plan", lambda name: tiny_plan())
+    monkeypatch.setattr("atlas_gym.experiments.theory.settings.make_plan", lambda name: tiny_plan())
     assert command_line.main(["--quick", "--jobs", "1", "--out", str(tmp_path)]) == 0
     assert "slope of log R over log T" in capsys.readouterr().out
     written = {path.name for path in tmp_path.iterdir()}
@@ -75,12 +75,12 @@ def test_the_command_writes_tables_and_figures(tmp_path, monkeypatch, capsys):
     assert len(rows) == sum(len(plan.horizons_of(setting)) for setting in plan.settings)
     assert all(float(row["decomposition_gap"]) < 1e-9 for row in rows)
     report = (tmp_path / "tables.md").read_text(encoding="utf-8")
-    assert "python -m experiments.theory --quick" in report
+    assert "python -m atlas_gym.experiments.theory --quick" in report
     assert "nan" not in report
 
 
 def test_threads_are_limited_before_numpy_reads_how_many():
-    code = "import experiments.theory.__main__, sys; sys.exit('numpy' in sys.modules)"
+    code = "import atlas_gym.experiments.theory.__main__, sys; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

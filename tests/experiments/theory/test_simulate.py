@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from experiments.theory import policies
-from experiments.theory.learner import Learner, Window
-from experiments.theory.model import DRIFT_KINDS, BanditSettings, Drift, make_bandits
-from experiments.theory.simulate import simulate
-from trainers.evodpo.references import ReferenceRule
-from trainers.evodpo.settings import GateSettings
+from atlas_gym.experiments.theory import policies
+from atlas_gym.experiments.theory.learner import Learner, Window
+from atlas_gym.experiments.theory.model import DRIFT_KINDS, BanditSettings, Drift, make_bandits
+from atlas_gym.experiments.theory.simulate import simulate
+from atlas_gym.trainers.evodpo.references import ReferenceRule
+from atlas_gym.trainers.evodpo.settings import GateSettings
 
 RULES = [
     ReferenceRule("fixed"),

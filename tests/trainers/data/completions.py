@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from agents.population.candidate import CandidateRecord
-from trainers.data.pairs import build_pairs
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.trainers.data.pairs import build_pairs
 
 
 def completion(i, text, score, prompt="window =", parent=-0.16, hole="window", **changes):

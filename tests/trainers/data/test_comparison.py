@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_gym.intervals import mean_interval
+from atlas_gym.trainers.data.comparison import compare
 from tests.trainers.samples import RECORD
-from trainers.data.comparison import compare
 
 
 def sample(gain=None, key="k", is_copy=False):

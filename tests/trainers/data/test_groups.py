@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trainers.samples import RECORD
-from trainers.data.groups import (
+from atlas_gym.trainers.data.groups import (
     BEST,
     COPY,
     FAILED,
@@ -19,6 +18,7 @@ from trainers.data.groups import (
     group_of,
     why_no_groups,
 )
+from tests.trainers.samples import RECORD
 
 SCORES = st.floats(-10.0, -1e-3)
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from agents.population.candidate import CandidateRecord
-from trainers.data.measures import grouped, measure, measurements, worth
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.trainers.data.measures import grouped, measure, measurements, worth
 
 
 def record(status="ok", score=-0.1, parent_score=-0.2, key="k", is_copy=False):

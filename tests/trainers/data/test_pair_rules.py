@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atlas_gym.trainers.data.settings import PairSettings
 from tests.trainers.data.completions import built, completion, parent_text, rng
-from trainers.data.settings import PairSettings
 
 BUILDERS = ("teach", "plain", "margin", "improving", "mixed", "balanced")
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.data.pair_selection import Cap, Selection
+from atlas_gym.trainers.data.pair_selection import Cap, Selection
 
 # (group, first part, second part, strength)
 members = st.lists(

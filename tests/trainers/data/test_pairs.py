@@ -4,9 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from atlas_gym.trainers.data.pairs import PreferencePair, build_pairs
+from atlas_gym.trainers.data.settings import PairSettings
 from tests.trainers.data.completions import built, completion, rng
-from trainers.data.pairs import PreferencePair, build_pairs
-from trainers.data.settings import PairSettings
 
 BUFFER = [
     completion(1, " 10\n", -0.10),

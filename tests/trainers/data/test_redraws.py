@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_gym.evaluation import Evaluation, InfrastructureError, Status
+from atlas_gym.trainers.data.redraws import Redraws
 from tests.trainers.samples import RECORD
-from trainers.data.redraws import Redraws
 
 MARGIN = 0.01
 PARENT = replace(RECORD, id=0, parent_id=None, program="parent", score=1.0, parent_score=None)

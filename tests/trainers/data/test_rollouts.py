@@ -2,9 +2,9 @@
 
 import pytest
 
-from agents.engines.engine import Completion
-from agents.population.candidate import Proposal
-from trainers.data.rollouts import write
+from atlas_gym.agents.engines.engine import Completion
+from atlas_gym.agents.population.candidate import Proposal
+from atlas_gym.trainers.data.rollouts import write
 
 
 class Echo:

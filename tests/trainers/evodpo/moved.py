@@ -2,8 +2,8 @@
 
 import torch
 
-from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.settings import LoraSettings
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.models.settings import LoraSettings
 from tests.tiny_model import save_tiny_model
 
 

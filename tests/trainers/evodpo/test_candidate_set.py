@@ -3,7 +3,9 @@
 import dataclasses
 import math
 
-from agents.models.policy import POLICY, REFERENCE
+from atlas_gym.agents.models.policy import POLICY, REFERENCE
+from atlas_gym.trainers.evodpo.candidate_set import tune_here
+from atlas_gym.trainers.evodpo.settings import GateSettings
 from tests.trainers.small_phases import (
     OPEN,
     OTHERS,
@@ -13,8 +15,6 @@ from tests.trainers.small_phases import (
     run,
     scores,
 )
-from trainers.evodpo.candidate_set import tune_here
-from trainers.evodpo.settings import GateSettings
 
 
 def test_an_intermediate_checkpoint_can_be_the_one_that_is_promoted(policy):

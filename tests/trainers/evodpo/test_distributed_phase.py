@@ -8,14 +8,14 @@ import pytest
 import yaml
 from datasets import Dataset
 
-from agents.models.policy import POLICY, REFERENCE
+from atlas_gym.agents.models.policy import POLICY, REFERENCE
+from atlas_gym.trainers.data.pairs import PreferencePair
+from atlas_gym.trainers.evodpo import processes
+from atlas_gym.trainers.evodpo.distributed_dpo import _Parts, divide
+from atlas_gym.trainers.evodpo.launch import LaunchError, launched
+from atlas_gym.trainers.evodpo.phase import run_phase
+from atlas_gym.trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
 from tests.tiny_model import tuned_policy
-from trainers.data.pairs import PreferencePair
-from trainers.evodpo import processes
-from trainers.evodpo.distributed_dpo import _Parts, divide
-from trainers.evodpo.launch import LaunchError, launched
-from trainers.evodpo.phase import run_phase
-from trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
 
 PROMPTS = ["window =", "lam =", "def f(x):\n    y =", "scores = base +", "alpha ="]
 # Two or three prompts in a batch, completions of different lengths, and a last batch of a single pair.

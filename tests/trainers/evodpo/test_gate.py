@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.evodpo.gate import choose_candidate, gate_decision, gate_warnings, passes_gate
-from trainers.evodpo.settings import GateSettings
+from atlas_gym.trainers.evodpo.gate import choose_candidate, gate_decision, gate_warnings, passes_gate
+from atlas_gym.trainers.evodpo.settings import GateSettings
 
 SETTINGS = GateSettings(min_gain=0.01, max_kl=0.2, kl_penalty=0.1)
 numbers = st.floats(-5, 5, allow_nan=False)

@@ -3,10 +3,10 @@ import math
 import pytest
 import torch
 
-from agents.models.policy import POLICY, REFERENCE
+from atlas_gym.agents.models.policy import POLICY, REFERENCE
+from atlas_gym.trainers.evodpo import kl
+from atlas_gym.trainers.evodpo.kl import Divergence
 from tests.trainers.evodpo.moved import moved_policy
-from trainers.evodpo import kl
-from trainers.evodpo.kl import Divergence
 
 ITEMS = [
     ("window =", " 10\n"),
@@ -77,7 +77,7 @@ def test_a_policy_has_not_moved_from_itself(policy):
 
 def test_long_completions_are_computed_in_blocks(policy, monkeypatch):
     whole = token_kl(policy, POLICY, REFERENCE, ITEMS)
-    monkeypatch.setattr("trainers.evodpo.kl._ROWS", 3)
+    monkeypatch.setattr("atlas_gym.trainers.evodpo.kl._ROWS", 3)
     assert token_kl(policy, POLICY, REFERENCE, ITEMS).per_item == pytest.approx(whole.per_item, abs=1e-6)
 
 

@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from agents.models.policy import POLICY, REFERENCE
-from agents.models.tokens import encode_completion, encode_prompt
+from atlas_gym.agents.models.policy import POLICY, REFERENCE
+from atlas_gym.agents.models.tokens import encode_completion, encode_prompt
+from atlas_gym.trainers.evodpo.likelihood import log_known_gain, log_likelihoods
 from tests.trainers.evodpo.moved import moved_policy
-from trainers.evodpo.likelihood import log_known_gain, log_likelihoods
 
 ITEMS = [
     ("window =", " 10\n"),

@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
-from agents.models.policy import POLICY
+from atlas_gym.agents.models.policy import POLICY
+from atlas_gym.trainers.evodpo.settings import Loss
 from tests.trainers.small_phases import SETTINGS, never, run
-from trainers.evodpo.settings import Loss
 
 
 def last_steps(policy, *changes):

@@ -8,16 +8,16 @@ from tokenizers import processors
 from transformers import TrainerCallback
 from trl import DPOConfig, DPOTrainer
 
-from agents.models.policy import POLICY, REFERENCE
-from agents.models.tokens import encode_prompt
-from tests.tiny_model import byte_tokenizer, code_tokenizer, tuned_policy
-from trainers.evodpo.packed_dpo import (
+from atlas_gym.agents.models.policy import POLICY, REFERENCE
+from atlas_gym.agents.models.tokens import encode_prompt
+from atlas_gym.trainers.evodpo.packed_dpo import (
     PackedDPOTrainer,
     PreparedDPOTrainer,
     borrowed,
     pair_dataset,
     require_own_mask,
 )
+from tests.tiny_model import byte_tokenizer, code_tokenizer, tuned_policy
 
 # Three prompts; completions are shared between pairs, chosen here and rejected there, and differ in length.
 ROWS = [

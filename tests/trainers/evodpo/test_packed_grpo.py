@@ -7,15 +7,15 @@ import torch
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
-from agents.models.policy import POLICY, REFERENCE
+from atlas_gym.agents.models.policy import POLICY, REFERENCE
+from atlas_gym.trainers.data.groups import CompletionGroup
+from atlas_gym.trainers.evodpo.packed_grpo import clipped_surrogate, collate, sides, token_groups
+from atlas_gym.trainers.evodpo.phase import run_phase
+from atlas_gym.trainers.evodpo.token_values import token_values
+from atlas_gym.trainers.loop.redo import redo_phase
+from atlas_gym.trainers.store.plain import plain
 from tests.tiny_model import tuned_policy
 from tests.trainers.small_phases import BETTER, OPEN, SETTINGS, digests
-from trainers.data.groups import CompletionGroup
-from trainers.evodpo.packed_grpo import clipped_surrogate, collate, sides, token_groups
-from trainers.evodpo.phase import run_phase
-from trainers.evodpo.token_values import token_values
-from trainers.loop.redo import redo_phase
-from trainers.store.plain import plain
 
 CLIP, BETA = 0.2, 0.3
 # Prompts that begin alike, completions of different lengths, one that was written twice and earned differently.

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
-from agents.models.tree_attention import use_tree_attention
+from atlas_gym.agents.models.tree_attention import use_tree_attention
+from atlas_gym.trainers.evodpo.packing import batch_order, pack_tree, pair_branches, plant
+from atlas_gym.trainers.evodpo.token_values import token_values
 from tests.tiny_model import save_tiny_model
-from trainers.evodpo.packing import batch_order, pack_tree, pair_branches, plant
-from trainers.evodpo.token_values import token_values
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from agents.models.policy import POLICY, REFERENCE, Policy
-from agents.models.settings import LoraSettings
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.models.settings import LoraSettings
+from atlas_gym.trainers.evodpo.candidate_set import tune_here
+from atlas_gym.trainers.evodpo.kl import Divergence
+from atlas_gym.trainers.evodpo.phase import gate_subset
+from atlas_gym.trainers.evodpo.settings import GateSettings
 from tests.trainers.small_phases import (
     PAIRS,
     PROMPTS,
@@ -17,10 +21,6 @@ from tests.trainers.small_phases import (
     never,
     run,
 )
-from trainers.evodpo.candidate_set import tune_here
-from trainers.evodpo.kl import Divergence
-from trainers.evodpo.phase import gate_subset
-from trainers.evodpo.settings import GateSettings
 
 
 def test_a_promotion_copies_exactly_and_the_next_phase_starts_at_ln_2(policy):

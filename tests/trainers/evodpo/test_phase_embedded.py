@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agents.models.policy import POLICY, REFERENCE, Policy
-from experiments.benchmarks.dpo import make_pairs
-from trainers.data.groups import CompletionGroup
-from trainers.evodpo.phase import run_phase
-from trainers.evodpo.settings import GateSettings, PhaseSettings
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.experiments.benchmarks.dpo import make_pairs
+from atlas_gym.trainers.data.groups import CompletionGroup
+from atlas_gym.trainers.evodpo.phase import run_phase
+from atlas_gym.trainers.evodpo.settings import GateSettings, PhaseSettings
 
 SHORT = 200
 """Characters that the quick suite leaves of each prompt, its end: a sixth of the work."""

@@ -3,8 +3,8 @@
 import dataclasses
 import json
 
+from atlas_gym.trainers.evodpo.phase_result import late_mean, sinking_warnings
 from tests.trainers.small_phases import run
-from trainers.evodpo.phase_result import late_mean, sinking_warnings
 
 
 def test_a_chosen_side_that_loses_likelihood_is_reported(policy):

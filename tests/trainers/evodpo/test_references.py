@@ -5,7 +5,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from trainers.evodpo.references import Reference, ReferenceRule, mixed_reference
+from atlas_gym.trainers.evodpo.references import Reference, ReferenceRule, mixed_reference
 
 PROMOTE = np.array([True, False, True])
 
@@ -57,5 +57,6 @@ def test_mixing_is_per_seed_and_exact_at_both_ends():
 
 
 def test_gate_and_rules_are_importable_without_torch():
-    code = "import sys, trainers.evodpo.gate, trainers.evodpo.references; sys.exit('torch' in sys.modules)"
+    modules = "atlas_gym.trainers.evodpo.gate, atlas_gym.trainers.evodpo.references"
+    code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

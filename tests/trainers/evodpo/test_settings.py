@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainers.evodpo.settings import PhaseSettings
+from atlas_gym.trainers.evodpo.settings import PhaseSettings
 
 
 @pytest.mark.parametrize(

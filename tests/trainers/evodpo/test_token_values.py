@@ -5,11 +5,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.models.policy import POLICY
+from atlas_gym.agents.models.policy import POLICY
+from atlas_gym.trainers.evodpo import token_values as module
+from atlas_gym.trainers.evodpo.packing import pack_tree, tree_logits
+from atlas_gym.trainers.evodpo.token_values import completion_log_probs, token_values
 from tests.tiny_model import save_tiny_model, tuned_policy
-from trainers.evodpo import token_values as module
-from trainers.evodpo.packing import pack_tree, tree_logits
-from trainers.evodpo.token_values import completion_log_probs, token_values
 
 # Completions that part at their first token, at a later one, and not at all but for their end.
 BRANCHES = [([1, 2, 3], [4, 5, 6]), ([1, 2, 3], [4, 5]), ([1, 2, 3], [7, 5]), ([1, 2], [9]), ([1, 2], [3, 8])]

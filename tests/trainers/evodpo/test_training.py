@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
+from atlas_gym.trainers.evodpo.settings import GateSettings
 from tests.trainers.small_phases import SETTINGS, WORSE, digests, run
-from trainers.evodpo.settings import GateSettings
 
 EVERY_STEP = dataclasses.replace(SETTINGS, epochs=4, checks=5)
 WIDE = GateSettings(max_kl=100.0)

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from agents.supporters.build import Supporters
-from agents.supporters.call import Consultation, SupporterCall
-from agents.supporters.inspector import InspectorVerdict
-from agents.supporters.strategist import StrategyAdvice, TuningControls
+from atlas_gym.agents.supporters.build import Supporters
+from atlas_gym.agents.supporters.call import Consultation, SupporterCall
+from atlas_gym.agents.supporters.inspector import InspectorVerdict
+from atlas_gym.agents.supporters.strategist import StrategyAdvice, TuningControls
+from atlas_gym.trainers.evodpo.gate import gate_decision
+from atlas_gym.trainers.evodpo.phase_result import CandidateResult
+from atlas_gym.trainers.evodpo.settings import GateSettings
+from atlas_gym.trainers.loop.advisers import PhaseAdvisers, trained_under
+from atlas_gym.trainers.loop.config import load_config
+from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.samples import PROPOSAL, RECORD
-from trainers.evodpo.gate import gate_decision
-from trainers.evodpo.phase_result import CandidateResult
-from trainers.evodpo.settings import GateSettings
-from trainers.loop.advisers import PhaseAdvisers, trained_under
-from trainers.loop.config import load_config
-from trainers.store.store import RunStore
 
 CONFIG = load_config(None, {"phase": {"beta": 0.2}, "pairs": {"chosen_quantile": 0.4}})
 CALL = SupporterCall("strategist", "rules", "", ("phase", 1), "ok")

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from atlas_gym.trainers.loop.atlas import AtlasRun
+from atlas_gym.trainers.loop.config import load_config
+from atlas_gym.trainers.store.plain import SettingsError
 from tests.trainers.exploring import START, Evaluator
-from trainers.loop.atlas import AtlasRun
-from trainers.loop.config import load_config
-from trainers.store.plain import SettingsError
 
 
 def test_a_start_that_fails_on_a_task_that_the_run_drifts_to_is_named():

@@ -2,10 +2,10 @@
 
 import pytest
 
-from trainers.loop.beginning import note_beginning, require_beginning
-from trainers.loop.config import load_config
-from trainers.store.plain import SettingsError
-from trainers.store.store import RunStore, StoreError
+from atlas_gym.trainers.loop.beginning import note_beginning, require_beginning
+from atlas_gym.trainers.loop.config import load_config
+from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.store import RunStore, StoreError
 
 HALVING = """
 import atlas_gym

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trainers.loop.config import METHODS, RunConfig, load_config, refused_changes, save_config
-from trainers.store.plain import SettingsError, differences
+from atlas_gym.trainers.loop.config import METHODS, RunConfig, load_config, refused_changes, save_config
+from atlas_gym.trainers.store.plain import SettingsError, differences
 
 SHIPPED = sorted((Path(__file__).parents[3] / "experiments" / "configs").glob("*.yaml"))
 

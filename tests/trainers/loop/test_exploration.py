@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from agents.research_agent import ResearchAgent
-from agents.settings import AgentSettings
-from agents.supporters.call import Consultation, SupporterCall
-from agents.supporters.exploration import ExplorationAdvice
+from atlas_gym.agents.research_agent import ResearchAgent
+from atlas_gym.agents.settings import AgentSettings
+from atlas_gym.agents.supporters.call import Consultation, SupporterCall
+from atlas_gym.agents.supporters.exploration import ExplorationAdvice
+from atlas_gym.trainers.data.rollouts import ProgramCache
+from atlas_gym.trainers.loop.exploration import Explorer
+from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.exploring import ROUNDS, SETTINGS, SPEC, START, Evaluator, Writer, explore, stored
-from trainers.data.rollouts import ProgramCache
-from trainers.loop.exploration import Explorer
-from trainers.store.plain import SettingsError
-from trainers.store.store import RunStore
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,13 @@ from concurrent.futures import Future
 
 import pytest
 
-from agents.research_agent import ResearchAgent
-from agents.settings import AgentSettings
+from atlas_gym.agents.research_agent import ResearchAgent
+from atlas_gym.agents.settings import AgentSettings
 from atlas_gym.evaluation import InfrastructureError
+from atlas_gym.trainers.data.rollouts import ProgramCache, again, fresh_samples
+from atlas_gym.trainers.loop.exploration import Explorer
+from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.exploring import ROUNDS, SETTINGS, SPEC, START, Evaluator, Writer
-from trainers.data.rollouts import ProgramCache, again, fresh_samples
-from trainers.loop.exploration import Explorer
-from trainers.store.store import RunStore
 
 
 class Spoiling(Evaluator):

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from agents.research_agent import ResearchAgent
-from agents.settings import AgentSettings
+from atlas_gym.agents.research_agent import ResearchAgent
+from atlas_gym.agents.settings import AgentSettings
+from atlas_gym.trainers.data.rollouts import ProgramCache
+from atlas_gym.trainers.loop.exploration import Explorer
+from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.exploring import ROUNDS, SETTINGS, SPEC, START, Evaluator, Writer, stored
-from trainers.data.rollouts import ProgramCache
-from trainers.loop.exploration import Explorer
-from trainers.store.store import RunStore
 
 
 class Scaled(Evaluator):

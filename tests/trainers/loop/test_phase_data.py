@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import trainers.loop.phase_data
-from agents.engines.engine import Sampling
+import atlas_gym.trainers.loop.phase_data
+from atlas_gym.agents.engines.engine import Sampling
+from atlas_gym.trainers.data.settings import PairSettings
+from atlas_gym.trainers.evodpo.settings import GateSettings
+from atlas_gym.trainers.loop.config import load_config
+from atlas_gym.trainers.loop.phase_data import PhaseData, answers, gate_prompts, writable
+from atlas_gym.trainers.store.store import RunStore
 from tests.tiny_model import byte_tokenizer
 from tests.trainers.samples import PROPOSAL, RECORD, parts
-from trainers.data.settings import PairSettings
-from trainers.evodpo.settings import GateSettings
-from trainers.loop.config import load_config
-from trainers.loop.phase_data import PhaseData, answers, gate_prompts, writable
-from trainers.store.store import RunStore
 
 ROUNDS, ISLANDS, SAMPLES = 6, 2, 3
 
@@ -111,7 +111,7 @@ def test_of_too_few_prompts_none_is_set_apart():
 
 
 def phase_data(store, monkeypatch, **settings):
-    monkeypatch.setattr(trainers.loop.phase_data, "writable", lambda records, *_: records)
+    monkeypatch.setattr(atlas_gym.trainers.loop.phase_data, "writable", lambda records, *_: records)
     return PhaseData(parts(load_config(None, {"seed": 3, **settings}), store), tokenizer=None)
 
 
@@ -210,7 +210,9 @@ def test_known_answers_are_those_that_improve_each_once(store, monkeypatch):
 
 def test_what_the_policy_wrote_before_a_skipped_phase_is_its_own(store, monkeypatch):
     seen = {}
-    monkeypatch.setattr(trainers.loop.phase_data, "build_pairs", lambda *_, **given: seen.update(given) or [])
+    monkeypatch.setattr(
+        atlas_gym.trainers.loop.phase_data, "build_pairs", lambda *_, **given: seen.update(given) or []
+    )
     store.add_phase(1, 2, True, {"phase": 1, "round": 2}, ())
     store.add_phase(2, 4, False, {"phase": 2, "round": 4, "skipped": "idle"}, ())
     data = phase_data(store, monkeypatch)

@@ -3,8 +3,8 @@
 from contextlib import nullcontext
 from types import SimpleNamespace
 
-from trainers.loop.measure import BASE
-from trainers.loop.probe import Probes, drawn_proposals
+from atlas_gym.trainers.loop.measure import BASE
+from atlas_gym.trainers.loop.probe import Probes, drawn_proposals
 
 
 def test_islands_that_do_not_ask_the_policy_are_not_drawn_from():

@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 
-from agents.models.adapters import AdapterError
-from agents.models.policy import POLICY, REFERENCE
+from atlas_gym.agents.models.adapters import AdapterError
+from atlas_gym.agents.models.policy import POLICY, REFERENCE
+from atlas_gym.trainers.evodpo.phase import run_phase
+from atlas_gym.trainers.loop.redo import redo_phase
+from atlas_gym.trainers.store.plain import plain
 from tests.trainers.small_phases import BETTER, OPEN, OTHERS, PAIRS, SETTINGS, WORSE, digests, run, scores
-from trainers.evodpo.phase import run_phase
-from trainers.loop.redo import redo_phase
-from trainers.store.plain import plain
 
 SETTINGS_OF = {
     "promoted": (BETTER, SETTINGS),

@@ -6,25 +6,25 @@ import socket
 import pytest
 import torch
 
-from agents.engines.engine import BackendError
-from agents.engines.settings import BackendSettings, Endpoint, OpenAISettings
-from agents.models.adapters import AdapterError
-from agents.models.policy import POLICY, REFERENCE
-from agents.supporters.settings import RoleSettings, SupporterSettings
-from tests.agents.completions_server import write
-from tests.agents.supporters import server as s
-from tests.tiny_model import save_tiny_model
-from trainers.loop.beginning import BEGIN
-from trainers.loop.config import RunConfig
-from trainers.loop.resources import (
+from atlas_gym.agents.engines.engine import BackendError
+from atlas_gym.agents.engines.settings import BackendSettings, Endpoint, OpenAISettings
+from atlas_gym.agents.models.adapters import AdapterError
+from atlas_gym.agents.models.policy import POLICY, REFERENCE
+from atlas_gym.agents.supporters.settings import RoleSettings, SupporterSettings
+from atlas_gym.trainers.loop.beginning import BEGIN
+from atlas_gym.trainers.loop.config import RunConfig
+from atlas_gym.trainers.loop.resources import (
     greet_supporters,
     load_policy,
     make_policy,
     silent_servers,
     supporters_of,
 )
-from trainers.store.plain import SettingsError
-from trainers.store.store import RunStore
+from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.store import RunStore
+from tests.agents.completions_server import write
+from tests.agents.supporters import server as s
+from tests.tiny_model import save_tiny_model
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from atlas_gym import make_task
+from atlas_gym.trainers.loop.config import RunConfig, load_config
+from atlas_gym.trainers.loop.schedule import TaskSchedule, starting_program
+from atlas_gym.trainers.loop.settings import Instance, MeasureSettings
+from atlas_gym.trainers.store.plain import SettingsError
 from tests.trainers.samples import RECORD
-from trainers.loop.config import RunConfig, load_config
-from trainers.loop.schedule import TaskSchedule, starting_program
-from trainers.loop.settings import Instance, MeasureSettings
-from trainers.store.plain import SettingsError
 
 DRIFT = ({}, {"dimension": 8}, {"dimension": 8, "noise": 0.5})
 

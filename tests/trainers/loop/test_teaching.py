@@ -6,18 +6,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from agents.proposals import EditLine, Showing
-from agents.supporters.call import Consultation, SupporterCall
-from agents.supporters.exploration import ExplorationAdvice, Patch
+from atlas_gym.agents.proposals import EditLine, Showing
+from atlas_gym.agents.supporters.call import Consultation, SupporterCall
+from atlas_gym.agents.supporters.exploration import ExplorationAdvice, Patch
 from atlas_gym.evaluation import Evaluation, InfrastructureError, Status
 from atlas_gym.program_text import program_key
 from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.trainers.data.rollouts import ProgramCache
+from atlas_gym.trainers.loop.config import load_config
+from atlas_gym.trainers.loop.phase_data import answers
+from atlas_gym.trainers.loop.teaching import Teacher
+from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.samples import RECORD, parts
-from trainers.data.rollouts import ProgramCache
-from trainers.loop.config import load_config
-from trainers.loop.phase_data import answers
-from trainers.loop.teaching import Teacher
-from trainers.store.store import RunStore
 
 PROGRAM = "def f(x):\n    a = 1\n    b = 2\n    return a * x + b\n"
 

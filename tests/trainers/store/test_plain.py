@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.store.plain import SettingsError, as_text, build, merge, plain, read_mapping, require
+from atlas_gym.trainers.store.plain import SettingsError, as_text, build, merge, plain, read_mapping, require
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atlas_gym.trainers.data.pairs import PreferencePair
+from atlas_gym.trainers.store.store import RunStore, StoreError
 from tests.trainers.samples import PROPOSAL, RECORD
-from trainers.data.pairs import PreferencePair
-from trainers.store.store import RunStore, StoreError
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_unit_is_stored_whole_or_not_at_all(store):
 
 
 def test_a_second_process_is_kept_out(store):
-    script = f"from trainers.store.store import RunStore; RunStore({str(store.folder)!r})"
+    script = f"from atlas_gym.trainers.store.store import RunStore; RunStore({str(store.folder)!r})"
     other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert other.returncode != 0
     assert "Another process is using" in other.stderr
@@ -102,7 +102,7 @@ def test_a_second_process_is_kept_out(store):
 
 def test_killed_after_a_commit_nothing_is_lost(tmp_path):
     script = (
-        "import os, signal; from trainers.store.store import RunStore\n"
+        "import os, signal; from atlas_gym.trainers.store.store import RunStore\n"
         "from tests.trainers.samples import PROPOSAL, RECORD\n"
         f"store = RunStore({str(tmp_path / 'run')!r}); store.add_unit(1, 0, [RECORD], {{}}, [PROPOSAL])\n"
         "store._db.execute('BEGIN'); store._db.execute(\"DELETE FROM candidates\")\n"
@@ -235,7 +235,8 @@ def test_a_store_whose_making_was_killed_is_made_again(tmp_path):
 
 def _killed_after(folder, does):
     script = (
-        f"import os; from trainers.store.store import RunStore; store = RunStore({str(folder)!r}); {does}; "
+        f"import os; from atlas_gym.trainers.store.store import RunStore; "
+        f"store = RunStore({str(folder)!r}); {does}; "
     )
     subprocess.run([sys.executable, "-c", script + "os.kill(os.getpid(), 9)"], check=False)
 

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
+from atlas_gym.experiments.benchmarks.burgers import build_network
 from atlas_gym.tasks.burgers.network import draw_parameters, draw_points, layer_sizes, values
 from atlas_gym.tasks.burgers.params import BurgersParams
-from experiments.benchmarks.burgers import build_network
 
 
 def test_values_are_those_of_the_torch_network():

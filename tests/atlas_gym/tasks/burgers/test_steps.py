@@ -10,13 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atlas_gym.experiments.benchmarks.burgers import build_network, train_nested
 from atlas_gym.tasks.burgers.build import BuildError
 from atlas_gym.tasks.burgers.in_process import train_in_process
 from atlas_gym.tasks.burgers.network import draw_parameters, draw_points
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.stacked import StackedStep
 from atlas_gym.tasks.burgers.steps import CompiledStep, kernel_available, load_kernel
-from experiments.benchmarks.burgers import build_network, train_nested
 from tests.atlas_gym.tasks.burgers.strategies import plain, uneven
 
 needs_compiler = pytest.mark.skipif(not kernel_available(), reason="no C++ compiler on this machine")
