@@ -128,8 +128,7 @@ class SupporterSettings:
     wider_rules: bool = False
     """Whether the exploration supporter's rules write two more kinds of lines where they answer a prompt: samples that
     fade in a straight line with their age, and what was computed of past data, computed anew of its latest entries
-    where it is used. More kinds of good lines come within reach; a small phase learns less of each
-    (docs/study/moving_forms)."""
+    where it is used. More kinds of good lines come within reach; a small phase learns less of each."""
     control_bounds: ControlBounds = field(default_factory=ControlBounds)
     """What the strategist may set."""
     inspection: InspectorSettings = field(default_factory=InspectorSettings)

@@ -55,7 +55,7 @@ class Limits:
     """Longest accepted program, in characters (> 0)."""
     error_chars: int = 500
     """Longest error text that is kept, in characters (> 0): the program's line and what it raised, no more than a
-    prompt needs (docs/memorising.md)."""
+    prompt needs."""
 
     def __post_init__(self) -> None:
         for bound in fields(self):

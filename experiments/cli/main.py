@@ -46,7 +46,6 @@ COMMANDS = {
         "atlas_gym.experiments.cli.settings_reference",
         "list all settings of a run, or those of a configuration",
     ),
-    "sweep": Command("atlas_gym.experiments.studies.sweep", "try many settings, as a W&B sweep file says"),
     "study": Command("atlas_gym.experiments.studies.__main__", "compare methods over seeds, as a plan says"),
     "leaderboard": Command(
         "atlas_gym.experiments.learners.leaderboard",

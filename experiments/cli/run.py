@@ -47,8 +47,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _folder_of_sweep() -> Path | None:
     """Where a run of a sweep lies: the runs of one sweep differ in settings that a folder's name does not show."""
-    if folder := os.environ.get("ATLAS_RUN_FOLDER"):
-        return Path(folder)
     sweep, run = os.environ.get("WANDB_SWEEP_ID"), os.environ.get("WANDB_RUN_ID")
     if sweep and run:
         return Path("runs") / f"sweep-{sweep}" / run

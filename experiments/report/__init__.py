@@ -2,7 +2,7 @@
 
     read       one moment of each run's store (`data`)
     derive     curves with bands (`comparison`), tables in the paper's shape (`tables`), pictures (`pictures`)
-    write      the page (`payload`, `write`), the tables as CSV, Markdown and LaTeX (`table_formats`), figures
+    write      the page (`payload`, `write`), the tables as CSV and Markdown (`table_formats`), figures
     serve      the same page of a run in progress, on localhost (`follow`)
 
 Programs are written by whoever was asked to write programs, and are hostile here too. Everything a run holds

@@ -1,4 +1,4 @@
-"""Tables of text, and tables as files: CSV for programs, Markdown for pages, LaTeX (booktabs) for papers."""
+"""Tables of text, and tables as files: CSV for programs, Markdown for pages."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,11 +11,6 @@ from atlas_gym.intervals import mean_interval
 
 _FORMULA = re.compile(r"[=@+\-\t\r]")
 _FIGURES = re.compile(r"[+-]?[\d.][\d\s.,e±%()\[\]+–-]*|[+-]?(nan|inf)")
-_LATEX = str.maketrans({
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "→": r"$\to$", "–": "--", "β": r"$\beta$",
-    "−": "$-$", "<": r"\textless{}", ">": r"\textgreater{}",
-})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,7 +67,7 @@ def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for table in tables:
-        for ending, write in ((".csv", as_csv), (".md", as_markdown), (".tex", as_latex)):
+        for ending, write in ((".csv", as_csv), (".md", as_markdown)):
             path = folder / f"{table.name}{ending}"
             path.write_text(write(table), encoding="utf-8")
             paths.append(path)
@@ -100,18 +95,6 @@ def pipe_table(rows: Sequence[Mapping[str, str]]) -> str:
         return ""
     lines = [list(rows[0]), ["---"] * len(rows[0]), *(row.values() for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-
-
-def as_latex(table: Table) -> str:
-    """A booktabs table environment."""
-    rows = [" & ".join(cell.translate(_LATEX) for cell in row) + r" \\" for row in table.rows]
-    note = [rf"\par\smallskip\footnotesize {table.note.translate(_LATEX)}"] if table.note else []
-    return "\n".join([
-        r"\begin{table}[t]", r"\centering", rf"\caption{{{table.title.translate(_LATEX)}}}",
-        rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule",
-        " & ".join(head.translate(_LATEX) for head in table.columns) + r" \\", r"\midrule", *rows, r"\bottomrule",
-        r"\end{tabular}", *note, r"\end{table}", "",
-    ])  # fmt: skip
 
 
 def _markdown(cell: str) -> str:

@@ -166,11 +166,11 @@ def check_module(module: str, arguments: list[str]) -> None:
 
 
 def check_names(arguments: list[str]) -> None:
-    """Shipped configurations, plans and sweeps exist under the name that is given."""
+    """Shipped configurations and plans exist under the name that is given."""
     pytest.importorskip("transformers", reason="needs the extra `learn`")
     from atlas_gym.experiments.shipped import find
 
-    kinds = {"--config": "configs", "study": "studies", "sweep": "sweeps"}
+    kinds = {"--config": "configs", "study": "studies"}
     for before, name in itertools.pairwise(arguments):
         if before in kinds and not name.startswith(("-", "./")):  # the reader's own files begin with ./
             assert find(kinds[before], name).exists()

@@ -63,7 +63,7 @@ class TrainingSettings:
     supervised: float = 0.0
     """Weight of a supervised term, the mean loss per token of the chosen completions, beside DPO's. At the same K̂L a
     policy is nearer to good lines with it, and more of its programs run: with 4, several times DPO's own gradient, two
-    phases took lines within reach that DPO alone did not (docs/study/moving_supervised). 0: none."""
+    phases took lines within reach that DPO alone did not. 0: none."""
     packed: bool = True
     """One sequence per prompt; False is TRL's own collation: the same numbers, ten times the time."""
     max_tokens: int = 1024
@@ -144,7 +144,7 @@ class GateSettings:
     alone decides."""
     max_kl: float = 0.5
     """δ_H, nats per token: the trust region. Phases without a target moved the policy by 0.02 to 0.26, a
-    runaway moves it by twice the budget and more (`python -m atlas_gym.experiments.studies.replays`)."""
+    runaway moves it by twice the budget and more."""
     kl_penalty: float = 0.001
     """β_ref, units of Ŝ per nat: how much a candidate has to gain to be allowed one nat more. A doubled share of
     improving edits is worth about 0.0005, so that of two candidates that gain alike the nearer one is taken."""

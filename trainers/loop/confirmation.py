@@ -2,7 +2,7 @@
 
 A run scores every candidate on one task, so that scores are paired; what programs let out (their error texts, their
 statuses, their very scores) tells later programs about that task. The training score of a program that remembers it
-is not borne out by its held-out scores (`held_out_gap`); docs/memorising.md says what is done about it.
+is not borne out by its held-out scores (`held_out_gap`).
 """
 
 import math

@@ -2,7 +2,7 @@
 
 function tables(list) {
   if (!list.length) return null;
-  return section("tables", "Tables", "The same tables lie beside this page as CSV, Markdown and LaTeX.",
+  return section("tables", "Tables", "The same tables lie beside this page as CSV and Markdown.",
     list.map((table) => el("div", {class: "scroll", tabindex: 0}, el("table", {class: "plain"},
       el("caption", {}, table.title),
       el("thead", {}, el("tr", {}, table.columns.map((name) => el("th", {scope: "col"}, name)))),

@@ -126,7 +126,7 @@ def test_a_missing_package_names_its_extra(monkeypatch, capsys):
         raise ModuleNotFoundError("No module named 'optuna'", name="optuna")
 
     monkeypatch.setattr("atlas_gym.experiments.cli.main.importlib.import_module", without_optuna)
-    assert main(["sweep", "x"]) == 2
+    assert main(["evaluate", "x"]) == 2
     assert "atlas-gym[optimisers]" in capsys.readouterr().err
 
 

@@ -19,7 +19,7 @@ from tests.secret import secret_is
 
 @pytest.mark.parametrize("variables", [{"WANDB_SWEEP_ID": "s1"}, {"WANDB_RUN_ID": "r1"}])
 def test_half_of_what_wandbs_agent_sets_is_no_run_of_a_sweep(variables, monkeypatch, capsys):
-    for name in ("ATLAS_RUN_FOLDER", "WANDB_SWEEP_ID", "WANDB_RUN_ID"):
+    for name in ("WANDB_SWEEP_ID", "WANDB_RUN_ID"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)

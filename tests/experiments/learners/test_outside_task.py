@@ -3,7 +3,6 @@
 from importlib.util import find_spec
 
 import pytest
-import yaml
 
 from atlas_gym import make_task
 from atlas_gym.bridges.trl import ProgramEnvironment, ProgramReward
@@ -14,7 +13,6 @@ from atlas_gym.experiments.learners.board import read_tables
 from atlas_gym.experiments.learners.entries import START
 from atlas_gym.experiments.learners.grpo import halves
 from atlas_gym.experiments.report.write import write_report
-from atlas_gym.experiments.studies import sweep
 from atlas_gym.experiments.studies.plan import Arm, Plan, do_runs
 from atlas_gym.experiments.studies.write import write_study
 from atlas_gym.trainers.loop.config import load_config
@@ -140,21 +138,6 @@ def test_a_study_and_the_report_of_a_run(reference, settings, tmp_path):
     make_task(reference)  # as `atlas report --task` does: what a run names is not imported for its sake
     page, *_ = write_report([tmp_path / "runs" / plan.runs()[0].name], tmp_path / "report.html")
     assert "Not drawn" not in page.read_text()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_a_sweep(reference, settings, tmp_path):
-    values = {**settings, "env": reference, "method": "numbers-alone"}
-    file = {
-        "name": "outside", "method": "grid", "metric": {"name": "held_out_score", "goal": "maximize"},
-        "parameters": {name: {"value": value} for name, value in values.items()},
-        "command": ["${interpreter}", "-m", "atlas_gym.experiments.run", "--resume-if-exists", "${args}"],
-    }  # fmt: skip
-    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(file))
-    assert sweep.main([str(tmp_path / "sweep.yaml"), "--folder", str(tmp_path / "sweep")]) == 0
-    best = yaml.safe_load((tmp_path / "sweep" / "best.yaml").read_text())
-    assert -0.5 < best["held_out_score"] < 0.0
 
 
 def leaning(x):

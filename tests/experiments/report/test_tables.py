@@ -9,7 +9,7 @@ from scipy.stats import sem
 
 from atlas_gym.experiments.report.comparison import group_runs
 from atlas_gym.experiments.report.data import read_run
-from atlas_gym.experiments.report.table_formats import Table, as_csv, as_latex, as_markdown, write_tables
+from atlas_gym.experiments.report.table_formats import Table, as_csv, as_markdown, write_tables
 from atlas_gym.experiments.report.tables import all_tables
 from tests.experiments.report.synthetic import Layout, make_run
 
@@ -100,16 +100,8 @@ def test_markdown_has_one_row_a_line_and_escaped_pipes():
     assert "b\\|c" in lines[0]
 
 
-def test_latex_escapes_what_latex_would_read():
-    text = as_latex(NASTY)
-    assert r"x \& y\_1" in text
-    assert r"50\% of\_it" in text
-    assert r"\textbackslash{} \{\}" in text
-    assert "$-$1 $\\pm$ 2" in text
-
-
 def test_every_table_is_written_in_every_format(runs, tmp_path):
     tables = all_tables(group_runs(runs))
     paths = write_tables(tables, tmp_path / "tables")
-    assert {path.name for path in paths} == {f"{t.name}{e}" for t in tables for e in (".csv", ".md", ".tex")}
+    assert {path.name for path in paths} == {f"{t.name}{e}" for t in tables for e in (".csv", ".md")}
     assert all(path.stat().st_size for path in paths)

@@ -38,7 +38,7 @@ def test_one_runs_report_holds_all_of_it(run_folder, tmp_path, capsys):
     assert run["best"]["gap"].startswith("-0.0025 (chance: up to 0.0130)")
     assert [p["promoted"] for p in run["phases"]] == [p["promoted"] for p in stored.phases]
     assert ATTACK not in page.read_text(encoding="utf-8")
-    assert (tmp_path / "tables" / "phases.tex").exists()
+    assert (tmp_path / "tables" / "phases.md").exists()
 
 
 def test_several_runs_share_one_report(several_runs, tmp_path):

@@ -60,7 +60,7 @@ def test_finished_runs_become_data_tables_and_a_figure(study, tmp_path):
     assert "\n\nWhat is asked.\n\n3 of 4 runs finished" in page
     assert f"\natlas study {plan.name}\n" in page
     assert "**Best program on held-out seeds**" in page
-    assert {Path(path).suffix for path in paths} == {".csv", ".md", ".tex", ".png", ".pdf"}
+    assert {Path(path).suffix for path in paths} == {".csv", ".md", ".png", ".pdf"}
 
 
 def test_the_page_names_the_plan_as_it_was_given(study, tmp_path, capsys):
