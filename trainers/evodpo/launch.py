@@ -1,11 +1,12 @@
 """A phase in several processes: the run's own process sends a job out and takes the result in.
 
 The job is a folder: `job` with everything that decides the outcome, pickled, the policy's two adapters, and afterwards
-`result`, pickled too, and an adapter for each candidate. `accelerate launch -m atlas_gym.trainers.evodpo.launch FOLDER` does
-what is between, in as many processes as it is told to start, with whatever Accelerate's configuration says about devices and
-machines: each loads the model and the adapters and does its share, and the first one writes the result. Fresh samples
-for the gate's Ŝ are drawn by the run itself, as ever. So nothing of `torch.distributed` is in the run's process, and a
-phase whose processes died is an error like any other: the policy is as before, and the phase can be run again.
+`result`, pickled too, and an adapter for each candidate. `accelerate launch -m atlas_gym.trainers.evodpo.launch FOLDER`
+does what is between, in as many processes as it is told to start, with whatever Accelerate's configuration says about
+devices and machines: each loads the model and the adapters and does its share, and the first one writes the result.
+Fresh samples for the gate's Ŝ are drawn by the run itself, as ever. So nothing of `torch.distributed` is in the run's
+process, and a phase whose processes died is an error like any other: the policy is as before, and the phase can be run
+again.
 """
 
 import os
