@@ -75,7 +75,7 @@ $(DOCS): $(READY)
 	@touch $@
 
 $(SLOW): $(DEV)
-	@echo "Adding what only the slow suite needs: Ray, bitsandbytes and what builds the site, 250 MB."
+	@echo "Adding what only the slow suite needs: Ray and what builds the site, 250 MB."
 	@$(PIP) -e ".[learn,dev,slow]" -c constraints.txt
 	@touch $@
 

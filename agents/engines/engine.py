@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import Literal, Protocol
 
 Stop = Literal["line", "new line", "2 lines", "3 lines", "4 lines", "function", "program", "diff"]
 
@@ -106,8 +106,6 @@ class Request:
     """Seed of this request's own random stream."""
     sampling: Sampling | None = None
     """How this request's tokens are drawn; None for the engine's own way."""
-    island: int = -1
-    """The island that asks, which may have a model of its own; -1 if none does."""
 
     def __post_init__(self) -> None:
         if self.n < 1:
@@ -142,9 +140,6 @@ OnCompletion = Callable[[int, int, Completion], None]
 class Generator(Protocol):
     """Something that continues prompts. Whoever derives from it writes `stream` alone. It is a backend, too, of weights
     that are not tuned (`agents.engines.serving`)."""
-
-    is_remote: ClassVar[bool] = False
-    """Whether it waits for a server, while models in this process may write."""
 
     @abstractmethod
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:

@@ -52,8 +52,6 @@ class ServerGenerator(Generator):
     """One server, which several threads ask at the same time; they share their patience. Whoever derives from it writes
     `_sample` and `_short`."""
 
-    is_remote = True
-
     def __init__(self, settings: ServerSettings, sampling: Sampling) -> None:
         self.settings = settings
         self.sampling = sampling

@@ -209,22 +209,3 @@ class BackendSettings:
         """Whether it can write with tuned adapters."""
         here = self.name in ("transformers", "vllm")
         return here or (self.name == "openai" and self.openai.lora_loading != "none")
-
-
-@dataclass(frozen=True)
-class IslandModel:
-    """A model of their own for some islands. It is never tuned; what it writes trains the policy all the same,
-    unless it answers messages (`chat`): those are none of the policy's prompts."""
-
-    islands: tuple[int, ...] = ()
-    """Indices of the islands that it writes for."""
-    model: str = "embedded"
-    """Its weights (`embedded`, a folder, a Hugging Face id); a server has its own."""
-    backend: BackendSettings = field(default_factory=BackendSettings)
-    """The engine that runs it."""
-
-    def __post_init__(self) -> None:
-        if not self.islands:
-            raise ValueError("islands must name the islands that this model writes for")
-        if self.backend.openai.lora_loading != "none":
-            raise ValueError("an island's own model is not tuned: lora_loading belongs to the run's backend")

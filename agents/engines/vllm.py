@@ -27,7 +27,6 @@ import torch
 
 from atlas_gym.agents.engines.engine import (
     LINES,
-    BackendError,
     Completion,
     Generator,
     OnCompletion,
@@ -248,8 +247,6 @@ class VLLMBackend:
 
     def _write(self, model: Any) -> None:
         """Put a model's weights into the running engine; cached prefixes were computed with the old ones."""
-        if getattr(model, "is_quantized", False):
-            raise BackendError("a quantised model cannot be merged into vLLM: set backend.vllm.adapter: lora")
         weights = _plain_weights(model)
         if self._llm.llm_engine.vllm_config.parallel_config.world_size == 1:
             self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights.items())})

@@ -37,7 +37,7 @@ class LeanLinear(Linear):
 
 
 def make_lean(model: nn.Module) -> None:
-    """Let PEFT's linear layers in `model` compute like this; quantised ones stay as they are."""
+    """Let PEFT's linear layers in `model` compute like this."""
     for module in model.modules():
         if type(module) is Linear:
             module.__class__ = LeanLinear

@@ -26,7 +26,7 @@ import torch
 import torch.nn.functional as F
 from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.lora import LoraLayer
-from transformers import BitsAndBytesConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from atlas_gym.agents.models.adapters import AdapterError, digest, read_adapter, write_adapter
 from atlas_gym.agents.models.lean_lora import make_lean
@@ -36,7 +36,6 @@ from atlas_gym.agents.models.precision import fitting_dtype
 from atlas_gym.agents.models.recomputed_norms import recompute_norms
 from atlas_gym.agents.models.settings import LoraSettings
 from atlas_gym.agents.models.tree_attention import use_tree_attention
-from atlas_gym.optional import require
 
 POLICY = "default"
 """Name of the adapter that is trained."""
@@ -98,17 +97,9 @@ class Policy:
         """
         dtype = dtype or fitting_dtype(device)
         # Packed sequences need a mask of their own, which "sdpa" takes as it is.
-        options: dict[str, Any] = {"attn_implementation": "sdpa"}
-        if lora is not None and lora.base != "full":
-            options |= _quantised(lora.base, dtype, device)
-        model, tokenizer = load_model(folder, dtype=dtype, **options)
+        model, tokenizer = load_model(folder, dtype=dtype, attn_implementation="sdpa")
         use_tree_attention(model)
-        if "quantization_config" not in options:
-            model.to(device)
-        for module in model.modules():  # bitsandbytes would repack for a kernel that knows no gradient
-            if hasattr(module, "support_avx512bf16_for_cpu"):
-                module.support_avx512bf16_for_cpu = False
-        return cls(model, tokenizer, lora, Path(folder), seed)
+        return cls(model.to(device), tokenizer, lora, Path(folder), seed)
 
     @property
     def device(self) -> torch.device:
@@ -226,13 +217,9 @@ class Policy:
     @contextmanager
     def merged(self, name: str) -> Iterator[PreTrainedModel]:
         """A plain model with this adapter folded into the weights; the base is restored bit for bit on
-        leaving. Quantised weights are left alone, and the adapter works beside them."""
+        leaving."""
         self._require_unmerged(name)
         self.model.eval()
-        if self.lora.base != "full":
-            with self.using(name):
-                yield cast(PreTrainedModel, self.model.get_base_model())
-            return
         with exact_merge(self._layers.values(), name, self._kept), self.model.disable_adapter():
             yield cast(PreTrainedModel, self.model.get_base_model())
 
@@ -244,18 +231,6 @@ class Policy:
         self._require(name)
         if self._kept:
             raise RuntimeError("an adapter is merged for generation; leave `merged()` first")
-
-
-def _quantised(base: str, dtype: torch.dtype, device: str) -> dict[str, Any]:
-    """What `from_pretrained` needs to know to quantise the weights while it loads them."""
-    require("bitsandbytes", "quantized")
-    config = BitsAndBytesConfig(
-        load_in_8bit=base == "8bit",
-        load_in_4bit=base == "4bit",
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_compute_dtype=dtype,
-    )
-    return {"quantization_config": config, "device_map": {"": device}}
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Shape of a policy's adapters."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -16,10 +15,6 @@ class LoraSettings:
     """Dropout on the adapter's input while training. 0 keeps training deterministic and packed = unpacked."""
     targets: str | tuple[str, ...] = "all-linear"
     """Modules that get an adapter: PEFT's "all-linear" (all but the output head), or names."""
-    base: Literal["full", "8bit", "4bit"] = "full"
-    """The base model below the adapters: as it is, or quantised by bitsandbytes (extra `quantized`) to save
-    memory on a GPU. Nothing can be folded into quantised weights without changing them, so that such a
-    policy writes with its adapters beside the base, which is slower."""
 
     def __post_init__(self) -> None:
         if self.rank < 1 or self.alpha < 1 or not 0 <= self.dropout < 1:

@@ -100,6 +100,8 @@ class CandidateRecord:
 class Proposal(Request):
     """What an island asks for: a prompt, how often, and how a completion of it becomes a program."""
 
+    island: int = -1
+    """The island that asks; -1 for a measurement."""
     texts: tuple[str, ...] | None = None
     """Completions that were made without a model, at least ``n``; None if a model is to be asked."""
     style: str = ""

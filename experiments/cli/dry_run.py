@@ -143,7 +143,7 @@ def _layout(config: RunConfig, work: Counts) -> list[tuple[str, str]]:
     layout, phase = config.exploration, config.phase
     where = {"pool": "this machine", "ray": f"a Ray cluster ({config.ray_address or 'one on this machine'})"}
     what = "pairs" if phase.objective == "dpo" else "groups"
-    local = f"{config.model} by {config.backend.name}, device {config.device}, base {config.lora.base}"
+    local = f"{config.model} by {config.backend.name}, device {config.device}"
     tuning = (
         f"{config.phases} phases of up to {examples(config)} {what}, {config.launch.processes} process(es), "
         f"reference {phase.reference} from {phase.initialisation}"
@@ -152,10 +152,6 @@ def _layout(config: RunConfig, work: Counts) -> list[tuple[str, str]]:
         ("environment, method", f"{config.env}, {config.method}, start {config.start}, seed {config.seed}"),
         ("exploration", f"{config.rounds} rounds × {layout.islands} islands × {layout.samples} samples"),
         ("model", local if config.needs_policy else _served(config.backend) or local),
-        *(
-            ("islands of their own", f"{own.islands}: {_served(own.backend) or own.model}")
-            for own in config.island_models
-        ),
         ("tuning", tuning if config.phases else "none"),
     ]  # fmt: skip
     for role, calls in work.consultations.items():

@@ -67,7 +67,6 @@ _EXTRAS = {
     **dict.fromkeys(_LEARN, "learn"),
     "matplotlib": "render",
     "optuna": "optimisers",
-    "bitsandbytes": "quantized",
 }
 """Package that may be missing → the extra that brings it."""
 

@@ -176,13 +176,9 @@ def _row(setting: Setting) -> str:
 
 def entries() -> Iterator[Section]:
     """The settings of what lists among the settings hold."""
-    from atlas_gym.agents.engines.settings import IslandModel
     from atlas_gym.trainers.loop.settings import Instance
 
-    for key, entry in (
-        ("`instances` and `measure.instances`", Instance()),
-        ("`island_models`", IslandModel((0,))),
-    ):
+    for key, entry in (("`instances` and `measure.instances`", Instance()),):
         section, *inner = sections(entry)
         own = sorted({part.key.partition(".")[0] for part in inner})
         also = "".join(f" Its `{name}` has the settings of the run's." for name in own)

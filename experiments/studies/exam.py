@@ -59,7 +59,7 @@ def panel_of(config: RunConfig, policy: Policy, pool: Pool, store: RunStore) -> 
 
 def question(config: RunConfig, panel: Panel) -> str:
     """All that a base model's answers depend on: runs that have it in common may share them."""
-    model, posed = (config.model, config.lora.base, config.sampling), (config.env, config.env_args)
+    model, posed = (config.model, config.sampling), (config.env, config.env_args)
     return repr((model, posed, config.measure.instances, sorted(panel.prompts)))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from atlas_gym.agents.engines.engine import Sampling
-from atlas_gym.agents.engines.settings import BackendSettings, IslandModel
+from atlas_gym.agents.engines.settings import BackendSettings
 from atlas_gym.agents.models.settings import LoraSettings
 from atlas_gym.agents.settings import AgentSettings
 from atlas_gym.agents.supporters.settings import SupporterSettings
@@ -95,8 +95,6 @@ class RunConfig:
     """How tokens are drawn."""
     backend: BackendSettings = field(default_factory=BackendSettings)
     """The engine that draws them."""
-    island_models: tuple[IslandModel, ...] = ()
-    """Islands that explore with a model of their own, and what runs it."""
     pairs: PairSettings = PairSettings()
     """How preference pairs are built."""
     phase: PhaseSettings = PhaseSettings()
@@ -149,9 +147,6 @@ class RunConfig:
             )
         if len(self.instances) > layout.islands:
             yield "there must be an island for each of the instances"
-        islands = [island for own in self.island_models for island in own.islands]
-        if len(set(islands)) < len(islands) or not all(0 <= island < layout.islands for island in islands):
-            yield f"island_models must name islands from 0 to {layout.islands - 1}, each once"
         taught = self.teaches_exploration or (self.teaching == "phase" and self.phases > 0)
         if taught and self.supporters.exploration.form == "off":
             yield "nobody teaches while supporters.exploration.form is off: set it to rules or llm, or teaching: off"
@@ -176,10 +171,9 @@ class RunConfig:
 
     @property
     def messages(self) -> dict[int, Mapping[str, float]]:
-        """Styles of the islands whose models answer messages, by island."""
-        backends = dict.fromkeys(range(self.exploration.islands), self.backend)
-        backends |= {island: own.backend for own in self.island_models for island in own.islands}
-        return {i: backend.chat.styles for i, backend in backends.items() if backend.name == "chat"}
+        """Styles of the islands, by island, if the model answers messages."""
+        islands = range(self.exploration.islands if self.backend.name == "chat" else 0)
+        return dict.fromkeys(islands, self.backend.chat.styles)
 
     @property
     def teaches_phases(self) -> bool:
@@ -230,11 +224,8 @@ def refused_changes(begun: RunConfig, now: RunConfig) -> str:
 
 
 def _without_budgets(config: RunConfig) -> RunConfig:
-    def unlimited(backend: BackendSettings) -> BackendSettings:
-        return replace(backend, chat=replace(backend.chat, budget_tokens=0, budget_money=0.0))
-
-    own = tuple(replace(model, backend=unlimited(model.backend)) for model in config.island_models)
-    return replace(config, backend=unlimited(config.backend), island_models=own)
+    chat = replace(config.backend.chat, budget_tokens=0, budget_money=0.0)
+    return replace(config, backend=replace(config.backend, chat=chat))
 
 
 def load_config(path: Path | None, overrides: Mapping[str, Any]) -> RunConfig:

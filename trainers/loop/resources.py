@@ -70,8 +70,7 @@ class Parts:
             start = self.tasks.instances[island % len(self.tasks.instances)].start or config.start
             self.agent.require_sites(self.spec.starts[start], f"the start `{start}`", island)
         self.backend = open_backend(
-            config.backend, config.sampling, model=config.model, folder=store.folder, policy=self.policy,
-            further=config.island_models,
+            config.backend, config.sampling, model=config.model, folder=store.folder, policy=self.policy
         )  # fmt: skip
         opened.callback(self.backend.close)
         greet_supporters(config.supporters)
@@ -191,8 +190,7 @@ def greet_supporters(settings: SupporterSettings) -> None:
 
 
 def silent_servers(config: RunConfig) -> Iterator[str]:
-    """In words, each server with `/v1/completions` that does not answer now; a run waits for it."""
-    for backend in (config.backend, *(own.backend for own in config.island_models)):
-        server = backend.openai
-        if backend.name == "openai" and not OpenAIBackend(server, config.sampling, Path(), None).alive():
-            yield f"{server.model} at {server.base_url} does not answer; it is waited for, up to {server.wait_s:.0f} s"
+    """In words, a server with `/v1/completions` that does not answer now; a run waits for it."""
+    server = config.backend.openai
+    if config.backend.name == "openai" and not OpenAIBackend(server, config.sampling, Path(), None).alive():
+        yield f"{server.model} at {server.base_url} does not answer; it is waited for, up to {server.wait_s:.0f} s"

@@ -10,7 +10,7 @@ import pytest
 
 from atlas_gym.agents.engines.engine import BackendError, Completion, Sampling
 from atlas_gym.agents.engines.serving import open_backend
-from atlas_gym.agents.engines.settings import BackendSettings, ChatSettings, IslandModel
+from atlas_gym.agents.engines.settings import BackendSettings, ChatSettings
 from tests.agents.engines.chat_backend import ASKED, SAID, YES, ask, backend
 from tests.agents.supporters import server as s
 
@@ -279,4 +279,3 @@ def test_a_model_must_be_named_and_is_not_tuned():
         BackendSettings("chat")
     settings = BackendSettings("chat", chat=ChatSettings(model="m"))
     assert not settings.follows_policy
-    IslandModel((0,), backend=settings)

@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from atlas_gym.agents.engines.engine import BackendError, Sampling
-from atlas_gym.agents.engines.serving import open_backend
-from atlas_gym.agents.engines.settings import BackendSettings, ChatSettings, IslandModel
+from atlas_gym.agents.engines.engine import BackendError
 from atlas_gym.agents.engines.spending import total
-from tests.agents.engines.chat_backend import ASKED, QUICK, SAID, YES, ask
+from tests.agents.engines.chat_backend import ASKED, SAID, YES, ask
 from tests.agents.supporters import server as s
 
 
@@ -45,15 +43,3 @@ def test_a_spent_budget_ends_the_process_and_a_larger_one_goes_on(budget, tmp_pa
             ask(server, tmp_path, **budget)
         assert len(server.requests) == asked
         ask(server, tmp_path, **(budget | {name: 1000}))
-
-
-def test_islands_share_the_budget_of_a_model(tmp_path):
-    with s.serve(YES, YES, SAID) as server:
-        own = BackendSettings("chat", chat=ChatSettings(server.base_url, "m", **QUICK, budget_tokens=300))
-        island = IslandModel((1,), backend=own)
-        both = open_backend(own, Sampling(), model="", folder=tmp_path, further=(island,))
-        with both.serving("policy") as generator:
-            for asking in (0, 1):
-                with pytest.raises(BackendError, match="is spent"):
-                    generator.generate([replace(ASKED, n=9, island=asking)])
-    assert len(server.requests) == 5  # 6 tokens each, then 120 each: the third reply is the last

@@ -119,31 +119,16 @@ def test_a_server_that_stays_away_ends_the_run_and_a_later_one_resumes_it(llama,
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_an_island_with_a_model_of_its_own(llama, tmp_path):
-    own = {
-        "islands": [1],
-        "backend": {"name": "openai", "openai": {"base_url": llama.base_url, "model": "m"}},
-    }
-    (tmp_path / "own.yaml").write_text(yaml.safe_dump({"island_models": [own]}))
-    done = run(tmp_path / "run", "--rounds=1", "--method=search", config=tmp_path / "own.yaml")
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    with RunStore.open_readonly(tmp_path / "run") as store:
-        written = [record for record in store.candidates() if record.origin == "agent"]
-    assert {record.island for record in written} == {0, 1, 2}
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_an_island_behind_a_chat_endpoint_within_a_budget(llama, tmp_path):
+def test_a_chat_endpoint_within_a_budget(llama, tmp_path):
     chat = {"base_url": llama.base_url, "model": "m", "max_tokens": 300, "budget_tokens": 10}
-    own = {"islands": [1], "backend": {"name": "chat", "chat": chat}}
+    own = {"backend": {"name": "chat", "chat": chat}}
     config, folder = tmp_path / "own.yaml", tmp_path / "run"
-    config.write_text(yaml.safe_dump({"island_models": [own]}))
+    config.write_text(yaml.safe_dump(own))
     stopped = run(folder, "--rounds=1", "--method=search", config=config)
     assert stopped.returncode == 1
     assert "the budget of 10 tokens" in " ".join(stopped.stdout.split())
     chat["budget_tokens"] = 0
-    config.write_text(yaml.safe_dump({"island_models": [own]}))
+    config.write_text(yaml.safe_dump(own))
     done = run(folder, "--resume", "--rounds=1", "--method=search", config=config)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     with RunStore.open_readonly(folder) as store:

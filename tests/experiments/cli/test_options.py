@@ -64,12 +64,6 @@ def test_only_what_is_said_is_set(words, settings):
     assert read_arguments(words)[1] == settings
 
 
-def test_islands_with_a_model_of_their_own_are_given_as_in_a_file():
-    _, settings = read_arguments(["--island_models", "[{islands: [1], model: other}]"])
-    (own,) = load_config(None, settings).island_models
-    assert (own.islands, own.model) == ((1,), "other")
-
-
 def test_arguments_of_wandbs_agent_are_understood():
     values = {
         "phase.beta": 1e-05,
