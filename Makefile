@@ -18,7 +18,7 @@ VERIFIERS := $(VENV_VERIFIERS)/.ready
 # One thread by default where several processes share two cores; the learner raises it for itself.
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: run test test-all lint docs bench gallery setup model vllm clean
+.PHONY: run test test-all lint docs bench setup model vllm clean
 .DELETE_ON_ERROR:
 
 run: setup model  ## the main job: evolve bandit programs with the embedded model, resuming what was begun
@@ -36,13 +36,11 @@ lint: $(DEV)
 
 docs: $(DOCS)  ## the documentation's site in build/site; any warning is an error
 	@$(BIN)/atlas settings --output docs/settings.md
+	@$(BIN)/python docs/gallery.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
 
 bench: $(DEV) model  ## half an hour, each beside what one would use instead; ARGS="evaluation burgers": only those
 	@failed=0; for name in $(or $(ARGS),evaluation calls tasks burgers dpo); do echo; echo "== $$name"; $(BIN)/python -m atlas_gym.experiments.benchmarks.$$name || failed=1; done; exit $$failed
-
-gallery: setup  ## scores all expert programs and writes docs/gallery.md
-	@$(BIN)/python -m atlas_gym gallery --output docs/gallery.md $(ARGS)
 
 setup: $(READY)
 

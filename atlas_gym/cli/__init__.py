@@ -1,4 +1,4 @@
-"""`python -m atlas_gym`: check, doctor, evaluate, gallery, list, new-task and serve, with the base dependencies alone.
+"""`python -m atlas_gym`: check, doctor, evaluate, list, new-task and serve, with the base dependencies alone.
 
 In: arguments. Out: text on the terminal, and an exit status.
 """

@@ -1,4 +1,4 @@
-"""Evaluate a program, list or serve the environments, examine the machine, generate the gallery."""
+"""Evaluate a program, check, list or serve the environments, examine the machine."""
 
 import argparse
 import io
@@ -14,7 +14,6 @@ from gymnasium.error import DependencyNotInstalled
 from atlas_gym.arguments import Parser, at_least_one, flush_or_drop
 from atlas_gym.cli import doctor
 from atlas_gym.cli.check import add_check
-from atlas_gym.cli.gallery import score_sections, write_gallery
 from atlas_gym.cli.new_task import add_new_task
 from atlas_gym.cli.serve import add_serve
 from atlas_gym.envs.episode import feedback_text
@@ -72,17 +71,6 @@ def _parser() -> argparse.ArgumentParser:
     examination = commands.add_parser("doctor", help=about, description=about)
     examination.set_defaults(command=lambda options: doctor.main())
     add_serve(commands)
-    about = "score all expert programs on held-out tasks, ± half of a 95 % interval over them"
-    page = commands.add_parser("gallery", help="score all expert programs", description=about)
-    ids = registered_ids()
-    page.add_argument("env_ids", nargs="*", default=ids, metavar="ENV_ID", help="default: all environments")
-    page.add_argument("--seeds", type=at_least_one, default=16, help="held-out tasks per preset (default 16)")
-    _add_workers(page)
-    page.add_argument("--presets", nargs="*", default=(), help="presets to show (default: all)")
-    page.add_argument(
-        "--output", type=Path, help="a page to write or to bring up to date (default: print the tables)"
-    )
-    page.set_defaults(command=_gallery)
     return parser
 
 
@@ -170,15 +158,4 @@ def _list(options: argparse.Namespace) -> int:
         print(f"  a program defines   {task.signature}")
         print(f"  presets             {', '.join(task.presets)}")
         print(f"  expert programs     {', '.join(task.programs)}")
-    return 0
-
-
-def _gallery(options: argparse.Namespace) -> int:
-    sections = score_sections(options.env_ids, options.presets, options.seeds, options.workers)
-    if options.output:
-        write_gallery(options.output, sections)
-        print(f"wrote {options.output}")
-    else:
-        for title, table in sections:
-            print(f"{title}\n\n{table}", flush=True)
     return 0

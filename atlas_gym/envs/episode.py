@@ -78,7 +78,7 @@ class Episode:
 
     def offer(self, program: str, evaluation: Evaluation) -> None:
         """Make a program the incumbent if it scored higher than all before it."""
-        if evaluation.score is None:  # it failed, or a cascade did not evaluate it in full
+        if evaluation.score is None:  # it failed
             return
         if self.incumbent_score is None or evaluation.score > self.incumbent_score:
             self.incumbent, self.incumbent_score = program, evaluation.score
@@ -133,7 +133,6 @@ _ADVICE = {
     Status.MEMORY: "The program was stopped: it used too much memory.",
     Status.VIOLATION: "The program was stopped: it tried what is forbidden (files, network, processes).",
     Status.CRASHED: "The program's process ended before the evaluation did.",
-    Status.SCREENED: "The program runs, but others did better on a short task: it was not scored in full.",
 }
 
 

@@ -16,7 +16,6 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from atlas_gym.envs.cascade import Cascade, evaluate_in_stages
 from atlas_gym.envs.episode import Episode, known_options, plain_seed
 from atlas_gym.envs.program_env import ProgramEnv, task_seed_for
 from atlas_gym.evaluation.pool import EvaluatorPool, core_count
@@ -34,9 +33,6 @@ class ProgramVectorEnv(VectorEnv):
     Args:
         num_envs: Programs per step.
         workers: Evaluators in the pool; by default one per usable CPU, and at most one per program.
-        cascade: Evaluate the batch in two stages; programs of the same task (see `task_seed`) compete for the
-            second. `info["full"]` says which went through both; the others have the status `screened`, or
-            that of their failure, and the worst score as reward.
         keywords: As for `ProgramEnv`.
     """
 
@@ -47,19 +43,13 @@ class ProgramVectorEnv(VectorEnv):
         num_envs: int = 1,
         *,
         workers: int | None = None,
-        cascade: Cascade | None = None,
         **keywords: Any,
     ):
         single = ProgramEnv(**keywords)
         if num_envs < 1:
             raise ValueError(f"num_envs is {num_envs}; a batch has at least one program")
-        if isinstance(cascade, Mapping):  # an `EnvSpec` that went through JSON
-            cascade = Cascade(**cascade)
-        if cascade is not None and not isinstance(cascade, Cascade):
-            raise TypeError(f"cascade is {cascade!r}; pass atlas_gym.envs.cascade.Cascade(keep=0.5)")
         self.num_envs = num_envs
         self.workers = workers or min(num_envs, core_count())
-        self.cascade = cascade
         self.task, self.settings = single.task, single.settings
         self.confinement, self.render_mode = single.confinement, single.render_mode
         self._pool: EvaluatorPool | None = None
@@ -124,18 +114,19 @@ class ProgramVectorEnv(VectorEnv):
             )
         if len(actions) != self.num_envs:
             raise ValueError(f"{len(actions)} programs for num_envs={self.num_envs}")
-        evaluations, full = self._evaluate(actions)
+        tasks = [episode.task for episode in self._episodes]
+        evaluations = self._running_pool().evaluate_all(actions, tasks)
         self._ended = list(self._episodes)
         rewards = np.zeros(self.num_envs)
         infos: dict[str, Any] = {}
         for index, episode in enumerate(self._ended):
             rewards[index] = episode.record(actions[index], evaluations[index])
-            info = {**episode.info(), "full": full[index]}
+            info = episode.info()
             if episode.over:
                 final = {"final_obs": episode.observation(), "final_info": info}
                 infos = self._add_info(infos, final, index)
                 self._episodes[index] = self._begun(None, self._generators[index])
-                info = {**self._episodes[index].info(), "full": full[index]}
+                info = self._episodes[index].info()
             infos = self._add_info(infos, info, index)
         ended = np.array([episode.over for episode in self._ended])
         return self._observations(), rewards, ended, np.zeros_like(ended), infos
@@ -213,14 +204,6 @@ class ProgramVectorEnv(VectorEnv):
             self.closed = False  # or the next `close` would do nothing
             self._pool = EvaluatorPool(self.workers, confinement=self.confinement)
         return self._pool
-
-    def _evaluate(self, programs: Sequence[str]) -> tuple[list[Evaluation], list[bool]]:
-        pool = self._running_pool()
-        tasks = [episode.task for episode in self._episodes]
-        if self.cascade is None:
-            return pool.evaluate_all(programs, tasks), [True] * self.num_envs
-        short = [episode.task.shortened() for episode in self._episodes]
-        return evaluate_in_stages(pool, programs, short, tasks, self.cascade)
 
     def __getstate__(self) -> dict[str, Any]:
         # Processes cannot be copied or pickled; the copy starts its own at its first step.

@@ -31,8 +31,6 @@ class Status(StrEnum):
     """It tried something that the confinement forbids, or spoke out of turn on the channel."""
     CRASHED = "crashed"
     """Its process ended without an answer: a crash of the interpreter, or an exit."""
-    SCREENED = "screened"
-    """A cascade's short task put it behind others, so it was not evaluated in full and has no score."""
 
 
 _MOST_S = 250_000

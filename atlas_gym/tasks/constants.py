@@ -11,10 +11,10 @@ from typing import Any, Literal, get_args, get_origin
 
 from atlas_gym.evaluation.result import limits_from
 
-_OF_A_TASK = ("seed", "split", "share")
+_OF_A_TASK = ("seed", "split")
 """Fields of every task that say which one of a family it is, and are no constants of the family."""
 _OF_ENVIRONMENTS = {
-    *("task", "preset", "turns", "task_seed", "confinement", "render_mode", "num_envs", "workers", "cascade"),
+    *("task", "preset", "turns", "task_seed", "confinement", "render_mode", "num_envs", "workers"),
     *("max_episode_steps", "disable_env_checker", "vectorization_mode", "vector_kwargs", "wrappers"),
 }
 """Keywords that `gym.make` and the environments take themselves: a constant of such a name could never be given."""

@@ -27,7 +27,7 @@ def drawn(task: "ProgramTask") -> Sequence[Any]:
         raise ValueError(f"{of_task} needs more memory than there is; give smaller constants") from error
     if not 0 < len(found) <= _MOST:
         raise ValueError(f"{of_task} gives {f'more than {_MOST:,}' if found else 'none'}")
-    return found[: max(1, round(len(found) * task.share))]
+    return found
 
 
 def copied(task: "ProgramTask") -> Sequence[Any]:

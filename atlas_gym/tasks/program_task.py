@@ -50,8 +50,6 @@ TRAITS = {
     "loss": "programs return a sum of loss terms, one for each kind of error among the arguments",
 }
 """Traits that rules for editing programs know of."""
-_SHORT = 0.25
-"""Share of the instances in a cascade's first stage."""
 
 _FOOTER = """\
 NumPy is available as np. Module-level variables keep their values between the calls on one instance and start
@@ -118,8 +116,6 @@ class ProgramTask:
     """Which of the split's tasks."""
     split: str = "train"
     """Family of seeds: `train` or `held_out`."""
-    share: float = 1.0
-    """Share of the instances that are played, in (0, 1], at least one of them."""
     limits: Limits = Limits()
     """Of one evaluation, all instances together."""
 
@@ -228,10 +224,6 @@ class ProgramTask:
         if not isinstance(seed, Real) or seed != seed // 1 or seed < 0:  # NaN and infinity differ from theirs
             raise ValueError(f"seed is {seed!r}; it must be a non-negative integer")
         return replace(self, seed=int(seed), split=split)
-
-    def shortened(self) -> Self:
-        """A cheaper task that predicts the score on this one."""
-        return replace(self, share=_SHORT * self.share)
 
     def prepare(self) -> None:
         """Draw what is hidden, before any program's clock runs."""

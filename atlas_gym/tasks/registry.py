@@ -34,7 +34,7 @@ BUILT_IN = {
     "ATLAS-Bandit-v0": "atlas_gym.tasks.bandit.task:BanditTask",
     "ATLAS-Burgers-v0": "atlas_gym.tasks.burgers.task:BurgersTask",
     "ATLAS-BinPacking-v0": "atlas_gym.tasks.bin_packing:OnlineBinPacking",
-    "ATLAS-TSP-v0": "atlas_gym.tasks.tsp:TravellingSalesman",
+    "ATLAS-TSP-v0": "atlas_gym.tasks.tours:TravellingSalesman",
     "ATLAS-CirclePacking-v0": "atlas_gym.tasks.circle_packing:CirclePacking",
 }
 """The tasks of this package: `module:Class` by id."""

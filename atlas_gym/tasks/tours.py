@@ -1,4 +1,4 @@
-"""Short round trips: what both kinds of program that look for them have in common, and a local search in plain Python.
+"""ATLAS-TSP-v0: a program builds short round trips city by city; its tours are measured against a local search's.
 
 `TourSearch` holds a tour and repairs it by 2-opt (Croes 1958) and Or-opt (Or 1976) moves. It tries only moves that
 create an edge to one of a city's nearest neighbours, and only around cities in a queue ("don't look bits", Bentley
@@ -17,7 +17,10 @@ from typing import Any
 import numpy as np
 
 from atlas_gym.evaluation.result import Judgement
+from atlas_gym.tasks.calls import Calls
+from atlas_gym.tasks.given_programs import load_experts, template_of
 from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.tasks.template import Parameter
 
 _NEIGHBOURS = 8
 """Nearest cities that new edges lead to."""
@@ -83,8 +86,6 @@ class TourSearch:
 
     def __init__(self, distances: np.ndarray, tour: Iterable[int]) -> None:
         self.distances: list[list[float]] = distances.tolist()
-        self.costs = [row[:] for row in self.distances]
-        """What moves are judged by; may be raised above the distances, never lowered below them."""
         order = np.argsort(distances + np.diag(np.full(len(distances), np.inf)), axis=1, kind="stable")
         self._near: list[list[int]] = order[:, : min(_NEIGHBOURS, len(distances) - 1)].tolist()
         self.set(list(tour))
@@ -124,15 +125,15 @@ class TourSearch:
 
     def _two_opt(self, a: int) -> tuple[int, ...]:
         """Exchange an edge at a and another for two that are shorter together; the cities touched, or none."""
-        tour, at, costs, n = self.tour, self._at, self.costs, len(self.tour)
+        tour, at, costs, n = self.tour, self._at, self.distances, len(self.tour)
         for step in (1, -1):
             b = tour[(at[a] + step) % n]
-            present, lengths, from_b = costs[a][b], self.distances[a], costs[b]
+            present, from_a, from_b = costs[a][b], costs[a], costs[b]
             for c in self._near[a]:
-                if lengths[c] >= present:
+                if from_a[c] >= present:
                     break
                 d = tour[(at[c] + step) % n]
-                if costs[a][c] + from_b[d] < present + costs[c][d] - _LEAST_GAIN:
+                if from_a[c] + from_b[d] < present + costs[c][d] - _LEAST_GAIN:
                     # Going forwards a b … c d becomes a c … b d; backwards the same with the roles of the ends changed.
                     self._reverse(*((b, c) if step == 1 else (a, d)))
                     return a, b, c, d
@@ -151,15 +152,15 @@ class TourSearch:
 
     def _or_opt(self, a: int) -> tuple[int, ...]:
         """Move a and up to two cities behind it beside one of its neighbours, where that is shorter."""
-        tour, at, costs, n = self.tour, self._at, self.costs, len(self.tour)
-        i, from_a, lengths = at[a], costs[a], self.distances[a]
+        tour, at, costs, n = self.tour, self._at, self.distances, len(self.tour)
+        i, from_a = at[a], costs[a]
         for step in (1, -1):
             before = tour[(i - step) % n]
             for size in range(1, min(_LONGEST_SEGMENT, n - 3) + 1):
                 tail, behind = tour[(i + step * (size - 1)) % n], tour[(i + step * size) % n]
                 saved = from_a[before] + costs[tail][behind] - costs[before][behind] - _LEAST_GAIN
                 for c in self._near[a]:
-                    if lengths[c] >= saved:
+                    if from_a[c] >= saved:
                         break
                     k = at[c]
                     if (k - i) * step % n < size:  # c moves along
@@ -199,12 +200,97 @@ class Cities:
     """Length of the tour that scores are measured against."""
 
 
-class Tours(ProgramTask):
-    """What both ways to look for tours have in common."""
+def near_first(current, start, unvisited, distances):
+    """Near cities first, rather those that are far from the others"""
+    w_spread = 0.05
+    w_back = 0.02
+    ahead = distances[current, unvisited]
+    spread = distances[np.ix_(unvisited, unvisited)].mean(axis=1)
+    back = distances[start, unvisited]
+    scores = -ahead + w_spread * spread + w_back * back
+    return scores
 
+
+def near_first_inlined(current, start, unvisited, distances):
+    """Near cities first, its constants written into the formula"""
+    spread = distances[np.ix_(unvisited, unvisited)].mean(axis=1)
+    return -distances[current, unvisited] + 0.05 * spread + 0.02 * distances[start, unvisited]
+
+
+def nearest(current, start, unvisited, distances):
+    """Nearest neighbour: the nearest city left"""
+    scores = -distances[current, unvisited]
+    return scores
+
+
+def look_ahead(current, start, unvisited, distances):
+    """Near cities first, rather those far from the others and from the end (tuned by hand)"""
+    ahead = distances[current, unvisited]
+    spread = distances[np.ix_(unvisited, unvisited)].mean(axis=1)
+    return -ahead + 0.35 * spread + 0.1 * distances[start, unvisited]
+
+
+class TravellingSalesman(ProgramTask, id="ATLAS-TSP-v0"):
+    """
+    ## Description
+    A program builds short round trips through cities in the unit square, city by city.
+
+    >>> import gymnasium as gym
+    >>> import atlas_gym
+    >>> env = gym.make("ATLAS-TSP-v0", cities=12, count=2)
+    >>> observation, info = env.reset(seed=0)
+    >>> program = "def next_city(current, start, unvisited, distances):\\n    return -distances[current, unvisited]\\n"
+    >>> observation, reward, terminated, truncated, info = env.step(program)
+    >>> info["status"], terminated, -0.6 < reward <= 0.01
+    ('ok', True, True)
+    >>> env.close()
+
+    ## Action Space
+    `Source(65536)`: the text of a Python module that defines `next_city(current, start, unvisited, distances)`.
+
+    | Argument    | Content                                                                                 |
+    |-------------|-----------------------------------------------------------------------------------------|
+    | `current`   | the city that the tour has come to                                                      |
+    | `start`     | the city that it began in and returns to                                                |
+    | `unvisited` | int64 array (m,): the cities left, in ascending order                                   |
+    | `distances` | float64 array (n, n), read-only: distances between all cities                           |
+    | returns     | array (m,): the city with the highest number is next, the first of equal ones           |
+
+    ## Observation Space
+    `Source`: the task in words, the best program so far (or one to start from) and, after a step, the feedback on the
+    last program: its tours beside good ones, or the error it raised.
+
+    ## Rewards
+    The score of a tour is 1 − length / length of a very good tour; the reward is the mean over all sets of cities. The
+    very good tours come from an iterated local search, less than 1 % above the shortest in the tests, so that
+    a reward may exceed 0 by a hair. −1 counts as useless, a program that fails gets −2.
+
+    ## Starting State
+    `reset(seed=s)` draws `count` sets of `cities`. The same seed gives the same cities under the same
+    `ATLAS_GYM_SECRET`; the held-out ones follow the same law and share none.
+
+    ## Arguments
+
+    | Keyword       | Default     | Meaning                                                         |
+    |---------------|-------------|-----------------------------------------------------------------|
+    | `preset`      | `"default"` | `default`, `cities_100`                                         |
+    | `cities`      | 60          | in a set                                                        |
+    | `count`       | 20          | sets per evaluation; five were few enough to be learnt by heart |
+    | `limits`      | `Limits()`  | wall-clock and CPU time, memory, source and error length        |
+    | `start`       | `"named"`   | program shown first; or `inlined`, `scratch`                    |
+
+    All tasks have the keywords of `atlas_gym.envs.program_env.ProgramEnv` as well.
+    """
+
+    function = "next_city"
+    start = {"named": near_first, "inlined": near_first_inlined, "scratch": nearest}
+    templates = (
+        template_of(near_first, function, Parameter("w_spread", 0.0025, 1), Parameter("w_back", 0.0004, 1)),
+    )
+    experts = {"look_ahead": look_ahead, **load_experts("atlas_gym.tasks.experts", "plan")}
     floor = -1.0
     metrics = ("length",)
-    presets = {"default": {}, "guided": {}, "cities_100": {"cities": 100, "count": 10}}
+    presets = {"default": {}, "cities_100": {"cities": 100, "count": 10}}
 
     cities: int = 60
     """In an instance, 5 to 2,000."""
@@ -231,6 +317,27 @@ class Tours(ProgramTask):
         traces = {"points": cities.points, "tour": np.asarray(tour)}
         return Judgement(1.0 - length / cities.good, {"length": length}, diagnosis, traces)
 
+    def score_all(self, calls: Calls, instances: Sequence[Cities]) -> Sequence[Judgement]:
+        """All tours in lockstep: one exchange for each step."""
+        runs = [calls.start() for _ in instances]
+        kept = [calls.keep(cities.distances) for cities in instances]
+        tours = [[0] for _ in instances]
+        left = [np.arange(1, self.cities) for _ in instances]
+        for _ in range(1, self.cities):
+            questions = [
+                (run, (tour[-1], 0, unvisited, distances))
+                for run, tour, unvisited, distances in zip(runs, tours, left, kept, strict=True)
+            ]
+            for k, answer in enumerate(calls.ask_all(questions)):
+                best = int(answer.array(len(left[k])).argmax())
+                tours[k].append(int(left[k][best]))
+                left[k] = np.delete(left[k], best)
+        return [self._judgement(cities, tour) for cities, tour in zip(instances, tours, strict=True)]
+
+    def describe(self) -> str:
+        """The task in words."""
+        return _NEXT_CITY.format(cities=self.cities, count=self.count)
+
     def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
         """The tour with the lowest score."""
         order = [*traces["tour"], traces["tour"][0]]
@@ -242,3 +349,15 @@ def _with_good_tour(points: np.ndarray, seed: int) -> Cities:
     distances = distance_matrix(points)
     tour = short_tour(distances, _KICKS_PER_CITY * len(points), seed)
     return Cities(points, distances, tour_length(distances, tour))
+
+
+_NEXT_CITY = """\
+Build a short round trip through {cities} points in the unit square, city by city.
+
+    current, start: the city that the tour has come to, and the one that it began in and returns to.
+    unvisited: int64 array of the cities that are left.
+    distances: float64 array ({cities}, {cities}), distances between all cities.
+    Returns an array as long as unvisited: the city with the highest number is next.
+
+The score is minus the excess over a very good tour, on average over {count} sets of cities: higher is better, 0 is as
+short as that. Going to the nearest city leaves far ones behind that cost long edges at the end."""

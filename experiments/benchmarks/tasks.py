@@ -84,8 +84,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--tasks", nargs="+", default=calling(), help="ids (default: all that call programs)")
     options = parser.parse_args(arguments)
     posed = {name: make_task(name, seed=0) for name in options.tasks}
-    if "ATLAS-TSP-v0" in posed:
-        posed["ATLAS-TSP-v0 guided"] = make_task("ATLAS-TSP-v0", seed=0, preset="guided")
     with ConfinedEvaluator() as evaluator:
         rows = {
             f"{title.removeprefix('ATLAS-')}: {name}": _row(evaluator, task, name, options.repeats)

@@ -55,7 +55,6 @@ COMMANDS = {
     "check": Command(_BASE, "say whether a task is fit for use; needs no model", ("check",)),
     "evaluate": Command(_BASE, "score a program on held-out or training tasks", ("evaluate",)),
     "list": Command(_BASE, "list the environments", ("list",)),
-    "gallery": Command(_BASE, "score all expert programs", ("gallery",)),
     "doctor": Command(_BASE, "say which confinement layers this machine gives", ("doctor",)),
     "serve": Command(_BASE, "serve an environment to other processes", ("serve",)),
 }

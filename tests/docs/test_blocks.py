@@ -30,7 +30,7 @@ PYTHON = [
 SHELL = [block for block in BLOCKS if block.language in ("sh", "console")]
 INLINE = [(page.name, command) for page in PAGES for command in inline_commands(page)]
 LANGUAGES = {"python", "output", "sh", "console", "yaml", "toml"}
-NEEDED = {"bring-your-own-learner.md": {"stable_baselines3": "sb3", "cma": "optimisers", "minari": "minari"}}
+NEEDED = {"bring-your-own-learner.md": {"stable_baselines3": "sb3", "cma": "optimisers"}}
 """Packages without which a page's blocks cannot run, each with its extra."""
 FOREIGN = {"export", "wandb", "ray", "docker", "podman", "git", "pre-commit", "twine"}
 """Programs that are not ours."""

@@ -6,7 +6,6 @@ exchange; the driver is the bandit's own, as calls would cost a quarter more.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -30,9 +29,6 @@ STARTS = {
 """Programs to start a search from: the paper's initial one three times, and one that plays without learning."""
 WORST_GAUSSIAN = -10.0
 """Where scores under Gaussian contexts, whose regret has no bound, are cut off."""
-
-#: The short task of a cascade: a tenth of the horizon, at the same drift per step, and one replica.
-_SHORTER = 10
 
 SW_LINUCB = opened(
     "sw_linucb",
@@ -151,11 +147,6 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     def worst_score(self) -> float:
         # Below every score: regret per step is at most 2 between contexts of length 1, or cut off.
         return -3.0 if self.contexts == "unit" else WORST_GAUSSIAN - 1.0
-
-    def shortened(self) -> Self:
-        shorter = max(self.horizon // _SHORTER, min(self.horizon, 100))
-        budget = self.variation_budget * shorter / self.horizon
-        return replace(self, horizon=shorter, variation_budget=budget, replicas=1)
 
     def reference_scores(self) -> Mapping[str, float]:
         drawn = self.drawn()

@@ -35,9 +35,6 @@ machines."""
 STARTS = {"named": "weighted", "inlined": "weighted_inlined", "scratch": "from_scratch"}
 """Programs to start a search from: the plain loss twice, and one that learns nothing of the solution."""
 
-#: The short task of a cascade: half the training of one replica.
-_SHORTER = 2
-
 LOSS_WEIGHTS = opened(
     "loss_weights",
     without_docstring(experts.__name__, "weighted").replace(
@@ -162,9 +159,6 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
     @property
     def description(self) -> str:
         return description(self)
-
-    def shortened(self) -> Self:
-        return replace(self, replicas=1, steps=max(1, self.steps // _SHORTER))
 
     def reference_scores(self) -> Mapping[str, float]:
         """The ends of the scale of the default metric; the others have no such fixed points."""

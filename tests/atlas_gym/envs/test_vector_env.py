@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import atlas_gym
-from atlas_gym.envs.cascade import Cascade
 from atlas_gym.evaluation import InfrastructureError, Limits
 
 SPEC = atlas_gym.make_task("ATLAS-Bandit-v0")
@@ -94,32 +93,6 @@ def test_hanging_programs_end_at_their_own_limit_and_the_others_do_not_notice():
     env.close()
 
 
-def test_the_cascade_evaluates_half_in_full():
-    env = make(4, horizon=1000, cascade=Cascade(keep=0.5), task_seed=3)
-    env.reset()
-    _, rewards, _, _, infos = env.step((BAD, GOOD, BROKEN, INLINED))
-    assert infos["final_info"]["full"].tolist() == [False, True, False, True]
-    assert rewards[1] == rewards[3]
-    assert rewards[0] == rewards[2] == SPEC.worst_score
-    assert list(infos["final_info"]["status"]) == ["screened", "ok", "error", "ok"]
-    assert list(infos["final_info"]["incumbent"]) == [None, GOOD, None, INLINED]
-    assert "not scored in full" in infos["final_info"]["feedback"][0]
-    plain = make(1, horizon=1000, task_seed=3)
-    plain.reset()
-    assert plain.step((GOOD,))[1][0] == rewards[1]
-    env.close()
-    plain.close()
-
-
-def test_short_tasks_are_cheap_and_drift_as_fast():
-    from atlas_gym.tasks.bandit.task import BanditTask
-
-    full = BanditTask().at(4)
-    short = full.shortened()
-    assert short.horizon * short.replicas * 40 <= full.horizon * full.replicas
-    assert short.variation_per_step == pytest.approx(full.variation_per_step)
-
-
 def test_misuse_is_refused(batch):
     batch.reset(seed=0)
     with pytest.raises(ValueError, match="3 programs for num_envs=4"):
@@ -134,8 +107,6 @@ def test_misuse_is_refused(batch):
             batch.reset(options={"incumbent": incumbent})
     with pytest.raises(ValueError, match="num_envs is 0; a batch has at least one"):
         make(0)
-    with pytest.raises(TypeError, match=r"cascade is 0\.5; pass atlas_gym\.envs\.cascade\.Cascade"):
-        make(2, cascade=0.5)
     with pytest.raises(ValueError, match="got 'none'"):
         make(2, confinement="none")
 
@@ -201,9 +172,9 @@ def test_what_a_step_after_closing_has_started_can_be_closed():
 
 
 def test_the_specification_makes_an_equal_environment():
-    env = make(2, cascade=Cascade(keep=0.25))
+    env = make(2, workers=1)
     again = gym.make_vec(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
-    assert (again.num_envs, again.cascade, again.task) == (2, env.cascade, env.task)
+    assert (again.num_envs, again.workers, again.task) == (2, 1, env.task)
 
 
 def test_drawings_are_one_per_program():
@@ -263,13 +234,6 @@ def test_a_mask_resets_some_episodes_and_leaves_the_others():
     for mask in ([True], np.zeros(3)):
         with pytest.raises(ValueError, match="reset_mask must be boolean of shape"):
             env.reset(options={"reset_mask": mask})
-    env.close()
-
-
-def test_a_cascade_compares_no_programs_of_different_tasks():
-    env = make(3, horizon=1000, cascade=Cascade(keep=0.5))
-    env.reset(seed=0)
-    assert env.step((BAD, GOOD, BAD))[4]["final_info"]["full"].all()
     env.close()
 
 

@@ -133,13 +133,6 @@ def test_confined_and_in_this_process_the_score_is_the_same(evaluator):
     assert (np.random.get_state()[1] == state).all()
 
 
-def test_a_short_task_plays_the_first_instances(evaluator):
-    task = Threefold(count=8).at(2)
-    full, short = (evaluator.evaluate(START, t).traces["scores"] for t in (task, task.shortened()))
-    np.testing.assert_array_equal(short, full[:2])
-    assert len(evaluator.evaluate(START, Threefold(count=1).shortened()).traces["scores"]) == 1
-
-
 @pytest.mark.parametrize("lockstep", [False, True])
 def test_each_instance_has_a_run_of_its_own(lockstep, evaluator):
     evaluation = evaluator.evaluate(SUM, Remember(lockstep=lockstep))

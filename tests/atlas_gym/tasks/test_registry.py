@@ -252,12 +252,12 @@ def test_an_id_belongs_to_one_task():
 
 @pytest.mark.parametrize(
     ("taken", "by"),
-    [("ATLAS-TSP-v0", "atlas_gym.tasks.tsp:TravellingSalesman"), ("CartPole-v1", "CartPoleEnv")],
+    [("ATLAS-TSP-v0", "atlas_gym.tasks.tours:TravellingSalesman"), ("CartPole-v1", "CartPoleEnv")],
 )
 def test_an_id_of_what_is_not_imported_is_taken_too(taken, by):
     with pytest.raises(ValueError, match=f"the id {taken} is taken by .*{by}"):
         type("Thief", (Threefold,), {"__module__": __name__, "__doc__": "Thief."}, id=taken)
-    assert find_task("ATLAS-TSP-v0").__module__ == "atlas_gym.tasks.tsp"
+    assert find_task("ATLAS-TSP-v0").__module__ == "atlas_gym.tasks.tours"
 
 
 def test_a_file_says_what_is_wrong_with_it(tmp_path):

@@ -72,15 +72,6 @@ def test_the_environment_of_trl(reference):
     assert env.get_reward() == 0.0
 
 
-def test_a_recorded_dataset(reference, tmp_path, monkeypatch):
-    pytest.importorskip("minari", reason="needs the extra `minari`")
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    from atlas_gym.bridges.minari import load, record
-
-    record(reference, "outside/test-v0", [(0, [HALF])], algorithm="hand", count=2)
-    assert [reward for _, _, reward in load("outside/test-v0")] == [0.0]
-
-
 def test_a_served_environment(reference):
     pytest.importorskip("openenv", reason="needs the extra `serve`")
     from atlas_gym.bridges.openenv import ServerSettings, build_app

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import atlas_gym  # noqa: F401 - registers the environments
-from atlas_gym.cli import gallery
-from atlas_gym.evaluation import Evaluation, Limits, Status
+from atlas_gym.evaluation import Limits
 from atlas_gym.tasks.burgers import experts
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.reference import GRID_T, GRID_X, reference
@@ -76,15 +75,3 @@ def test_learners_are_not_shown_it():
     assert "knows_the_answer" not in ProgramChoice(env).names
     assert CONTROL not in BurgersTask().starts.values()
     env.close()
-
-
-def test_the_gallery_shows_it_below_the_experts():
-    class Pool:
-        def submit(self, program, task):
-            return self
-
-        def result(self):
-            return Evaluation(Status.ERROR, None, "not evaluated")
-
-    rows = [row for row in gallery._section(BurgersTask(), 1, Pool()).splitlines() if "`" in row]
-    assert [row.split("`")[1] for row in rows] == [*experts.EXPERTS, *experts.CONTROLS]
