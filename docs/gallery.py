@@ -1,4 +1,4 @@
-"""Writes docs/gallery.md: every program that comes with an environment, scored on the same held-out seeds (`make docs`).
+"""Writes docs/gallery.md: every program that comes with an environment, scored on the same held-out seeds.
 
 `python docs/gallery.py [SEEDS]`; what is drawn depends on the machine's secret, figures differ within the intervals.
 """
