@@ -35,7 +35,6 @@ lint: $(DEV)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 docs: $(DOCS)  ## the documentation's site in build/site; any warning is an error
-	@$(BIN)/atlas settings --output docs/settings.md
 	@$(BIN)/python docs/gallery.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
 

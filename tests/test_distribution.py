@@ -74,7 +74,10 @@ def test_the_readmes_blocks_work_beside_a_users_own_folders(installed_python, us
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "said"),
-    [("evaluate ATLAS-Bandit-v0 mine.py --seeds 1", "ok 1"), ("run --config default --dry-run", "rounds")],
+    [
+        ("evaluate ATLAS-Bandit-v0 mine.py --seeds 1", "ok 1"),
+        ("run --config default --print-settings", "rounds"),
+    ],
 )
 def test_the_command_works_beside_a_users_own_folders(command, said, installed_python, users_folder):
     if command.startswith("run"):

@@ -1,4 +1,4 @@
-"""The commands around one run: `run`, what it would ask for (`--dry-run`), its summary and its export.
+"""The commands around one run: `run`, its settings and its summary.
 
 In: arguments, a configuration, a run's folder. Out: files in that folder, and text on the terminal.
 """

@@ -41,7 +41,6 @@ COMMANDS = {
         ("fetch",),
     ),
     "report": Command("atlas_gym.experiments.report.__main__", "write the report of one or several runs"),
-    "export": Command("atlas_gym.experiments.cli.export", "write a run's traces as data sets for training"),
     "settings": Command(
         "atlas_gym.experiments.cli.settings_reference",
         "list all settings of a run, or those of a configuration",

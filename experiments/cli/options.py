@@ -23,7 +23,6 @@ FLAGS: dict[str, dict[str, Any]] = {
     "folder": {"help": "the run's folder; default: runs/ENV-METHOD-START-sSEED"},
     "resume": {"help": "continue the run in --folder"} | _SWITCH,
     "resume-if-exists": {"help": "continue it if there is one, else begin"} | _SWITCH,
-    "dry-run": {"help": "print what would be done and what it would cost, and do nothing"} | _SWITCH,
     "print-settings": {"help": "print the resulting configuration as YAML, and do nothing"} | _SWITCH,
 }
 """What the command line says about a run besides its settings."""
@@ -91,8 +90,7 @@ def make_parser(listed: Iterable[Section]) -> argparse.ArgumentParser:
 
 def _help(setting: Setting) -> str:
     default = f"default: {setting.default}" if setting.default else "no default"
-    numbers = f"{setting.range}; " if setting.range else ""
-    return f"{setting.meaning} ({numbers}{default})".replace("%", "%%")
+    return f"{setting.meaning} ({default})".replace("%", "%%")
 
 
 def _complaint(word: str, known: Iterable[str]) -> str:

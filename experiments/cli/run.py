@@ -31,15 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from atlas_gym.trainers.loop.schedule import TaskSchedule
 
         TaskSchedule(config)  # refuses what the environment does not know, before anything is written
-        if not flags.dry_run:
-            _require_own_folder(flags, config, folder)
+        _require_own_folder(flags, config, folder)
     except SettingsError as error:
         print(f"Error: {error}", file=sys.stderr)
         return EXIT_USAGE
-    if flags.dry_run:
-        from atlas_gym.experiments.cli.dry_run import show_dry_run
-
-        return show_dry_run(config)
     from atlas_gym.experiments.cli.main_job import begin
 
     return begin(config, folder)

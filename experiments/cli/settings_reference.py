@@ -1,7 +1,7 @@
 """All settings of a run and of its environments, read off the dataclasses that define them.
 
-The help of `atlas run`, the list of `atlas settings` and the page of settings on the documentation's site are made of
-this. A setting's meaning is the docstring under its field, so there is one place where it is written.
+The help of `atlas run` and the list of `atlas settings` are made of this. A setting's meaning is the docstring under
+its field, so there is one place where it is written.
 """
 
 import ast
@@ -15,7 +15,6 @@ import textwrap
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 
@@ -31,8 +30,6 @@ class Setting:
     """Its type in words; for a choice, the choices."""
     default: str
     """Its default as JSON, which YAML reads as well; empty where there is none."""
-    range: str
-    """Which numbers it takes; empty for all, and for what is no number."""
     meaning: str
     """The docstring of its field: meaning and unit."""
 
@@ -76,8 +73,7 @@ def sections(defaults: Any, key: str = "") -> Iterator[Section]:
             inner.append((part, where))
         else:
             shown = "" if value is dataclasses.MISSING else json.dumps(value, ensure_ascii=False, default=str)
-            numbers = "" if defaults is cls else range_of(defaults, field.name)
-            own.append(Setting(where, hint, _kind(hint), shown, numbers, meanings[field.name]))
+            own.append(Setting(where, hint, _kind(hint), shown, meanings[field.name]))
     yield Section(key, _first_paragraph(cls), tuple(own))
     for value, where in inner:
         yield from sections(value, where)
@@ -126,96 +122,16 @@ def _kind(hint: Any) -> str:
     return names.get(hint, getattr(hint, "__name__", str(hint)))
 
 
-_LARGE = 10**9
-_SMALL = 1e-9
-_WHOLE = (-_LARGE, -1, 0, 1, 2, _LARGE)
-_REAL = (-float(_LARGE), -1.0, 0.0, _SMALL, 0.5, 1 - _SMALL, 1.0, 1 + _SMALL, 2.0, float(_LARGE))
-_LOWEST = {0: "≥ 0", _SMALL: "> 0", 1: "≥ 1", 1 + _SMALL: "> 1"}
-_HIGHEST = {1 - _SMALL: "< 1", 1: "≤ 1"}
-
-
-def range_of(defaults: Any, name: str) -> str:
-    """The range of a number among the fields of a dataclass, the others being as they are; empty for all numbers.
-
-    Found by asking the dataclass that checks it: what help says is what is accepted.
-    Bounds other than 0 and 1 are other settings' affair and not looked for.
-    """
-    value = getattr(defaults, name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return ""
-    tried = _WHOLE if isinstance(value, int) else _REAL
-    taken = [number for number in tried if _accepts(defaults, name, number)]
-    if not taken:
-        return ""
-    bounds = (_LOWEST.get(taken[0], ""), _HIGHEST.get(taken[-1], ""))
-    return ", ".join(bound for bound in bounds if bound)
-
-
-def _accepts(defaults: Any, name: str, number: float) -> bool:
-    try:
-        dataclasses.replace(defaults, **{name: number})
-    except (ValueError, OverflowError):
-        return False
-    return True
-
-
-def as_markdown(section: Section, heading: str) -> str:
-    """A section as a heading, what it is about, and a table."""
-    rows = [_row(setting) for setting in section.settings]
-    head = ["| setting | type | default | range | meaning |", "|---|---|---|---|---|"]
-    # The site's style sheet shows each row of such a table as a card where the screen is narrow.
-    table = ['<div class="settings" markdown>', "", *head, *rows, "", "</div>", ""] if rows else []
-    return "\n".join([heading, "", section.about, "", *table])
-
-
-def _row(setting: Setting) -> str:
-    default = f"`{setting.default}`" if setting.default else "needed"
-    cells = (f"`{setting.key}`", setting.kind, default, setting.range, setting.meaning)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def entries() -> Iterator[Section]:
-    """The settings of what lists among the settings hold."""
-    from atlas_gym.trainers.loop.settings import Instance
-
-    for key, entry in (("`instances` and `measure.instances`", Instance()),):
-        section, *inner = sections(entry)
-        own = sorted({part.key.partition(".")[0] for part in inner})
-        also = "".join(f" Its `{name}` has the settings of the run's." for name in own)
-        yield dataclasses.replace(section, key=f"One entry of {key}", about=section.about + also)
-
-
-def page() -> str:
-    """The page of all settings, as Markdown."""
-    from atlas_gym.evaluation import Limits
-    from atlas_gym.tasks.program_task import ProgramTask
-    from atlas_gym.tasks.registry import BUILT_IN, find_task
-    from atlas_gym.trainers.loop.config import RunConfig
-
-    parts = [Path(__file__).with_name("settings_page.md").read_text(encoding="utf-8")]
-    for section in sections(RunConfig()):
-        parts.append(as_markdown(section, f"## `{section.key}`" if section.key else "## The run"))
-    parts += [as_markdown(section, f"## {section.key}") for section in entries()]
-    parts.append("## Environments\n\nKeywords of `gym.make`, and of a run's `env_args`.\n")
-    of_every_task = {field.name for field in dataclasses.fields(ProgramTask)}
-    for name in BUILT_IN:
-        constants = next(sections(find_task(name)()))
-        own = tuple(setting for setting in constants.settings if setting.key not in of_every_task)
-        parts.append(as_markdown(dataclasses.replace(constants, about="", settings=own), f"### `{name}`"))
-    parts += [as_markdown(section, "### `limits`, of every environment") for section in sections(Limits())]
-    return "\n".join(parts)
-
-
-def as_text(listed: Iterable[Section], word: str = "", prefix: str = "--") -> str:
-    """The settings for a terminal, those alone whose key or meaning holds the word; `prefix` makes options of keys."""
+def as_text(listed: Iterable[Section], word: str = "") -> str:
+    """The settings for a terminal, those alone whose key or meaning holds the word."""
     lines: list[str] = []
     for section in listed:
         found = [s for s in section.settings if word.lower() in f"{s.key} {s.meaning}".lower()]
         if found:
             lines += ["", f"{section.key or 'the run'}: {section.about}"]
         for setting in found:
-            kind = f"{setting.kind.replace('`', '')} {setting.range}".rstrip()
-            lines.append(f"  {prefix}{setting.key} {setting.default or '(needed)'}   {kind}")
+            kind = setting.kind.replace("`", "")
+            lines.append(f"  --{setting.key} {setting.default or '(needed)'}   {kind}")
             lines += textwrap.wrap(setting.meaning, 100, initial_indent=" " * 6, subsequent_indent=" " * 6)
     return "\n".join(lines).lstrip("\n")
 
@@ -230,19 +146,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(prog="atlas settings", description="All settings of a run: value, type, meaning.")
     parser.add_argument("word", nargs="?", default="", help="only settings whose name or meaning holds it")
     parser.add_argument("--config", help="show the values of this configuration, not the defaults")
-    parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="write a page with all of them there, as Markdown"
-    )
     options = parser.parse_args(arguments)
-    if options.output:
-        options.output.write_text(page(), encoding="utf-8")
-        return 0
     try:
         config = load_config(find("configs", options.config), {}) if options.config else RunConfig()
     except SettingsError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
-    found = (as_text(sections(config), options.word), as_text(entries(), options.word, prefix=""))
-    text = "\n\n".join(filter(None, found))
+    text = as_text(sections(config), options.word)
     print(text or f"no setting holds {options.word!r}")
     return 0 if text else 2

@@ -24,7 +24,7 @@ def test_the_strict_build_is_green(tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     settings = (tmp_path / "settings" / "index.html").read_text(encoding="utf-8")
-    assert "phase.beta" in settings
+    assert "learning_rate" in settings
     for reference in (tmp_path / "reference").glob("*/index.html"):
         assert "<blockquote>" not in reference.read_text(encoding="utf-8"), (
             f"{reference}: a doctest as a quotation"

@@ -36,7 +36,6 @@ def test_half_of_what_wandbs_agent_sets_is_no_run_of_a_sweep(variables, monkeypa
         (["--resume", "--folder", "no[run]"], "--folder with a run in it: no[run] has no config.yaml"),
         (["--resume"], "--resume needs --folder with a run in it: atlas resume FOLDER"),
         (["--env=ATLAS-Nope-v0"], "there are ATLAS-Bandit-v0, ATLAS-Burgers-v0"),
-        (["--env=ATLAS-Nope-v0", "--dry-run"], "there are ATLAS-Bandit-v0, ATLAS-Burgers-v0"),
         (["--start=nope"], "start must be one of named, inlined, scratch"),
         (["--env_args.horizn=3"], "no constant horizn"),
         (["--launch.processes=0"], "launch: processes must be at least 1"),

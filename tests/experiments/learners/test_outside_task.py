@@ -7,7 +7,6 @@ import pytest
 from atlas_gym import make_task
 from atlas_gym.bridges.trl import ProgramEnvironment, ProgramReward
 from atlas_gym.evaluation import EvaluatorPool
-from atlas_gym.experiments.cli.dry_run import time_start
 from atlas_gym.experiments.learners import leaderboard
 from atlas_gym.experiments.learners.board import read_tables
 from atlas_gym.experiments.learners.entries import START
@@ -15,7 +14,6 @@ from atlas_gym.experiments.learners.grpo import halves
 from atlas_gym.experiments.report.write import write_report
 from atlas_gym.experiments.studies.plan import Arm, Plan, do_runs
 from atlas_gym.experiments.studies.write import write_study
-from atlas_gym.trainers.loop.config import load_config
 from tests.tiny_model import save_tiny_model
 
 FILE = '''\
@@ -95,10 +93,6 @@ def test_the_prompt_of_grpo(reference):
     head, tail = halves(make_task(reference).starts["named"])
     assert head.endswith("factor = 1.0\n    scores =")
     assert tail == "\n    return scores\n"
-
-
-def test_a_dry_run_times_its_start(reference):
-    assert min(time_start(load_config(None, {"env": reference, "env_args": {"count": 2}}))) > 0
 
 
 @pytest.mark.slow
