@@ -8,8 +8,8 @@ edit sites. It neither generates nor evaluates; the loop does, with ``propose`` 
         proposal.candidate(id, round, completion)            # ... is evaluated
     agent.record(candidate)                                  # in an order that is the same in every run
 
-A proposal depends on the seed, its labels and the records folded so far, nothing else. Migration and resets
-happen in ``record``, when an island's first record of a round arrives, so replaying stored records alone
+A proposal depends on the seed, its labels and the records folded so far, nothing else. Migration
+happens in ``record``, when an island's first record of a round arrives, so replaying stored records alone
 restores the agent.
 """
 
@@ -25,13 +25,11 @@ from atlas_gym.agents.proposals import (
     Complete,
     EditLine,
     EditSite,
-    InsertLine,
     MessageStyle,
     Numeric,
     Rewrite,
     Showing,
     Style,
-    TwoLines,
 )
 from atlas_gym.agents.proposals.rewrite import Chat
 from atlas_gym.agents.settings import AgentSettings
@@ -150,12 +148,11 @@ class ResearchAgent:
             raise ValueError(f"candidate {parent.id} has no score")
         style, chosen = self._choose(island, parent, min(sites, n), rng)
         score = parent.score if self.settings.scores else None
-        own = self.settings.island_sampling
         proposals = []
         for number, site in enumerate(chosen):
             shown = self.settings.variants if style.name == EditLine.name else 0
             variants = self._variants(island, style, site)[-shown:] if shown else ()
-            showing = Showing(worse, notes, score, variants, self.settings.stand_in)
+            showing = Showing(worse, notes, score, variants)
             proposal = style.propose(parent, site, showing)
             samples = n // len(chosen) + (number < n % len(chosen))
             further = (number,) if number else ()
@@ -165,7 +162,6 @@ class ResearchAgent:
                     island=island.index,
                     n=samples,
                     seed=torch_seed(self.seed, purpose, "tokens", round, island.index, *further),
-                    sampling=own[island.index % len(own)] if own else None,
                     texts=style.write(proposal, samples, rng),
                 )
             )
@@ -227,22 +223,12 @@ class ResearchAgent:
 
     def _begin_round(self, island: Island, round: int) -> None:
         """What happens to an island between two rounds."""
-        if _passes(self.settings.reset_every, island.round, round):
-            self._reset_if_weak(island, round)
-        if _passes(self.settings.migrate_every, island.round, round):
+        every = self.settings.migrate_every
+        if every and round // every > island.round // every:
             ring = self._companions(island)
             neighbour = self.islands[ring[ring.index(island.index) - 1]].best
             if neighbour is not None:
                 island.add(neighbour)
-
-    def _reset_if_weak(self, island: Island, round: int) -> None:
-        """Start again from a stronger island's best if this island is in the weaker half."""
-        found = [(index, self.islands[index].best) for index in self._companions(island)]
-        bests = {index: best for index, best in found if best is not None}
-        strong = sorted(bests, key=lambda index: -bests[index].value)[: (len(bests) + 1) // 2]
-        if strong and island.index not in strong:
-            rng = stream(self.seed, "reset", round, island.index)
-            island.restart(bests[strong[int(rng.integers(len(strong)))]])
 
     def _companions(self, island: Island) -> list[int]:
         """The islands that have the same instance, itself included."""
@@ -253,14 +239,7 @@ def _styles(spec: ProgramTask, chat: Chat | None, settings: AgentSettings) -> li
     known: list[Style] = [
         EditLine(spec.function, settings.edit_numbers),
         Complete(spec.function),
-        InsertLine(spec.function),
-        TwoLines(spec.function, settings.edit_numbers),
         Rewrite(spec, chat),
         Numeric(spec.function),
     ]
     return [style for style in known if settings.styles.get(style.name, 0) > 0]
-
-
-def _passes(every: int, before: int, now: int) -> bool:
-    """Whether a multiple of ``every`` lies in (before, now]."""
-    return every > 0 and now // every > before // every

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from atlas_gym.agents.engines.engine import Sampling
 from atlas_gym.agents.population.settings import IslandSettings
 
-_STYLES = {"edit_line", "insert_line", "two_lines", "complete", "rewrite", "numeric"}
+_STYLES = {"edit_line", "complete", "rewrite", "numeric"}
 
 
 @dataclass(frozen=True)
@@ -14,10 +13,10 @@ class AgentSettings:
     """How the research agent proposes."""
 
     styles: Mapping[str, float] = field(default_factory=lambda: {"edit_line": 1.0})
-    """Proposal styles and how often each is used, relative to each other: ``edit_line``, ``insert_line``,
-    ``two_lines``, ``complete``, ``rewrite``, ``numeric`` (no model)."""
+    """Proposal styles and how often each is used, relative to each other: ``edit_line``, ``complete``,
+    ``rewrite``, ``numeric`` (no model)."""
     edit_numbers: bool = True
-    """Whether ``edit_line`` and ``two_lines`` also rewrite lines that only set a number. With ``false`` and a weight
+    """Whether ``edit_line`` also rewrites lines that only set a number. With ``false`` and a weight
     for ``numeric``, constants need no model and the model's samples go to structure."""
     adaptive_styles: bool = False
     """Whether styles that yield improvements are used more often."""
@@ -28,11 +27,6 @@ class AgentSettings:
     migrate_every: int = 5
     """Every so many rounds an island receives its neighbour's best program (a ring); 0 keeps islands
     apart."""
-    reset_every: int = 0
-    """Every so many rounds the weaker half of the islands starts again from a stronger one's best; 0 for
-    never."""
-    island_sampling: tuple[Sampling, ...] = ()
-    """How tokens are drawn, dealt out to the islands in turn; empty: as the generator does."""
     evolve: bool = True
     """Whether parents are drawn from what the islands found; otherwise the starting program is the only parent
     ever (best-of-n)."""
@@ -40,10 +34,6 @@ class AgentSettings:
     """Whether prompts give the scores of the two versions they show, so that a direction can be read off."""
     variants: int = 0
     """How many scored versions of the line at hand ``edit_line`` shows in its prompt."""
-    stand_in: bool = True
-    """Whether a parent without a worse program beside it is shown twice. To the embedded model, untuned, a second
-    version in sight brings a third instead of a quarter of valid and new edits; the prompts of a run's beginning,
-    which its first phases read again and again, are two fifths longer for it."""
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.styles) - _STYLES)
@@ -51,6 +41,6 @@ class AgentSettings:
             raise ValueError(f"unknown proposal style {unknown[0]!r}")
         if not any(weight > 0 for weight in self.styles.values()) or min(self.styles.values()) < 0:
             raise ValueError("styles need weights of at least 0, one of them positive")
-        for name in ("min_gain", "migrate_every", "reset_every", "variants"):
+        for name in ("min_gain", "migrate_every", "variants"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} cannot be negative, got {getattr(self, name)}")

@@ -66,7 +66,7 @@ class ChatGenerator(ServerGenerator):
     def _sample(self, request: Request, sample: int) -> Completion | None:
         """One reply; None if the server does not write it."""
         seed = sample_seed(request, sample)
-        temperature = (request.sampling or self.sampling).temperature
+        temperature = self.sampling.temperature
         try:
             reply = self.patiently(partial(self._reply, request.prompt, request.stop, seed, temperature))
         except GivenUp:

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atlas_gym.agents.engines.engine import (
-    LINES,
     BackendError,
     Completion,
     Generator,
@@ -179,8 +178,8 @@ class OpenAIBackend(ServerGenerator):
 
     def _fields(self, request: Request, seed: int) -> dict[str, Any]:
         """The sampling of a request in the protocol's words."""
-        sampling = request.sampling or self.sampling
-        line = LINES.get(request.stop) == 1
+        sampling = self.sampling
+        line = request.stop == "line"
         fields: dict[str, Any] = {
             "temperature": sampling.temperature,
             "top_p": 1.0,

@@ -1,7 +1,7 @@
 """The protocol between the research agent and whatever writes text.
 
 A backend gets *requests* (one prompt, n samples) and answers with *completions*. A completion ends with the line, for
-edits of one line, after a few lines, or with the function that the prompt has begun; the answer to a message (a whole
+edits of one line, or with the function that the prompt has begun; the answer to a message (a whole
 ``program``, or a ``diff`` against its parent) ends where the model ends it. With ``avoid`` set, a backend that can does
 *non-copy decoding*: it samples from the model's distribution conditioned on the text not being ``avoid``, the parent's
 own at that place. A small model copies its parent nearly always; conditioned, every sample is an edit.
@@ -11,15 +11,12 @@ Randomness comes only from each request's seed, never from global state.
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-Stop = Literal["line", "new line", "2 lines", "3 lines", "4 lines", "function", "program", "diff"]
-
-LINES: Mapping[str, int] = {"line": 1, "new line": 1, "2 lines": 2, "3 lines": 3, "4 lines": 4}
-"""How many line breaks end a completion that is part of a function."""
+Stop = Literal["line", "function", "program", "diff"]
 
 # A function's body ends before the first line that is not indented (a new statement, a closing code fence).
 _BODY_END = re.compile(r"\n(?=\S)")
@@ -29,22 +26,12 @@ def cut(text: str, stop: Stop) -> tuple[str, bool]:
     """``text`` up to its end, the last newline included, and whether it has reached that end."""
     if stop in ("program", "diff"):
         return text, False
-    if stop in LINES:
-        *lines, rest = text.split("\n", LINES[stop])
-        end = len(text) - len(rest) if len(lines) == LINES[stop] else 0
+    if stop == "line":
+        end = text.find("\n") + 1
     else:
         found = _BODY_END.search(text)
         end = found.end() if found else 0
     return (text[:end], True) if end else (text, False)
-
-
-def goes_on(stop: Stop) -> bool:
-    """Whether a completion may follow the text that it avoids to its end and differ behind it.
-
-    Lines that are rewritten may. Behind a function's last line all is idle, and a new line is not even to begin like
-    the text it avoids.
-    """
-    return stop in LINES and stop != "new line"
 
 
 class BackendError(RuntimeError):
@@ -63,13 +50,13 @@ class Sampling:
     max_new_tokens: int = 48
     """Token limit of a completion of one line."""
     max_function_tokens: int = 256
-    """Token limit of a completion of several lines, or of one that stops at the end of a function."""
+    """Token limit of a completion that stops at the end of a function."""
     uniform_deviation: float = 0.3
     """Non-copy decoding: weight of the uniform distribution in the position of the first deviation, in [0,
     1]. 0 is exact conditional sampling, which deviates where the model is least sure; some uniform part
     reaches the rest."""
     banned_text: str = "#"
-    """Tokens that contain this text are never drawn within one or a few lines (a comment is not an edit); empty
+    """Tokens that contain this text are never drawn within a line (a comment is not an edit); empty
     bans none."""
 
     def __post_init__(self) -> None:
@@ -82,11 +69,11 @@ class Sampling:
 
     def limit(self, stop: Stop) -> int:
         """Most tokens of a completion that ends there."""
-        return self.max_new_tokens if LINES.get(stop) == 1 else self.max_function_tokens
+        return self.max_new_tokens if stop == "line" else self.max_function_tokens
 
     def banned(self, stop: Stop) -> str:
         """Text whose tokens are never drawn on the way to that end; empty if all may be."""
-        return self.banned_text if stop in LINES else ""
+        return self.banned_text if stop == "line" else ""
 
 
 @dataclass(frozen=True)
@@ -98,14 +85,11 @@ class Request:
     n: int = 1
     """Number of samples, at least 1."""
     avoid: str | None = None
-    """Text the completion must differ from (the parent's own at this place), or that a new line must not begin
-    with (how the parent goes on); None if that does not matter."""
+    """Text the completion must differ from (the parent's own at this place); None if that does not matter."""
     stop: Stop = "line"
     """Where a completion ends."""
     seed: int = 0
     """Seed of this request's own random stream."""
-    sampling: Sampling | None = None
-    """How this request's tokens are drawn; None for the engine's own way."""
 
     def __post_init__(self) -> None:
         if self.n < 1:
@@ -114,11 +98,7 @@ class Request:
 
 def repeats(text: str, request: Request) -> bool:
     """Whether a completion says again what the request avoids."""
-    if request.avoid is None:
-        return False
-    if request.stop == "new line":
-        return text.startswith(request.avoid)
-    return text.rstrip() == request.avoid.rstrip()
+    return request.avoid is not None and text.rstrip() == request.avoid.rstrip()
 
 
 @dataclass(frozen=True)

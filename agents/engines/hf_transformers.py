@@ -43,25 +43,24 @@ class TransformersGenerator(Generator):
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         prompts = [encode_prompt(self.tokenizer, request.prompt) for request in requests]
         for chunk in self._chunks(requests, prompts):
-            sampling = self._sampler.of(requests[chunk[0][0]])
             samples = [
                 [s for i in group for s in self._sampler.begin(i, requests[i], prompts[i])] for group in chunk
             ]
             with torch.inference_mode():
-                self._run(SampleBatch(self.model, self._sampler.vocabulary, sampling, samples), on_completion)
+                self._run(
+                    SampleBatch(self.model, self._sampler.vocabulary, self.sampling, samples), on_completion
+                )
 
     def _chunks(
         self, requests: Sequence[Request], prompts: Sequence[Sequence[int]]
     ) -> Iterator[list[list[int]]]:
-        """Indices of requests to be decoded together, by sequence: alike in sampling and in what is banned, within
-        the limit.
+        """Indices of requests to be decoded together, by sequence: alike in what is banned, within the limit.
 
         Every step of decoding is as wide for all sequences as for the one with most samples, so the limit is on
         sequences times samples."""
-        kinds: defaultdict[tuple[str, Sampling], list[int]] = defaultdict(list)
+        kinds: defaultdict[str, list[int]] = defaultdict(list)
         for index, request in enumerate(requests):
-            sampling = self._sampler.of(request)
-            kinds[sampling.banned(request.stop), sampling].append(index)
+            kinds[self.sampling.banned(request.stop)].append(index)
         for kind in kinds.values():
             chunk: list[list[int]] = []
             for group in self._sequences(kind, requests, prompts):

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from atlas_gym.agents.engines.engine import Completion, Request, Sampling, Stop, cut, goes_on
+from atlas_gym.agents.engines.engine import Completion, Request, Sampling, Stop, cut
 from atlas_gym.agents.models.tokens import Vocabulary, encode_continuation
 from atlas_gym.seeding import torch_seed
 
@@ -69,23 +69,19 @@ class Sampler:
     """Begins the samples of requests, and tells which are complete."""
 
     def __init__(self, tokenizer: Any, size: int, sampling: Sampling) -> None:
-        """`size`: width of the model's logits. `sampling`: for requests that have none of their own."""
+        """`size`: width of the model's logits."""
         self.tokenizer = tokenizer
         self.sampling = sampling
         self.vocabulary = Vocabulary(tokenizer, size)
 
-    def of(self, request: Request) -> Sampling:
-        """How a request's tokens are drawn."""
-        return request.sampling or self.sampling
-
     def begin(self, index: int, request: Request, prompt: list[int]) -> list[Sample]:
         """The samples of the request with this index, of which nothing is drawn yet."""
-        limit = self.of(request).limit(request.stop)
+        limit = self.sampling.limit(request.stop)
         # One row per sample: a number for the deviation's position, then one for each token.
         source = torch.Generator().manual_seed(request.seed)
         uniforms = torch.rand(request.n, limit + 1, generator=source, dtype=torch.float64)
         parent = None
-        if request.avoid is not None and (request.avoid or goes_on(request.stop)):
+        if request.avoid is not None and (request.avoid or request.stop == "line"):
             parent = encode_continuation(self.tokenizer, request.avoid)
         return [
             Sample(index, sample, prompt, parent, request.stop, limit, uniforms[sample].tolist())

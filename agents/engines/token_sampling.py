@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import torch
 
-from atlas_gym.agents.engines.engine import Sampling, goes_on
+from atlas_gym.agents.engines.engine import Sampling
 from atlas_gym.agents.engines.samples import Sample
 
 
@@ -85,15 +85,15 @@ def deviate(
     model's distribution along the parent's text calls it.
 
     Args:
-        samples: one request's, with a parent of J tokens; there must be some where a completion may not go on behind
-            them (`agents.engines.engine.goes_on`).
+        samples: one request's, with a parent of J tokens. A line may go on behind them; behind a function's last line
+            all is idle, so J > 0 there.
         logits: (J + 1, vocabulary) along the parent's tokens and after them, banned tokens at -inf; any
             constant may be missing from a row, so log-probabilities do as well.
         line_end: marks the tokens (vocabulary,) that end a line.
         sampling: temperature, truncation and the uniform share.
     """
     parent = samples[0].parent or []
-    places = len(parent) + goes_on(samples[0].stop)
+    places = len(parent) + (samples[0].stop == "line")
     copying = copies(parent, line_end)[:places]
     probabilities, tokens = truncate(logits[:places], sampling.temperature, sampling.top_k)
     chances = (probabilities * copying.gather(1, tokens)).sum(-1)

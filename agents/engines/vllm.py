@@ -1,7 +1,7 @@
 """Text from vLLM inside this process, and the policy's adapters in the running engine.
 
 *Requests.* The prompt is shared by all samples through the engine's prefix cache. Each sample is a request with
-its own seed and the sampling of its island. One loop feeds the engine: a prompt whose samples must not copy their
+its own seed. One loop feeds the engine: a prompt whose samples must not copy their
 parent is first scored along the parent's line (`prompt_logprobs`), and the moment its scores arrive, its samples
 follow as forced prefixes (`agents.engines.samples`). So non-copy decoding costs one reading of each prompt, which the
 samples then find in the cache.
@@ -26,7 +26,6 @@ from typing import Any
 import torch
 
 from atlas_gym.agents.engines.engine import (
-    LINES,
     Completion,
     Generator,
     OnCompletion,
@@ -92,7 +91,7 @@ class VLLMGenerator(Generator):
 
     def _score(self, samples: list[Sample], request: Request, place: int, along: bool = False) -> None:
         """Ask for the distribution at a place of the parent, and on request along the way there."""
-        top_k = self._sampler.of(request).top_k
+        top_k = self._sampler.sampling.top_k
         # Banned tokens are left out afterwards; so many more are asked for.
         shown = top_k + len(self._banned(request)) if top_k else -1
         params = self._params(
@@ -108,12 +107,12 @@ class VLLMGenerator(Generator):
 
     def _banned(self, request: Request) -> list[int]:
         """Token ids that are never drawn for the request."""
-        text = self._sampler.of(request).banned(request.stop)
+        text = self._sampler.sampling.banned(request.stop)
         return self._sampler.vocabulary.banned(text).nonzero().flatten().tolist() if text else []
 
     def _continue(self, samples: list[Sample], request: Request, on_completion: OnCompletion) -> None:
-        sampling = self._sampler.of(request)
-        line = LINES.get(request.stop) == 1
+        sampling = self._sampler.sampling
+        line = request.stop == "line"
         banned = dict.fromkeys(self._banned(request), -100.0)
         for sample in samples:
             tokens = sample.prompt + sample.begun
@@ -174,7 +173,7 @@ class VLLMGenerator(Generator):
             found[place] = {token: shown.logprob for token, shown in row.items()}
         if len(found) == len(parent) + 1:
             line_end = self._sampler.vocabulary.line_end
-            deviate(samples, self._logits(request, found), line_end, self._sampler.of(request))
+            deviate(samples, self._logits(request, found), line_end, self._sampler.sampling)
             self._continue(samples, request, on_completion)
         elif len(found) == 1:
             for place in range(len(parent)):

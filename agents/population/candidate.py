@@ -125,19 +125,12 @@ class Proposal(Request):
             raise ValueError("fewer completions were written than are asked for")
 
     def assemble(self, completion: str) -> str:
-        """The program that ``completion`` makes; anything beyond its end is cut off.
-
-        A new line that repeats the one above or below it makes the parent, as an empty one does.
-        """
+        """The program that ``completion`` makes; anything beyond its end is cut off."""
         if self.stop == "program":
             return program_of(completion)
         if self.stop == "diff":
             return patched(self.head, completion)
         text, _ = cut(completion, self.stop)
-        if self.stop == "new line":
-            above, below = self.head.split("\n")[-2:-1], self.tail.split("\n")[1:2]
-            if text.strip() in [line.strip() for line in (*above, *below)]:
-                text = ""
         return self.head + text.rstrip() + self.tail
 
     def candidate(self, id: int, round: int, completion: str) -> CandidateRecord:

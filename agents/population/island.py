@@ -34,9 +34,6 @@ class Island:
         """Round of the latest record."""
         self.failed: deque[CandidateRecord] = deque(maxlen=self.settings.failed)
         """The latest programs that failed."""
-        self._clear()
-
-    def _clear(self) -> None:
         self.clusters = Clusters(self.settings.clusters)
         self.population: list[CandidateRecord] = []
         self.cluster_of: list[int] = []
@@ -61,11 +58,6 @@ class Island:
         mark = signature(record.program, record.score, record.metrics, self.settings.clusters.depth)
         self._keep(record, self.clusters.add(mark))
         return True
-
-    def restart(self, record: CandidateRecord) -> None:
-        """Give up all programs and begin again from one."""
-        self._clear()
-        self.add(record)
 
     def _keep(self, record: CandidateRecord, cluster: int) -> None:
         if cluster == len(self._parents):

@@ -5,13 +5,8 @@ In: a program and a random stream. Out: places to edit, prompts, and the program
 
 from atlas_gym.agents.proposals.complete import Complete
 from atlas_gym.agents.proposals.edit_line import EditLine
-from atlas_gym.agents.proposals.insert_line import InsertLine
 from atlas_gym.agents.proposals.numeric import Numeric
 from atlas_gym.agents.proposals.rewrite import MessageStyle, Rewrite
 from atlas_gym.agents.proposals.style import EditSite, Showing, Style
-from atlas_gym.agents.proposals.two_lines import TwoLines
 
-__all__ = [
-    "Complete", "EditLine", "EditSite", "InsertLine", "MessageStyle", "Numeric", "Rewrite", "Showing", "Style",
-    "TwoLines",
-]  # fmt: skip
+__all__ = ["Complete", "EditLine", "EditSite", "MessageStyle", "Numeric", "Rewrite", "Showing", "Style"]

@@ -7,7 +7,6 @@ at the place that a prompt leaves open, it *is* an answer to that prompt, and ca
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from atlas_gym.agents.engines.engine import LINES
 from atlas_gym.agents.population.candidate import Proposal
 from atlas_gym.program_text import program_key
 
@@ -19,11 +18,9 @@ class Opening:
     start: int
     """First character that may change."""
     end: int
-    """Character behind the last one; equal to `start` where a line may be added."""
-    breaks: int | None
-    """Line breaks that may stand there, at most; None for any number."""
-    begins: str = ""
-    """What stands there must begin with: the line break and the indentation of a line that may be added."""
+    """Character behind the last one."""
+    one_line: bool
+    """Whether no line break may stand there."""
 
     def holds(self, parent: str, child: str) -> bool:
         """Whether `child` is `parent` with another text at this place."""
@@ -31,7 +28,7 @@ class Opening:
         if len(child) < len(before) + len(after) or not (child.startswith(before) and child.endswith(after)):
             return False
         text = child[self.start : len(child) - len(after)]
-        return text.startswith(self.begins) and (self.breaks is None or text.count("\n") <= self.breaks)
+        return not (self.one_line and "\n" in text)
 
 
 def opening_of(proposal: Proposal, program: str) -> Opening | None:
@@ -39,22 +36,18 @@ def opening_of(proposal: Proposal, program: str) -> Opening | None:
 
     None if the program has not, or if the prompt asks for neither lines nor a function.
     """
-    if proposal.stop not in (*LINES, "function") or not proposal.prompt:
+    if proposal.stop not in ("line", "function") or not proposal.prompt:
         return None
-    # The program may have no line yet where one may be added.
-    above = proposal.head.rpartition("\n")[0] if proposal.stop == "new line" else proposal.head
     end = len(program) - len(proposal.tail)
-    start = len(above)
-    if not program.startswith(above):  # a rewritten function's head has blank lines of its own
+    start = len(proposal.head)
+    if not program.startswith(proposal.head):  # a rewritten function's head has blank lines of its own
         signature = proposal.head.rpartition("\n")[2]
         if proposal.style != "rewrite" or signature not in program:
             return None
         start = program.rfind(signature) + len(signature)
     if start > end or not program.endswith(proposal.tail):
         return None
-    if proposal.stop == "new line":
-        return Opening(start, end, breaks=1, begins=proposal.head[start:])
-    return Opening(start, end, LINES[proposal.stop] - 1 if proposal.stop in LINES else None)
+    return Opening(start, end, proposal.stop == "line")
 
 
 def completion_of(proposal: Proposal, program: str) -> str | None:
@@ -63,21 +56,13 @@ def completion_of(proposal: Proposal, program: str) -> str | None:
     if opening is None or key is None:
         return None
     text = program[opening.start : opening.end]
-    if not text.startswith(opening.begins):
-        return None
-
-    def written(text: str) -> str:
-        """The completion that is this text, with the line breaks that end it."""
-        text = text.rstrip()
-        return text + "\n" * max(1, LINES.get(proposal.stop, 1) - text.count("\n"))
 
     def makes_it(text: str) -> bool:
-        return program_key(proposal.assemble(written(text))) == key
+        return program_key(proposal.assemble(text.rstrip() + "\n")) == key
 
-    text = text[len(opening.begins) :]
-    if opening.breaks is not None:
+    if opening.one_line:
         text = _without_comments(text, makes_it)
-    return written(text) if makes_it(text) else None
+    return text.rstrip() + "\n" if makes_it(text) else None
 
 
 def _without_comments(text: str, serves: Callable[[str], bool]) -> str:

@@ -34,8 +34,6 @@ class EditSite:
     """Where a completion ends."""
     avoid: str | None = None
     """What a completion must differ from: see :class:`agents.engines.engine.Request`."""
-    begun: str = ""
-    """What the completion follows and the program does not have: a new line's break and indentation."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,6 @@ class Showing:
     """The parent's score, if prompts are to give scores."""
     variants: Sequence[tuple[float, str]] = ()
     """Scores and texts of this line in other programs, shown above it, worst first."""
-    stand_in: bool = True
-    """Whether the parent is shown twice where there is no worse program."""
 
 
 class Style(ABC):
@@ -104,13 +100,13 @@ class PartStyle(Style):
     def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
         """Prompt: the versions so far, then ``f_v2`` up to the site."""
         source = Source.of(parent.program, self.function)
-        head, tail = source.program[: site.start] + site.begun, source.program[site.end :]
+        head, tail = source.program[: site.start], source.program[site.end :]
         return self.asked(parent, site, self.prompt(source, site, showing), head, tail)
 
     def prompt(self, source: Source, site: EditSite, showing: Showing) -> str:
         """What the model continues at the site."""
         name = self.function
-        *above, last = (source.function_text(f"{name}_v2", site.start) + site.begun).split("\n")
+        *above, last = source.function_text(f"{name}_v2", site.start).split("\n")
         indent = last[: len(last) - len(last.lstrip())]
         variants = [f"{indent}# score {score:.3f}: {text.strip()}" for score, text in showing.variants]
         asked = f"# {name}_v2 {self.changes} {name}_v1\n" if self.changes else ""
@@ -125,9 +121,8 @@ def versions(source: Source, showing: Showing) -> str:
     if showing.notes:
         parts.append("\n".join(f"# {' '.join(note.split())}" for note in showing.notes))
     worse = None if showing.worse is None else Source.by_lines(showing.worse.program, name)
-    before = showing.score if worse is None or showing.worse is None else showing.worse.score
-    if worse is not None or showing.stand_in:
-        parts.append(_scored(showing, before) + (worse or source).function_text(f"{name}_v0"))
+    if worse is not None and showing.worse is not None:
+        parts.append(_scored(showing, showing.worse.score) + worse.function_text(f"{name}_v0"))
     parts.append(_scored(showing, showing.score) + source.function_text(f"{name}_v1"))
     return "".join(f"{part}\n\n\n" for part in parts)
 

@@ -177,16 +177,16 @@ def _opening(request: ExplorationRequest) -> str:
     if opening is None:
         return "Any line of the program may be changed."
     first = program.count("\n", 0, opening.start) + 1
-    # Where it begins at a line's end, it begins with the next line.
+    # A rewritten function's rest begins at a line's end, that is with the next line.
     first += program.startswith("\n", opening.start)
     last = max(first, program.count("\n", 0, opening.end) + 1)
     where = f"line {first}" if first == last else f"lines {first} to {last}"
-    asked = f"add a new line {first} to" if opening.begins else f"rewrite {where} of"
-    begins_a_line = opening.breaks is None or opening.begins
-    stays = "" if begins_a_line else " What stands left of the change stays, and so does the number of lines."
+    stays = (
+        " What stands left of the change stays, and so does the number of lines." if opening.one_line else ""
+    )
     return (
-        f"You teach the agent: it was asked to {asked} the program and to change nothing else. Patches that change "
-        f"anything else are discarded.{stays}"
+        f"You teach the agent: it was asked to rewrite {where} of the program and to change nothing else. Patches "
+        f"that change anything else are discarded.{stays}"
     )
 
 

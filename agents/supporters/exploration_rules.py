@@ -51,13 +51,6 @@ AT_A_SITE: Rules = {
 }
 """The same and further ones, for any expression, where the supporter answers one of the agent's prompts."""
 
-AS_A_LINE: Rules = {
-    "": (site_rules.check_scaling, site_rules.check_wrapping),
-    "memory": (site_rules.check_line_slices,),
-    "drift": (site_rules.check_line_fading,),
-}
-"""Rules where the prompt asks for a new line."""
-
 LONGEST_PROGRAM = 20_000
 """Programs above this many characters are left alone."""
 
@@ -103,9 +96,8 @@ def _findings(case: Case, rules: Rules) -> list[Finding]:
 
 def _site_patches(case: Case, opening: Opening) -> Iterator[Patch]:
     """Changes of what the request leaves open, pass after pass with other values."""
-    rules = AS_A_LINE if opening.begins else AT_A_SITE
     for _ in range(_PASSES):
-        findings = _findings(case, rules)
+        findings = _findings(case, AT_A_SITE)
         options = [(finding, fix) for finding in findings for fix in finding.fixes if _within(opening, fix)]
         yield from _patches(case, _draw_order(case, options)[:_A_PASS])
 

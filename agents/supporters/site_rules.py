@@ -1,8 +1,7 @@
-"""Rules for what one of the agent's prompts leaves open: small changes of an expression, whatever it computes, or a
-line of its own, where a variable that has just been computed is changed once more before it is used.
+"""Rules for what one of the agent's prompts leaves open: small changes of an expression, whatever it computes.
 
-They are what a supporter teaches with: its answer to a prompt changes one expression, or a few, or adds one line, and
-these rules know of no task. Some are for tasks that declare past data: cutting it short and letting it fade.
+They are what a supporter teaches with: its answer to a prompt changes one expression, or a few, and these rules know of
+no task. Some are for tasks that declare past data: cutting it short and letting it fade.
 """
 
 import ast
@@ -125,45 +124,6 @@ def check_recent(case: Case) -> Iterator[Fix]:
             if isinstance(node, ast.Name) and latest.get(node.id) and node.id not in arrays:
                 text = latest[node.id]
                 yield (code.replace(node, text if _stands_alone(code, node) else f"({text})"),)
-
-
-@_rule("scale", 2.0)
-def check_scaling(case: Case) -> Iterator[Fix]:
-    """Every variable, times a factor."""
-    for statement, name in _variables(case):
-        yield (case.code.below(statement, f"{name} = {short(case.factor(0.05, 10.0))} * {name}"),)
-
-
-@_rule("wrap", 1.0)
-def check_wrapping(case: Case) -> Iterator[Fix]:
-    """Every variable, within a function of one argument."""
-    for statement, name in _variables(case):
-        yield (case.code.below(statement, f"{name} = {_function_of(case, name)}"),)
-
-
-@_rule("fade", 3.0)
-def check_line_fading(case: Case) -> Iterator[Fix]:
-    """Arrays of past data that are multiplied as ``X.T @ y``: a sample fades with its age."""
-    rows, entries = _factors(case)
-    for statement, name in _variables(case):
-        if name in rows | entries:
-            yield (case.code.below(statement, f"{name} = {name} * {_fading(case, name, name in rows)}"),)
-
-
-@_rule("slice", 2.5)
-def check_line_slices(case: Case) -> Iterator[Fix]:
-    """Whatever is read off past data as it stands, cut to the latest entries all at once."""
-    arrays = sampled(case)
-    found = [
-        (statement, name)
-        for statement, name in _variables(case)
-        if name in arrays and isinstance(statement.value, ast.Attribute | ast.Subscript)
-    ]
-    if found:
-        window = int(case.factor(4, 80))
-        names = list(dict.fromkeys(name for _, name in found))
-        cut = f"{', '.join(names)} = {', '.join(f'{name}[-{window}:]' for name in names)}"
-        yield (case.code.below(found[-1][0], cut),)
 
 
 def _variables(case: Case) -> list[tuple[ast.Assign, str]]:

@@ -3,7 +3,6 @@ from dataclasses import replace
 
 import pytest
 
-from atlas_gym.agents.engines.engine import Sampling
 from atlas_gym.agents.proposals.rewrite import chat_of
 from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.agents.settings import AgentSettings
@@ -105,11 +104,6 @@ def test_the_sites_of_one_parent_share_an_islands_samples():
     assert len(everywhere) < 50  # there are no more
 
 
-def test_a_lonely_parent_is_shown_as_often_as_the_settings_say():
-    twice, once = (agent(AgentSettings(stand_in=wanted)).propose(1, [0], 1)[0] for wanted in (True, False))
-    assert (twice.prompt.count("_v0("), once.prompt.count("_v0(")) == (1, 0)
-
-
 def test_a_neighbours_best_arrives_with_the_rounds_first_record():
     made = agent(AgentSettings(migrate_every=3))
     made.record(windowed(9, -0.1, island=0, round=1))
@@ -125,19 +119,8 @@ def test_a_neighbours_best_arrives_with_the_rounds_first_record():
     assert apart.islands[1].best.score == -0.5
 
 
-def test_weak_islands_start_again_from_a_stronger_one():
-    made = agent(AgentSettings(migrate_every=0, reset_every=2), islands=4)
-    for island, score in enumerate((-0.1, -0.2, -0.3, -0.4)):
-        made.record(windowed(10 + island, score, island=island, round=1))
-    for island in range(4):
-        made.record(windowed(20 + island, -0.9, island=island, round=2))
-    scores = [sorted(r.score for r in made.islands[island].population) for island in range(4)]
-    assert scores[:2] == [[-0.9, -0.5, -0.1], [-0.9, -0.5, -0.2]]
-    assert all(found in ([-0.9, -0.1], [-0.9, -0.2]) for found in scores[2:])
-
-
 def test_when_the_task_changes_no_program_moves_before_a_round_is_over():
-    made = agent(AgentSettings(migrate_every=2, reset_every=2))
+    made = agent(AgentSettings(migrate_every=2))
     for island in range(3):
         made.record(windowed(10 + island, -0.1 - island, island=island, round=1))
     made.forget(keep=2)
@@ -149,10 +132,9 @@ def test_when_the_task_changes_no_program_moves_before_a_round_is_over():
 
 def test_an_agent_is_rebuilt_by_replaying_its_records():
     settings = AgentSettings(
-        styles={"edit_line": 1, "insert_line": 1, "two_lines": 1, "complete": 1, "numeric": 1},
+        styles={"edit_line": 1, "complete": 1, "numeric": 1},
         adaptive_styles=True,
         migrate_every=2,
-        reset_every=3,
         variants=2,
     )
     made, log = ResearchAgent(ARMS, settings, seed=0), []
@@ -218,13 +200,6 @@ def test_scored_versions_of_the_line_are_shown_if_wanted():
         assert "    # score -0.400: window = 9\n    # score -0.300: window = 8\n    window =" in prompt
 
 
-def test_islands_may_have_their_own_sampling():
-    hot, cold = Sampling(temperature=1.2), Sampling(temperature=0.4)
-    made = agent(AgentSettings(island_sampling=(hot, cold)))
-    assert [proposal.sampling for proposal in made.propose(1, range(3), 1)] == [hot, cold, hot]
-    assert agent().propose(1, [0], 1)[0].sampling is None
-
-
 def test_notes_reach_every_prompt():
     for proposal in agent().propose(1, range(3), 1, notes={island: ["noise 0.2"] for island in range(3)}):
         assert "\n# noise 0.2\n" in proposal.prompt
@@ -270,14 +245,3 @@ def test_constants_can_be_left_to_the_numeric_style():
     assert holes["edit_line"]
     assert "window =" in holes["numeric"]
     assert not holes["edit_line"] & {"window =", "lam =", "alpha ="}
-
-
-def test_no_prompt_is_asked_twice():
-    """One line with the next assignment, and with the line that uses it, are two sites of one prompt."""
-    made = agent(AgentSettings(styles={"two_lines": 1}), islands=1)
-    (two_lines,) = made.styles
-    starts = [site.start for site in two_lines.sites(ORDINARY)]
-    assert len(set(starts)) < len(starts)
-    for round in range(20):
-        prompts = [proposal.prompt for proposal in made.propose(round, [0], 8, sites=8)]
-        assert len(prompts) == len(set(prompts)) == len(set(starts))

@@ -103,12 +103,12 @@ def write(
 
 
 def again(proposal: Proposal, island: int, parent: CandidateRecord) -> Proposal:
-    """A proposal that is asked once more, for a measurement: by the model, and as the engine draws tokens."""
+    """A proposal that is asked once more, for a measurement, by the model."""
     if parent.score is None:
         raise ValueError(f"candidate {parent.id} has no score, so it cannot be a parent")
     return replace(
-        proposal, island=island, texts=None, sampling=None, parent_score=parent.score, parent_key=parent.program_key
-    )  # fmt: skip
+        proposal, island=island, texts=None, parent_score=parent.score, parent_key=parent.program_key
+    )
 
 
 def fresh_samples(

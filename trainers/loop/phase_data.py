@@ -85,7 +85,7 @@ class PhaseData:
         )
         return build_pairs(
             buffer, settings, stream(self.config.seed, "pairs", number), scale=self._scale,
-            parent_text=lambda record: parent_text(self.store, record), rejected_before=rejected,
+            parent_text=lambda r: self.store.proposal(r.round, r.island, r.prompt).avoid, rejected_before=rejected,
             fresh_from=self.config.exploration.candidate_id(self._tuned(number) + 1, 0, 0),
         )  # fmt: skip
 
@@ -131,12 +131,6 @@ class PhaseData:
     def _scale(self, record: CandidateRecord) -> Hashable:
         """The task that scored a candidate, by the round in which it began, and the instance of it."""
         return self._task_began(record.round), record.island % self.store.instances
-
-
-def parent_text(store: StoreQueries, record: CandidateRecord) -> str | None:
-    """What stands in a candidate's parent at the site that it edits; None if the parent has no such line."""
-    proposal = store.proposal(record.round, record.island, record.prompt)
-    return None if proposal.stop == "new line" else proposal.avoid
 
 
 def answers(

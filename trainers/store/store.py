@@ -36,7 +36,7 @@ from atlas_gym.trainers.store.rows import (
 _LONGEST_VALUE = 2**26
 """Bytes of the longest value that is read of a store: 64 MiB, far above any program or result."""
 
-NOT_STORED = ("prompt", "texts", "sampling")
+NOT_STORED = ("prompt", "texts")
 """Parts of a proposal that are not in its row: the prompt has a column, the others are not needed again."""
 
 

@@ -4,18 +4,16 @@ import threading
 
 import pytest
 
-from atlas_gym.agents.engines.engine import Sampling
 from atlas_gym.agents.engines.settings import BackendSettings, OpenAISettings
 from atlas_gym.agents.population.candidate import Proposal
 from tests.agents.completions_server import generator, texts, write
 from tests.agents.supporters import server as s
 
 
-def test_each_sample_is_one_seeded_request_with_the_request_s_own_sampling():
-    own = Sampling(temperature=0.5, top_k=7, max_new_tokens=9, max_function_tokens=99)
+def test_each_sample_is_one_seeded_request():
     requests = [
         Proposal("a =", 3, seed=5),
-        Proposal("def f():", 1, stop="function", sampling=own),
+        Proposal("def f():", 1, stop="function"),
     ]
     with s.serve(write(" 1", tokens=4)) as server:
         found = generator(server.base_url).generate(requests)
@@ -28,14 +26,8 @@ def test_each_sample_is_one_seeded_request_with_the_request_s_own_sampling():
     assert len({b["seed"] for b in lines}) == 3
     assert all(b["stop"] == ["\n", "#"] and b["max_tokens"] == 48 and b["top_k"] == 40 for b in lines)
     (function,) = (b for b in bodies if b["prompt"] == "def f():")
-    assert (function["temperature"], function["top_k"], function["max_tokens"]) == (0.5, 7, 99)
+    assert function["max_tokens"] == 256
     assert "#" not in function["stop"]
-    several = [Proposal("a =", 1, stop="3 lines"), Proposal("a\n", 1, stop="new line")]
-    with s.serve(write("1\nb = 2\nc = 3\nd = 4")) as server:
-        found = generator(server.base_url).generate(several)
-    assert texts(found) == [["1\nb = 2\nc = 3\n"], ["1\n"]]
-    limits = {tuple(r.body["stop"]): r.body["max_tokens"] for r in server.requests}
-    assert limits == {("\n", "#"): 48, tuple(function["stop"]): 256}
     with s.serve(write(" 1")) as again:
         generator(again.base_url).generate(requests[:1])
     assert {r.body["seed"] for r in again.requests} == {b["seed"] for b in lines}
@@ -69,13 +61,6 @@ def test_copies_are_drawn_again_with_other_seeds_up_to_a_bound():
         (row,) = generator(server.base_url, redraws=2).generate([Proposal("a =", 2, avoid=" 50")])
     assert [c.text for c in row] == [" 50\n"] * 2
     assert len(server.requests) == 2 * 3
-
-
-def test_new_lines_that_begin_like_the_next_one_are_drawn_again():
-    with s.serve(write(" y = 3"), write(" x = 3")) as server:
-        request = Proposal("a\n", 1, avoid=" y", stop="new line")
-        (row,) = generator(server.base_url, concurrency=1).generate([request])
-    assert row[0].text == " x = 3\n"
 
 
 def test_completions_are_handed_over_in_the_callers_thread():

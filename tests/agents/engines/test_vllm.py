@@ -127,8 +127,7 @@ def test_completions_end_where_they_should_and_repeat(engines):
     assert rows == again
     assert [len(row) for row in rows] == [request.n for request in REQUESTS]
     for request, row in zip(REQUESTS, rows, strict=True):
-        sampling = request.sampling or SAMPLING
-        limit = sampling.max_new_tokens if request.stop == "line" else sampling.max_function_tokens
+        limit = SAMPLING.max_new_tokens if request.stop == "line" else SAMPLING.max_function_tokens
         for completion in row:
             assert completion.tokens <= limit
             assert completion.finished or completion.tokens == limit

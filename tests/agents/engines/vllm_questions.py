@@ -23,7 +23,7 @@ REQUESTS = [
     Proposal("a = 1\nb =", 6, avoid="", seed=3),
     Proposal("def f(x):", 4, avoid="\n    return x", stop="function", seed=4),
     Proposal("def f(x):", 4, stop="function", seed=5),
-    Proposal("b =", 6, seed=6, sampling=Sampling(temperature=2.0, top_k=0, max_new_tokens=3)),
+    Proposal("b =", 6, seed=6),
 ]
 
 
@@ -53,9 +53,11 @@ def tune(policy, seed):
 
 def firsts(backend, adapter=POLICY):
     """What 60 samples keep of their parent, and their first token: equal numbers, so equal models agree."""
-    request = Proposal(
-        "def f(x):\n    a =", 60, avoid=" x + 1", seed=9, sampling=replace(SAMPLING, max_new_tokens=1)
-    )
     with backend.serving(adapter) as generator:
-        (row,) = generator.generate([request])
+        drawing = getattr(generator, "_sampler", generator)
+        drawing.sampling = replace(SAMPLING, max_new_tokens=1)
+        try:
+            (row,) = generator.generate([Proposal("def f(x):\n    a =", 60, avoid=" x + 1", seed=9)])
+        finally:
+            drawing.sampling = SAMPLING
     return [completion.text for completion in row]

@@ -117,11 +117,3 @@ def test_the_worse_program_is_worse():
     assert {island.choose_worse(middle, stream(draw)).score for draw in range(10)} == {-0.4}
     assert {island.choose_worse(island.best, stream(draw)).score for draw in range(20)} == {-0.4, -0.3}
     assert island.choose_worse(island.population[-1], stream(0)) is None
-
-
-def test_a_restarted_island_holds_the_given_program_only():
-    island = Island(0)
-    island.add(windowed(1, -0.3))
-    island.restart(windowed(2, -0.4))
-    assert [r.score for r in island.population] == [-0.4]
-    assert island.add(windowed(1, -0.3))  # what was given up may come back

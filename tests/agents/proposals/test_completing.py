@@ -4,22 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym.agents.engines.engine import LINES
-from atlas_gym.agents.proposals import (
-    Complete,
-    EditLine,
-    InsertLine,
-    MessageStyle,
-    Numeric,
-    Rewrite,
-    Showing,
-    TwoLines,
-)
+from atlas_gym.agents.proposals import Complete, EditLine, MessageStyle, Numeric, Rewrite, Showing
 from atlas_gym.agents.proposals.completing import Opening, completion_of, opening_of
 from atlas_gym.program_text import program_key
 from tests.agents.proposals.programs import ARMS, EXPRESSIONS, ORDINARY, any_program, candidate
 
-WRITING = [EditLine("policy"), InsertLine("policy"), TwoLines("policy"), Complete("policy"), Rewrite(ARMS)]
+WRITING = [EditLine("policy"), Complete("policy"), Rewrite(ARMS)]
 TEXTS = st.one_of(EXPRESSIONS, st.text(max_size=40), st.sampled_from(["'a # b'  # c", "2  # two", "'#'", ""]))
 
 
@@ -28,16 +18,13 @@ TEXTS = st.one_of(EXPRESSIONS, st.text(max_size=40), st.sampled_from(["'a # b'  
 def test_whatever_a_completion_makes_is_traced_back_to_one_that_makes_it(style, program, text):
     for hole in style.sites(program):
         proposal = style.propose(candidate(program), hole, Showing())
-        more = "\n    pass  # more" * (LINES.get(proposal.stop, 1) - 1)
-        made = proposal.assemble(text + more if proposal.stop in LINES else f"\n    return {text}\n")
+        made = proposal.assemble(text if proposal.stop == "line" else f"\n    return {text}\n")
         completion = completion_of(proposal, made)
         if program_key(made) is None:
             assert completion is None
         else:
             assert program_key(proposal.assemble(completion)) == program_key(made)
-            assert completion.endswith(
-                "\n" * max(1, LINES.get(proposal.stop, 1) - completion.strip("\n").count("\n"))
-            )
+            assert completion.endswith("\n")
 
 
 @pytest.mark.parametrize("style", WRITING, ids=lambda style: style.name)
@@ -63,7 +50,7 @@ def test_a_site_holds_its_own_changes_and_no_others():
         assert not opening.holds(
             ORDINARY, ORDINARY[: opening.start] + " 5\n    x = 6" + ORDINARY[opening.end :]
         )
-    several = Opening(3, 4, breaks=None)
+    several = Opening(3, 4, one_line=False)
     assert several.holds("abcde", "abc\n\ne")
     assert not several.holds("abcab", "abb")  # what is before and after may not overlap
 

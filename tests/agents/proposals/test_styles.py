@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from atlas_gym.agents.proposals import Complete, EditLine, InsertLine, Numeric, Rewrite, Showing, TwoLines
+from atlas_gym.agents.proposals import Complete, EditLine, Numeric, Rewrite, Showing
 from atlas_gym.agents.proposals.completing import completion_of, opening_of
 from atlas_gym.agents.proposals.source import Source
 from atlas_gym.program_text import program_key
@@ -14,8 +14,8 @@ from atlas_gym.seeding import stream
 from atlas_gym.tasks.program_task import ProgramTask
 from tests.agents.proposals.programs import ARMS, BROKEN, ODD, ORDINARY, any_program, candidate, damaged
 
-EDITING = [EditLine("policy"), TwoLines("policy"), Complete("policy"), Numeric("policy")]
-STYLES = [*EDITING, InsertLine("policy"), Rewrite(ARMS)]
+EDITING = [EditLine("policy"), Complete("policy"), Numeric("policy")]
+STYLES = [*EDITING, Rewrite(ARMS)]
 
 
 def line_of(program, hole):
@@ -40,8 +40,7 @@ def test_the_parents_own_text_reproduces_the_parent(style, program):
         again = proposal.assemble(proposal.avoid)
         assert program_key(again) == program_key(program)
         line = line_of(program, hole)
-        commented = Source.of(program, "policy").comments.keys() & set(range(line, line + 4))
-        if style.name not in ("edit_line", "two_lines") or not commented:
+        if style.name != "edit_line" or line not in Source.of(program, "policy").comments:
             assert [line.rstrip() for line in again.split("\n")] == [
                 line.rstrip() for line in program.split("\n")
             ]
@@ -138,18 +137,8 @@ def test_prompts_give_the_scores_of_both_versions_if_wanted():
     assert "# score -0.9000\ndef policy_v0(" in prompt
     assert "# score -0.2500\ndef policy_v1(" in prompt
     alone = style.propose(candidate(ORDINARY), style.sites(ORDINARY)[0], Showing(score=-0.25)).prompt
-    assert "# score -0.2500\ndef policy_v0(" in alone  # the parent stands in
-
-
-def test_the_parent_is_shown_once_if_it_is_not_to_stand_in():
-    style = EditLine("policy")
-    parent, site = candidate(ORDINARY), style.sites(ORDINARY)[0]
-    worse = candidate(ORDINARY.replace("50", "99"), id_=3, score=-0.9)
-    twice, once = (style.propose(parent, site, Showing(stand_in=wanted)) for wanted in (True, False))
-    assert "def policy_v0(" in twice.prompt
-    assert "def policy_v0(" not in once.prompt
-    assert twice.prompt.endswith(once.prompt[once.prompt.index("def policy_v1(") :])
-    assert "def policy_v0(" in style.propose(parent, site, Showing(worse, stand_in=False)).prompt
+    assert "_v0(" not in alone
+    assert "# score -0.2500\ndef policy_v1(" in alone
 
 
 def test_completing_keeps_the_beginning_and_what_follows_the_function():
@@ -209,7 +198,7 @@ def test_the_second_version_of_a_function_with_a_short_name_is_one_too(name):
     assert proposal.prompt.endswith(f"\n\n\ndef {name}_v2(x):")
 
 
-@pytest.mark.parametrize("style", [*EDITING, InsertLine("policy")], ids=lambda style: style.name)
+@pytest.mark.parametrize("style", EDITING, ids=lambda style: style.name)
 def test_a_parent_without_the_function_is_refused(style):
     hole = style.sites(ORDINARY)[0]
     with pytest.raises(ValueError, match="does not define policy"):

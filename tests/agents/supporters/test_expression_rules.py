@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from atlas_gym import make_task
-from atlas_gym.agents.proposals import Complete, EditLine, Rewrite, Showing, TwoLines
+from atlas_gym.agents.proposals import Complete, EditLine, Rewrite, Showing
 from atlas_gym.agents.proposals.completing import Opening, completion_of, opening_of
 from atlas_gym.agents.proposals.source import Source
 from atlas_gym.agents.supporters.exploration import ExplorationRequest
@@ -40,7 +40,7 @@ def answers(task, program, style, hole, *, seed=0, n=6, traits=None, wider=False
 
 
 @pytest.mark.parametrize(("name", "start"), STARTS)
-@pytest.mark.parametrize("style", [EditLine, TwoLines, Complete], ids=lambda style: style.name)
+@pytest.mark.parametrize("style", [EditLine, Complete], ids=lambda style: style.name)
 @pytest.mark.parametrize("wider", [False, True], ids=["", "wider"])
 def test_every_patch_at_a_site_is_an_answer_to_its_prompt(name, start, style, wider):
     task, program = TASKS[name], TASKS[name].starts[start]
@@ -57,14 +57,6 @@ def test_a_whole_function_can_be_answered():
     found = answers(task, program, style, style.sites(program)[0], n=20)
     assert len(found) == 20
     assert any(text.count("-50:") == 0 for _, text in found)  # two lines that depend on each other
-
-
-def test_two_lines_are_answered_with_changes_of_both():
-    found = [completion for _, completion in at("X = & y =", style=TwoLines, n=12)]
-    assert all(completion.count("\n") == 2 for completion in found)
-    windows = [re.findall(r"\[-(\d+):\]", completion) for completion in found]
-    tied = [window for window in windows if window[:1] == window[1:2] != ["50"]]
-    assert tied
 
 
 def at(label, *, style=EditLine, **options):
@@ -197,6 +189,6 @@ def test_a_model_is_told_where_it_may_write():
     told = MODELS.exploration.values(request)["opening"]
     assert f"rewrite line {line} of" in told
     assert "left of the change stays" in told
-    several = replace(request, opening=Opening(BANDIT.index("\n    lam"), len(BANDIT) - 1, None))
+    several = replace(request, opening=Opening(BANDIT.index("\n    lam"), len(BANDIT) - 1, one_line=False))
     last = BANDIT.count("\n")
     assert f"rewrite lines {line + 1} to {last} of" in MODELS.exploration.values(several)["opening"]

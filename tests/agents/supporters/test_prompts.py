@@ -106,7 +106,7 @@ def test_injected_program_stays_inside_its_block():
     program = BANDIT.replace("    window =", "    window = {}; window['ignore the above'] = 5; window =")
     parent = record(program + f"# {attack}", diagnosis=attack)
     start = program.index(" 50")
-    opening = Opening(start, start + 3, breaks=0)
+    opening = Opening(start, start + 3, one_line=True)
     request = replace(EXPLORATION, parent=parent, failures=(failed("error", attack),), opening=opening)
     _, user = fill(role_template("exploration"), values_of(MODELS.exploration, request))
     outside = re.sub(r"<data (\w{12})>\n.*?\n</data \1>", "", user.content, flags=re.DOTALL)

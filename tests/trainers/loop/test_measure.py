@@ -11,17 +11,12 @@ from atlas_gym.trainers.store.plain import SettingsError
 from tests.trainers.exploring import START, Evaluator
 
 
-def panel(start, **agent):
+def panel(start):
     task = SimpleNamespace(function="f", starts={"whole": START, "broken": "def f(:\n"})
     tasks = SimpleNamespace(unseen=lambda instance, seed: task, observed=lambda task: ())
     measure = {"samples": 1, "instances": [{"start": start, "env_args": {"noise": 2}}]}
-    config = load_config(None, {"measure": measure, "agent": agent})
+    config = load_config(None, {"measure": measure})
     return Panel(config, tasks, [EditLine("f")], Evaluator(), None)
-
-
-@pytest.mark.parametrize(("twice", "shown"), [(True, 1), (False, 0)])
-def test_questions_show_the_parent_as_often_as_exploration_does(twice, shown):
-    assert {prompt.count("f_v0(") for prompt in panel("whole", stand_in=twice).prompts} == {shown}
 
 
 def test_a_start_that_fails_on_an_instance_is_named():

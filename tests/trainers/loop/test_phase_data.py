@@ -115,21 +115,6 @@ def phase_data(store, monkeypatch, **settings):
     return PhaseData(parts(load_config(None, {"seed": 3, **settings}), store), tokenizer=None)
 
 
-def test_no_pair_rejects_the_word_that_a_new_line_may_not_begin_with(store, monkeypatch):
-    asked = [
-        replace(PROPOSAL, prompt=f"{stop} prompt", avoid=" y", stop=stop, island=0)
-        for stop in ("line", "2 lines", "new line")
-    ]
-    better = [
-        replace(RECORD, id=5000 + i, round=20, island=0, prompt=own.prompt, score=0.5)
-        for i, own in enumerate(asked)
-    ]
-    store.add_unit(20, 0, better, {}, asked)
-    pairs = phase_data(store, monkeypatch).pairs(1, better, PairSettings())
-    found = {pair.prompt: pair.rejected for pair in pairs if pair.kind == "improving_parent"}
-    assert found == {"line prompt": " y\n", "2 lines prompt": " y\n"}
-
-
 def test_what_is_set_apart_is_in_no_buffer_and_of_the_latest_task(store, monkeypatch):
     carried = [
         replace(
