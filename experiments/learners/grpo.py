@@ -3,9 +3,13 @@
     python -m atlas_gym.experiments.learners.grpo --steps 2
 
 The prompt is the starting program up to its last assignment, or to its last `return` if it assigns nothing; the
-completion is the rest of that line. Rewards are graded (`trainers.data.groups`). With the embedded model this runs on
-a laptop's CPU and shows that the pieces fit; it is no recipe for good programs. Inside the loop, with islands, phases
-and a trust region, it is `atlas run --method grpo`.
+completion is the rest of that line. Rewards are graded:
+
+    failed < a copy < worse than the start < better than the start
+
+and clipped differences to the start's score, because the score itself as a reward taught nothing in published work (CALM,
+Huang et al., 2025, arXiv 2505.12285). With the embedded model this runs on a laptop's CPU and shows that the pieces fit;
+it is no recipe for good programs.
 """
 
 import re
@@ -18,7 +22,9 @@ from atlas_gym.arguments import Parser, at_least_one
 from atlas_gym.experiments.learners.changes import Change, changes_from_defaults
 from atlas_gym.experiments.learners.ledger import BudgetSpent, Ledger, Trial
 from atlas_gym.optional import require
-from atlas_gym.trainers.data.groups import graded
+
+FAILED, COPY, WORST, BEST = -1.0, -0.75, -0.5, 1.0
+"""Rewards of a program that fails and of a copy, and the bounds of all others."""
 
 _HOLES = [re.compile(rf"(?s)(.*\n {{4}}{begin})[^\n]*(\n.*)") for begin in (r"\w+ =", "return")]
 """Where a program is rewritten: at the last line that matches the first of these that matches at all."""
@@ -45,6 +51,21 @@ def halves(program: str) -> tuple[str, str]:
         if found := hole.fullmatch(program):
             return found[1], found[2]
     raise ValueError("the program has neither an assignment nor a return to rewrite")
+
+
+def graded(score: float | None, parent: float, copy: bool) -> float:
+    """The reward of a program.
+
+    Args:
+        score: its score, None if it failed.
+        parent: the score of the program in the prompt; differences are shares of it, or as they are if it is 0.
+        copy: whether the program is known; one that scores exactly like the one in the prompt counts as known, too.
+    """
+    if score is None:
+        return FAILED
+    if copy or score == parent:
+        return COPY
+    return min(BEST, max(WORST, (score - parent) / (abs(parent) or 1.0)))
 
 
 class GradedReward:

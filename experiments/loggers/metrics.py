@@ -145,18 +145,18 @@ def phase_row(result: Mapping[str, Any], calls: Iterable[Mapping[str, Any]]) -> 
 
 
 def step_rows(result: Mapping[str, Any], before: int) -> list[Row]:
-    """A phase's training, by its objective's name: a row per optimiser step.
+    """A phase's training: a row per optimiser step.
 
     Args:
         result: the phase as it is stored.
         before: optimiser steps of the phases before it.
     """
-    kls, objective = dict(result.get("kls", ())), "grpo" if "groups" in result else "dpo"
+    kls = dict(result.get("kls", ()))
     rows: list[Row] = []
     for step in result.get("steps", ()):
         row: Row = {"phase": result["phase"], "optimiser_step": before + step["step"]}
-        row |= {f"{objective}/{name}": value for name, value in step.items() if name != "step"}
-        rows.append(row | ({f"{objective}/kl": kls[step["step"]]} if step["step"] in kls else {}))
+        row |= {f"dpo/{name}": value for name, value in step.items() if name != "step"}
+        rows.append(row | ({"dpo/kl": kls[step["step"]]} if step["step"] in kls else {}))
     return rows
 
 

@@ -44,7 +44,7 @@ AXES = {
     "evaluations": ("score/*",),
     "round": ("explore/*", "island/*", "status/*", "clusters/*"),
     "phase": ("phase/*", "gate/*", "probe/*", "measure/*", "strategist/*", "supporters/*"),
-    "optimiser_step": ("dpo/*", "grpo/*"),
+    "optimiser_step": ("dpo/*",),
 }
 """What the charts are drawn over."""
 PROJECT = "atlas-gym"

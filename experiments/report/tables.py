@@ -194,7 +194,7 @@ def phases(groups: Sequence[Group]) -> Table:
     rows = ({"Run": run.name, **row} for run in _runs(groups) for row in phase_rows(run))
     note = (
         "Shares of fresh samples on fixed prompts before → after the phase, ± standard error over prompts; "
-        "new: valid, and not its parent again. Pairs: under GRPO, groups. KL in nats per token. Taught: pairs that "
+        "new: valid, and not its parent again. KL in nats per token. Taught: pairs that "
         "choose what the exploration supporter wrote."
     )
     return table("phases", "Fine-tuning phases", without_empty(rows), note)

@@ -18,5 +18,5 @@ PROPOSAL = Proposal(
 
 def parts(config, store, **own):
     """The parts of a run that one step needs; nobody advises, and nobody watches."""
-    others = {"pool": None, "tasks": SimpleNamespace(redrawn=None), "supporters": Supporters()}
+    others = {"pool": None, "tasks": None, "supporters": Supporters()}
     return SimpleNamespace(config=config, store=store, tell=lambda *event: None, **others | own)

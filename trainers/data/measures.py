@@ -15,7 +15,6 @@ import numpy as np
 
 from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.intervals import standard_error
-from atlas_gym.trainers.data.settings import GateScore
 
 T = TypeVar("T")
 
@@ -105,20 +104,10 @@ def measurements(records: Sequence[CandidateRecord], errors: Sequence[str]) -> d
     return found
 
 
-def worth(group: Sequence[CandidateRecord], kind: GateScore, clip: float) -> float:
-    """What one prompt's answers are worth to Ŝ.
-
-    Args:
-        group: the answers, at least one.
-        kind: `gain`: the mean gain over the parent, between 0 and `clip`, 0 for a failure; `best_of_n`: the largest
-            such gain; `quality`: the mean normalised score, 0 for a failure, which mostly counts validity. Not
-            `likelihood`, which no sample tells.
-        clip: the largest gain that counts, in units of score.
-    """
-    if kind == "quality":
-        return sum(max(0.0, r.metrics["normalized_score"]) if r.passed else 0.0 for r in group) / len(group)
-    gains = [min(max(0.0, r.gain), clip) if r.passed and r.gain is not None else 0.0 for r in group]
-    return max(gains) if kind == "best_of_n" else sum(gains) / len(gains)
+def mean_gain(group: Sequence[CandidateRecord], clip: float) -> float:
+    """Mean gain over the parent of one prompt's answers, each between 0 (also for a failure) and `clip`, in units of
+    score."""
+    return fmean(min(max(0.0, r.gain), clip) if r.passed and r.gain is not None else 0.0 for r in group)
 
 
 def is_new(record: Outcome) -> bool:

@@ -59,11 +59,6 @@ class PreferencePair:
     hole: str
     """Label of the edited place."""
 
-    @property
-    def completions(self) -> tuple[str, str]:
-        """Both."""
-        return self.chosen, self.rejected
-
 
 def build_pairs(
     records: Sequence[CandidateRecord],

@@ -8,7 +8,7 @@ from atlas_gym.trainers.store.plain import require
 
 Kind = Literal["improving", "improving_parent", "improving_failed", "score", "failed", "repair"]
 Builder = Literal["teach", "plain", "margin", "improving", "mixed", "balanced"]
-GateScore = Literal["gain", "best_of_n", "quality", "likelihood"]
+GateScore = Literal["gain", "likelihood"]
 """What Ŝ counts: see `worth`, and `trainers.evodpo.likelihood` for the last."""
 
 SHARES: Mapping[str, Mapping[Kind, float]] = {
@@ -63,12 +63,9 @@ class PairSettings:
     per_text: int = 6
     """Pairs that choose the same edit text, at most, spaces at the ends ignored; likewise pairs that reject
     it."""
-    redraws: int = 0
-    """Further draws of its task on which an edit that improves is scored again, and its parent, before a phase learns
-    from it; its gain there counts if it is the smaller one. 0: what one draw says is believed."""
 
     def __post_init__(self) -> None:
         bounds = {"at least 1": "count per_prompt prompts pool per_hole per_text", "in [0, 1)": "repairs"}
-        require(self, bounds | {"at least 0": "margin reuse redraws", "in [0, 1]": "chosen_quantile numbers"})
+        require(self, bounds | {"at least 0": "margin reuse", "in [0, 1]": "chosen_quantile numbers"})
         if self.length_ratio != 0.0 and not self.length_ratio >= 1.0:
             raise ValueError("length_ratio must be at least 1, or 0 for any lengths")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.seeding import stream, torch_seed
-from atlas_gym.trainers.data.groups import Example
+from atlas_gym.trainers.data.pairs import PreferencePair
 from atlas_gym.trainers.evodpo import processes
 from atlas_gym.trainers.evodpo.kl import Divergence, KLEstimate
 from atlas_gym.trainers.evodpo.settings import TrainingSettings
@@ -25,8 +25,8 @@ _BEGINNING = "beginning"
 class TuneJob:
     """What is to be done with a policy."""
 
-    examples: tuple[Example, ...]
-    """What to train on, as the settings' objective wants it."""
+    examples: tuple[PreferencePair, ...]
+    """What to train on."""
     settings: TrainingSettings
     """How."""
     checkpoints: int

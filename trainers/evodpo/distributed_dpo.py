@@ -6,8 +6,7 @@ batch may have too few for all, and neither Accelerate's sampler nor TRL's avera
 each process's loss is weighted by its share of the pairs, whereupon the mean over the processes, which is what
 gradients and logs are, is the mean over the batch. The supervised term, a mean over the tokens of what was chosen, is
 weighted by its share of these. A process that would have nothing computes a pair that counts nothing, for every process
-has to take part in every exchange. So only losses that are such means are trained like this
-(`trainers.evodpo.settings.TrainingSettings.undivided`).
+has to take part in every exchange.
 
 The rest is TRL and Accelerate: gradients are exchanged by DistributedDataParallel over whatever backend
 `accelerate launch` was told.

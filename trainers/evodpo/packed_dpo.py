@@ -33,6 +33,7 @@ from trl.trainer.utils import use_adapter
 
 from atlas_gym.agents.models.tokens import encode_completion, encode_prompt
 from atlas_gym.agents.models.tree_attention import SDPA
+from atlas_gym.trainers.data.pairs import PreferencePair
 from atlas_gym.trainers.evodpo.packing import pair_branches, plant
 from atlas_gym.trainers.evodpo.token_values import TokenValues, branch_log_probs, token_values
 
@@ -41,17 +42,17 @@ STOCK_REFERENCE = "ref"
 reference."""
 
 
-def pair_dataset(tokenizer: Any, rows: Sequence[tuple[str, str, str]]) -> Dataset:
-    """Tokenised data set out of (prompt, chosen, rejected) texts, in their order.
+def pair_dataset(tokenizer: Any, pairs: Sequence[PreferencePair]) -> Dataset:
+    """The pairs as a tokenised data set, in their order.
 
     What is rejected has no end. That a line ends where it does is not what is wrong with it, and a policy that is
     taught otherwise, by lines mostly shorter than the chosen ones, writes lines that do not end.
     """
     return Dataset.from_dict(
         {
-            "prompt_ids": [encode_prompt(tokenizer, prompt) for prompt, _, _ in rows],
-            "chosen_ids": [encode_completion(tokenizer, prompt, chosen) for prompt, chosen, _ in rows],
-            "rejected_ids": [_endless(tokenizer, prompt, rejected) for prompt, _, rejected in rows],
+            "prompt_ids": [encode_prompt(tokenizer, pair.prompt) for pair in pairs],
+            "chosen_ids": [encode_completion(tokenizer, pair.prompt, pair.chosen) for pair in pairs],
+            "rejected_ids": [_endless(tokenizer, pair.prompt, pair.rejected) for pair in pairs],
         }
     )
 

@@ -1,7 +1,7 @@
 """One fine-tuning phase of EvoDPO: train, collect candidates, choose, let the gate decide, update.
 
-    POLICY ── train on pairs or groups, to a target K̂L ──▶ candidate set C_k: checkpoints, the final policy, and
-                                                               policies trained under other settings
+    POLICY ── train on pairs, to a target K̂L ──▶ candidate set C_k: checkpoints, the final policy, and
+                                                     policies trained under other settings
     K̂L of each candidate (Eq. 3) and Ŝ of each and of the reference, on a fresh random gate subset G_k
     Eq. 4 proposes one ── Eq. 5 (and the inspector's veto) ──▶ reference rule ──▶ REFERENCE moves or stays
 
@@ -23,8 +23,8 @@ import numpy as np
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.intervals import standard_error
 from atlas_gym.seeding import stream, torch_seed
-from atlas_gym.trainers.data.groups import Examples
 from atlas_gym.trainers.data.measures import thinned
+from atlas_gym.trainers.data.pairs import PreferencePair
 from atlas_gym.trainers.evodpo.candidate_set import Tune, Tuned, TuneJob, tune_all, tune_here
 from atlas_gym.trainers.evodpo.gate import GateDecision, choose_candidate, gate_decision
 from atlas_gym.trainers.evodpo.kl import Item
@@ -46,7 +46,7 @@ never promoted."""
 
 def run_phase(
     policy: Policy,
-    examples: Examples,
+    examples: Sequence[PreferencePair],
     settings: PhaseSettings,
     gate: GateSettings,
     score: Scorer,
@@ -59,8 +59,6 @@ def run_phase(
     tune: Tune = tune_here,
 ) -> PhaseResult:
     """Phase number `phase` (from 1) of the run with that `seed`; see the module's description.
-
-    `examples`: pairs, or groups where the settings' objective is `grpo`.
 
     `gate_items`: G_k, prompts that no example has, each with its preferred completion; without them G_k is drawn from
     the examples themselves, and Ŝ is then in-sample.
@@ -84,7 +82,7 @@ def run_phase(
     with _all_or_nothing(policy):
         if settings.initialisation == "base":
             policy.reset(POLICY, torch_seed(seed, "phase", phase, "adapter") % 2**32)
-        # Eq. 2: DPO (or GRPO) against the reference; Eq. 3: K̂L of all of C_k along G_k.
+        # Eq. 2: DPO against the reference; Eq. 3: K̂L of all of C_k along G_k.
         tuned = tune_all(policy, job, alternatives if gated else (), tune)
         began = time.perf_counter()
         reference_score, candidates = _scored(tuned, score if gated else None, prompts)
@@ -149,7 +147,7 @@ def _advance(
     if decision is None and math.isnan(chosen.kl):  # nothing would stop weights that are no numbers any more
         policy.copy(_START, POLICY)
         return 0.0, True
-    rule = ReferenceRule(settings.reference, settings.reference_period, settings.reference_mixing)
+    rule = ReferenceRule(settings.reference)
     weight = float(rule.weight(phase, promote))
     if promote and chosen.name != POLICY:
         policy.copy(chosen.name, POLICY)

@@ -35,9 +35,9 @@ class PhaseResult:
     phase: int
     """Counted from 1."""
     pairs: int
-    """Pairs (or groups) trained on."""
+    """Pairs trained on."""
     dropped: int
-    """Pairs (or groups) left out as too long."""
+    """Pairs left out as too long."""
     prompts: int
     """Distinct prompts among them."""
     tokens: int
@@ -78,21 +78,17 @@ def late_mean(steps: Sequence[StepRecord], name: str) -> float:
     return fmean(getattr(step, name) for step in steps[-max(1, len(steps) // 4) :])
 
 
-def sinking_warnings(steps: Sequence[StepRecord], beta: float, objective: str) -> list[str]:
+def sinking_warnings(steps: Sequence[StepRecord], beta: float) -> list[str]:
     """What a person has to hear if the chosen completions, too, have lost likelihood; empty if all is well.
 
     Args:
         steps: Of the phase.
         beta: DPO's β, by which rewards are divided to become log-ratios.
-        objective: `dpo` or `grpo`.
     """
     shift = late_mean(steps, "chosen_reward") / beta
     if shift > -5.0:
         return []
-    remedy = "Lower the learning rate"
-    if objective == "dpo":
-        remedy += " or pairs.reuse, so that fresh completions are rejected, or set phase.supervised"
     return [
         f"CHOSEN SIDE SINKS: the chosen completions are {-shift:.1f} nats less likely than under the reference. "
-        f"{remedy}."
+        "Lower the learning rate or pairs.reuse, so that fresh completions are rejected, or set phase.supervised."
     ]

@@ -15,12 +15,14 @@ previous.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from atlas_gym.trainers.evodpo.settings import Reference
 from atlas_gym.trainers.store.plain import require
+
+Reference = Literal["fixed", "every_phase", "timed", "averaged", "gated"]
 
 
 @dataclass(frozen=True)

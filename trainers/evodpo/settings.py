@@ -5,21 +5,10 @@ from typing import Literal
 
 from atlas_gym.trainers.store.plain import require
 
-Reference = Literal["fixed", "every_phase", "timed", "averaged", "gated"]
-"""How the reference follows the policy; see `trainers.evodpo.references`."""
+Reference = Literal["fixed", "every_phase", "gated"]
+"""How the reference follows the policy."""
 Initialisation = Literal["base", "previous"]
 """Where the policy of a phase starts: from the untuned base model, or from the policy of the phase before."""
-Objective = Literal["dpo", "grpo"]
-"""What a phase minimises; see `TrainingSettings.objective`."""
-Loss = Literal[
-    "sigmoid", "hinge", "ipo", "nca_pair", "robust", "bco_pair", "sppo_hard", "aot", "aot_unpaired", "apo_zero",
-    "apo_down", "discopop", "sft", "sigmoid_norm",
-]  # fmt: skip
-"""TRL's losses but `exo_pair`, which needs a label smoothing that is no setting here."""
-_REVERSE_KL_ONLY = ("nca_pair", "bco_pair", "sppo_hard", "aot", "aot_unpaired", "apo_zero", "apo_down")
-"""Losses that TRL does not define for another divergence."""
-_WHOLE_BATCH = ("aot", "aot_unpaired")
-"""Losses that are no mean, neither over pairs nor over tokens, so that parts of a batch do not add up to it."""
 SUPERVISED = "sft"
 """TRL's loss that is the supervised term: the mean loss per token of what was chosen."""
 
@@ -28,20 +17,12 @@ SUPERVISED = "sft"
 class TrainingSettings:
     """What the training is told."""
 
-    objective: Objective = "dpo"
-    """What is minimised: `dpo`, on preference pairs of the whole run; or `grpo`, on groups: all that the policy wrote
-    for a prompt since it was tuned last, rewarded by what it gains over the parent (`trainers.data.groups`). What the
-    policy wrote itself is what GRPO is about, and exploration has scored it already. Of `pairs` it heeds `prompts` (as
-    the number of groups) and `pool`."""
     beta: float = 0.1
-    """DPO's β, > 0: how strongly the policy is tied to the reference. GRPO's weight of the KL term (paper: 0.04)."""
-    clip: float = 0.2
-    """GRPO's ε: once a token is this much more or less likely than when the training began, as a share, it gains
-    nothing by going further."""
+    """DPO's β, > 0: how strongly the policy is tied to the reference."""
     learning_rate: float = 2e-4
     """Of AdamW, after the warm-up constant."""
     epochs: int = 4
-    """Passes over the pairs (or groups), at most; `target_kl` may end the training earlier."""
+    """Passes over the pairs, at most; `target_kl` may end the training earlier."""
     target_kl: float = 0.2
     """By how much K̂L grows until training ends, nats per token: within the gate's budget, at which it ends in any case,
     and far enough to matter (improving edits rose in phases of 0.16 to 0.32, hardly in those of 0.04). It counts from
@@ -50,14 +31,12 @@ class TrainingSettings:
     """How often in each epoch K̂L is measured, evenly spaced. Within few steps it can grow past any target: a phase of
     180 pairs went from 0.08 to 0.57 in eleven."""
     batch_size: int = 8
-    """Pairs (or groups) per optimiser step."""
+    """Pairs per optimiser step."""
     warmup_steps: int = 0
     """Steps over which the learning rate rises to its value. The first step of a warm-up has the rate zero,
     which is a lot to waste where a phase has 16."""
     max_grad_norm: float = 1.0
     """Gradients are clipped to this norm."""
-    loss: Loss = "sigmoid"
-    """TRL's name of the loss; "sigmoid" is DPO."""
     divergence: Literal["reverse_kl", "forward_kl"] = "reverse_kl"
     """What DPO's implicit reward is measured by; EvoTune takes the forward KL."""
     supervised: float = 0.0
@@ -67,7 +46,7 @@ class TrainingSettings:
     packed: bool = True
     """One sequence per prompt; False is TRL's own collation: the same numbers, ten times the time."""
     max_tokens: int = 1024
-    """Pairs (or groups) with a longer sequence (prompt and completion) are left out, and counted."""
+    """Pairs with a longer sequence (prompt and completion) are left out, and counted."""
     activation_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, a third more time. For larger models."""
     bf16: bool = False
@@ -75,25 +54,15 @@ class TrainingSettings:
     adapters' products are rounded."""
 
     def __post_init__(self) -> None:
-        positive = "beta clip learning_rate epochs batch_size max_grad_norm max_tokens"
+        positive = "beta learning_rate epochs batch_size max_grad_norm max_tokens"
         others = "target_kl supervised warmup_steps"
         require(self, {"positive": positive, "at least 0": others, "at least 1": "checks"})
-        for name in ("loss", "divergence", "supervised", "packed") if self.objective == "grpo" else ():
-            default = getattr(TrainingSettings, name)
-            if getattr(self, name) != default:
-                raise ValueError(f"{name} is a setting of DPO: with objective: grpo leave it at {default!r}")
-        if self.divergence != "reverse_kl" and self.loss in _REVERSE_KL_ONLY:
-            raise ValueError(f"the loss {self.loss} is made for divergence: reverse_kl")
 
     @property
     def undivided(self) -> str:
         """Why several processes cannot train so, and what to set; empty if they can."""
-        if self.objective == "grpo":
-            return "GRPO trains in the run's own process: leave launch as it is, or set phase.objective: dpo"
         if not self.packed:
             return "several processes train packed sequences only: leave launch as it is, or set phase.packed: true"
-        if self.loss in _WHOLE_BATCH:
-            return f"the loss {self.loss} is no mean over pairs or tokens: leave launch as it is"
         return ""
 
 
@@ -102,16 +71,11 @@ class PhaseSettings(TrainingSettings):
     """A phase: how it trains, the candidate set, the gate subset, and what becomes of the reference."""
 
     reference: Reference = "gated"
-    """When the reference becomes the policy: never (`fixed`), after each phase (`every_phase`), after each
-    `reference_period`-th (`timed`), part of the way after each (`averaged`), or if the gate lets it (`gated`)."""
-    reference_period: int = 2
-    """Phases between updates, for the rule `timed`."""
-    reference_mixing: float = 0.6
-    """Share of the policy in the new reference, in (0, 1], for the rule `averaged`."""
+    """When the reference becomes the policy: never (`fixed`), after each phase (`every_phase`), or if the gate lets it
+    (`gated`)."""
     initialisation: Initialisation = "previous"
     """Where the policy starts: `base` (the untuned model) or `previous` (the policy of the phase before). With `base`
-    the policy is reset in each phase while the programs and everything scored so far are kept. GRPO's groups are then
-    what the policy before the reset wrote."""
+    the policy is reset in each phase while the programs and everything scored so far are kept."""
     checkpoints: int = 2
     """Intermediate checkpoints in the candidate set: the last of the `checks` before the end; the final policy
     always is in it. Gated rule only."""
@@ -125,9 +89,7 @@ class PhaseSettings(TrainingSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            self, {"at least 1": "reference_period", "in (0, 1]": "reference_mixing", "at least 0": "checkpoints"}
-        )  # fmt: skip
+        require(self, {"at least 0": "checkpoints"})
         if not 0 <= self.alternatives <= 3:
             raise ValueError(f"alternatives must lie between 0 and 3, got {self.alternatives}")
 

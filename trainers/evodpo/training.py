@@ -1,4 +1,4 @@
-"""The training part of a phase: pairs or groups in a decided order, a trainer, the policy's adapter on the way.
+"""The training part of a phase: pairs in a decided order, a trainer, the policy's adapter on the way.
 
 Epochs are unrolled into the order of the data (each epoch shuffled anew, prompts that begin alike kept together
 for packing) and the trainer walks through it from beginning to end, so that packed and stock training see the same
@@ -8,38 +8,50 @@ batches and the order is a function of the seed.
 import math
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from transformers import PrinterCallback, TrainerCallback
+from trl import DPOConfig
 
-from atlas_gym.agents.models.policy import POLICY, Policy
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.agents.models.token_trie import families
 from atlas_gym.agents.models.tokens import encode_prompt
-from atlas_gym.trainers.data.groups import Example, Examples
+from atlas_gym.trainers.data.pairs import PreferencePair
 from atlas_gym.trainers.evodpo import processes
-from atlas_gym.trainers.evodpo.objectives import trainer_of
-from atlas_gym.trainers.evodpo.packed_dpo import borrowed
+from atlas_gym.trainers.evodpo.distributed_dpo import DistributedDPOTrainer
+from atlas_gym.trainers.evodpo.packed_dpo import (
+    PackedDPOTrainer,
+    PreparedDPOTrainer,
+    borrowed,
+    pair_dataset,
+)
 from atlas_gym.trainers.evodpo.packing import batch_order, encode_branch
-from atlas_gym.trainers.evodpo.settings import TrainingSettings
+from atlas_gym.trainers.evodpo.settings import SUPERVISED, TrainingSettings
+
+# transformers before 5.20, which vLLM wants, has it by its old name.
+_CHECKPOINTING = next(
+    name
+    for name in ("activation_checkpointing", "gradient_checkpointing")
+    if name in DPOConfig.__dataclass_fields__
+)
 
 
 @dataclass(frozen=True)
 class StepRecord:
-    """One optimiser step, averages over its pairs. Of GRPO over its groups: the completions with a positive advantage
-    are the chosen ones, those with a negative one the rejected ones."""
+    """One optimiser step, averages over its pairs."""
 
     step: int
     """Counted from 1."""
     loss: float
-    """DPO: ln 2 where policy and reference agree. GRPO: its level is the batch's, only its fall says something."""
+    """DPO's is ln 2 where policy and reference agree."""
     margin: float
     """β times the difference of the log-ratios of chosen and rejected."""
     accuracy: float
-    """Share of pairs (or groups) with a positive margin."""
+    """Share of pairs with a positive margin."""
     chosen_reward: float
     """β · log π/π_ref of the chosen completions."""
     rejected_reward: float
@@ -61,9 +73,9 @@ class Training:
     kls: list[tuple[int, float]] = field(default_factory=list)
     """(step, K̂L) of each look at it, nats per token."""
     pairs: int = 0
-    """Pairs (or groups) trained on, per epoch."""
+    """Pairs trained on, per epoch."""
     dropped: int = 0
-    """Pairs (or groups) left out because they were too long."""
+    """Pairs left out because they were too long."""
     tokens: int = 0
     """Tokens that went through the model forwards, padding and the reference's passes included."""
 
@@ -74,7 +86,7 @@ class Training:
 
 def train(
     policy: Policy,
-    examples: Examples,
+    examples: Sequence[PreferencePair],
     settings: TrainingSettings,
     *,
     checkpoints: int,
@@ -92,7 +104,7 @@ def train(
     `candidate-1`, ….
 
     Raises:
-        ValueError: no pair (or group) is short enough, or there is none.
+        ValueError: no pair is short enough, or there is none.
     """
     kept = [example for example in examples if _length(policy, example) <= settings.max_tokens]
     if not kept:
@@ -111,7 +123,7 @@ def train(
         counter = model.register_forward_pre_hook(result.count, with_kwargs=True)
         # TRL 1.16 asks transformers for a property by its old name.
         warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
-        trainer = trainer_of(policy, kept, order, settings, folder, seed)
+        trainer = _trainer(policy, [kept[i] for i in order], settings, folder, seed)
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(watch)
         try:
@@ -122,8 +134,53 @@ def train(
     return result
 
 
-def _length(policy: Policy, example: Example) -> int:
-    branches = (encode_branch(policy.tokenizer, example.prompt, text) for text in example.completions)
+def _trainer(
+    policy: Policy, pairs: Sequence[PreferencePair], settings: TrainingSettings, folder: str, seed: int
+) -> PreparedDPOTrainer:
+    """The trainer of the adapter `POLICY` against `REFERENCE`, which walks through the pairs once; it may write to the
+    folder."""
+    config = DPOConfig(
+        output_dir=folder,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="constant_with_warmup",
+        warmup_steps=settings.warmup_steps,
+        max_grad_norm=settings.max_grad_norm,
+        weight_decay=0.0,
+        num_train_epochs=1,
+        per_device_train_batch_size=settings.batch_size,
+        train_sampling_strategy="sequential",
+        # The base has its own dtype and the adapters are float32; autocast only rounds the latter.
+        bf16=settings.bf16,
+        seed=seed,
+        use_cpu=policy.device.type == "cpu",
+        logging_steps=1,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        beta=settings.beta,
+        loss_type=["sigmoid", *([SUPERVISED] if settings.supervised else [])],
+        loss_weights=[1.0, settings.supervised] if settings.supervised else None,
+        f_divergence_type=settings.divergence,
+        precompute_ref_log_probs=settings.packed,
+        max_length=None,
+        **{_CHECKPOINTING: settings.activation_checkpointing},
+    )
+    trainer: type[PreparedDPOTrainer] = PackedDPOTrainer if settings.packed else PreparedDPOTrainer
+    if processes.size() > 1:
+        trainer = DistributedDPOTrainer
+    return trainer(
+        policy.model,
+        args=config,
+        train_dataset=pair_dataset(policy.tokenizer, pairs),
+        processing_class=policy.tokenizer,
+        reference_adapter=REFERENCE,
+    )
+
+
+def _length(policy: Policy, example: PreferencePair) -> int:
+    branches = (
+        encode_branch(policy.tokenizer, example.prompt, text) for text in (example.chosen, example.rejected)
+    )
     return max(len(prompt) + len(completion) for prompt, completion in branches)
 
 

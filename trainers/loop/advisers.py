@@ -84,8 +84,7 @@ class PhaseAdvisers:
             best_scores=tuple(self._best_by(row["round"]) for row in rows),
             distinct_share=len(distinct_programs(recent)) / len(scores) if scores else None,
             entropy=fmean(step["entropy"] for step in steps) if steps else None,
-            # The level of GRPO's loss does not say what has been learned.
-            losses=tuple(step["loss"] for step in steps if self.config.phase.objective == "dpo"),
+            losses=tuple(step["loss"] for step in steps),
             accuracies=tuple(step["accuracy"] for step in steps),
             chosen_shift=rows[-1]["chosen_reward"] / rows[-1]["controls"]["beta"] if rows else None,
             kl=rows[-1]["kl"] if rows else None, target_kl=self.config.phase.target_kl,

@@ -47,7 +47,7 @@ class RunConfig:
     """Starting program: `named` (constants on lines of their own), `inlined` or `scratch`; on the bandit also `slots`
     (neutral lines where a sample's age could enter)."""
     method: str = "atlas"
-    """What learns, and how: `atlas`, `evodpo`, `evotune`, `grpo`, `search`, `best-of-n`, without a model
+    """What learns, and how: `atlas`, `evodpo`, `evotune`, `search`, `best-of-n`, without a model
     `supporter-alone` and `numbers-alone`, or ATLAS without one component, such as `atlas-no-gate` (all in
     `trainers.loop.methods`)."""
     tuning: bool = True
@@ -102,13 +102,13 @@ class RunConfig:
     gate: GateSettings = GateSettings()
     """Eqs. 4 and 5, and what Ŝ and K̂L are measured on."""
     gate_score: GateScore = "gain"
-    """What Ŝ counts: the mean `gain` over the parent, the best gain of the samples (`best_of_n`), the programs'
-    `quality`, which mostly counts validity, or the `likelihood` of answers that are known to improve, in nats: it sees
-    a policy come nearer where no sample improves. Supporters that teach answer the gate's prompts as well then."""
+    """What Ŝ counts: the mean `gain` over the parent, or the `likelihood` of answers that are known to improve, in nats:
+    it sees a policy come nearer where no sample improves. Supporters that teach answer the gate's prompts as well
+    then."""
     gain_clip: float = 0.05
     """Units of score: a larger gain of one completion counts as this much in Ŝ."""
     launch: LaunchSettings = LaunchSettings()
-    """In which processes phases are tuned; with `phase.objective: grpo`, in the run's own."""
+    """In which processes phases are tuned."""
     lora: LoraSettings = LoraSettings()
     """The adapters, and in what precision the base model below them is kept."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -154,11 +154,6 @@ class RunConfig:
 
     def _untunable(self) -> Iterator[str]:
         """The same of tuning."""
-        if self.phase.objective == "grpo" and self.teaches_phases:
-            yield (
-                "GRPO learns from what the policy wrote itself, so that lessons before a phase teach it nothing: set "
-                "teaching: off, or phase.objective: dpo"
-            )
         if self.phases > 0 and self.launch.separate and self.phase.undivided:
             yield self.phase.undivided
         if self.adapter and not (self.needs_policy and self.backend.follows_policy):

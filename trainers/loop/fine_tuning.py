@@ -1,4 +1,4 @@
-"""What a fine-tuning phase needs of its run: pairs or groups, settings, Ŝ, its adapters on disk, its row in the store.
+"""What a fine-tuning phase needs of its run: pairs, settings, Ŝ, its adapters on disk, its row in the store.
 
 `trainers.loop.atlas` takes the steps and `trainers.evodpo.phase` knows how to tune; this module knows where pairs come
 from and where results go. The order of writing is what makes a phase redoable: adapters first (each atomically), then
@@ -25,8 +25,7 @@ from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
 from atlas_gym.agents.supporters.call import SupporterCall
 from atlas_gym.agents.supporters.strategist import StrategyAdvice, TuningControls
 from atlas_gym.seeding import torch_seed
-from atlas_gym.trainers.data.groups import CompletionGroup, Examples, why_no_groups
-from atlas_gym.trainers.data.measures import measurements, worth
+from atlas_gym.trainers.data.measures import mean_gain, measurements
 from atlas_gym.trainers.data.pairs import PreferencePair, why_no_pairs
 from atlas_gym.trainers.data.rollouts import again, fresh_samples
 from atlas_gym.trainers.evodpo.candidate_set import Tune, tune_here
@@ -131,11 +130,10 @@ class Tuning:
             self.teacher.teach(number, *self.config.blocks[number - 1], set(apart))
         return self.data.buffer(number, apart)
 
-    def examples(self, number: int, buffer: Sequence[CandidateRecord]) -> tuple[StrategyAdvice, Examples]:
+    def examples(
+        self, number: int, buffer: Sequence[CandidateRecord]
+    ) -> tuple[StrategyAdvice, list[PreferencePair]]:
         """What the strategist says, who is told how much there would be to train on without it; and D_k with it."""
-        if self._by_groups:
-            groups = self.data.groups(number, self.data.own(number, buffer))
-            return self.advisers.strategy(number, len(groups)), groups
 
         def built(controls: TuningControls) -> list[PreferencePair]:
             settings = replace(self.config.pairs, chosen_quantile=controls.score_threshold)
@@ -147,30 +145,27 @@ class Tuning:
 
     def why_nothing(self, number: int, buffer: Sequence[CandidateRecord]) -> str:
         """In words, why there is no D_k."""
-        if self._by_groups:
-            return why_no_groups(self.data.own(number, buffer))
         return why_no_pairs(buffer, self.config.pairs)
 
-    @property
-    def _by_groups(self) -> bool:
-        return self.config.phase.objective == "grpo"
-
     def tune(
-        self, number: int, advice: StrategyAdvice, examples: Examples, gate: Sequence[CandidateRecord]
+        self,
+        number: int,
+        advice: StrategyAdvice,
+        examples: Sequence[PreferencePair],
+        gate: Sequence[CandidateRecord],
     ) -> PhaseResult:
         """The phase itself (`trainers.evodpo.phase`), once the policy as it is has been asked; the candidate set is
         trained under the strategist's settings and under some near them."""
         self.probes.measure(BASE)
         self.probes.take(number, "before", examples)
-        what = "groups" if self._by_groups else "pairs"
-        self.tell("stage", f"phase {number}: tuning on {len(examples)} {what}")
+        self.tell("stage", f"phase {number}: tuning on {len(examples)} pairs")
         controls = (advice.controls, *self._others(advice))
         score = self._scorer(number, examples, gate)
         review = partial(self.advisers.review, number, self._measured)
         return self._phase(number, controls, examples, gate, score, review)
 
     def _phase(
-        self, number: int, controls: Sequence[TuningControls], examples: Examples, gate: Sequence[CandidateRecord],
+        self, number: int, controls: Sequence[TuningControls], examples: Sequence[PreferencePair], gate: Sequence[CandidateRecord],
         score: Scorer, review: Review,
     ) -> PhaseResult:  # fmt: skip
         settings, *others = (trained_under(self.config.phase, own) for own in controls)
@@ -183,7 +178,9 @@ class Tuning:
     def _others(self, advice: StrategyAdvice) -> tuple[TuningControls, ...]:
         return advice.nearby[: self.config.phase.alternatives]
 
-    def _scorer(self, number: int, examples: Examples, gate: Sequence[CandidateRecord]) -> Scorer:
+    def _scorer(
+        self, number: int, examples: Sequence[PreferencePair], gate: Sequence[CandidateRecord]
+    ) -> Scorer:
         """Ŝ of an adapter by prompt; of likelihood, only of prompts with an answer that is known to improve."""
         kind = self.config.gate_score
         answered = {example.prompt: example.chosen_id for example in examples}
@@ -195,7 +192,7 @@ class Tuning:
             self._fresh[adapter] = answers
             if kind == "likelihood":
                 return log_known_gain(self.policy, adapter, {x: known[x] for x in prompts if x in known})
-            return [worth(group, kind, self.config.gain_clip) for group in answers()]
+            return [mean_gain(group, self.config.gain_clip) for group in answers()]
 
         return score
 
@@ -217,17 +214,16 @@ class Tuning:
         proposal = self.store.proposal(answer.round, answer.island, answer.prompt)
         return again(proposal, answer.island, self.store.candidate(proposal.parent_id))
 
-    def record(self, number: int, advice: StrategyAdvice, examples: Examples, outcome: PhaseResult) -> None:
+    def record(
+        self, number: int, advice: StrategyAdvice, examples: Sequence[PreferencePair], outcome: PhaseResult
+    ) -> None:
         """Store what came of the phase, and ask the policy as it is now."""
         self._save(number)
         self.probes.take(number, "after", examples)
         if self.config.measure.every_phase:
             self.probes.measure(number)
         row = self._row(outcome, advice) | {"chosen_from": self.data.origins(examples)}
-        groups = [example for example in examples if isinstance(example, CompletionGroup)]
-        pairs = [example for example in examples if isinstance(example, PreferencePair)]
-        row |= _groups_row(groups) if groups else {}
-        self.store.add_phase(number, row["round"], outcome.promoted, row, pairs, self.advisers.calls)
+        self.store.add_phase(number, row["round"], outcome.promoted, row, examples, self.advisers.calls)
         for call in self.advisers.calls:
             if call.status == "skipped":
                 self.tell("stage", f"{call.role}: no answer, the phase went on without: {call.reason}")
@@ -260,15 +256,6 @@ class Tuning:
             "rejected_reward": late_mean(outcome.steps, "rejected_reward"),
             "warnings": [
                 *(gate_warnings([*earlier, outcome.decision]) if outcome.decision is not None else []),
-                *sinking_warnings(outcome.steps, advice.controls.beta, self.config.phase.objective),
+                *sinking_warnings(outcome.steps, advice.controls.beta),
             ],
         }
-
-
-def _groups_row(groups: Sequence[CompletionGroup]) -> dict[str, Any]:
-    """The groups by their candidates, who are in the store, and what they earned on average."""
-    rewards = [reward for group in groups for reward in group.rewards]
-    return {
-        "groups": [{"ids": list(group.ids), "rewards": list(group.rewards)} for group in groups],
-        "reward": sum(rewards) / len(rewards),
-    }

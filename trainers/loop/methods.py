@@ -20,8 +20,6 @@ METHODS: Mapping[str, Settings] = {
     "evodpo": {"phase": {"reference": "every_phase"}, "supporters": _ALONE},
     # EvoTune (Surina et al., 2025): fixed reference, every phase begins at the base model.
     "evotune": {"phase": {"reference": "fixed", "initialisation": "base"}, "supporters": _ALONE},
-    # GRPO (Shao et al., 2024) with an iterated reference, their Algorithm 1: EvoDPO's ablation with another objective.
-    "grpo": {"phase": {"objective": "grpo", "beta": 0.04, "reference": "every_phase"}, "supporters": _ALONE},
     # Evolutionary search with the untuned model.
     "search": {"tuning": False, "supporters": _ALONE},
     # The untuned model on the starting program over and over: what evolution itself is worth.

@@ -1,9 +1,7 @@
-"""What a phase is trained on and judged by: the buffer, G_k set apart from it, the supporter's lessons, and D_k, which
-is pairs or groups."""
+"""What a phase is trained on and judged by: the buffer, G_k set apart from it, the supporter's lessons, and D_k."""
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,10 +11,8 @@ from atlas_gym.agents.engines.engine import Sampling, Stop
 from atlas_gym.agents.models.tokens import encode_continuation, encode_prompt
 from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.seeding import stream
-from atlas_gym.trainers.data.groups import CompletionGroup, Examples, build_groups, group_of
 from atlas_gym.trainers.data.measures import grouped, is_improving, thinned
 from atlas_gym.trainers.data.pairs import PreferencePair, build_pairs
-from atlas_gym.trainers.data.redraws import Redraws
 from atlas_gym.trainers.data.settings import PairSettings
 from atlas_gym.trainers.evodpo.settings import GateSettings
 from atlas_gym.trainers.loop.measure import Panel
@@ -36,10 +32,6 @@ class PhaseData:
     def __init__(self, run: Parts, tokenizer: Any, panel: Panel | None = None):
         self.config, self.store, self._tokenizer, self._panel = run.config, run.store, tokenizer, panel
         self._task_began = cache(self.store.task_began)
-        pairs = self.config.pairs
-        self._redraws = Redraws(
-            run.pool, run.tasks.redrawn, self.store.candidate, pairs.redraws, pairs.margin
-        )
 
     def apart(self, number: int) -> list[str]:
         """The prompts of G_k, drawn before anybody teaches, so that they are the same when the phase is done again."""
@@ -89,32 +81,16 @@ class PhaseData:
             fresh_from=self.config.exploration.candidate_id(self._tuned(number) + 1, 0, 0),
         )  # fmt: skip
 
-    def own(self, number: int, buffer: Sequence[CandidateRecord]) -> list[CandidateRecord]:
-        """What of the buffer the policy wrote as it is now."""
-        tuned = self._tuned(number)
-        return [record for record in buffer if record.round > tuned and record.origin == "agent"]
-
     def _tuned(self, number: int) -> int:
         """The last round before the policy was tuned last, ahead of phase `number`; 0 if it never was."""
         earlier = (row["round"] for row in self.store.tuned_phases() if row["phase"] < number)
         return max(earlier, default=0)
 
-    def groups(self, number: int, own: Sequence[CandidateRecord]) -> list[CompletionGroup]:
-        """D_k of GRPO out of what the policy wrote."""
-        rng = stream(self.config.seed, "groups", number)
-        return build_groups(own, self.config.pairs.prompts, rng, self._scale)
-
-    def trained_on(self, row: Mapping[str, Any]) -> Examples:
+    def trained_on(self, row: Mapping[str, Any]) -> list[PreferencePair]:
         """D_k of a stored phase."""
-        if "groups" in row:
-            # By the rewards of then: what was scored again on other draws has two.
-            return [
-                replace(group_of(list(map(self.store.candidate, own["ids"]))), rewards=tuple(own["rewards"]))
-                for own in row["groups"]
-            ]
         return [PreferencePair(**pair) for pair in self.store.phase_pairs(row["phase"])]
 
-    def origins(self, examples: Examples) -> dict[str, int]:
+    def origins(self, examples: Sequence[PreferencePair]) -> dict[str, int]:
         """How many choose what the agent wrote, and how many what a supporter wrote."""
         return dict(Counter(self.store.candidate(example.chosen_id).origin for example in examples))
 
@@ -125,8 +101,7 @@ class PhaseData:
         pool = answers(self.store, last, config.pairs.pool, rng, config.messages, lessons)
         asked = self._panel.prompts if self._panel else ()
         fitting = writable(pool, self._tokenizer, config.sampling, config.phase.max_tokens)
-        fitting = [record for record in fitting if record.prompt not in asked]
-        return self._redraws.corrected(fitting) if config.pairs.redraws else fitting
+        return [record for record in fitting if record.prompt not in asked]
 
     def _scale(self, record: CandidateRecord) -> Hashable:
         """The task that scored a candidate, by the round in which it began, and the instance of it."""

@@ -8,7 +8,7 @@ apart: a value can be memorised, a change of structure hardly. The programs are 
 nothing.
 """
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Any
 
 from atlas_gym.agents.engines.engine import Generator
@@ -17,9 +17,8 @@ from atlas_gym.agents.population.candidate import Proposal
 from atlas_gym.agents.proposals import Showing
 from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.seeding import torch_seed
-from atlas_gym.trainers.data.groups import Examples
 from atlas_gym.trainers.data.measures import grouped, measure
-from atlas_gym.trainers.data.pairs import is_number
+from atlas_gym.trainers.data.pairs import PreferencePair, is_number
 from atlas_gym.trainers.data.rollouts import again, fresh_samples
 from atlas_gym.trainers.loop.measure import BASE, MEASURE, Panel
 from atlas_gym.trainers.loop.resources import Parts
@@ -44,7 +43,9 @@ class Probes:
         self.run, self.policy, self.panel = run, policy, panel
         self.config, self.store, self.tell = run.config, run.store, run.tell
 
-    def take(self, number: int, moment: str, examples: Examples = (), adapter: str = POLICY) -> None:
+    def take(
+        self, number: int, moment: str, examples: Sequence[PreferencePair] = (), adapter: str = POLICY
+    ) -> None:
         """The probe after a block of rounds, on prompts that none of the `examples` has."""
         if self.config.probe.samples == 0:
             return

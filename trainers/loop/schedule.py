@@ -9,7 +9,6 @@ Where a task's own start leaves little to find, one with worse constants (`start
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,6 @@ class TaskSchedule:
     def __init__(self, config: RunConfig):
         self._config = config
         self.instances = config.instances or (Instance(),)
-        self._redrawn = cache(self._redraw)
         for where, arguments in self._all_arguments():
             try:
                 if own := {"seed", "split"} & arguments.keys():
@@ -84,15 +82,6 @@ class TaskSchedule:
         """What an island's programs are scored on in a block."""
         seed = instance_seed(self._config.seed, island % len(self.instances))
         return make_task(self._config.env, seed=seed, **self.arguments(block, island))
-
-    def redrawn(self, record: CandidateRecord, draw: int) -> ProgramTask:
-        """Another draw of what a candidate was scored on, the same object for the same draw."""
-        block = next(k for k, (_, last) in enumerate(self._config.blocks, start=1) if record.round <= last)
-        return self._redrawn(block, record.island % len(self.instances), draw)
-
-    def _redraw(self, block: int, number: int, draw: int) -> ProgramTask:
-        seed = torch_seed(self._config.seed, "redraw", number, draw) % 2**31
-        return make_task(self._config.env, seed=seed, **self.arguments(block, number))
 
     def tasks(self, block: int) -> list[ProgramTask]:
         """The tasks of a block, dealt to the islands in turn."""

@@ -3,10 +3,9 @@
 import pytest
 
 from atlas_gym import make_task
-from atlas_gym.experiments.learners.grpo import GradedReward, halves, learn_grpo, main, train
+from atlas_gym.experiments.learners.grpo import COPY, FAILED, GradedReward, halves, learn_grpo, main, train
 from atlas_gym.experiments.learners.ledger import Ledger, Trial
 from atlas_gym.tasks.registry import BUILT_IN
-from atlas_gym.trainers.data.groups import COPY, FAILED
 
 TRIAL = Trial("ATLAS-Bandit-v0", 0, 8, constants={"horizon": 60, "replicas": 1})
 

@@ -162,13 +162,6 @@ def _unlike(value, numbers):
     return next(numbers) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def test_curves_have_their_objectives_name():
-    result = {"phase": 1, "steps": [{"step": 1, "loss": 0.1}], "kls": [[1, 0.2]], "groups": []}
-    assert step_rows(result, before=0) == [
-        {"phase": 1, "optimiser_step": 1, "grpo/loss": 0.1, "grpo/kl": 0.2}
-    ]
-
-
 def test_dpos_curves_go_on_over_the_phases():
     steps = [{"step": n, "loss": 0.7 - n / 10, "margin": n / 10} for n in (1, 2)]
     rows = step_rows({"phase": 2, "steps": steps, "kls": [[2, 0.3]]}, before=5)

@@ -10,6 +10,7 @@ from trl import DPOConfig, DPOTrainer
 
 from atlas_gym.agents.models.policy import POLICY, REFERENCE
 from atlas_gym.agents.models.tokens import encode_prompt
+from atlas_gym.trainers.data.pairs import PreferencePair
 from atlas_gym.trainers.evodpo.packed_dpo import (
     PackedDPOTrainer,
     PreparedDPOTrainer,
@@ -18,6 +19,11 @@ from atlas_gym.trainers.evodpo.packed_dpo import (
     require_own_mask,
 )
 from tests.tiny_model import byte_tokenizer, code_tokenizer, tuned_policy
+
+
+def pairs(*rows):
+    return [PreferencePair(*row, "score", 0.1, 2 * i, 2 * i + 1, "hole") for i, row in enumerate(rows)]
+
 
 # Three prompts; completions are shared between pairs, chosen here and rejected there, and differ in length.
 ROWS = [
@@ -93,7 +99,7 @@ def test_prompts_begin_in_training_as_they_do_in_generation():
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", special_tokens=[("<s>", tokenizer.bos_token_id)]
     )
-    row = pair_dataset(tokenizer, [("ab", " 1", " 2"), ("<s>ab", " 1", " 2")])
+    row = pair_dataset(tokenizer, pairs(("ab", " 1", " 2"), ("<s>ab", " 1", " 2")))
     assert row["prompt_ids"][0] == row["prompt_ids"][1] == encode_prompt(tokenizer, "ab")
     assert row["prompt_ids"][0].count(tokenizer.bos_token_id) == 1
     assert tokenizer.bos_token_id not in row["chosen_ids"][0] + row["rejected_ids"][0]
@@ -101,19 +107,19 @@ def test_prompts_begin_in_training_as_they_do_in_generation():
 
 def test_a_line_ends_in_training_with_the_token_that_ends_it_in_generation():
     tokenizer = code_tokenizer()
-    (row,) = pair_dataset(tokenizer, [("def f(x):\n    y =", " x + 1\n", " x\n")]).to_list()
+    (row,) = pair_dataset(tokenizer, pairs(("def f(x):\n    y =", " x + 1\n", " x\n"))).to_list()
     assert row["chosen_ids"][-1] == tokenizer.convert_tokens_to_ids("ĊĠĠĠ")
 
 
 @pytest.mark.parametrize("rejected", [" x\n", " x", "\n    return x\n\n\n"])
 def test_what_is_rejected_has_no_end(rejected):
     tokenizer = code_tokenizer()
-    (row,) = pair_dataset(tokenizer, [("def f(x):\n    y =", " x + 1\n", rejected)]).to_list()
+    (row,) = pair_dataset(tokenizer, pairs(("def f(x):\n    y =", " x + 1\n", rejected))).to_list()
     assert tokenizer.decode(row["rejected_ids"]) == rejected.rstrip("\n")
 
 
 def test_an_empty_line_is_rejected_as_it_is():
-    (row,) = pair_dataset(code_tokenizer(), [("y =", " 1\n", "\n")]).to_list()
+    (row,) = pair_dataset(code_tokenizer(), pairs(("y =", " 1\n", "\n"))).to_list()
     assert row["rejected_ids"]
 
 
@@ -145,7 +151,7 @@ def test_packed_training_equals_the_stock_trainer(policy, folder, tmp_path, chan
 def test_packed_training_equals_stock_training_against_a_named_reference(policy, tmp_path):
     start = {name: tensor.detach().clone() for name, tensor in policy.tensors(POLICY).items()}
     reference = policy.digest(REFERENCE)
-    data = pair_dataset(policy.tokenizer, ROWS)
+    data = pair_dataset(policy.tokenizer, pairs(*ROWS))
     stock = train(
         PreparedDPOTrainer, policy, data, config(tmp_path, packed=False), reference_adapter=REFERENCE
     )
@@ -158,7 +164,7 @@ def test_packed_training_equals_stock_training_against_a_named_reference(policy,
 
 
 def test_evaluation_is_packed_too(policy, tmp_path):
-    data, results = pair_dataset(policy.tokenizer, ROWS), []
+    data, results = pair_dataset(policy.tokenizer, pairs(*ROWS)), []
     for trainer_class, packed in ((PackedDPOTrainer, True), (PreparedDPOTrainer, False)):
         with borrowed(policy.model) as model:
             trainer = trainer_class(
@@ -194,7 +200,7 @@ def test_the_first_loss_is_the_formula_of_dpo(policy, tmp_path):
     logs, _ = train(
         PackedDPOTrainer,
         policy,
-        pair_dataset(policy.tokenizer, ROWS),
+        pair_dataset(policy.tokenizer, pairs(*ROWS)),
         config(tmp_path, packed=True, beta=beta),
         reference_adapter=REFERENCE,
     )
@@ -207,7 +213,7 @@ def test_against_itself_the_first_loss_is_ln_2(policy, tmp_path):
     logs, _ = train(
         PackedDPOTrainer,
         policy,
-        pair_dataset(policy.tokenizer, ROWS),
+        pair_dataset(policy.tokenizer, pairs(*ROWS)),
         config(tmp_path, packed=True),
         reference_adapter=REFERENCE,
     )
@@ -222,7 +228,7 @@ def test_the_model_comes_back_as_it_was_lent(policy, tmp_path):
         train(
             PackedDPOTrainer,
             policy,
-            pair_dataset(policy.tokenizer, ROWS),
+            pair_dataset(policy.tokenizer, pairs(*ROWS)),
             config(tmp_path, packed=True, max_steps=1),
             reference_adapter=REFERENCE,
         )
@@ -241,7 +247,7 @@ def test_callbacks_see_the_adapter_of_their_step(policy, tmp_path):
     train(
         PackedDPOTrainer,
         policy,
-        pair_dataset(policy.tokenizer, ROWS),
+        pair_dataset(policy.tokenizer, pairs(*ROWS)),
         config(tmp_path, packed=True),
         reference_adapter=REFERENCE,
         callbacks=[Watch()],

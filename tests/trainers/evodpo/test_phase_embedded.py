@@ -8,7 +8,6 @@ import torch
 
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.experiments.benchmarks.dpo import make_pairs
-from atlas_gym.trainers.data.groups import CompletionGroup
 from atlas_gym.trainers.evodpo.phase import run_phase
 from atlas_gym.trainers.evodpo.settings import GateSettings, PhaseSettings
 
@@ -69,23 +68,6 @@ def test_a_phase_learns_its_pairs(policy, chars):
     assert loss < -0.1
     assert margin > 1.0  # 3.3 when it was measured, with short prompts
     assert accuracy == 1.0
-
-
-@pytest.mark.slow
-def test_a_phase_learns_its_groups(policy):
-    pairs = pairs_of(SHORT)
-    groups = [
-        CompletionGroup(prompt, tuple(texts), (1.0, -1.0) * (len(texts) // 2), tuple(range(len(texts))))
-        for prompt in dict.fromkeys(pair.prompt for pair in pairs)
-        for texts in ([text for pair in pairs if pair.prompt == prompt for text in pair.completions],)
-    ]
-    settings = PhaseSettings(
-        objective="grpo", reference="fixed", beta=0.04, learning_rate=1e-3, epochs=4, batch_size=1
-    )
-    result = run_phase(policy, groups, settings, GateSettings(prompts=1), None, phase=1, seed=0)
-    assert result.steps[0].margin == pytest.approx(0.0, abs=0.02)
-    assert result.steps[-1].margin > 0.1
-    assert result.steps[-1].accuracy == 1.0
 
 
 @pytest.mark.slow

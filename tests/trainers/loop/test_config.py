@@ -41,16 +41,9 @@ def test_methods_differ_in_reference_initialisation_and_supporters():
     assert parts("search")[0] is False
 
 
-def test_grpo_is_evodpo_with_another_objective():
-    grpo, evodpo = (load_config(None, {"method": method}) for method in ("grpo", "evodpo"))
-    assert {line.split(":")[0] for line in differences(grpo, evodpo, most=9).split(", ")} == {
-        "method", "phase.objective", "phase.beta"
-    }  # fmt: skip
-
-
 def test_what_is_given_wins_over_the_method():
-    config = load_config(None, {"method": "evotune", "phase": {"reference": "averaged"}})
-    assert (config.phase.reference, config.phase.initialisation) == ("averaged", "base")
+    config = load_config(None, {"method": "evotune", "phase": {"reference": "every_phase"}})
+    assert (config.phase.reference, config.phase.initialisation) == ("every_phase", "base")
 
 
 def test_the_default_job_leaves_every_candidate_to_the_model():
@@ -69,9 +62,6 @@ def test_the_default_job_is_compared_with_its_control_and_measured_on_what_no_is
     assert len(config.measure.instances) * config.measure.seeds >= 8
 
 
-RULES = {"exploration": {"form": "rules"}}
-
-
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
@@ -84,12 +74,7 @@ RULES = {"exploration": {"form": "rules"}}
         ({"exploration": {"sites": 9}}, "sites must lie between"),
         ({"measure": {"instances": []}}, "measure"),
         ({"rounds": 0}, "rounds must be at least 1"),
-        ({"method": "grpo", "teaching": "phase", "supporters": RULES}, "lessons before a phase"),
-        ({"method": "grpo", "launch": {"processes": 2}}, "the run's own process"),
-        ({"phase": {"loss": "aot"}, "launch": {"processes": 2}}, "no mean over pairs or tokens"),
         ({"phase": {"packed": False}, "launch": {"processes": 2}}, "packed: true"),
-        ({"phase": {"loss": "sigmiod"}}, "phase.loss must be one of"),
-        ({"method": "grpo", "phase": {"divergence": "forward_kl"}}, "divergence is a setting of DPO"),
         ({"phse": {}}, "did you mean phase"),
     ],
 )

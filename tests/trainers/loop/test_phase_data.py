@@ -203,9 +203,3 @@ def test_what_the_policy_wrote_before_a_skipped_phase_is_its_own(store, monkeypa
     data = phase_data(store, monkeypatch)
     data.pairs(3, [], PairSettings())
     assert seen["fresh_from"] == data.config.exploration.candidate_id(3, 0, 0)
-
-
-def test_groups_are_trained_on_again_by_the_rewards_of_then(store, monkeypatch):
-    ids = [record.id for record in list(store.candidates())[:2]]
-    (group,) = phase_data(store, monkeypatch).trained_on({"groups": [{"ids": ids, "rewards": [0.25, -0.5]}]})
-    assert (group.ids, group.rewards) == (tuple(ids), (0.25, -0.5))

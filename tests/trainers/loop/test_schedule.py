@@ -1,7 +1,5 @@
 """A run's task may change between phases, prompts may say what was observed of it, and its start may be weakened."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,6 @@ from atlas_gym.trainers.loop.config import RunConfig, load_config
 from atlas_gym.trainers.loop.schedule import TaskSchedule, starting_program
 from atlas_gym.trainers.loop.settings import Instance, MeasureSettings
 from atlas_gym.trainers.store.plain import SettingsError
-from tests.trainers.samples import RECORD
 
 DRIFT = ({}, {"dimension": 8}, {"dimension": 8, "noise": 0.5})
 
@@ -61,20 +58,6 @@ def test_what_the_measure_asks_is_scored_on_by_nothing_else():
     task = schedule.unseen(Instance({"noise": 0.1}), 3)
     assert (task.noise, task.replicas, task.split) == (0.1, 2, "held_out")
     assert task.seed > 10_000  # results are confirmed on the first few
-
-
-def test_a_redraw_poses_the_same_instance_with_other_random_numbers():
-    instances = (Instance(), Instance({"noise": 0.1}))
-    schedule = TaskSchedule(RunConfig(rounds=6, phase_every=2, drift=DRIFT, instances=instances))
-    records = [replace(RECORD, round=round_, island=island) for round_ in (2, 3, 6) for island in (0, 1, 3)]
-    tasks = [schedule.redrawn(record, 0) for record in records]
-    assert [task.noise for task in tasks] == [0.2, 0.1, 0.1, 0.2, 0.1, 0.1, 0.5, 0.1, 0.1]
-    assert [task.dimension for task in tasks] == [5, 5, 5, 8, 8, 8, 8, 8, 8]
-    assert tasks[1] is tasks[2]
-    assert tasks[0].split == schedule.task(1).split
-    seeds = {schedule.redrawn(records[0], draw).seed for draw in range(3)} | {tasks[1].seed}
-    assert len(seeds) == 4
-    assert not seeds & {task.seed for task in schedule.tasks(1)}
 
 
 def test_prompts_say_what_random_play_observes():
