@@ -7,9 +7,9 @@ completion is the rest of that line. Rewards are graded:
 
     failed < a copy < worse than the start < better than the start
 
-and clipped differences to the start's score, because the score itself as a reward taught nothing in published work (CALM,
-Huang et al., 2025, arXiv 2505.12285). With the embedded model this runs on a laptop's CPU and shows that the pieces fit;
-it is no recipe for good programs.
+and clipped differences to the start's score, because the score itself as a reward taught nothing in published work
+(CALM, Huang et al., 2025, arXiv 2505.12285). With the embedded model this runs on a laptop's CPU and shows that the
+pieces fit; it is no recipe for good programs.
 """
 
 import re

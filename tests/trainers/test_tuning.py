@@ -26,8 +26,8 @@ from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.samples import PROPOSAL, RECORD, parts
 
 SAMPLES = 4
-WORTH = {"default": [0.5, 0.25, None, -3.0], "reference": [0.1, None, None, None]}
-"""Normalised scores of what each policy writes; None: the program fails."""
+WORTH = {"default": [0.04, 0.02, None, -3.0], "reference": [0.01, None, None, None]}
+"""What each policy's programs gain over their parent; None: the program fails."""
 OTHER = replace(PROPOSAL, hole="lam =", prompt="another prompt")
 
 
@@ -59,7 +59,7 @@ class Evaluator:
         if worth is None:
             future.set_result(Evaluation(Status.ERROR, None, "no"))
         else:
-            future.set_result(Evaluation(Status.OK, -0.1, metrics={"normalized_score": worth}))
+            future.set_result(Evaluation(Status.OK, RECORD.score + worth))
         return future
 
 
@@ -83,7 +83,6 @@ def tuning(store, **settings):
         None,
         {
             "gate": {"samples": SAMPLES},
-            "gate_score": "quality",
             "seed": 11,
             "probe": {"samples": 0},
             **settings,
@@ -103,8 +102,9 @@ def test_the_score_of_a_policy_is_the_mean_worth_of_its_fresh_programs(store):
     pairs, gate = [pair(store.candidate(7))], [store.candidate(8)]
     score = phases._scorer(1, pairs, gate)
     found = {adapter: score(adapter, [RECORD.prompt, "another prompt"]) for adapter in WORTH}
-    # Failures and what is worse than random play count as nothing, and every sample counts.
-    assert found == {"default": [(0.5 + 0.25) / SAMPLES, 0.0], "reference": [0.1 / SAMPLES, 0.0]}
+    # Failures and what harms count as nothing, and every sample counts.
+    assert found["default"] == pytest.approx([(0.04 + 0.02) / SAMPLES, 0.0])
+    assert found["reference"] == pytest.approx([0.01 / SAMPLES, 0.0])
     seeds = [torch_seed(11, "gate", 1, i) for i in range(2)]
     expected = [("prompt", SAMPLES, seeds[0]), ("another prompt", SAMPLES, seeds[1])]
     assert backend.asked == [("default", expected), ("reference", expected)]  # common random numbers

@@ -102,8 +102,8 @@ class RunConfig:
     gate: GateSettings = GateSettings()
     """Eqs. 4 and 5, and what Ŝ and K̂L are measured on."""
     gate_score: GateScore = "gain"
-    """What Ŝ counts: the mean `gain` over the parent, or the `likelihood` of answers that are known to improve, in nats:
-    it sees a policy come nearer where no sample improves. Supporters that teach answer the gate's prompts as well
+    """What Ŝ counts: the mean `gain` over the parent, or the `likelihood` of answers that are known to improve, in
+    nats: it sees a policy come nearer where no sample improves. Supporters that teach answer the gate's prompts as well
     then."""
     gain_clip: float = 0.05
     """Units of score: a larger gain of one completion counts as this much in Ŝ."""

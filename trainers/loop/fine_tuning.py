@@ -165,8 +165,8 @@ class Tuning:
         return self._phase(number, controls, examples, gate, score, review)
 
     def _phase(
-        self, number: int, controls: Sequence[TuningControls], examples: Sequence[PreferencePair], gate: Sequence[CandidateRecord],
-        score: Scorer, review: Review,
+        self, number: int, controls: Sequence[TuningControls], examples: Sequence[PreferencePair],
+        gate: Sequence[CandidateRecord], score: Scorer, review: Review,
     ) -> PhaseResult:  # fmt: skip
         settings, *others = (trained_under(self.config.phase, own) for own in controls)
         return run_phase(
