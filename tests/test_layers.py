@@ -27,7 +27,7 @@ ROOMS = {
     ),
     "agents": ("models", "engines", "population", "proposals", "supporters", "."),
     "trainers": ("store", "data", "evodpo", "loop", "."),
-    "experiments": (".", "loggers", "report", "studies", "learners", "benchmarks", "theory", "cli"),
+    "experiments": (".", "loggers", "report", "studies", "learners", "benchmarks", "cli"),
 }
 """Folders with modules, bottom to top; `.` is the package's own folder."""
 DOORS = ("atlas_gym/__init__.py", "atlas_gym/__main__.py", "experiments/run.py")
