@@ -42,7 +42,7 @@ COMMANDS = {
     ),
     "report": Command("atlas_gym.experiments.report.__main__", "write the report of one or several runs"),
     "settings": Command(
-        "atlas_gym.experiments.cli.settings_reference",
+        "atlas_gym.experiments.cli.options",
         "list all settings of a run, or those of a configuration",
     ),
     "study": Command("atlas_gym.experiments.studies.__main__", "compare methods over seeds, as a plan says"),

@@ -6,14 +6,17 @@ take. Nothing heavy is imported: help, and the answer to a typo, are there at on
 """
 
 import argparse
+import dataclasses
+import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import textwrap
+import typing
+from collections.abc import Iterator, Sequence
 from functools import reduce
-from typing import Any, Literal, get_origin
+from typing import Any, Literal
 
-from atlas_gym.experiments.cli.settings_reference import Section, Setting, sections
 from atlas_gym.trainers.loop.config import RunConfig
-from atlas_gym.trainers.store.plain import SettingsError, merge, nearest, read_value
+from atlas_gym.trainers.store.plain import SettingsError, adapter_of, keys_of, merge, nearest, read_value
 
 _SWITCH = {"action": "store_true"}
 FLAGS: dict[str, dict[str, Any]] = {
@@ -26,76 +29,86 @@ FLAGS: dict[str, dict[str, Any]] = {
     "print-settings": {"help": "print the resulting configuration as YAML, and do nothing"} | _SWITCH,
 }
 """What the command line says about a run besides its settings."""
-_METAVARS = {"whole number": "INTEGER", "number": "NUMBER", "true or false": "BOOL", "text": "TEXT"}
 
 
 def read_arguments(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str, Any]]:
-    """What the command line names: all of it, for the flags; the settings, nested as a configuration file nests them.
+    """The flags, and the settings that are named, nested as a configuration file nests them.
 
     Raises:
         SettingsError: an argument is unknown, or its value is missing.
         SystemExit: help was asked for and given.
     """
-    words = sys.argv[1:] if arguments is None else arguments
-    listed = list(sections(RunConfig()))
-    settings = {setting.key: setting for section in listed for setting in section.settings}
-    parser = make_parser(listed)
-    for name in {word.removeprefix("--").partition("=")[0] for word in words}:
-        if _stands_for_settings(name, settings):
-            parser.add_argument(f"--{name}", type=read_value, default=argparse.SUPPRESS)
-    try:
-        found, unknown = parser.parse_known_args(words)
-    except argparse.ArgumentError as error:
-        raise SettingsError(str(error)) from None
-    if unknown:
-        raise SettingsError(_complaint(unknown[0], [*FLAGS, *settings]))
-    values: dict[str, Any] = {}
-    for key, value in vars(found).items():
-        if key.replace("_", "-") not in FLAGS:
-            nested = reduce(lambda inner, part: {part: inner}, reversed(key.split(".")), value)
-            values = merge(values, nested)
-    return found, values
-
-
-def _stands_for_settings(name: str, settings: Mapping[str, Setting]) -> bool:
-    """Whether this is a section, as W&B's agent writes a sweep's nested parameters (`--phase={'beta': 0.2}`), or a key
-    of a mapping."""
-    return any(
-        key.startswith(f"{name}.") or (setting.kind == "mapping" and name.startswith(f"{key}."))
-        for key, setting in settings.items()
-    )
-
-
-def make_parser(listed: Iterable[Section]) -> argparse.ArgumentParser:
-    """A parser that knows the flags, and each of these settings by its key."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    asked = {"-h", "--help"} & {*words}
     parser = argparse.ArgumentParser(
         prog="atlas run",
         usage="%(prog)s [--config NAME|FILE] [--folder FOLDER] [--SETTING VALUE …]\n       atlas resume FOLDER",
         description="Begin or continue a run: evolve programs, tune the model that writes them.",
+        epilog="\n".join(["settings:", *described(RunConfig())]) if asked else "",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         exit_on_error=False,
         allow_abbrev=False,
     )
     for name, about in FLAGS.items():
         parser.add_argument(f"--{name}", **about)
-    for section in listed:
-        group = parser.add_argument_group(section.key or "the run", section.about)
-        for setting in section.settings:
-            is_text = setting.hint is str or get_origin(setting.hint) is Literal
-            group.add_argument(
-                f"--{setting.key}", type=str if is_text else read_value, default=argparse.SUPPRESS,
-                metavar=_METAVARS.get(setting.kind, setting.kind.replace("`", "")), help=_help(setting),
-            )  # fmt: skip
-    return parser
+    try:
+        flags, words = parser.parse_known_args(words)
+    except argparse.ArgumentError as error:
+        raise SettingsError(str(error)) from None
+    values: dict[str, Any] = {}
+    known = keys_of(RunConfig)
+    while words:
+        word, words = words[0], words[1:]
+        if not word.startswith("--"):
+            raise SettingsError(f"{word} stands alone; settings are written --phase.beta 0.2")
+        key, is_given, value = word.removeprefix("--").partition("=")
+        path = key.split(".")
+        if path[0] not in {name.partition(".")[0] for name in known}:
+            options = [f"--{name}" for name in (*FLAGS, *known)]
+            raise SettingsError(
+                f"unknown setting --{key}{nearest(f'--{key}', options, 'atlas settings lists all')}"
+            )
+        if not is_given:
+            if not words or words[0].startswith("--"):
+                raise SettingsError(f"--{key} needs a value")
+            value, words = words[0], words[1:]
+        values = merge(values, reduce(lambda inner, part: {part: inner}, reversed(path), read_value(value)))
+    return flags, values
 
 
-def _help(setting: Setting) -> str:
-    default = f"default: {setting.default}" if setting.default else "no default"
-    return f"{setting.meaning} ({default})".replace("%", "%%")
+def described(settings: Any, word: str = "", key: str = "") -> Iterator[str]:
+    """Lines that list the settings of a dataclass with their values and the docstrings of its fields; `word`: those
+    alone whose key or docstring holds it."""
+    texts: dict[str, str] = {}
+    for base in reversed([base for base in type(settings).__mro__ if dataclasses.is_dataclass(base)]):
+        properties = adapter_of(base).json_schema()["$defs"][base.__name__]["properties"]
+        texts |= {name: about["description"] for name, about in properties.items() if "description" in about}
+    for field in dataclasses.fields(settings):
+        value, name = getattr(settings, field.name), f"{key}{field.name}"
+        if dataclasses.is_dataclass(value):
+            yield from described(value, word, f"{name}.")
+        elif word.lower() in f"{name} {texts[field.name]}".lower():
+            hint = typing.get_type_hints(type(settings))[field.name]
+            choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
+            shown = json.dumps(value, ensure_ascii=False, default=dataclasses.asdict)
+            yield f"  --{name} {shown}" + (f"   one of {', '.join(choices)}" if choices else "")
+            yield textwrap.indent(textwrap.fill(" ".join(texts[field.name].split()), 100), " " * 6)
 
 
-def _complaint(word: str, known: Iterable[str]) -> str:
-    """What is said of a word that is no option, with the name to use instead."""
-    if not word.startswith("--"):
-        return f"{word} stands alone; settings are written --phase.beta 0.2"
-    name = word.partition("=")[0]
-    return f"unknown setting {name}{nearest(name, [f'--{key}' for key in known], 'atlas settings lists all')}"
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`atlas settings`: print the settings; returns the exit code (0 done, 2 asked wrongly)."""
+    from atlas_gym.experiments.shipped import find
+    from atlas_gym.trainers.loop.config import load_config
+
+    parser = argparse.ArgumentParser(prog="atlas settings", description="All settings of a run.")
+    parser.add_argument("word", nargs="?", default="", help="only settings whose name or meaning holds it")
+    parser.add_argument("--config", help="show the values of this configuration, not the defaults")
+    options = parser.parse_args(arguments)
+    try:
+        config = load_config(find("configs", options.config), {}) if options.config else RunConfig()
+    except SettingsError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 2
+    lines = list(described(config, options.word))
+    print("\n".join(lines) or f"no setting holds {options.word!r}")
+    return 0 if lines else 2

@@ -99,7 +99,7 @@ def read_plan(path: Path) -> Plan:
     values = read_layers(path, "the plan")
     if not isinstance(values.get("arms"), dict):
         raise SettingsError(f"{path} is no plan: it needs name, env and arms")
-    arms = {str(name): build(Arm, arm or {}) for name, arm in values.pop("arms").items()}
+    arms = {str(name): arm or {} for name, arm in values.pop("arms").items()}
     plan = build(Plan, {**values, "arms": arms}, f"{path}: ")
     for run in plan.runs():
         run.config()

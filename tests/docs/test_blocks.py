@@ -179,11 +179,10 @@ def check_names(arguments: list[str]) -> None:
 def run_options() -> set[str]:
     pytest.importorskip("yaml", reason="needs the extra `learn`")
     from atlas_gym.experiments.cli.options import FLAGS
-    from atlas_gym.experiments.cli.settings_reference import sections
     from atlas_gym.trainers.loop.config import RunConfig
+    from atlas_gym.trainers.store.plain import keys_of
 
-    settings = {setting.key for section in sections(RunConfig()) for setting in section.settings}
-    return {f"--{name}" for name in {*FLAGS, *settings}}
+    return {f"--{name}" for name in {*FLAGS, *keys_of(RunConfig)}}
 
 
 def test_a_command_that_names_nothing_is_found():

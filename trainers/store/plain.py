@@ -1,104 +1,150 @@
-"""Nested frozen dataclasses from and to plain mappings (YAML), strictly.
+"""Settings: nested frozen dataclasses from and to YAML, through pydantic.
 
-An option that does nothing is worse than an error: an unknown key is refused with the nearest known one, and a
-value of the wrong kind is refused with the kind that was expected.
+An option that does nothing is worse than an error: an unknown key is refused with the nearest known one, a value of
+the wrong kind with the kind that is expected, each in one line.
 """
 
 import dataclasses
 import difflib
-import math
+import functools
+import json
 import re
-import types
 import typing
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
 T = TypeVar("T")
-
-
-_LARGEST_FILE = 200_000
-"""Bytes; a complete configuration has five thousand."""
 
 
 class SettingsError(ValueError):
     """A configuration that cannot be used; the message names the key and the fix."""
 
 
-_FLOAT = "tag:yaml.org,2002:float"
-
-
-class _PlainLoader(yaml.SafeLoader):
-    """YAML in which every value is written where it stands, once; 1e-4 is a number in it, and a date a text."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError(f"write out the value of *{self.peek_event().anchor}: aliases are not read")
-        return super().compose_node(parent, index)
+class _Loader(yaml.SafeLoader):
+    """YAML in which `1e-4` is a number, `off` and dates are texts, and a key stands once."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        for name in keys:
-            if name.tag == _FLOAT:  # that looks like a number, 1e3 or 0.10
-                name.tag = "tag:yaml.org,2002:str"
-        for key, count in Counter((key.tag, key.value) for key in keys).items():
-            if count > 1:
-                lines = [str(k.start_mark.line + 1) for k in keys if (k.tag, k.value) == key]
-                raise yaml.YAMLError(f"{key[1]} stands in lines {' and '.join(lines)}; keep one")
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            if key.value in lines:
+                found = f"{lines[key.value]} and {key.start_mark.line + 1}"
+                raise yaml.YAMLError(f"{key.value} stands in lines {found}; keep one")
+            lines[str(key.value)] = key.start_mark.line + 1
         return super().construct_mapping(node, deep=deep)
 
 
-class _PlainDumper(yaml.SafeDumper):
-    """Puts quotation marks around a text that the loader would take for a number."""
+class _Dumper(yaml.SafeDumper):
+    """Quotes every text that YAML's readers, `_Loader` among them, take for something else."""
 
 
-_PlainLoader.yaml_implicit_resolvers = {
-    first: [(tag, form) for tag, form in resolvers if not tag.endswith(":timestamp")]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in forms if not tag.endswith((":bool", ":timestamp"))]
+    for first, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-for _own in (_PlainLoader, _PlainDumper):
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("(true|false|True|False)$"), list("tfTF"))
+for _own in (_Loader, _Dumper):
     _own.add_implicit_resolver(
-        _FLOAT, re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+        "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
     )
 
 
 def as_text(value: Any) -> str:
     """A value as YAML that `read_mapping` reads back."""
-    return yaml.dump(value, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True)
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 def read_value(text: str) -> Any:
     """A value on a command line, as a file would have it; what is no YAML is a text."""
     try:
-        return yaml.load(text, _PlainLoader)
+        return yaml.load(text, _Loader)
     except (yaml.YAMLError, ValueError, RecursionError):
         return text
 
 
+def read_mapping(path: Path, what: str) -> dict[str, Any]:
+    """The settings in a YAML file; none if it is empty.
+
+    Raises:
+        SettingsError: it cannot be read, is no YAML, or holds something else. `what`: the file, in words.
+    """
+    try:
+        values = yaml.load(path.read_text(encoding="utf-8-sig"), _Loader)
+    except OSError as error:
+        raise SettingsError(f"{what} {path} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise SettingsError(f"{path} is not YAML: {error}") from error
+    if not isinstance(values, dict | None):
+        raise SettingsError(f"{path} must hold settings, key: value, not {str(values)[:40]!r}")
+    return values or {}
+
+
+def read_layers(path: Path, what: str, above: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """The settings in a YAML file; if it has `based_on: other.yaml`, laid on those of that file, whose path counts
+    from its own folder.
+
+    Raises:
+        SettingsError: one of the files cannot be read, or is based on itself. `what`: they, in words.
+    """
+    values = read_mapping(path, what)
+    base = values.pop("based_on", None)
+    if base is None:
+        return values
+    if path.resolve() in above:
+        raise SettingsError(f"{path} is based on itself")
+    return merge(read_layers(path.parent / str(base), what, (*above, path.resolve())), values)
+
+
+@functools.cache
+def adapter_of(cls: type[T]) -> "TypeAdapter[list[T]]":
+    """pydantic's reader of a list of such dataclasses: strict, all the way down."""
+    from pydantic import ConfigDict, TypeAdapter
+
+    strict = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
+    return TypeAdapter(list[cls], config=strict)  # type: ignore[valid-type]
+
+
 def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
-    """Make a (nested) dataclass from a mapping.
+    """Make a (nested) dataclass from a mapping. `where`: what a complaint begins with.
 
     Raises:
         SettingsError: an unknown key, a value of the wrong kind, or one the dataclass itself refuses.
     """
-    if not isinstance(values, Mapping):
-        raise SettingsError(f"{where.rstrip('.') or 'the configuration'} must be a mapping, not {values!r}")
-    hints = typing.get_type_hints(cls)
-    known = {field.name for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
-    for key in values:
-        if key not in known:
-            raise SettingsError(f"unknown setting {where}{key}{nearest(str(key), known)}")
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-        if field.default is field.default_factory is dataclasses.MISSING and field.name not in values:
-            raise SettingsError(f"{where}{field.name} is needed")
-    made = {key: _convert(hints[key], value, f"{where}{key}") for key, value in values.items()}
+    from pydantic import ValidationError
+
     try:
-        return cls(**made)
-    except (TypeError, ValueError) as error:
-        raise SettingsError(f"{where.rstrip('.') or 'configuration'}: {error}") from error
+        return adapter_of(cls).validate_json(json.dumps([values], default=str))[0]
+    except ValidationError as errors:
+        raise SettingsError(where + _complaint(errors.errors()[0], cls)) from errors
+
+
+def _complaint(error: Mapping[str, Any], cls: type) -> str:
+    """One of pydantic's errors in a line; an unknown key has the nearest known one beside it."""
+    key = ".".join(map(str, error["loc"][1:]))
+    if error["type"] == "unexpected_keyword_argument":
+        known = keys_of(cls)
+        return f"unknown setting {key}{nearest(key, known + [known_key.partition('.')[0] for known_key in known])}"
+    if error["type"] == "missing":
+        return f"{key} is needed"
+    said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    if error["type"] == "value_error":
+        return f"{key}: {said}" if key else said
+    return f"{key} {said.replace('an object', 'a mapping')}, not {error['input']!r}"
+
+
+def keys_of(cls: type) -> list[str]:
+    """The dotted keys of a dataclass's settings, those of nested dataclasses included."""
+    keys = []
+    for name, hint in typing.get_type_hints(cls).items():
+        parts = [part for part in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(part)]
+        inner = [f"{name}.{key}" for key in keys_of(parts[0])] if parts else []  # type: ignore[arg-type]
+        keys += inner if parts and typing.get_origin(hint) is not tuple else [name]
+    return keys
 
 
 _BOUNDS: Mapping[str, Callable[[float], bool]] = {
@@ -127,59 +173,13 @@ def require(settings: Any, bounds: Mapping[str, str]) -> None:
                 raise ValueError(f"{name} must be {bound}, got {value}")
 
 
-def read_mapping(path: Path, what: str) -> dict[str, Any]:
-    """The settings in a YAML file; none if it is empty.
-
-    The file may be a stranger's: its size is bounded, and aliases, by which a few lines stand for gigabytes, are
-    refused.
-
-    Raises:
-        SettingsError: it cannot be read, is not such YAML, or holds something else. `what`: the file, in words.
-    """
-    try:
-        with path.open("rb") as file:
-            text = file.read(_LARGEST_FILE + 1)
-    except (OSError, ValueError) as error:  # a path with a null character is no OSError
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise SettingsError(f"{what} {path} cannot be read: {reason}") from error
-    if len(text) > _LARGEST_FILE:
-        raise SettingsError(f"{path} is larger than {_LARGEST_FILE} bytes: it holds no settings")
-    try:
-        values = yaml.load(text.decode("utf-8-sig"), _PlainLoader)
-    except (yaml.YAMLError, ValueError) as error:
-        raise SettingsError(f"{path} is not YAML: {error}") from error
-    except RecursionError as error:
-        raise SettingsError(f"{path} is nested too deeply") from error
-    if not isinstance(values, dict | None):
-        raise SettingsError(f"{path} must hold settings, key: value, not {str(values)[:40]!r}")
-    return values or {}
-
-
-def read_layers(path: Path, what: str, above: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """The settings in a YAML file; if it begins with `based_on: other.yaml`, laid on those of that file, whose path
-    counts from its own folder.
-
-    Raises:
-        SettingsError: one of the files cannot be read, or is based on itself. `what`: they, in words.
-    """
-    values = read_mapping(path, what)
-    base = values.pop("based_on", None)
-    if base is None:
-        return values
-    if path.resolve() in above:
-        raise SettingsError(f"{path} is based on itself")
-    return merge(read_layers(path.parent / str(base), what, (*above, path.resolve())), values)
-
-
 def plain(settings: Any) -> dict[str, Any]:
     """A dataclass as a mapping of plain values, ready for YAML or JSON."""
 
     def simple(value: Any) -> Any:
         if isinstance(value, Mapping):
             return {key: simple(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [simple(item) for item in value]
-        return value
+        return [simple(item) for item in value] if isinstance(value, list | tuple) else value
 
     return simple(dataclasses.asdict(settings))
 
@@ -202,6 +202,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flatten(values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    """A nested mapping as a flat one with dotted keys."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
         flat |= flatten(value, f"{where}{key}.") if isinstance(value, Mapping) else {f"{where}{key}": value}
@@ -210,63 +211,6 @@ def flatten(values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
 
 def nearest(key: str, known: Iterable[str], otherwise: str = "") -> str:
     """The end of a complaint about `key`: the known one that is nearest; `otherwise`, or all, if none is near."""
-    close = difflib.get_close_matches(key, list(known), n=1)
-    return (
-        f"; did you mean {close[0]}?" if close else f"; {otherwise or 'known: ' + ', '.join(sorted(known))}"
-    )
-
-
-def _convert(hint: Any, value: Any, where: str) -> Any:
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        return _convert_union(args, value, where)
-    if dataclasses.is_dataclass(hint):
-        return value if isinstance(value, hint) else build(hint, value, f"{where}.")  # type: ignore[arg-type]
-    if origin is typing.Literal:
-        if value is False and "off" in args:  # YAML reads a bare `off` as false
-            return "off"
-        return _check(value in args, value, where, f"one of {', '.join(map(str, args))}")
-    if origin is tuple:
-        _check(isinstance(value, list | tuple), value, where, "a list")
-        return tuple(_convert(args[0], item, f"{where}[{i}]") for i, item in enumerate(value))
-    if origin is Mapping:
-        _check(isinstance(value, Mapping), value, where, "a mapping")
-        return {key: _convert(args[1], item, f"{where}.{key}") for key, item in value.items()}
-    if origin is not None or hint is Any:  # passed on as they are
-        return value
-    if hint is float:
-        _check(isinstance(value, int | float) and not isinstance(value, bool), value, where, "a number")
-        return _number(value, where)
-    if hint is int:
-        return _check(isinstance(value, int) and not isinstance(value, bool), value, where, "a whole number")
-    kinds = {bool: "true or false", str: "a text"}
-    return _check(isinstance(value, hint), value, where, kinds.get(hint, hint.__name__))
-
-
-def _convert_union(options: tuple, value: Any, where: str) -> Any:
-    if value is None and type(None) in options:
-        return None
-    errors = []
-    for option in options:
-        if option is type(None):
-            continue
-        try:
-            return _convert(option, value, where)
-        except SettingsError as error:
-            errors.append(str(error))
-    raise SettingsError(" / ".join(errors))
-
-
-def _number(value: int | float, where: str) -> float:
-    try:
-        number = float(value)
-    except OverflowError:  # an integer of 309 digits and more
-        number = math.inf
-    _check(math.isfinite(number), number, where, "a finite number")
-    return number
-
-
-def _check(fits: bool, value: Any, where: str, expected: str) -> Any:
-    if not fits:
-        raise SettingsError(f"{where} must be {expected}, not {value!r}")
-    return value
+    names = sorted(known)
+    close = difflib.get_close_matches(key, names, n=1)
+    return f"; did you mean {close[0]}?" if close else f"; {otherwise or 'known: ' + ', '.join(names)}"

@@ -32,7 +32,7 @@ def test_half_of_what_wandbs_agent_sets_is_no_run_of_a_sweep(variables, monkeypa
     [
         # In brackets, as extras and lists are: a console with markup would swallow them.
         (["--config", "no[such,file].yaml"], "no[such,file].yaml"),
-        (["--seed=[yes,no]"], "seed must be a whole number, not [True, False]"),
+        (["--seed=[yes,no]"], "seed must be a valid integer, not ['yes', 'no']"),
         (["--resume", "--folder", "no[run]"], "--folder with a run in it: no[run] has no config.yaml"),
         (["--resume"], "--resume needs --folder with a run in it: atlas resume FOLDER"),
         (["--env=ATLAS-Nope-v0"], "there are ATLAS-Bandit-v0, ATLAS-Burgers-v0"),
