@@ -9,7 +9,7 @@ import atlas_gym
 from atlas_gym.agents.engines.engine import Completion, Generator, OnCompletion, Request
 from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.agents.settings import AgentSettings
-from atlas_gym.agents.supporters.call import Consultation, SupporterCall
+from atlas_gym.agents.supporters.consult import Consultation, SupporterCall
 from atlas_gym.agents.supporters.exploration import ExplorationAdvice, Patch
 from atlas_gym.evaluation import Evaluation, Pool, Status
 from atlas_gym.trainers.data.rollouts import ProgramCache

@@ -1,22 +1,13 @@
 """From a run's settings to its supporters."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from atlas_gym.agents.supporters.call import ROLES, Role, SupporterCall
-from atlas_gym.agents.supporters.exploration import ExplorationSupporter, LLMExplorationSupporter
-from atlas_gym.agents.supporters.exploration_rules import RuleExplorationSupporter
-from atlas_gym.agents.supporters.inspector import LLMPolicyInspector, PolicyInspector, RulePolicyInspector
+from atlas_gym.agents.supporters.consult import SupporterCall
+from atlas_gym.agents.supporters.exploration import ExplorationSupporter
+from atlas_gym.agents.supporters.inspector import PolicyInspector
 from atlas_gym.agents.supporters.settings import SupporterSettings
-from atlas_gym.agents.supporters.strategist import FineTuningStrategist, LLMFineTuningStrategist
-from atlas_gym.agents.supporters.strategist_rules import RuleFineTuningStrategist
-
-_FORMS: Mapping[Role, Mapping[str, Callable[[SupporterSettings, int], Any]]] = {
-    "exploration": {"rules": RuleExplorationSupporter, "llm": LLMExplorationSupporter},
-    "strategist": {"rules": RuleFineTuningStrategist, "llm": LLMFineTuningStrategist},
-    "inspector": {"rules": RulePolicyInspector, "llm": LLMPolicyInspector},
-}
+from atlas_gym.agents.supporters.strategist import FineTuningStrategist
 
 
 @dataclass(frozen=True)
@@ -40,6 +31,8 @@ class Supporters:
 
 def build_supporters(settings: SupporterSettings, seed: int) -> Supporters:
     """The supporters of a run under its seed. Nothing is contacted yet."""
-    forms = {role: getattr(settings, role).form for role in ROLES}
-    made = {role: _FORMS[role][form](settings, seed) for role, form in forms.items() if form != "off"}
-    return Supporters(**made)
+    return Supporters(
+        None if settings.exploration.form == "off" else ExplorationSupporter(settings, seed),
+        None if settings.strategist.form == "off" else FineTuningStrategist(settings, seed),
+        None if settings.inspector.form == "off" else PolicyInspector(settings, seed),
+    )

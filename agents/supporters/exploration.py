@@ -1,28 +1,34 @@
 """The exploration supporter: reads one of the agent's programs and says what to try next.
 
 Its advice has two parts: a critique (text that goes into the agent's next prompt), and patches (new candidate
-programs). Both forms, rules and language model, end in the same gate, :func:`admit_patches`: a patch parses,
-defines the entry function, differs from everything tried and is a bounded edit of the agent's program. Where a
-patch is another value for a constant, that is bounded to a factor of the value that stands in the program.
+programs). Both forms, rules and language model, end in :func:`admit_patches`: a patch parses, defines the entry
+function, differs from everything tried and is a bounded edit of the agent's program. Where a patch is another value for
+a constant, that is bounded to a factor of the value that stands in the program.
 
-Where it *teaches*, the request names the place that one of the agent's prompts leaves open; patches that keep to it are
-answers to that prompt.
+Where it *teaches*, the request names the edit site of one of the agent's prompts; patches that keep to it are answers
+to that prompt.
+
+The rules are a list over the syntax tree (`expression_rules`, `program_rules`); recent failures and the environment's
+measurements raise the priority of those that answer them. The same request under the same seed gives the same advice.
 """
 
-import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+
+from pydantic import Field
 
 from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.agents.proposals.completing import Opening
 from atlas_gym.agents.proposals.constants import constants
 from atlas_gym.agents.proposals.source import Source
-from atlas_gym.agents.supporters.call import Question, Supporter
-from atlas_gym.agents.supporters.conversation import LLMSupporter
-from atlas_gym.agents.supporters.edits import EditBound
-from atlas_gym.agents.supporters.prompts import Data
-from atlas_gym.agents.supporters.replies import ExplorationReply, PatchReply, SuggestionReply, parse_reply
+from atlas_gym.agents.supporters.consult import Supporter, SupporterRequest
+from atlas_gym.agents.supporters.expression_rules import ANYWHERE, AT_A_SITE, findings
+from atlas_gym.agents.supporters.messages import Data, Reply
+from atlas_gym.agents.supporters.program_rules import Case, Finding, Fix, bounded_value
+from atlas_gym.agents.supporters.settings import EditBound
 from atlas_gym.program_text import program_key, syntax_error
+from atlas_gym.seeding import stream
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.text import is_plain, one_line
 
@@ -32,15 +38,26 @@ CRITIQUE_CHARS = 800
 FAILURES_TOLD = 3
 """Failures that the supporter is told, at most."""
 
-SUGGESTION_FACTOR = 10.0
-"""A suggested value lies within this factor of the current one, either way."""
+LONGEST_PROGRAM = 20_000
+"""Programs above this many characters are left alone by rules."""
 
 _MOST_ITEMS = 8
 """Suggestions and patches of one reply that are looked at."""
 
+_CRITIQUE_SENTENCES = 4
+
+_COMBINED = 0.3
+"""Probability that a patch makes two of the rules' changes at once."""
+
+_PASSES = 20
+"""How often the rules are asked about a site before there are enough patches: each time they draw other values."""
+
+_A_PASS = 3
+"""Changes that are made in one pass, so that several values of a likely one can be drawn."""
+
 
 @dataclass(frozen=True)
-class ExplorationRequest(Question):
+class ExplorationRequest(SupporterRequest):
     """What the exploration supporter is told. All of the programs' records may be text that a candidate wrote."""
 
     task: ProgramTask
@@ -84,52 +101,69 @@ class ExplorationAdvice:
         return f"patches: {patches or 'none'} | critique: {self.critique}"
 
 
-ExplorationSupporter = Supporter[ExplorationRequest, ExplorationAdvice]
-"""Advises on one program."""
+class EditReply(Reply):
+    """Replacement of one stretch of the program."""
+
+    find: str = Field(
+        description="text that stands exactly once in the program", json_schema_extra={"maxLength": 200}
+    )
+    replace: str = Field(description="text that takes its place", json_schema_extra={"maxLength": 300})
 
 
-def admit_patches(
-    request: ExplorationRequest, proposed: Iterable[Patch], bound: EditBound
-) -> tuple[Patch, ...]:
-    """Those that are new, runnable and bounded edits of the agent's program, in order, at most as many
-    as asked for."""
-    seen = {program_key(request.parent.program)}
-    admitted: list[Patch] = []
-    for patch in proposed:
-        if len(admitted) >= request.max_patches:
-            break
-        key = program_key(patch.program) if _is_admissible(request, patch.program, bound) else None
-        if key is not None and key not in seen and key not in request.tried:
-            seen.add(key)
-            admitted.append(replace(patch, program_key=key))
-    return tuple(admitted)
+class PatchReply(Reply):
+    """One new candidate, as edits of the program."""
+
+    edits: list[EditReply] = Field(json_schema_extra={"maxItems": 3})
+    reason: str = Field("", json_schema_extra={"maxLength": 160})
 
 
-def bounded_value(current: float, proposed: float) -> float | None:
-    """``proposed`` moved within :data:`SUGGESTION_FACTOR` of ``current``, sign and integer type kept; None if
-    that leaves no other value."""
-    if not math.isfinite(proposed) or proposed * current <= 0:
-        return None
-    low, high = abs(current) / SUGGESTION_FACTOR, abs(current) * SUGGESTION_FACTOR
-    size: float = min(max(abs(proposed), low), high)
-    if isinstance(current, int):
-        size = min(max(round(size), math.ceil(low)), math.floor(high))
-    value = size if current > 0 else -size
-    return None if value == current else value
+class SuggestionReply(Reply):
+    """Another value for a constant of the program."""
+
+    name: str = Field(description="variable that holds the constant", json_schema_extra={"maxLength": 40})
+    value: float
+    reason: str = Field("", json_schema_extra={"maxLength": 160})
 
 
-def _is_admissible(request: ExplorationRequest, program: str, bound: EditBound) -> bool:
-    parent, opening = request.parent.program, request.opening
-    fits = opening is None or opening.holds(parent, program)
-    fits = fits and is_plain(program) and bound.allows(parent, program)
-    return fits and syntax_error(program, request.task.function) is None
+class ExplorationReply(Reply):
+    """The exploration supporter's reply."""
+
+    critique: str = Field(json_schema_extra={"maxLength": 400})
+    suggestions: list[SuggestionReply] = Field(default_factory=list, json_schema_extra={"maxItems": 3})
+    patches: list[PatchReply] = Field(default_factory=list, json_schema_extra={"maxItems": 3})
 
 
-class LLMExplorationSupporter(LLMSupporter[ExplorationRequest, ExplorationAdvice]):
-    """A model that reads a program and replies with critique, suggestions and patches."""
+class ExplorationSupporter(Supporter[ExplorationRequest, ExplorationAdvice, ExplorationReply]):
+    """Advises on one program."""
 
     role = "exploration"
     reply = ExplorationReply
+
+    def advise(self, request: ExplorationRequest) -> tuple[ExplorationAdvice, str]:
+        parent, bound = request.parent, self.settings.patch_bound
+        code = None
+        if len(parent.program) <= LONGEST_PROGRAM:
+            code = Source.parse(parent.program, request.task.function)
+        if code is None:
+            return ExplorationAdvice(), "the program does not parse, lacks the entry function or is too long"
+        rng = stream(self.seed, "supporter", "exploration", *request.key)
+        case = Case(
+            code, request.task.traits, parent.metrics, request.failures, rng, self.settings.wider_rules
+        )
+        if request.opening is not None:
+            return ExplorationAdvice(
+                patches=admit_patches(request, _at_site(case, request.opening), bound)
+            ), ""
+        found = findings(case, ANYWHERE)
+        order = _draw_order(case, [(finding, fix) for finding in found for fix in finding.fixes])
+        patches = admit_patches(request, _patches(case, order), bound)
+        ranked = sorted(found, key=lambda finding: -finding.priority)
+        sentences = list(dict.fromkeys(finding.message for finding in ranked))[:_CRITIQUE_SENTENCES]
+        if request.failures:
+            counts = Counter(failure.status for failure in request.failures).most_common()
+            listed = ", ".join(f"{count} {status}" for status, count in counts)
+            sentences.insert(0, f"Recent failures: {listed}.")
+        return ExplorationAdvice(one_line(" ".join(sentences), CRITIQUE_CHARS), patches), ""
 
     def values(self, request: ExplorationRequest) -> dict[str, str | Data]:
         task, parent = request.task, request.parent
@@ -152,13 +186,8 @@ class LLMExplorationSupporter(LLMSupporter[ExplorationRequest, ExplorationAdvice
             "max_lines": str(self.settings.patch_bound.allowed_lines(parent.program)),
         }
 
-    def interpret(self, request: ExplorationRequest, text: str) -> ExplorationAdvice:
-        """The advice that a reply amounts to; raises ReplyError if it is no reply at all.
-
-        Single items that cannot be used (an edit whose text is not found, a constant that does not exist) are
-        left out.
-        """
-        reply = parse_reply(text, ExplorationReply)
+    def bounded(self, request: ExplorationRequest, reply: ExplorationReply) -> ExplorationAdvice:
+        """Items that cannot be used (an edit whose text is not found, a constant that does not exist) are left out."""
         code = Source.parse(request.parent.program, request.task.function)
         patches = list(_edited(request.parent.program, reply.patches[:_MOST_ITEMS]))
         if code is not None:
@@ -215,3 +244,90 @@ def _suggested(code: Source, replies: list[SuggestionReply]) -> Iterator[Patch]:
         program = code.apply(edits)
         if program is not None:
             yield Patch(program, "suggestion")
+
+
+def _at_site(case: Case, site: Opening) -> Iterator[Patch]:
+    """The rules' changes of nothing but the site, pass after pass with other values."""
+    for _ in range(_PASSES):
+        options = [
+            (finding, fix)
+            for finding in findings(case, AT_A_SITE)
+            for fix in finding.fixes
+            if all(site.start <= splice.start and splice.end <= site.end for splice in fix)
+        ]
+        yield from _patches(case, _draw_order(case, options)[:_A_PASS])
+
+
+def _draw_order(case: Case, options: list[tuple[Finding, Fix]]) -> list[tuple[Finding, Fix]]:
+    """The options in random order, weighted by priority, without replacement (Efraimidis and Spirakis)."""
+    keys = [case.rng.exponential() * len(finding.fixes) / finding.priority for finding, _ in options]
+    return [option for _, option in sorted(zip(keys, options, strict=True), key=lambda pair: pair[0])]
+
+
+def _patches(case: Case, order: list[tuple[Finding, Fix]]) -> Iterator[Patch]:
+    for index, (finding, fix) in enumerate(order):
+        if index + 1 < len(order) and case.rng.random() < _COMBINED:
+            other_finding, other = order[index + 1]
+            program = case.code.apply((*fix, *other))
+            if program is not None:
+                yield Patch(program, f"{finding.kind}+{other_finding.kind}")
+        program = case.code.apply(fix)
+        if program is not None:
+            yield Patch(program, finding.kind)
+
+
+def admit_patches(
+    request: ExplorationRequest, proposed: Iterable[Patch], bound: EditBound
+) -> tuple[Patch, ...]:
+    """Those that are new, runnable and bounded edits of the agent's program, in order, at most as many
+    as asked for."""
+    parent, site = request.parent.program, request.opening
+    seen = {program_key(parent)}
+    admitted: list[Patch] = []
+    for patch in proposed:
+        if len(admitted) >= request.max_patches:
+            break
+        program = patch.program
+        if (
+            (site is not None and not site.holds(parent, program))
+            or not (is_plain(program) and within(bound, parent, program))
+            or syntax_error(program, request.task.function) is not None
+        ):
+            continue
+        key = program_key(program)
+        if key is not None and key not in seen and key not in request.tried:
+            seen.add(key)
+            admitted.append(replace(patch, program_key=key))
+    return tuple(admitted)
+
+
+def within(bound: EditBound, parent: str, child: str) -> bool:
+    """Whether ``child`` is a patch of ``parent`` within this bound."""
+    limit = bound.allowed_lines(parent)
+    extra = Counter(child.splitlines()) - Counter(parent.splitlines())
+    new_characters = sum(len(line) * count for line, count in extra.items())
+    return new_characters <= bound.characters and line_distance(parent, child, limit) <= limit
+
+
+def line_distance(parent: str, child: str, limit: int) -> int:
+    """Least number of lines to insert, delete or replace to get from one text to the other.
+
+    Anything above ``limit`` is reported as ``limit + 1``; the cost is O(lines × limit), so long hostile texts
+    are cheap (E. Ukkonen, Algorithms for approximate string matching, 1985).
+    """
+    old, new = parent.splitlines(), child.splitlines()
+    # By how many lines of `new` are dealt with beyond those of `old`: the most lines of `old` that can be.
+    reached = {0: 0}
+    for distance in range(limit + 1):
+        following: dict[int, int] = {}
+        for surplus, line in reached.items():
+            while line < len(old) and line + surplus < len(new) and old[line] == new[line + surplus]:
+                line += 1
+            if line == len(old) and line + surplus == len(new):
+                return distance
+            # The next line is replaced, deleted, or inserted.
+            for other, after in ((surplus, line + 1), (surplus - 1, line + 1), (surplus + 1, line)):
+                if after <= len(old) and after + other <= len(new):
+                    following[other] = max(after, following.get(other, 0))
+        reached = following
+    return limit + 1

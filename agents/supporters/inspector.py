@@ -15,11 +15,12 @@ regression; it may name one, and object. A name that was not measured, or did no
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
-from atlas_gym.agents.supporters.call import Question, RuleSupporter, Supporter
-from atlas_gym.agents.supporters.conversation import LLMSupporter
-from atlas_gym.agents.supporters.prompts import Data
-from atlas_gym.agents.supporters.replies import InspectionReply, parse_reply
+from pydantic import Field
+
+from atlas_gym.agents.supporters.consult import Supporter, SupporterRequest
+from atlas_gym.agents.supporters.messages import Data, Reply
 from atlas_gym.text import one_line
 
 REASON_CHARS = 400
@@ -58,7 +59,7 @@ class MetricChange:
 
 
 @dataclass(frozen=True)
-class Inspection(Question):
+class Inspection(SupporterRequest):
     """What the inspector is told about one proposed promotion."""
 
     rule_accepts: bool
@@ -105,17 +106,28 @@ class InspectorVerdict:
         return f"{decision} | regressions: {worse or 'none'} | {'; '.join(self.reasons)}"
 
 
-PolicyInspector = Supporter[Inspection, InspectorVerdict]
-"""Decides on one promotion; its neutral advice is the rule's own decision."""
+class RegressionReply(Reply):
+    """One measurement that got worse."""
+
+    metric: str = Field(description="one of the measurements listed", json_schema_extra={"maxLength": 60})
+    note: str = Field("", json_schema_extra={"maxLength": 160})
 
 
-class RulePolicyInspector(RuleSupporter[Inspection, InspectorVerdict]):
-    """Names regressions and objects to the bad ones."""
+class InspectionReply(Reply):
+    """The inspector's reply."""
+
+    decision: Literal["accept", "veto"]
+    reasons: list[str] = Field(default_factory=list, json_schema_extra={"maxItems": 3})
+    regressions: list[RegressionReply] = Field(default_factory=list, json_schema_extra={"maxItems": 4})
+
+
+class PolicyInspector(Supporter[Inspection, InspectorVerdict, InspectionReply]):
+    """Decides on one promotion; its neutral advice is the rule's own decision."""
 
     role = "inspector"
+    reply = InspectionReply
 
     def advise(self, request: Inspection) -> tuple[InspectorVerdict, str]:
-        """The rule's decision, or a veto."""
         settings = self.settings.inspection
         found = {metric.name: metric.regression(settings.floor) for metric in request.metrics}
         worst_first = sorted(found.items(), key=lambda pair: -pair[1])
@@ -132,23 +144,6 @@ class RulePolicyInspector(RuleSupporter[Inspection, InspectorVerdict]):
         if error is not None and settings.noise > 0 and request.gain < settings.noise * error:
             reasons.append(f"The gain is below {settings.noise:g} standard errors.")
         return InspectorVerdict(request.rule_accepts, bool(reasons), tuple(reasons), named), ""
-
-
-def _may_be_chance(metric: MetricChange, samples: int) -> bool:
-    """Whether a share of so many samples fell by less than two standard errors of the difference: of sixteen samples
-    seven and two are valid under the same policy now and then."""
-    if not metric.higher_is_better or not samples:
-        return False
-    both = (metric.reference + metric.candidate) / 2
-    error = math.sqrt(max(0.0, both * (1 - both)) * 2 / samples)
-    return metric.reference - metric.candidate < 2 * error  # False for what is not a number
-
-
-class LLMPolicyInspector(LLMSupporter[Inspection, InspectorVerdict]):
-    """A model that looks at a proposed promotion and may object."""
-
-    role = "inspector"
-    reply = InspectionReply
 
     def values(self, request: Inspection) -> dict[str, str | Data]:
         metrics = "\n".join(
@@ -168,8 +163,7 @@ class LLMPolicyInspector(LLMSupporter[Inspection, InspectorVerdict]):
             "recent": ", ".join("promoted" if done else "kept" for done in request.recent[-8:]) or "none yet",
         }
 
-    def interpret(self, request: Inspection, text: str) -> InspectorVerdict:
-        reply = parse_reply(text, InspectionReply)
+    def bounded(self, request: Inspection, reply: InspectionReply) -> InspectorVerdict:
         floor = self.settings.inspection.floor
         measured = {metric.name: metric.regression(floor) for metric in request.metrics}
         regressions = {
@@ -182,3 +176,13 @@ class LLMPolicyInspector(LLMSupporter[Inspection, InspectorVerdict]):
 
     def neutral(self, request: Inspection) -> InspectorVerdict:
         return InspectorVerdict(request.rule_accepts)
+
+
+def _may_be_chance(metric: MetricChange, samples: int) -> bool:
+    """Whether a share of so many samples fell by less than two standard errors of the difference: of sixteen samples
+    seven and two are valid under the same policy now and then."""
+    if not metric.higher_is_better or not samples:
+        return False
+    both = (metric.reference + metric.candidate) / 2
+    error = math.sqrt(max(0.0, both * (1 - both)) * 2 / samples)
+    return metric.reference - metric.candidate < 2 * error  # False for what is not a number

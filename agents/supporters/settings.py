@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from atlas_gym.agents.engines.settings import Endpoint, RequestLimits
-from atlas_gym.agents.supporters.edits import EditBound
 
 
 @dataclass(frozen=True)
@@ -73,6 +72,28 @@ class InspectorSettings:
     def __post_init__(self) -> None:
         if not 1 < self.name_factor <= self.veto_factor or self.floor <= 0 or self.noise < 0:
             raise ValueError("1 < name_factor <= veto_factor, floor > 0 and noise >= 0 are needed")
+
+
+@dataclass(frozen=True)
+class EditBound:
+    """The most that a patch may change: a supporter perturbs what the agent wrote, it hands in none of its own."""
+
+    lines: int = 6
+    """Lines inserted, deleted or replaced (edit distance over lines)."""
+    characters: int = 400
+    """Total length of the lines that the parent does not have, characters."""
+    share: float = 0.5
+    """Lines changed as a share of the parent's non-empty lines; the smaller bound counts, at least one
+    line."""
+
+    def __post_init__(self) -> None:
+        if self.lines < 1 or self.characters < 1 or not 0 < self.share <= 1:
+            raise ValueError("lines and characters must be positive, and share must lie in (0, 1]")
+
+    def allowed_lines(self, parent: str) -> int:
+        """Lines of ``parent`` that a patch may change."""
+        written = sum(bool(line.strip()) for line in parent.splitlines())
+        return max(1, min(self.lines, int(self.share * written)))
 
 
 @dataclass(frozen=True)

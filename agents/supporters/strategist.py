@@ -3,15 +3,19 @@
 It can move four controls: β, the score threshold of the pairs, epochs and learning rate. Whatever it proposes
 is bounded here: per phase by a factor, and always by a declared range. A change that would leave the range
 ends at its edge; a value the user set outside the range stays until the strategist moves it.
+
+Its rules are the table `RULES`: each line says when it fires, what it multiplies and why. Rules that fire together
+multiply.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
-from atlas_gym.agents.supporters.call import Question, Supporter
-from atlas_gym.agents.supporters.conversation import LLMSupporter
-from atlas_gym.agents.supporters.replies import StrategyReply, parse_reply
+from pydantic import Field
+
+from atlas_gym.agents.supporters.consult import Supporter, SupporterRequest
+from atlas_gym.agents.supporters.messages import Reply
 from atlas_gym.agents.supporters.settings import ControlBounds
 from atlas_gym.text import one_line
 
@@ -52,7 +56,7 @@ class GateOutcome:
 
 
 @dataclass(frozen=True)
-class Telemetry(Question):
+class Telemetry(SupporterRequest):
     """What the strategist is told about the phase that is about to run and those before it."""
 
     controls: TuningControls
@@ -111,10 +115,6 @@ class StrategyAdvice:
         return f"{values or 'no change'} | {self.reason}"
 
 
-FineTuningStrategist = Supporter[Telemetry, StrategyAdvice]
-"""Sets the next phase's controls; its neutral advice leaves them as they are."""
-
-
 def bounded_advice(
     controls: TuningControls,
     bounds: ControlBounds,
@@ -131,54 +131,166 @@ def bounded_advice(
         values["epochs"] = toward(values["epochs"])
     after = replace(controls, **values)
     changed = tuple(name for name in CONTROL_NAMES if getattr(after, name) != getattr(controls, name))
-    return StrategyAdvice(after, changed, reason, _nearby(controls, after, bounds))
-
-
-def _nearby(
-    before: TuningControls, after: TuningControls, bounds: ControlBounds
-) -> tuple[TuningControls, ...]:
     step = bounds.beta.factor
-    betas = [bounds.beta.bounded(after.beta, wanted) for wanted in (after.beta / step, after.beta * step)]
+    betas = [bounds.beta.bounded(after.beta, proposed) for proposed in (after.beta / step, after.beta * step)]
     # The score threshold concerns the pairs, not the training.
-    unchanged = replace(before, score_threshold=after.score_threshold)
+    unchanged = replace(controls, score_threshold=after.score_threshold)
     found = [unchanged, *(replace(after, beta=beta) for beta in betas)]
-    return tuple(dict.fromkeys(settings for settings in found if settings != after))
+    nearby = tuple(dict.fromkeys(settings for settings in found if settings != after))
+    return StrategyAdvice(after, changed, reason, nearby)
 
 
-class LLMFineTuningStrategist(LLMSupporter[Telemetry, StrategyAdvice]):
-    """A model that reads the telemetry and replies with new settings."""
+@dataclass(frozen=True)
+class StrategyRule:
+    """One line of the table."""
+
+    name: str
+    """Its name in the reason."""
+    applies: Callable[[Telemetry], bool]
+    """Whether it fires."""
+    why: str
+    """What for."""
+    factors: Mapping[str, float] = field(default_factory=dict)
+    """Factors on controls, by name."""
+    epochs: int = 0
+    """Epochs added."""
+
+
+def _used(telemetry: Telemetry) -> float | None:
+    """How much of what it may move the last phase has moved, as a share of the target (or of half the budget)."""
+    goal = telemetry.target_kl or telemetry.max_kl / 2
+    return None if telemetry.kl is None or not 0.0 < goal < math.inf else telemetry.kl / goal
+
+
+def _over(telemetry: Telemetry) -> bool:
+    return telemetry.kl is not None and telemetry.kl > telemetry.max_kl
+
+
+def _head_room(telemetry: Telemetry) -> bool:
+    used = _used(telemetry)
+    return used is not None and used < 0.5
+
+
+def _repetitive(telemetry: Telemetry) -> bool:
+    few_kinds = telemetry.distinct_share is not None and telemetry.distinct_share < 0.35
+    narrow = telemetry.entropy is not None and telemetry.entropy < 0.3
+    return (few_kinds or narrow) and not _head_room(telemetry)
+
+
+def _sinking(telemetry: Telemetry) -> bool:
+    return telemetry.chosen_shift is not None and telemetry.chosen_shift < -5.0
+
+
+def _memorised(telemetry: Telemetry) -> bool:
+    return bool(telemetry.losses) and telemetry.losses[-1] < 0.15 and not _over(telemetry)
+
+
+def _unfit(telemetry: Telemetry) -> bool:
+    """The policy has moved, yet it does not tell chosen from rejected."""
+    late = telemetry.accuracies[-max(1, len(telemetry.accuracies) // 4) :]
+    used = _used(telemetry)
+    return bool(late) and used is not None and used >= 0.5 and sum(late) / len(late) < 0.6
+
+
+def _plateau(telemetry: Telemetry) -> bool:
+    best = telemetry.best_scores[-4:]
+    return len(best) == 4 and best[-1] <= best[0] and telemetry.pairs >= 64
+
+
+RULES: tuple[StrategyRule, ...] = (
+    StrategyRule(
+        "few pairs", lambda t: t.pairs < 24, "admit more chosen completions before anything else",
+        factors={"score_threshold": 1 / 1.25},
+    ),
+    StrategyRule(
+        "many pairs", lambda t: t.pairs > 900, "there are enough to be choosy",
+        factors={"score_threshold": 1.25},
+    ),
+    StrategyRule(
+        "too far", _over, "the last phase left the KL budget: smaller steps",
+        factors={"beta": 1.25, "learning_rate": 1 / 1.5}, epochs=-1,
+    ),
+    StrategyRule(
+        "head-room", _head_room, "most of what the policy may move was left unused: larger steps, more passes",
+        factors={"learning_rate": 1.5}, epochs=1,
+    ),
+    StrategyRule(
+        "repetition", _repetitive, "valid programs repeat: stay closer to the reference, admit more kinds",
+        factors={"beta": 1.25, "score_threshold": 1 / 1.25},
+    ),
+    StrategyRule(
+        "sinking", _sinking, "the chosen completions lose likelihood too: smaller steps, closer to the reference",
+        factors={"beta": 1.4, "learning_rate": 1 / 1.4},
+    ),
+    StrategyRule(
+        "memorised", _memorised, "the last loss says the pairs are learnt by heart",
+        epochs=-1,
+    ),
+    StrategyRule(
+        "not learning", _unfit, "the policy moved without telling chosen from rejected: clearer pairs",
+        factors={"score_threshold": 1.2, "learning_rate": 1 / 1.25},
+    ),
+    StrategyRule(
+        "plateau", _plateau, "no better best score in three phases: learn from the top only",
+        factors={"score_threshold": 1.15},
+    ),
+)  # fmt: skip
+
+
+class StrategyReply(Reply):
+    """The strategist's reply; a control that is left out or null keeps its value."""
+
+    reason: str = Field(json_schema_extra={"maxLength": 300})
+    beta: float | None = None
+    score_threshold: float | None = None
+    epochs: float | None = None
+    learning_rate: float | None = None
+
+
+class FineTuningStrategist(Supporter[Telemetry, StrategyAdvice, StrategyReply]):
+    """Sets the next phase's controls; its neutral advice leaves them as they are."""
 
     role = "strategist"
     reply = StrategyReply
 
+    def advise(self, request: Telemetry) -> tuple[StrategyAdvice, str]:
+        values = vars(request.controls).copy()
+        fired = [rule for rule in RULES if rule.applies(request)]
+        for rule in fired:
+            values["epochs"] += rule.epochs
+            for name, factor in rule.factors.items():
+                values[name] *= factor
+        reason = "; ".join(f"{rule.name}: {rule.why}" for rule in fired) or "nothing stands out"
+        bounds = self.settings.control_bounds
+        return bounded_advice(request.controls, bounds, values, one_line(reason, REASON_CHARS)), ""
+
     def values(self, request: Telemetry) -> dict[str, str]:
-        """What the template's placeholders stand for: numbers only, so nothing needs delimiting."""
+        """Numbers only, so nothing needs delimiting."""
         shown = {name: _text(value) for name, value in vars(request).items() if name != "key"}
         shown["quantiles"] = shown.pop("score_quantiles")
+        controls = []
+        for name in CONTROL_NAMES:
+            limits = getattr(self.settings.control_bounds, name)
+            controls.append(
+                f"- {name}: {getattr(request.controls, name):.4g} (from {limits.low:g} to {limits.high:g}, "
+                f"at most a factor of {limits.factor:g} per phase)"
+            )
         gate = [
             f"- {'promoted' if outcome.promoted else 'refused'}: gain {outcome.gain:.4g}, KL {outcome.kl:.4g}"
             for outcome in request.gate[-_SHOWN:]
         ]
         return shown | {
-            "controls": "\n".join(self._control_line(request, name) for name in CONTROL_NAMES),
+            "controls": "\n".join(controls),
             "best_scores": _text(request.best_scores[-_SHOWN:]),
             "losses": _text(_thinned(request.losses)),
             "accuracies": _text(_thinned(request.accuracies)),
             "gate": "\n".join(gate) or "- no decisions yet",
         }
 
-    def interpret(self, request: Telemetry, text: str) -> StrategyAdvice:
-        reply = parse_reply(text, StrategyReply)
+    def bounded(self, request: Telemetry, reply: StrategyReply) -> StrategyAdvice:
         wanted = {name: getattr(reply, name) for name in CONTROL_NAMES if getattr(reply, name) is not None}
         return bounded_advice(
             request.controls, self.settings.control_bounds, wanted, one_line(reply.reason, REASON_CHARS)
-        )
-
-    def _control_line(self, request: Telemetry, name: str) -> str:
-        current, limits = getattr(request.controls, name), getattr(self.settings.control_bounds, name)
-        return (
-            f"- {name}: {current:.4g} (from {limits.low:g} to {limits.high:g}, "
-            f"at most a factor of {limits.factor:g} per phase)"
         )
 
     def neutral(self, request: Telemetry) -> StrategyAdvice:

@@ -2,8 +2,7 @@
 
 import random
 
-from atlas_gym.agents.supporters.exploration import ExplorationRequest
-from atlas_gym.agents.supporters.exploration_rules import RuleExplorationSupporter
+from atlas_gym.agents.supporters.exploration import ExplorationRequest, ExplorationSupporter
 from atlas_gym.experiments.learners.ledger import Ledger
 from atlas_gym.program_text import program_key
 from atlas_gym.trainers.loop.schedule import parent_of
@@ -29,7 +28,7 @@ def learn_rules(ledger: Ledger, seed: int) -> None:
 
     Ends before the budget is spent if the rules have nothing left to say about these programs.
     """
-    supporter, rng, task = RuleExplorationSupporter(seed=seed), random.Random(seed), ledger.task
+    supporter, rng, task = ExplorationSupporter(seed=seed), random.Random(seed), ledger.task
     scores = {ledger.start: ledger.best[1]}
     silent = 0
     while silent < 10 * _PARENTS:

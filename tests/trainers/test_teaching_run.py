@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from atlas_gym.agents.supporters.exploration_rules import RuleExplorationSupporter
+from atlas_gym.agents.supporters.exploration import ExplorationSupporter
 from atlas_gym.agents.supporters.settings import SupporterSettings
 from atlas_gym.trainers.loop.config import load_config
 from atlas_gym.trainers.loop.phase_data import answers
@@ -61,13 +61,13 @@ def test_lessons_become_pairs_beside_the_agents_own(whole):
 def killed_while_teaching(monkeypatch, after):
     asked = []
 
-    def consult(self, request, consult=RuleExplorationSupporter.consult):
+    def consult(self, request, consult=ExplorationSupporter.consult):
         asked.append(request.key)
         if len(asked) > after:
             raise KeyboardInterrupt
         return consult(self, request)
 
-    monkeypatch.setattr(RuleExplorationSupporter, "consult", consult)
+    monkeypatch.setattr(ExplorationSupporter, "consult", consult)
 
 
 def test_a_run_killed_while_it_is_taught_and_after_ends_as_if_it_had_not_been(

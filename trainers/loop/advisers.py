@@ -13,7 +13,7 @@ import numpy as np
 
 from atlas_gym.agents.models.policy import REFERENCE
 from atlas_gym.agents.supporters.build import Supporters
-from atlas_gym.agents.supporters.call import SupporterCall
+from atlas_gym.agents.supporters.consult import SupporterCall
 from atlas_gym.agents.supporters.inspector import Inspection, MetricChange
 from atlas_gym.agents.supporters.strategist import (
     GateOutcome,

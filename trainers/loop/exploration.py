@@ -25,7 +25,7 @@ from atlas_gym.agents.engines.engine import Completion, Generator
 from atlas_gym.agents.population.candidate import CandidateRecord, Origin, Proposal
 from atlas_gym.agents.proposals.completing import completion_of, opening_of
 from atlas_gym.agents.research_agent import ResearchAgent
-from atlas_gym.agents.supporters.call import Consultation, SupporterCall
+from atlas_gym.agents.supporters.consult import Consultation, SupporterCall
 from atlas_gym.agents.supporters.exploration import (
     FAILURES_TOLD,
     ExplorationAdvice,

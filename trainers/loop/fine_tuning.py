@@ -22,7 +22,7 @@ from typing import Any
 from atlas_gym.agents.models.adapters import AdapterError
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
-from atlas_gym.agents.supporters.call import SupporterCall
+from atlas_gym.agents.supporters.consult import SupporterCall
 from atlas_gym.agents.supporters.strategist import StrategyAdvice, TuningControls
 from atlas_gym.seeding import torch_seed
 from atlas_gym.trainers.data.measures import mean_gain, measurements

@@ -22,7 +22,7 @@ from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.agents.proposals.rewrite import chat_of
 from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.agents.supporters.build import Supporters, build_supporters
-from atlas_gym.agents.supporters.call import ROLES, SupporterCall
+from atlas_gym.agents.supporters.consult import ROLES, SupporterCall
 from atlas_gym.agents.supporters.settings import SupporterSettings
 from atlas_gym.evaluation import EvaluatorPool, Pool
 from atlas_gym.trainers.data.rollouts import ProgramCache

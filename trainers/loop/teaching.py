@@ -12,7 +12,7 @@ import numpy as np
 
 from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
 from atlas_gym.agents.proposals.completing import completion_of, opening_of
-from atlas_gym.agents.supporters.call import SupporterCall
+from atlas_gym.agents.supporters.consult import SupporterCall
 from atlas_gym.agents.supporters.exploration import FAILURES_TOLD, ExplorationRequest, ExplorationSupporter
 from atlas_gym.seeding import stream
 from atlas_gym.trainers.data.rollouts import Pending, again, judged

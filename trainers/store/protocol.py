@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
-from atlas_gym.agents.supporters.call import SupporterCall
+from atlas_gym.agents.supporters.consult import SupporterCall
 
 
 class Store(Protocol):

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
-from atlas_gym.agents.supporters.call import SupporterCall
+from atlas_gym.agents.supporters.consult import SupporterCall
 from atlas_gym.trainers.store.queries import StoreQueries
 from atlas_gym.trainers.store.rows import (
     LESSONS_SCHEMA,

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym.agents.supporters.edits import EditBound, line_distance, new_characters
+from atlas_gym.agents.supporters.exploration import line_distance, within
+from atlas_gym.agents.supporters.settings import EditBound
 
 _TEXT = st.lists(st.sampled_from(["a", "b", "c", "  d", ""]), max_size=9).map("\n".join)
 
@@ -32,18 +33,14 @@ def test_long_texts_are_cheap():
     assert line_distance(many, many + "y\n" * 5, 3) == 4
 
 
-def test_new_characters_count_repetitions():
-    assert new_characters("a\nb\n", "a\nb\nb\nccc\n") == 1 + 3
-
-
 def test_bound():
     parent = "\n".join(f"line {i}" for i in range(10))
     bound = EditBound(lines=3, characters=40)
-    assert bound.allows(parent, parent)
-    assert bound.allows(parent, parent.replace("line 1", "other 1").replace("line 5", "other 5"))
-    assert not bound.allows(parent, parent.replace("line", "l"))
-    assert not bound.allows(parent, parent.replace("line 1", "x" * 41))
-    assert not bound.allows(parent, "def policy(c, h, t):\n    return 0")
+    assert within(bound, parent, parent)
+    assert within(bound, parent, parent.replace("line 1", "other 1").replace("line 5", "other 5"))
+    assert not within(bound, parent, parent.replace("line", "l"))
+    assert not within(bound, parent, parent.replace("line 1", "x" * 41))
+    assert not within(bound, parent, "def policy(c, h, t):\n    return 0")
 
 
 def test_short_programs_may_change_half_their_lines():

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_gym import make_task
-from atlas_gym.agents.supporters.edits import EditBound
-from atlas_gym.agents.supporters.exploration import SUGGESTION_FACTOR, bounded_value
-from atlas_gym.agents.supporters.replies import ReplyError
+from atlas_gym.agents.supporters.exploration import within
+from atlas_gym.agents.supporters.messages import ReplyError
+from atlas_gym.agents.supporters.program_rules import SUGGESTION_FACTOR, bounded_value
+from atlas_gym.agents.supporters.settings import EditBound
 from atlas_gym.program_text import program_key, syntax_error
 from tests.agents.records import record
 from tests.agents.supporters.samples import BANDIT, EXPLORATION, MODELS, patch, reply
@@ -110,7 +111,7 @@ def test_critique_is_required_and_cut():
 def test_whatever_the_edits_patches_are_bounded_and_parse(edits):
     for program in programs(patches=[patch(*edits)]):
         assert syntax_error(program, "policy") is None
-        assert EditBound().allows(BANDIT, program)
+        assert within(EditBound(), BANDIT, program)
 
 
 @given(st.integers(1, 10**6) | st.floats(1e-9, 1e9), st.floats(), st.sampled_from([1, -1]))

@@ -10,10 +10,17 @@ from hypothesis import strategies as st
 
 from atlas_gym import make_task
 from atlas_gym.agents.population.candidate import CandidateRecord
-from atlas_gym.agents.supporters.edits import EditBound, line_distance, new_characters
-from atlas_gym.agents.supporters.exploration import SUGGESTION_FACTOR, ExplorationAdvice, ExplorationRequest
-from atlas_gym.agents.supporters.exploration_rules import ANYWHERE, LONGEST_PROGRAM, RuleExplorationSupporter
-from atlas_gym.agents.supporters.settings import SupporterSettings
+from atlas_gym.agents.supporters.exploration import (
+    LONGEST_PROGRAM,
+    ExplorationAdvice,
+    ExplorationRequest,
+    ExplorationSupporter,
+    line_distance,
+    within,
+)
+from atlas_gym.agents.supporters.expression_rules import ANYWHERE
+from atlas_gym.agents.supporters.program_rules import SUGGESTION_FACTOR
+from atlas_gym.agents.supporters.settings import EditBound, SupporterSettings
 from atlas_gym.program_text import program_key, syntax_error
 from atlas_gym.tasks.program_task import TRAITS
 from atlas_gym.tasks.registry import find_task
@@ -33,7 +40,7 @@ def ask(
     task = posed(function, find_task(TASKS[function]).traits if traits is None else traits)
     parent = record(program, -0.2, metrics=metrics or {})
     request = ExplorationRequest(("round", 1, "island", 0), task, parent, **fields)
-    return RuleExplorationSupporter(seed=seed).consult(request).advice
+    return ExplorationSupporter(seed=seed).consult(request).advice
 
 
 PROGRAMS = [("policy", BANDIT), ("policy", BANDIT_LOOP), ("pinn_loss_strategy", BURGERS)]
@@ -50,8 +57,7 @@ def test_every_patch_is_a_new_runnable_bounded_edit(function, program, seed):
     assert program_key(program) not in keys
     for patch in patches:
         assert syntax_error(patch.program, function) is None
-        assert line_distance(program, patch.program, bound.lines) <= bound.lines
-        assert new_characters(program, patch.program) <= bound.characters
+        assert within(bound, program, patch.program)
 
 
 @pytest.mark.parametrize(("function", "program"), PROGRAMS[:3])
@@ -64,12 +70,12 @@ def test_patches_reach_beyond_the_constants(function, program):
 def test_a_smaller_bound_admits_less():
     request = replace(EXPLORATION, max_patches=50)
     wide = (
-        RuleExplorationSupporter(SupporterSettings(patch_bound=EditBound(lines=6)))
+        ExplorationSupporter(SupporterSettings(patch_bound=EditBound(lines=6)))
         .consult(request)
         .advice.patches
     )
     narrow = (
-        RuleExplorationSupporter(SupporterSettings(patch_bound=EditBound(lines=1)))
+        ExplorationSupporter(SupporterSettings(patch_bound=EditBound(lines=1)))
         .consult(request)
         .advice.patches
     )
@@ -84,7 +90,7 @@ def test_same_seed_same_advice_and_no_global_randomness():
     assert ask(BANDIT) == first
     assert ask(BANDIT, seed=1) != first
     other_round = replace(EXPLORATION, key=("round", 4, "island", 1))
-    supporter = RuleExplorationSupporter()
+    supporter = ExplorationSupporter()
     assert supporter.consult(EXPLORATION).advice == supporter.consult(EXPLORATION).advice
     assert supporter.consult(other_round).advice != supporter.consult(EXPLORATION).advice
 
@@ -172,7 +178,7 @@ def test_failures_are_counted_and_raise_the_rules_that_answer_them():
     "program", ["", "def policy(", "x = 1", "\x00", "(" * 5000, "#" * (LONGEST_PROGRAM + 1)]
 )
 def test_unusable_program_is_skipped(program):
-    answer = RuleExplorationSupporter().consult(replace(EXPLORATION, parent=record(program)))
+    answer = ExplorationSupporter().consult(replace(EXPLORATION, parent=record(program)))
     assert answer.advice == ExplorationAdvice()
     assert answer.call.status == "skipped"
     assert answer.call.reason
@@ -189,7 +195,7 @@ def test_any_program_is_answered_within_the_bounds(lines, seed):
     program = "def policy(context, history, t):\n    pass\n" + "\n".join(lines)
     for patch in ask(program, seed=seed).patches:
         assert syntax_error(patch.program, "policy") is None
-        assert EditBound().allows(program, patch.program)
+        assert within(EditBound(), program, patch.program)
 
 
 @pytest.mark.parametrize(

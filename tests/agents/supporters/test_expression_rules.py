@@ -10,8 +10,7 @@ from atlas_gym import make_task
 from atlas_gym.agents.proposals import Complete, EditLine, Rewrite, Showing
 from atlas_gym.agents.proposals.completing import Opening, completion_of, opening_of
 from atlas_gym.agents.proposals.source import Source
-from atlas_gym.agents.supporters.exploration import ExplorationRequest
-from atlas_gym.agents.supporters.exploration_rules import RuleExplorationSupporter
+from atlas_gym.agents.supporters.exploration import ExplorationRequest, ExplorationSupporter
 from atlas_gym.agents.supporters.settings import SupporterSettings
 from tests.agents.proposals.programs import candidate
 from tests.agents.supporters.samples import BANDIT, EXPLORATION, MODELS, patch, posed, reply
@@ -27,9 +26,7 @@ def answers(task, program, style, hole, *, seed=0, n=6, traits=None, wider=False
         ("phase", 1, "prompt", 0), posed(task.function, task.traits if traits is None else traits),
         candidate(program), max_patches=n, opening=opening_of(proposal, program),
     )  # fmt: skip
-    patches = (
-        RuleExplorationSupporter(SupporterSettings(wider_rules=wider), seed).consult(request).advice.patches
-    )
+    patches = ExplorationSupporter(SupporterSettings(wider_rules=wider), seed).consult(request).advice.patches
     found = []
     for made in patches:
         completion = completion_of(proposal, made.program)

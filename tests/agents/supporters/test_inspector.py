@@ -13,9 +13,9 @@ from atlas_gym.agents.supporters.inspector import (
     Inspection,
     InspectorVerdict,
     MetricChange,
-    RulePolicyInspector,
+    PolicyInspector,
 )
-from atlas_gym.agents.supporters.replies import ReplyError
+from atlas_gym.agents.supporters.messages import ReplyError
 from atlas_gym.agents.supporters.settings import InspectorSettings, RoleSettings, SupporterSettings
 from tests.agents.supporters.samples import INSPECTION, MODELS
 
@@ -69,9 +69,7 @@ def test_no_text_accepts_what_the_rule_refuses(inspection, text):
 
 @given(_INSPECTIONS, st.floats(0, 5))
 def test_rules_only_take_away(inspection, noise):
-    answer = RulePolicyInspector(SupporterSettings(inspection=InspectorSettings(noise=noise))).consult(
-        inspection
-    )
+    answer = PolicyInspector(SupporterSettings(inspection=InspectorSettings(noise=noise))).consult(inspection)
     assert inspection.rule_accepts or not answer.advice.accept
     assert answer.advice.veto == bool(answer.advice.reasons)
     json.dumps(vars(answer.call))
@@ -91,7 +89,7 @@ def with_metrics(*metrics: MetricChange) -> Inspection:
 def test_spike_of_one_loss_term_is_vetoed_and_named():
     """The paper's case: the residual falls, the initial condition's error rises (the trivial solution)."""
     verdict = (
-        RulePolicyInspector()
+        PolicyInspector()
         .consult(with_metrics(MetricChange("residual_mse", 0.4, 0.001), MetricChange("ic_mse", 0.01, 0.45)))
         .advice
     )
@@ -101,36 +99,36 @@ def test_spike_of_one_loss_term_is_vetoed_and_named():
 
 
 def test_small_regression_is_named_but_no_reason():
-    verdict = RulePolicyInspector().consult(with_metrics(MetricChange("ic_mse", 0.1, 0.2))).advice
+    verdict = PolicyInspector().consult(with_metrics(MetricChange("ic_mse", 0.1, 0.2))).advice
     assert verdict.accept
     assert set(verdict.regressions) == {"ic_mse"}
 
 
 def test_collapse_of_a_share_is_vetoed():
     metric = MetricChange("distinct_share", 0.6, 0.1, higher_is_better=True)
-    assert not RulePolicyInspector().consult(with_metrics(metric)).advice.accept
+    assert not PolicyInspector().consult(with_metrics(metric)).advice.accept
 
 
 @pytest.mark.parametrize(("samples", "accepted"), [(16, True), (160, False), (0, False)])
 def test_a_share_that_may_have_fallen_by_chance_is_named_but_no_reason(samples, accepted):
     metric = MetricChange("valid_share", 7 / 16, 2 / 16, higher_is_better=True)
-    verdict = RulePolicyInspector().consult(replace(with_metrics(metric), samples=samples)).advice
+    verdict = PolicyInspector().consult(replace(with_metrics(metric), samples=samples)).advice
     assert verdict.accept is accepted
     assert verdict.regressions == {"valid_share": pytest.approx(3.5)}
 
 
 def test_a_share_that_is_not_a_number_is_vetoed_however_few_samples():
     metric = MetricChange("valid_share", 0.5, math.nan, higher_is_better=True)
-    assert not RulePolicyInspector().consult(replace(with_metrics(metric), samples=4)).advice.accept
+    assert not PolicyInspector().consult(replace(with_metrics(metric), samples=4)).advice.accept
 
 
 def test_ratios_among_tiny_errors_mean_nothing():
-    assert RulePolicyInspector().consult(with_metrics(MetricChange("ic_mse", 1e-15, 1e-8))).advice.accept
+    assert PolicyInspector().consult(with_metrics(MetricChange("ic_mse", 1e-15, 1e-8))).advice.accept
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_is_not_a_number_is_vetoed(value):
-    inspector = RulePolicyInspector()
+    inspector = PolicyInspector()
     assert not inspector.consult(with_metrics(MetricChange("ic_mse", 0.1, value))).advice.accept
     assert not inspector.consult(replace(INSPECTION, gain=value)).advice.accept
     assert not inspector.consult(replace(INSPECTION, kl=value)).advice.accept
@@ -138,9 +136,9 @@ def test_what_is_not_a_number_is_vetoed(value):
 
 def test_gain_within_its_noise_is_vetoed_by_option():
     inspection = replace(INSPECTION, gain=0.01, gain_error=0.02)
-    assert RulePolicyInspector().consult(inspection).advice.accept
+    assert PolicyInspector().consult(inspection).advice.accept
     assert (
-        not RulePolicyInspector(SupporterSettings(inspection=InspectorSettings(noise=1.0)))
+        not PolicyInspector(SupporterSettings(inspection=InspectorSettings(noise=1.0)))
         .consult(inspection)
         .advice.accept
     )
@@ -156,7 +154,8 @@ def test_model_may_veto_with_reasons():
 
 def test_only_what_got_worse_is_a_regression_whatever_a_model_names():
     settings = SupporterSettings(
-        inspector=RoleSettings("llm", MODELS.inspector.endpoint), inspection=InspectorSettings(floor=0.1)
+        inspector=RoleSettings("llm", MODELS.inspector.client.endpoint),
+        inspection=InspectorSettings(floor=0.1),
     )
     inspector = build_supporters(settings, seed=0).inspector
     inspection = with_metrics(

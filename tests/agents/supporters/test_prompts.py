@@ -10,15 +10,19 @@ from hypothesis import strategies as st
 from atlas_gym.agents.engines.settings import Endpoint
 from atlas_gym.agents.proposals.completing import Opening
 from atlas_gym.agents.supporters.build import build_supporters
-from atlas_gym.agents.supporters.prompts import Data, delimited, fill, parse_template, role_template
-from atlas_gym.agents.supporters.replies import (
-    ExplorationReply,
-    InspectionReply,
-    StrategyReply,
+from atlas_gym.agents.supporters.exploration import ExplorationReply
+from atlas_gym.agents.supporters.inspector import InspectionReply
+from atlas_gym.agents.supporters.messages import (
+    Data,
+    delimited,
+    fill,
     json_schema,
+    parse_template,
+    role_template,
     schema_text,
 )
 from atlas_gym.agents.supporters.settings import RoleSettings, SupporterSettings
+from atlas_gym.agents.supporters.strategist import StrategyReply
 from atlas_gym.text import clean, is_plain, one_line
 from tests.agents.records import record
 from tests.agents.supporters.samples import BANDIT, EXPLORATION, INSPECTION, MODELS, TELEMETRY, failed, posed

@@ -9,8 +9,11 @@ import pytest
 
 from atlas_gym.agents.engines.llama_server import LlamaServer
 from atlas_gym.agents.models.embedded import fetch_gguf
-from atlas_gym.agents.supporters.replies import ExplorationReply, InspectionReply, StrategyReply, parse_reply
+from atlas_gym.agents.supporters.exploration import ExplorationReply
+from atlas_gym.agents.supporters.inspector import InspectionReply
+from atlas_gym.agents.supporters.messages import parse_reply
 from atlas_gym.agents.supporters.settings import CallLimits
+from atlas_gym.agents.supporters.strategist import StrategyReply
 from tests.agents.supporters.samples import NEUTRAL, REQUESTS
 
 SCHEMAS = {"exploration": ExplorationReply, "strategist": StrategyReply, "inspector": InspectionReply}

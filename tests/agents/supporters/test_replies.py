@@ -7,15 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym.agents.supporters.replies import (
-    ExplorationReply,
-    InspectionReply,
-    Reply,
-    ReplyError,
-    StrategyReply,
-    parse_reply,
-    strip_reasoning,
-)
+from atlas_gym.agents.supporters.exploration import ExplorationReply
+from atlas_gym.agents.supporters.inspector import InspectionReply
+from atlas_gym.agents.supporters.messages import Reply, ReplyError, parse_reply
+from atlas_gym.agents.supporters.strategist import StrategyReply
 
 
 class Answer(Reply):
@@ -116,7 +111,3 @@ def test_errors_never_quote_the_reply():
     with pytest.raises(ReplyError) as error:
         parse_reply('{"word": {"SECRET": "SECRET"}, "SECRET": 1}', Answer)
     assert "SECRET" not in str(error.value)
-
-
-def test_strip_reasoning_without_any():
-    assert strip_reasoning("plain </b> text") == "plain </b> text"

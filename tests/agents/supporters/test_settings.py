@@ -6,11 +6,7 @@ import pytest
 import yaml
 
 from atlas_gym.agents.supporters.build import Supporters, build_supporters
-from atlas_gym.agents.supporters.exploration import LLMExplorationSupporter
-from atlas_gym.agents.supporters.exploration_rules import RuleExplorationSupporter
-from atlas_gym.agents.supporters.inspector import LLMPolicyInspector
 from atlas_gym.agents.supporters.settings import RoleSettings, SupporterSettings
-from atlas_gym.agents.supporters.strategist import LLMFineTuningStrategist
 from atlas_gym.trainers.store.plain import SettingsError, build
 
 CONFIGS = Path(__file__).parents[3] / "experiments" / "configs"
@@ -18,9 +14,7 @@ CONFIGS = Path(__file__).parents[3] / "experiments" / "configs"
 
 def test_default_is_rules_for_all_roles():
     made = build_supporters(SupporterSettings(), seed=0)
-    assert isinstance(made.exploration, RuleExplorationSupporter)
-    assert made.strategist is not None
-    assert made.inspector is not None
+    assert [made.exploration.client, made.strategist.client, made.inspector.client] == [None] * 3
     made.resume([])
 
 
@@ -38,9 +32,7 @@ def test_paper_configuration():
     section = yaml.safe_load((CONFIGS / "paper_supporters.yaml").read_text())["supporters"]
     settings = build(SupporterSettings, section)
     made = build_supporters(settings, seed=0)
-    assert isinstance(made.exploration, LLMExplorationSupporter)
-    assert isinstance(made.strategist, LLMFineTuningStrategist)
-    assert isinstance(made.inspector, LLMPolicyInspector)
+    assert all(role.client is not None for role in (made.exploration, made.strategist, made.inspector))
     roles = (settings.exploration, settings.strategist, settings.inspector)
     assert [role.endpoint.temperature for role in roles] == [0.7] * 3
     assert len({role.endpoint.model for role in roles}) == 3

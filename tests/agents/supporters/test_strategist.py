@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym.agents.supporters.replies import ReplyError
+from atlas_gym.agents.supporters.messages import ReplyError
 from atlas_gym.agents.supporters.settings import ControlBounds, ControlRange
 from atlas_gym.agents.supporters.strategist import (
     CONTROL_NAMES,
+    RULES,
+    FineTuningStrategist,
     TuningControls,
     bounded_advice,
 )
-from atlas_gym.agents.supporters.strategist_rules import RULES, RuleFineTuningStrategist
 from tests.agents.supporters.samples import MODELS, TELEMETRY
 
 _CONTROLS = st.builds(
@@ -135,7 +136,7 @@ def test_every_rule_has_its_case():
 
 
 def test_nothing_stands_out():
-    answer = RuleFineTuningStrategist().consult(CALM)
+    answer = FineTuningStrategist().consult(CALM)
     assert answer.advice.changed == ()
     assert answer.advice.reason == "nothing stands out"
 
@@ -144,7 +145,7 @@ def test_nothing_stands_out():
 def test_rule_fires_alone_and_moves_what_it_says(name):
     telemetry = replace(CALM, **FIRES[name])
     assert [rule.name for rule in RULES if rule.applies(telemetry)] == [name]
-    answer = RuleFineTuningStrategist().consult(telemetry)
+    answer = FineTuningStrategist().consult(telemetry)
     moved = {
         control: 1 if getattr(answer.advice.controls, control) > getattr(CALM.controls, control) else -1
         for control in answer.advice.changed
@@ -165,7 +166,7 @@ def test_phases_of_real_runs_get_the_advice_they_needed(name):
 
 
 def reason(telemetry):
-    return RuleFineTuningStrategist().consult(telemetry).advice.reason
+    return FineTuningStrategist().consult(telemetry).advice.reason
 
 
 def test_half_invalid_output_of_an_untrained_policy_is_not_repetition():
@@ -178,7 +179,7 @@ def test_low_entropy_counts_as_repetition():
 
 def test_rules_add_up_within_the_bounds():
     telemetry = replace(CALM, kl=0.6, distinct_share=0.1)
-    after = RuleFineTuningStrategist().consult(telemetry).advice.controls
+    after = FineTuningStrategist().consult(telemetry).advice.controls
     assert_within(telemetry.controls, after, ControlBounds())
     assert after.beta == pytest.approx(telemetry.controls.beta * 1.5)  # 1.25 · 1.4, bounded
     assert after.epochs == 1

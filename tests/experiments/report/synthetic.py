@@ -15,7 +15,7 @@ import yaml
 
 from atlas_gym import make_task
 from atlas_gym.agents.population.candidate import CandidateRecord
-from atlas_gym.agents.supporters.call import Role, SupporterCall
+from atlas_gym.agents.supporters.consult import Role, SupporterCall
 from atlas_gym.program_text import program_key
 from atlas_gym.trainers.evodpo.gate import gate_decision
 from atlas_gym.trainers.evodpo.settings import GateSettings

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from atlas_gym.agents.supporters.build import Supporters
-from atlas_gym.agents.supporters.call import Consultation, SupporterCall
+from atlas_gym.agents.supporters.consult import Consultation, SupporterCall
 from atlas_gym.agents.supporters.inspector import InspectorVerdict
 from atlas_gym.agents.supporters.strategist import StrategyAdvice, TuningControls
 from atlas_gym.trainers.evodpo.gate import gate_decision

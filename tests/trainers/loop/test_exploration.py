@@ -7,7 +7,7 @@ import pytest
 
 from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.agents.settings import AgentSettings
-from atlas_gym.agents.supporters.call import Consultation, SupporterCall
+from atlas_gym.agents.supporters.consult import Consultation, SupporterCall
 from atlas_gym.agents.supporters.exploration import ExplorationAdvice
 from atlas_gym.trainers.data.rollouts import ProgramCache
 from atlas_gym.trainers.loop.exploration import Explorer

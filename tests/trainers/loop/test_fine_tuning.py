@@ -2,7 +2,7 @@
 
 import pytest
 
-from atlas_gym.agents.supporters.call import SupporterCall
+from atlas_gym.agents.supporters.consult import SupporterCall
 from atlas_gym.trainers.loop.atlas import take_phase
 from atlas_gym.trainers.loop.config import load_config
 from atlas_gym.trainers.loop.fine_tuning import Tuning

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from atlas_gym.agents.proposals import EditLine, Showing
-from atlas_gym.agents.supporters.call import Consultation, SupporterCall
+from atlas_gym.agents.supporters.consult import Consultation, SupporterCall
 from atlas_gym.agents.supporters.exploration import ExplorationAdvice, Patch
 from atlas_gym.evaluation import Evaluation, InfrastructureError, Status
 from atlas_gym.program_text import program_key

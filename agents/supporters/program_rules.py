@@ -1,20 +1,24 @@
-"""Rules for any numeric program: its constants, how it forgets, and where its arithmetic can break.
+"""Rules that read a program, say what is weak about it and vary it: its constants, how it forgets, its arithmetic.
 
-Each rule, here and in the modules beside this one, is a function from a case to findings. The ranges below are the
-documented judgement of this form of the supporter; none of them looks at an expert program.
+A rule is a function from a case to findings. It varies what the agent wrote and holds no program of its own that it
+could insert. The ranges below are the documented judgement of this form of the supporter; none of them looks at an
+expert program.
 """
 
 import ast
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.agents.proposals.constants import Constant, ConstantRole, constants
 from atlas_gym.agents.proposals.source import Source, Splice
-from atlas_gym.agents.supporters.exploration import ExplorationRequest, bounded_value
+
+SUGGESTION_FACTOR = 10.0
+"""Another value for a constant lies within this factor of the current one, either way."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +27,12 @@ class Case:
 
     code: Source
     """The parsed program."""
-    request: ExplorationRequest
-    """What the supporter was told."""
+    traits: frozenset[str]
+    """What its task declares (`ProgramTask.traits`)."""
+    metrics: Mapping[str, float]
+    """The environment's measurements of it."""
+    failures: Sequence[CandidateRecord]
+    """Recent failures of programs like it: rules that answer them come first."""
     rng: np.random.Generator
     """The consultation's random stream."""
     wider: bool = False
@@ -37,7 +45,7 @@ class Case:
 
     def failed_with(self, *words: str) -> bool:
         """Whether a recent failure's status or text mentions one of the words."""
-        texts = [f"{failure.status} {failure.detail}".lower() for failure in self.request.failures]
+        texts = [f"{failure.status} {failure.detail}".lower() for failure in self.failures]
         return any(word in text for word in words for text in texts)
 
     def factor(self, low: float, high: float) -> float:
@@ -46,6 +54,34 @@ class Case:
             factor = math.exp(self.rng.uniform(math.log(low), math.log(high)))
             if abs(factor - 1) >= 0.1:
                 return factor
+
+    @cached_property
+    def past(self) -> set[str]:
+        """Arguments that may hold past data: all but what describes the present step."""
+        return set(self.code.arguments) - {"context", "t", "extras"}
+
+    @cached_property
+    def sampled(self) -> set[str]:
+        """Variables that are read off past data."""
+        return {
+            target.id
+            for statement in self.code.nodes(ast.Assign)
+            for target in statement.targets
+            if isinstance(target, ast.Name) and self.code.names(statement.value) & self.past
+        }
+
+    @cached_property
+    def sample_products(self) -> list[tuple[ast.BinOp, ast.expr]]:
+        """Products ``X.T @ y`` over samples, and what is transposed in each."""
+        arrays = self.sampled | self.past
+        return [
+            (node, node.left.value)
+            for node in self.code.nodes(ast.BinOp)
+            if isinstance(node.op, ast.MatMult)
+            and isinstance(node.left, ast.Attribute)
+            and node.left.attr == "T"
+            if self.code.names(node.left.value) & arrays
+        ]
 
 
 Fix = tuple[Splice, ...]
@@ -66,7 +102,7 @@ class Finding:
     """Ways to act on it; none if only the agent can."""
 
 
-_ROLES: dict[ConstantRole, tuple[float, float, float, str]] = {
+_ROLES: Mapping[ConstantRole, tuple[float, float, float, str]] = {
     "window": (0.15, 2.5, 3.0, "fixes how much of the past is used, however fast the world changes."),
     "discount": (0.3, 3.0, 3.0, "sets how fast old data fades."),
     "regularisation": (0.1, 5.0, 1.5, "pulls the estimate to zero; with little data it decides the outcome."),
@@ -80,15 +116,33 @@ lean to shorter: old data is the usual fault where the world drifts."""
 
 def check_constants(case: Case) -> Iterator[Finding]:
     """Every tunable constant, with one other value for it."""
-    for group in _tied(_in_their_roles(case)):
-        constant = group[0]
-        value = _other_value(case, constant)
-        if value is None:
-            continue
-        fix = tuple(case.code.replace(member.node, short(value)) for member in group)
-        *_, priority, remark = _ROLES[constant.role]
-        message = f"{constant.name} = {constant.value} {remark}"
-        yield Finding(constant.role, message, priority / (1 if constant.named else 2), (fix,))
+    # Windows of equal length are changed together: arrays cut at different lengths no longer fit.
+    groups: dict[object, list[Constant]] = {}
+    for index, constant in enumerate(constants(case.code)):
+        if constant.role == "regularisation" and "regression" not in case.traits:
+            # Where nothing is fitted none is a ridge: what scales an identity matrix masks its diagonal and is as good
+            # at any size, and by its name alone it is a number like others.
+            if not constant.named:
+                continue
+            constant = replace(constant, role="other")
+        tied = constant.role == "window" and not constant.named
+        groups.setdefault(("window", constant.value) if tied else index, []).append(constant)
+    for constant, *same in groups.values():
+        low, high, priority, remark = _ROLES[constant.role]
+        old = constant.value
+        if constant.role == "discount" and 0 < old < 1:
+            value: float | None = min(0.9999, max(0.01, 1 - (1 - old) * case.factor(0.2, 5)))
+        elif constant.role == "discount" and old == 1:
+            value = 1 - case.factor(0.005, 0.1)
+        else:
+            proposed = old * case.factor(low, high)
+            # `lam = 1` may become 0.4.
+            fractional = constant.role in ("regularisation", "bonus", "weight")
+            value = bounded_value(float(old) if fractional else old, proposed)
+        if value is not None:
+            fix = tuple(case.code.replace(member.node, short(value)) for member in (constant, *same))
+            message = f"{constant.name} = {old} {remark}"
+            yield Finding(constant.role, message, priority / (1 if constant.named else 2), (fix,))
 
 
 def check_forgetting(case: Case) -> Iterator[Finding]:
@@ -96,7 +150,7 @@ def check_forgetting(case: Case) -> Iterator[Finding]:
     code = case.code
     for loop in code.nodes(ast.For):
         sums = [s for s in loop.body if isinstance(s, ast.AugAssign) and isinstance(s.op, ast.Add)]
-        if not sums or not code.names(loop.iter) & past(case):
+        if not sums or not code.names(loop.iter) & case.past:
             continue
         keep = short(1 - case.factor(0.01, 0.1))
         fix = tuple(
@@ -114,7 +168,7 @@ def check_forgetting(case: Case) -> Iterator[Finding]:
 def check_products(case: Case) -> Iterator[Finding]:
     """Products ``X.T @ y`` over samples, in which every sample counts alike."""
     code = case.code
-    products = sample_products(case)
+    products = case.sample_products
     if products and not code.names(code.function) & {"arange", "decay", "discount", "weights"}:
         keep = short(1 - case.factor(0.01, 0.1))
         fix = tuple(
@@ -128,7 +182,7 @@ def check_products(case: Case) -> Iterator[Finding]:
 def check_history(case: Case) -> Iterator[Finding]:
     """Loops over an argument as a whole, without a window."""
     for loop in case.code.nodes(ast.For):
-        if isinstance(loop.iter, ast.Name) and loop.iter.id in past(case):
+        if isinstance(loop.iter, ast.Name) and loop.iter.id in case.past:
             window = int(case.factor(8, 120))
             splice = case.code.wrap(loop.iter, "", f"[-{window}:]")
             slow = 2.0 if case.failed_with("timeout", "time limit") else 1.0
@@ -206,41 +260,6 @@ def check_exploration(case: Case) -> Iterator[Finding]:
         yield Finding("greedy", message, 1.0)
 
 
-def _in_their_roles(case: Case) -> list[Constant]:
-    """The tunable constants. Where nothing is fitted none is a ridge: what scales an identity matrix masks its
-    diagonal and is as good at any size, and by its name alone it is a number like others."""
-    found = constants(case.code)
-    if "regression" in case.request.task.traits:
-        return found
-    return [
-        replace(constant, role="other") if constant.role == "regularisation" else constant
-        for constant in found
-        if constant.named or constant.role != "regularisation"
-    ]
-
-
-def _tied(found: list[Constant]) -> list[list[Constant]]:
-    """The constants, windows of equal length in one group: arrays cut at different lengths no longer fit."""
-    groups: dict[object, list[Constant]] = {}
-    for index, constant in enumerate(found):
-        tied = constant.role == "window" and not constant.named
-        groups.setdefault(("window", constant.value) if tied else index, []).append(constant)
-    return list(groups.values())
-
-
-def _other_value(case: Case, constant: Constant) -> float | None:
-    value = constant.value
-    if constant.role == "discount" and 0 < value <= 1:
-        if isinstance(value, int) or value == 1:
-            return 1 - case.factor(0.005, 0.1)
-        return min(0.9999, max(0.01, 1 - (1 - value) * case.factor(0.2, 5)))
-    low, high, *_ = _ROLES[constant.role]
-    proposed = value * case.factor(low, high)
-    if constant.role in ("regularisation", "bonus", "weight"):
-        value = float(value)  # `lam = 1` may become 0.4
-    return bounded_value(value, proposed)
-
-
 def _summand(code: Source, node: ast.expr) -> str:
     """The node's source text where something is added to it: in parentheses if it may bind less tightly."""
     tight = isinstance(node, ast.Name | ast.Call | ast.Constant | ast.Attribute | ast.Subscript)
@@ -255,32 +274,19 @@ def _guard(case: Case, kind: str, message: str, splice: Splice) -> Finding:
     return Finding(kind, message, 0.3)
 
 
-def past(case: Case) -> set[str]:
-    """Arguments that may hold past data: all but what describes the present step."""
-    return set(case.code.arguments) - {"context", "t", "extras"}
-
-
-def sampled(case: Case) -> set[str]:
-    """Variables that are read off past data."""
-    return {
-        target.id
-        for statement in case.code.nodes(ast.Assign)
-        for target in statement.targets
-        if isinstance(target, ast.Name) and case.code.names(statement.value) & past(case)
-    }
-
-
-def sample_products(case: Case) -> list[tuple[ast.BinOp, ast.expr]]:
-    """Products ``X.T @ y`` over samples, and what is transposed in each."""
-    arrays = sampled(case) | past(case)
-    return [
-        (node, node.left.value)
-        for node in case.code.nodes(ast.BinOp)
-        if isinstance(node.op, ast.MatMult) and isinstance(node.left, ast.Attribute) and node.left.attr == "T"
-        if case.code.names(node.left.value) & arrays
-    ]
-
-
 def short(value: float) -> str:
     """Source text of a number with two significant digits, an integer if ``value`` is one."""
     return str(value) if isinstance(value, int) else repr(float(f"{value:.2g}"))
+
+
+def bounded_value(current: float, proposed: float) -> float | None:
+    """``proposed`` moved within :data:`SUGGESTION_FACTOR` of ``current``, sign and integer type kept; None if
+    that leaves no other value."""
+    if not math.isfinite(proposed) or proposed * current <= 0:
+        return None
+    low, high = abs(current) / SUGGESTION_FACTOR, abs(current) * SUGGESTION_FACTOR
+    size: float = min(max(abs(proposed), low), high)
+    if isinstance(current, int):
+        size = min(max(round(size), math.ceil(low)), math.floor(high))
+    value = size if current > 0 else -size
+    return None if value == current else value

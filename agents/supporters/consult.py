@@ -1,0 +1,261 @@
+"""A supporter and how it is consulted: by rules, or by a language model that is asked, checked and asked again.
+
+A consultation ends in advice that is always usable (neutral if there is none) and in the record of the call, which says
+whether the advice is real or why it was skipped; the loop stores the record before it acts on the advice. It raises for
+nothing that a server or its reply can do, and lasts no longer than its deadline.
+
+What a role may spend, and what it has spent (`Budget`), is a fold over its records and nothing else: a resumed run
+replays the stored ones and stands exactly where the killed one stood. A server that keeps failing is left in peace for
+a few calls: otherwise an endpoint that hangs would cost every consultation its full deadline.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+
+from atlas_gym.agents.engines.endpoint import ChatClient, prompt_estimate
+from atlas_gym.agents.engines.http import EndpointError
+from atlas_gym.agents.supporters.messages import (
+    Data,
+    Reply,
+    ReplyError,
+    fill,
+    json_schema,
+    parse_reply,
+    role_template,
+    schema_text,
+)
+from atlas_gym.agents.supporters.settings import CallLimits, RoleSettings, SupporterSettings
+from atlas_gym.seeding import torch_seed
+from atlas_gym.text import clean, one_line
+
+Role = Literal["exploration", "strategist", "inspector"]
+
+ROLES: tuple[Role, ...] = ("exploration", "strategist", "inspector")
+
+Key = tuple[str | int, ...]
+"""Names one consultation within a run, for example ``("round", 3, "island", 1)``; seeds its random stream."""
+
+_REFUSED_REPLY_CHARS = 2_000
+"""Of a reply that could not be used, this much is kept in the record."""
+
+
+@dataclass(frozen=True)
+class SupporterRequest:
+    """What a supporter is told; every role adds its own."""
+
+    key: Key
+    """Name of the consultation."""
+
+
+class _Advice(Protocol):
+    def summary(self) -> str:
+        """The advice in one line, for the record."""
+        ...
+
+
+Request = TypeVar("Request", bound=SupporterRequest)
+Advice = TypeVar("Advice", bound=_Advice)
+Answer = TypeVar("Answer", bound=Reply)
+
+
+@dataclass(frozen=True)
+class SupporterCall:
+    """The record of one consultation."""
+
+    role: Role
+    """Which supporter was asked."""
+    form: Literal["rules", "llm"]
+    """``rules`` or ``llm``."""
+    model: str
+    """Model name the endpoint was asked for; empty for rules."""
+    key: Key
+    """The consultation's name within the run."""
+    status: Literal["ok", "skipped"]
+    """``ok`` if the advice comes from the supporter, ``skipped`` if it is the neutral one."""
+    reason: str = ""
+    """Why it was skipped, or which earlier attempts failed before one succeeded. Never holds text of the
+    server's."""
+    reply: str = ""
+    """The accepted reply, whole; of a refused one the beginning. Cleaned of control characters."""
+    reply_chars: int = 0
+    """Length of the last reply before it was cut for the record, characters."""
+    attempts: int = 0
+    """Requests made."""
+    prompt_tokens: int = 0
+    """Tokens read by the model over all attempts, as the server says or estimated."""
+    completion_tokens: int = 0
+    """Tokens written by the model over all attempts, as the server says or estimated."""
+    seconds: float = 0.0
+    """Wall-clock time of the consultation."""
+    outcome: str = ""
+    """The advice after validation and bounding, in one line."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens read and written."""
+        return self.prompt_tokens + self.completion_tokens
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> SupporterCall:
+        """The record of these values, as the run store has them; further entries (its own columns) are ignored."""
+        known = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
+        return cls(**known | {"key": tuple(values["key"])})
+
+
+@dataclass(frozen=True)
+class Consultation(Generic[Advice]):
+    """What a supporter hands back."""
+
+    advice: Advice
+    """Validated and bounded advice; neutral if the call was skipped."""
+    call: SupporterCall
+    """The record to store before the advice is acted on."""
+
+
+class Budget:
+    """Remaining means of one role."""
+
+    def __init__(self, limits: CallLimits) -> None:
+        self.limits = limits
+        self.calls = 0
+        """Consultations that reached for the server."""
+        self.tokens = 0
+        """Tokens read and written."""
+        self.seconds = 0.0
+        """Wall-clock time, seconds."""
+        self._failures = 0
+        self._resting = 0
+
+    def refusal(self) -> str:
+        """Why the next consultation must not reach for the server; empty if it may."""
+        for unit in ("calls", "tokens", "seconds"):
+            if getattr(self, unit) >= getattr(self.limits, unit):
+                return f"the budget of {getattr(self.limits, unit):.12g} {unit} is spent"
+        if self._resting:
+            return f"left alone after {self._failures} failed calls in a row ({self._resting} to go)"
+        return ""
+
+    def record(self, call: SupporterCall) -> None:
+        """Account for a finished consultation."""
+        if call.attempts == 0:
+            self._resting = max(0, self._resting - 1)
+            return
+        self.calls += 1
+        self.tokens += call.tokens
+        self.seconds += call.seconds
+        self._failures = 0 if call.status == "ok" else self._failures + 1
+        if self.limits.rest_after and self._failures >= self.limits.rest_after:
+            self._resting = self.limits.rest_calls
+
+
+class Supporter(ABC, Generic[Request, Advice, Answer]):
+    """A role in either of its forms. A subclass says what its rules advise, what its model is told, and what a reply
+    amounts to."""
+
+    role: ClassVar[Role]
+    """Which supporter it is."""
+    reply: type[Answer]
+    """The schema of its model's replies."""
+
+    def __init__(self, settings: SupporterSettings | None = None, seed: int = 0) -> None:
+        """`seed`: the run's, of the rules' draws and of what is sent to the server. Raises what
+        :func:`agents.supporters.messages.role_template` raises."""
+        self.settings, self.seed = settings or SupporterSettings(), seed
+        own: RoleSettings = getattr(self.settings, self.role)
+        self.budget = Budget(own.limits)
+        self.client: ChatClient | None = None
+        if own.form == "llm" and own.endpoint is not None:
+            self.client = ChatClient(own.endpoint)
+            self._template = role_template(self.role, own.prompt)
+
+    @abstractmethod
+    def advise(self, request: Request) -> tuple[Advice, str]:
+        """What the rules advise, and why it is the neutral advice; empty if it is not."""
+
+    @abstractmethod
+    def values(self, request: Request) -> Mapping[str, str | Data]:
+        """What the placeholders of the model's template stand for, besides ``$schema``."""
+
+    @abstractmethod
+    def bounded(self, request: Request, reply: Answer) -> Advice:
+        """The advice that a model's reply amounts to, within the role's bounds."""
+
+    @abstractmethod
+    def neutral(self, request: Request) -> Advice:
+        """The advice where no usable reply came in time."""
+
+    def interpret(self, request: Request, text: str) -> Advice:
+        """The advice that a reply's text amounts to; raises :class:`ReplyError` if it is no reply at all."""
+        return self.bounded(request, parse_reply(text, self.reply))
+
+    def resume(self, calls: Iterable[SupporterCall]) -> None:
+        """Account for the calls that an earlier process of this run made."""
+        for call in calls:
+            if call.role == self.role and call.form == "llm":
+                self.budget.record(call)
+
+    def consult(self, request: Request) -> Consultation[Advice]:
+        """The supporter's advice, or the neutral one."""
+        if self.client is not None:
+            return self._ask(self.client, request)
+        began = time.monotonic()
+        advice, skipped = self.advise(request)
+        return Consultation(advice, SupporterCall(
+            self.role, "rules", "", request.key, "skipped" if skipped else "ok", skipped,
+            seconds=time.monotonic() - began, outcome=one_line(advice.summary(), 1_000),
+        ))  # fmt: skip
+
+    def _ask(self, client: ChatClient, request: Request) -> Consultation[Advice]:
+        """Up to ``attempts`` questions to the model within one deadline."""
+        limits, began = self.budget.limits, time.monotonic()
+        deadline = began + max(0.0, min(limits.deadline_s, limits.seconds - self.budget.seconds))
+        messages = fill(self._template, {**self.values(request), "schema": schema_text(self.reply)})
+        advice, text, attempts, read, written = None, "", 0, 0, 0
+        refusal = self.budget.refusal()
+        problems = [refusal] if refusal else []
+        while not refusal and advice is None and attempts < limits.attempts:
+            asked = messages
+            if attempts:  # a busy server is given time; nothing tells when it is free
+                pause = limits.pause_s * 2 ** (attempts - 1)
+                time.sleep(max(0.0, min(pause, deadline - time.monotonic())))
+                again = (
+                    f"An earlier reply could not be used: {problems[-1]}. Reply with the JSON object alone."
+                )
+                asked = (*messages[:-1], replace(messages[-1], content=f"{messages[-1].content}\n\n{again}"))
+            left = deadline - time.monotonic()
+            if left <= 0:
+                problems.append("no time left for another attempt")
+                break
+            seed = torch_seed(self.seed, "supporter", self.role, *request.key, attempts) % 2**31  # 31 bits
+            attempts += 1
+            try:
+                reply = client.ask(
+                    asked, seed=seed, schema=json_schema(self.reply), temperature=client.endpoint.temperature,
+                    deadline_s=left, max_bytes=limits.reply_bytes,
+                )  # fmt: skip
+                text, read, written = (
+                    reply.text,
+                    read + reply.prompt_tokens,
+                    written + reply.completion_tokens,
+                )
+                if len(text) > limits.reply_chars:
+                    raise ReplyError(f"the reply is longer than {limits.reply_chars} characters")
+                advice = self.interpret(request, text)
+            except (EndpointError, ReplyError) as error:
+                if isinstance(error, EndpointError) and error.reached:
+                    read += prompt_estimate(asked)
+                problems.append(str(error))
+        call = SupporterCall(
+            self.role, "llm", client.endpoint.model, request.key, "skipped" if advice is None else "ok",
+            reason="; ".join(problems), reply=clean(text, _REFUSED_REPLY_CHARS) if advice is None else text,
+            reply_chars=len(text), attempts=attempts, prompt_tokens=read, completion_tokens=written,
+            seconds=time.monotonic() - began,
+            outcome="" if advice is None else one_line(advice.summary(), 1_000),
+        )  # fmt: skip
+        self.budget.record(call)
+        return Consultation(self.neutral(request) if advice is None else advice, call)

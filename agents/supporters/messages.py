@@ -1,0 +1,169 @@
+"""What a role's language model is sent, and how its reply becomes a validated object.
+
+*Templates* are Markdown files, one per role, of a system and a user message. Programs, error texts and everything else
+that a candidate could have written is *data*: cleaned, cut, and put between marker lines that carry a tag. The tag is a
+hash of the data itself, so no text can contain the line that would end it. This keeps an honest model from confusing
+data with instructions; it is not what safety rests on. Safety rests on the reply: whatever it says is validated and
+bounded, and it can change nothing but that one consultation's advice.
+
+*Schemas* of replies go into the prompt and validate the answer. Types are strict, nothing is coerced, and the essential
+field of each is required, so that an empty object is no reply. Lengths are hints for the server's constrained decoding;
+a reply that overshoots them is cut, not refused. Models wrap the object they were asked for in reasoning, code fences
+and sentences: the last JSON object behind the reasoning that fits counts, as what comes first is often an example.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from atlas_gym.agents.engines.answers import strip_reasoning
+from atlas_gym.agents.engines.endpoint import Message
+from atlas_gym.text import clean
+
+_SYSTEM, _USER = "--- system ---", "--- user ---"
+
+_MAX_STARTS = 200
+"""Opening braces that are tried; keeps a reply of nothing but braces cheap."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """Text of unknown origin for a template: delimited, cleaned and cut when it is put in."""
+
+    text: str
+    """The text."""
+    limit: int = 4_000
+    """Characters that are kept."""
+
+
+def parse_template(text: str) -> tuple[Message, Message]:
+    """The two messages of a file's text, with their placeholders; raises ValueError if a marker line is missing."""
+    before, system_found, rest = text.partition(_SYSTEM)
+    system, user_found, user = rest.partition(_USER)
+    if not (system_found and user_found) or before.strip():
+        raise ValueError(f"a prompt template has the lines {_SYSTEM!r} and {_USER!r}, in this order")
+    return Message("system", system.strip()), Message("user", user.strip())
+
+
+def role_template(role: str, own: str = "") -> tuple[Message, Message]:
+    """The role's shipped template, or the one in a file of one's own.
+
+    Raises OSError for a file that cannot be read, and ValueError for one that is no template, or whose placeholders
+    cannot be filled: the shipped one has all that there are.
+    """
+    file = files("atlas_gym.agents.supporters").joinpath("prompts", f"{role}.md")
+    shipped = parse_template(file.read_text(encoding="utf-8"))
+    if not own:
+        return shipped
+    try:
+        messages, known = parse_template(Path(own).read_text(encoding="utf-8")), _placeholders(shipped)
+    except ValueError as error:
+        raise ValueError(f"{own} cannot be used: {error}") from error
+    if not all(Template(message.content).is_valid() for message in messages):
+        raise ValueError(f"{own} has a $ that begins no name; write $$ for a dollar sign")
+    if unknown := [name for name in _placeholders(messages) if name not in known]:
+        there_are = ", ".join(f"${name}" for name in known)
+        raise ValueError(
+            f"{own} has ${unknown[0]}, which the role {role} does not know; there are {there_are}"
+        )
+    return messages
+
+
+def _placeholders(template: Sequence[Message]) -> list[str]:
+    return [name for message in template for name in Template(message.content).get_identifiers()]
+
+
+def fill(template: Sequence[Message], values: Mapping[str, str | Data]) -> tuple[Message, ...]:
+    """The messages with their placeholders filled; raises KeyError for one without a value."""
+    texts = {name: value if isinstance(value, str) else delimited(value) for name, value in values.items()}
+    # One pass each: a `$name` within the data is not looked at again.
+    return tuple(
+        replace(message, content=Template(message.content).substitute(texts)) for message in template
+    )
+
+
+def delimited(data: Data) -> str:
+    """The data between two lines that it cannot contain."""
+    text = clean(data.text, data.limit).strip("\n") or "(nothing)"
+    tag = hashlib.sha256(text.encode()).hexdigest()[:12]
+    return f"<data {tag}>\n{text}\n</data {tag}>"
+
+
+class ReplyError(ValueError):
+    """The reply cannot be used. The message never quotes it, so that it can be logged and sent back."""
+
+
+class Reply(BaseModel):
+    """Base of the schemas: types are strict, unknown fields are ignored, numbers are finite."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+Schema = TypeVar("Schema", bound=Reply)
+
+
+def parse_reply(text: str, schema: type[Schema]) -> Schema:
+    """The last JSON object of ``text`` that fits ``schema``; raises :class:`ReplyError` if there is none."""
+    objects = list(_objects(strip_reasoning(text)))
+    if not objects:
+        raise ReplyError("no JSON object found")
+    problem = ""
+    for found in reversed(objects):
+        try:
+            return schema.model_validate(found)
+        except ValidationError as error:
+            # Where and how the last object misfits, in the schema's words only: keys of the reply are not quoted.
+            first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+            field = str(first["loc"][0]) if first["loc"] else ""
+            place = f"field {field!r}" if field in schema.model_fields else "the object"
+            problem = problem or f"{place} does not fit the schema ({first['type']})"
+    raise ReplyError(problem)
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    decoder = json.JSONDecoder()
+    position = 0
+    for _ in range(_MAX_STARTS):
+        start = text.find("{", position)
+        if start < 0:
+            return
+        try:
+            found, position = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):  # not JSON, or nested too deeply
+            position = start + 1
+            continue
+        yield found
+
+
+def json_schema(reply: type[Reply]) -> dict[str, Any]:
+    """The JSON schema of a reply, references resolved (not every server follows them), titles left out."""
+    schema = reply.model_json_schema()
+    definitions = schema.pop("$defs", {})
+
+    def resolved(node: Any) -> Any:
+        if isinstance(node, list):
+            return [resolved(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "$ref" in node:
+            return resolved(definitions[node["$ref"].rsplit("/", 1)[-1]])
+        return {
+            key: resolved(value)
+            for key, value in node.items()
+            if not (key == "title" and isinstance(value, str))
+        }
+
+    found: dict[str, Any] = resolved(schema)
+    return found
+
+
+def schema_text(reply: type[Reply]) -> str:
+    """The JSON schema in the form that goes into a prompt."""
+    return json.dumps(json_schema(reply), indent=1)
