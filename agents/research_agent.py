@@ -82,7 +82,7 @@ class ResearchAgent:
         if record.round > island.round:
             self._begin_round(island, record.round)
         island.add(record)
-        if record.origin in ("seed", "carried"):
+        if record.origin == "seed":
             self._starts.setdefault(record.island, record)
         if record.origin == "agent":
             improved = self.improves(record)
@@ -91,20 +91,6 @@ class ResearchAgent:
         if record.score is not None:
             instance = record.island % self._instances
             self._best[instance] = max(record.score, self._best.get(instance, record.score))
-
-    def forget(self, keep: int) -> dict[int, list[CandidateRecord]]:
-        """Empty every island, because the task changes and scores with it.
-
-        Returns:
-            Up to ``keep`` programs an island that are worth scoring again: the start, then the best.
-        """
-        kept = {}
-        for index, island in self.islands.items():
-            start = self._starts[index]
-            others = [r for r in island.population if r.program_key != start.program_key]
-            kept[index] = [start, *others][:keep]
-        self.islands, self._starts, self._best = {}, {}, {}
-        return kept
 
     def improves(self, record: CandidateRecord) -> bool:
         """Whether a record is a program not seen before that beats its parent by the smallest gain that counts."""

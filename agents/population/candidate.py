@@ -20,7 +20,7 @@ from atlas_gym.agents.engines.engine import Request, cut
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.program_text import program_key
 
-Origin = Literal["seed", "agent", "supporter", "carried"]
+Origin = Literal["seed", "agent", "supporter"]
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,7 @@ class CandidateRecord:
     island: int
     """Island whose prompt (or start) produced the program."""
     origin: Origin
-    """Who wrote it: the task's start, the research agent, or a supporter; ``carried`` if it is an island's program
-    scored again because the task changed."""
+    """Who wrote it: the task (its start), the research agent, or a supporter."""
     style: str
     """Proposal style, for example ``edit_line``, or a supporter's kind of change; empty for seeds."""
     hole: str

@@ -49,7 +49,7 @@ from atlas_gym.trainers.evodpo.kl import Divergence
 from atlas_gym.trainers.evodpo.phase import gate_subset
 from atlas_gym.trainers.evodpo.settings import TrainingSettings
 from atlas_gym.trainers.evodpo.training import train
-from atlas_gym.trainers.loop.schedule import parent_of
+from atlas_gym.trainers.loop.tasks import parent_of
 
 CONTENDERS = ("packed", "stock", "stock-checkpointed")
 GATE_PROMPTS = 4

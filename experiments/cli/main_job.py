@@ -67,7 +67,7 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
     where = escape(str(folder))
     console.print(f"[bold]{config.name}[/bold] in {where}: rounds {config.rounds}, phases {config.phases}")
     with RunStore(folder) as store:
-        if store.unit_summary(0, 0) is not None and not (folder / "config.yaml").exists():
+        if store.round_summary(0) is not None and not (folder / "config.yaml").exists():
             raise StoreError(
                 f"{folder} holds a run whose config.yaml is gone: add --resume, which writes it again if it can, or "
                 "name another one with --folder."
@@ -75,7 +75,7 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
         require_beginning(config, store)
         controlled = config.control == "frozen" and config.phases > 0
         afterwards = config.rounds - config.blocks[0][1] if controlled else 0
-        view = LiveView(config.rounds, config.phases, config.exploration.groups, console, afterwards)
+        view = LiveView(config.rounds, config.phases, console, afterwards)
         tracker = WandbObserver(
             store,
             config,
@@ -102,7 +102,7 @@ def _run_control(config: RunConfig, run: RunStore, console: Console) -> None:
     """The same run with tuning off, from where the first phase set them apart."""
     console.print("\n[bold]The frozen control[/bold]: the same run with tuning off, from the first phase on")
     own = frozen(config)
-    view = LiveView(own.rounds, own.phases, own.exploration.groups, console)
+    view = LiveView(own.rounds, own.phases, console)
     with open_control(run, run.folder / FOLDER) as store, view, AtlasRun(own, store, (view,)) as control:
         control.run()
 

@@ -28,9 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if flags.print_settings:
             print(as_yaml(config), end="")
             return 0
-        from atlas_gym.trainers.loop.schedule import TaskSchedule
+        from atlas_gym.trainers.loop.tasks import Tasks
 
-        TaskSchedule(config)  # refuses what the environment does not know, before anything is written
+        Tasks(config)  # refuses what the environment does not know, before anything is written
         _require_own_folder(flags, config, folder)
     except SettingsError as error:
         print(f"Error: {error}", file=sys.stderr)

@@ -5,7 +5,7 @@ import random
 from atlas_gym.agents.supporters.exploration import ExplorationRequest, ExplorationSupporter
 from atlas_gym.experiments.learners.ledger import Ledger
 from atlas_gym.program_text import program_key
-from atlas_gym.trainers.loop.schedule import parent_of
+from atlas_gym.trainers.loop.tasks import parent_of
 
 _PARENTS = 4
 """The rules vary one of so many best programs."""

@@ -5,7 +5,7 @@ left alone for the night reads well in the morning.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import fmean
 from typing import Any
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from atlas_gym.trainers.loop.measure import learned
+from atlas_gym.trainers.loop.exam import learned
 from atlas_gym.trainers.loop.observer import Observer
 
 _RECENT = 8
@@ -35,19 +35,17 @@ class LiveView(Observer):
     Args:
         rounds: rounds of the whole run.
         phases: fine-tuning phases of the whole run.
-        groups: units per round.
         console: where to print.
         afterwards: rounds of a control that follows, which count for the time left.
     """
 
-    def __init__(self, rounds: int, phases: int, groups: int, console: Console, afterwards: int = 0):
+    def __init__(self, rounds: int, phases: int, console: Console, afterwards: int = 0):
         self.console = console
-        self._rounds, self._phases, self._groups = rounds, phases, groups
+        self._rounds, self._phases = rounds, phases
         self._afterwards = afterwards
         self._round_s: list[float] = []
         self._phase_s: list[float] = []
         self._since = time.monotonic()
-        self._units: list[Mapping[str, Any]] = []
         self._consulted = self._skipped = self._stored = 0
         self._progress = Progress(
             TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
@@ -75,27 +73,18 @@ class LiveView(Observer):
                 f"Continuing after round {round_} of {rounds}; what is stored is read, not redone."
             )
 
-    def unit(self, summary: Mapping[str, Any], best: float) -> None:
-        self._units.append(summary)
-        if len(self._units) < self._groups:
-            return
-        units, self._units = self._units, []
-        total = {key: sum(u[key] for u in units) for key in (*SHARES, "samples", "improving")}
-        spoiled = sum(u.get("spoiled", 0) for u in units)
-        shares = "  ".join(f"{key} {total[key] / max(1, total['samples']):4.0%}" for key in SHARES)
+    def round(self, summary: Mapping[str, Any], best: float) -> None:
+        shares = "  ".join(f"{key} {summary[key] / max(1, summary['samples']):4.0%}" for key in SHARES)
         self._progress.update(self._task, completed=summary["round"])
         self._took(self._round_s, summary["round"] > self._stored)
+        lost = summary.get("lost", 0)
         self.console.print(
             f"round {summary['round']:3d}/{self._rounds}  best {best:.4f}  {shares}  "
-            f"improving {total['improving']:2d}  {self._left(summary['round'])}"
-            + (f"  not evaluated {spoiled} (machine)" if spoiled else "")
+            f"improving {summary['improving']:2d}  {self._left(summary['round'])}"
+            + (f"  not evaluated {lost} (machine)" if lost else "")
         )
-        self._say_skipped(units)
-
-    def _say_skipped(self, units: Sequence[Mapping[str, Any]]) -> None:
-        """A supporter that does not answer is told of, with what it came to in the whole run."""
-        reasons = [reason for unit in units for reason in unit.get("skipped", ())]
-        self._consulted += sum(unit.get("consulted", 0) for unit in units)
+        reasons = summary.get("skipped", ())
+        self._consulted += summary.get("consulted", 0)
         self._skipped += len(reasons)
         if reasons:
             self.console.print(
@@ -103,19 +92,10 @@ class LiveView(Observer):
                 f"last error: {reasons[-1]}", style="yellow", markup=False,
             )  # fmt: skip
 
-    def probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
-        shares = "  ".join(
-            f"{name} {result[name]['value']:.2f}±{result[name]['error']:.2f}"
-            for name in ("valid", "new", "improving")
-        )
-        where = f"{moment:6s} phase {phase}" if moment in ("before", "after") else f"unseen task, {moment:5s}"
-        errors = "± standard error over prompts"
-        self.console.print(f"  probe {where}: {shares}  distinct {result['distinct_share']:.2f}  ({errors})")
-
-    def measured(self, phase: int, probes: Mapping[tuple[int, str], Mapping[str, Any]]) -> None:
+    def exam(self, phase: int, exams: Mapping[int, Mapping[str, Any]]) -> None:
         changes = (
             f"{name} {found.base:.3f} → {found.tuned:.3f}"
-            for name, found in learned(probes).get(phase, {}).items()
+            for name, found in learned(exams).get(phase, {}).items()
         )
         self.console.print(
             f"  base model → phase {phase}: {', '.join(changes)}" if phase else "  base model: done"

@@ -8,7 +8,7 @@ without a server.
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import fmean
 from typing import Any
 
@@ -17,14 +17,13 @@ from atlas_gym.agents.population.clusters import Clusters, signature
 from atlas_gym.agents.population.settings import ClusterSettings
 from atlas_gym.evaluation import Status
 from atlas_gym.trainers.data.comparison import Comparison
-from atlas_gym.trainers.data.measures import grouped
 from atlas_gym.trainers.store.queries import held_out_key
 from atlas_gym.trainers.store.store import RunStore
 
 Row = dict[str, Any]
 
 _SHARES = ("valid", "new", "improving", "distinct")
-_SUMMED = (*_SHARES, "samples", "tokens", "generation_s", "evaluation_wait_s")
+_SUMMED = ("samples", "tokens", "generation_s", "evaluation_wait_s")
 
 
 class ClusterFold:
@@ -65,7 +64,6 @@ class Progress:
         self._instances = instances
         self._evaluations = 0
         self._bests: dict[int, float] = {}
-        self._task_began = 0
         self._islands: dict[int, float] = {}
         self._reached: dict[int, set[int]] = {}
 
@@ -87,8 +85,6 @@ class Progress:
 
     def _take(self, record: CandidateRecord) -> None:
         self._evaluations += record.duplicate_of is None
-        if record.origin == "carried" and record.round != self._task_began:  # another task, other scores
-            self._task_began, self._bests, self._islands = record.round, {}, {}
         if record.score is None:
             return
         instance = record.island % self._instances
@@ -102,9 +98,15 @@ class Progress:
     def _best(self) -> float | None:
         return sum(self._bests.values()) / len(self._bests) if self._bests else None
 
-    def round(self, units: Sequence[Mapping[str, Any]]) -> Row:
+    def round(self, summary: Mapping[str, Any]) -> Row:
         """The row of a round whose records went through `evaluations`."""
-        row = _sums(units) | {
+        row: Row = {f"explore/{key}": summary[key] / max(1, summary["samples"]) for key in _SHARES}
+        row |= {"round": summary["round"]} | {f"explore/{key}": summary[key] for key in _SUMMED}
+        failures = [
+            status for status in Status if status != Status.OK
+        ]  # the share of `ok` is `explore/valid`
+        row |= {f"status/{s}": summary["statuses"].get(s, 0) for s in failures}
+        row |= {
             "evaluations": self._evaluations,
             "score/best": self._best,  # here too, so that it can be drawn over rounds
             "clusters/found": len(self._fold.clusters.leaders),
@@ -112,14 +114,6 @@ class Progress:
         }
         row |= {f"island/{island}/best": best for island, best in self._islands.items()}
         return row | {f"island/{island}/clusters": len(reached) for island, reached in self._reached.items()}
-
-
-def _sums(units: Sequence[Mapping[str, Any]]) -> Row:
-    total = {key: sum(unit[key] for unit in units) for key in _SUMMED}
-    row: Row = {f"explore/{key}": total[key] / max(1, total["samples"]) for key in _SHARES}
-    row |= {"round": units[0]["round"]} | {f"explore/{k}": total[k] for k in _SUMMED if k not in _SHARES}
-    failures = [status for status in Status if status != Status.OK]  # the share of `ok` is `explore/valid`
-    return row | {f"status/{s}": sum(unit["statuses"].get(s, 0) for unit in units) for s in failures}
 
 
 def phase_row(result: Mapping[str, Any], calls: Iterable[Mapping[str, Any]]) -> Row:
@@ -174,32 +168,24 @@ def supporter_row(calls: Iterable[Mapping[str, Any]]) -> Row:
     }
 
 
-def measure_row(phase: int, measures: Mapping[str, Comparison]) -> Row:
-    """The row of a policy measured against the base model (`trainers.loop.measure.learned`)."""
+def exam_row(phase: int, measures: Mapping[str, Comparison]) -> Row:
+    """The row of a policy's exam beside the base model's (`trainers.loop.exam.learned`)."""
     row: Row = {"phase": phase}
     for name, found in measures.items():
-        key = f"measure/{name.replace(' ', '@')}"
+        key = f"exam/{name.replace(' ', '@')}"
         row |= {f"{key}/base": found.base, f"{key}/tuned": found.tuned}
     return row
 
 
-def probe_row(phase: int, moment: str, result: Mapping[str, Any]) -> Row:
-    """The row of a probe before or after a phase."""
-    row = {f"probe/{moment}_{key}": result[key]["value"] for key in ("valid", "new", "improving")}
-    return {"phase": phase, **row, f"probe/{moment}_distinct": result["distinct_share"]}
-
-
 class RoundHistory:
-    """The rows of a stored run's complete rounds, kept up to date while the run goes on.
+    """The rows of a stored run's rounds, kept up to date while the run goes on.
 
     Args:
-        groups: units in a round (`exploration.groups`).
         clusters: when two programs count as different ideas (`agent.islands.clusters`).
     """
 
-    def __init__(self, groups: int, clusters: ClusterSettings):
+    def __init__(self, clusters: ClusterSettings):
         self.rows: list[Row] = []
-        self._groups = groups
         self._clusters = clusters
         self._progress: Progress | None = None
         self._next = 0
@@ -208,13 +194,10 @@ class RoundHistory:
         """Read the rounds that were completed since the last look; returns all rows."""
         if self._progress is None:
             self._progress = Progress(self._clusters, store.instances)
-        units = grouped(store.unit_summaries(self._next), lambda unit: unit["round"])
-        while own := units.get(self._next):
-            if self._next > 0 and len(own) < self._groups:
-                break
-            list(self._progress.evaluations(store.candidates("WHERE c.round = ?", (self._next,))))
+        for summary in store.round_summaries(self._next):
+            list(self._progress.evaluations(store.candidates("c.round = ?", (self._next,))))
             if self._next > 0:
-                self.rows.append(self._progress.round(own))
+                self.rows.append(self._progress.round(summary))
             self._next += 1
         return self.rows
 
@@ -256,7 +239,7 @@ def _spent(store: RunStore) -> Row:
     and the supporters'."""
     return {
         "candidates": store.candidate_counts()["candidates"],
-        "tokens/written": sum(unit["tokens"] for unit in store.unit_summaries(first=1)),
+        "tokens/written": sum(own["tokens"] for own in store.round_summaries(first=1)),
         "tokens/tuned": sum(phase.get("tokens", 0) for phase in store.phases()),
         "tokens/supporters": supporter_row(store.supporter_calls()).get("supporters/tokens", 0),
     }

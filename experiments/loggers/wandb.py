@@ -27,14 +27,13 @@ from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.experiments.loggers.metrics import (
     Progress,
     Row,
+    exam_row,
     final_row,
-    measure_row,
     phase_row,
-    probe_row,
     step_rows,
 )
 from atlas_gym.trainers.loop.config import Mode, RunConfig
-from atlas_gym.trainers.loop.measure import learned
+from atlas_gym.trainers.loop.exam import learned
 from atlas_gym.trainers.loop.observer import Observer
 from atlas_gym.trainers.store.plain import plain
 from atlas_gym.trainers.store.store import RunStore
@@ -43,7 +42,7 @@ BEST_PROGRAMS = 10
 AXES = {
     "evaluations": ("score/*",),
     "round": ("explore/*", "island/*", "status/*", "clusters/*"),
-    "phase": ("phase/*", "gate/*", "probe/*", "measure/*", "strategist/*", "supporters/*"),
+    "phase": ("phase/*", "gate/*", "exam/*", "strategist/*", "supporters/*"),
     "optimiser_step": ("dpo/*",),
 }
 """What the charts are drawn over."""
@@ -68,35 +67,26 @@ class WandbObserver(Observer):
         run_id = store.get_meta("run_id") or os.environ.get("WANDB_RUN_ID") or uuid.uuid4().hex[:12]
         store.set_meta("run_id", run_id)
         self._store = store
-        self._groups = config.exploration.groups
         self._rounds = config.rounds  # a run that rounds are added to ends once more
         self._progress = Progress(config.agent.islands.clusters, max(1, len(config.instances)))
-        nothing = {"round": -1, "phase": 0, "probe": 0, "measure": 0, "finished": 0, "attached": 0, "step": 0}
+        nothing = {"round": -1, "phase": 0, "exam": 0, "finished": 0, "attached": 0, "step": 0}
         self._logged = nothing | store.get_meta("wandb_logged", {})
         self._tracker = Tracker(
             store.folder, config.tracking, plain(config), run_id, warn, tell, self._logged["step"]
         )
-        self._units: list[Mapping[str, Any]] = []
         self._steps = 0
 
     def seeded(self, score: float, round_: int, rounds: int) -> None:
-        self._log("round", 0, list(self._progress.evaluations(self._store.candidates("WHERE c.round = 0"))))
+        self._log("round", 0, list(self._progress.evaluations(self._store.candidates("c.round = 0"))))
 
-    def unit(self, summary: Mapping[str, Any], best: float) -> None:
-        self._units.append(summary)
-        if len(self._units) < self._groups:
-            return
-        units, self._units = self._units, []
+    def round(self, summary: Mapping[str, Any], best: float) -> None:
         number = summary["round"]
-        rows = list(self._progress.evaluations(self._store.candidates("WHERE c.round = ?", (number,))))
-        self._log("round", number, [*rows, self._progress.round(units)])
+        rows = list(self._progress.evaluations(self._store.candidates("c.round = ?", (number,))))
+        self._log("round", number, [*rows, self._progress.round(summary)])
 
-    def probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
-        self._log("probe", 2 * phase + (moment in ("after", "tuned")), [probe_row(phase, moment, result)])
-
-    def measured(self, phase: int, probes: Mapping[tuple[int, str], Mapping[str, Any]]) -> None:
+    def exam(self, phase: int, exams: Mapping[int, Mapping[str, Any]]) -> None:
         if phase:
-            self._log("measure", phase, [measure_row(phase, learned(probes)[phase])])
+            self._log("exam", phase, [exam_row(phase, learned(exams)[phase])])
 
     def phase(self, result: Mapping[str, Any]) -> None:
         number = result["phase"]

@@ -40,12 +40,12 @@ class RunData:
     """What is counted without the programs that the run started from, see `RunStore.candidate_counts`."""
     candidates: tuple[CandidateRecord, ...]
     """The candidates that are shown, by id; prompts are left out. Of a long run a selection, see `select`."""
-    units: tuple[Mapping[str, Any], ...]
-    """Summary of every finished unit, in order of round and group."""
+    rounds: tuple[Mapping[str, Any], ...]
+    """Summary of every finished round."""
     phases: tuple[Mapping[str, Any], ...]
     """Result of every finished phase, skipped ones included."""
-    probes: Mapping[tuple[int, str], Mapping[str, Any]]
-    """Probe by phase and moment (`before`, `after`; `base`, `tuned` on the task after the last phase; `measure`)."""
+    exams: Mapping[int, Mapping[str, Any]]
+    """Answers to the exam by phase; 0 is the base model."""
     supporter_calls: tuple[Mapping[str, Any], ...]
     """Consultations of supporters, in order; of very many, those about phases and an even choice of the others."""
     held_out: Mapping[str, Mapping[str, Any]]
@@ -59,7 +59,7 @@ class RunData:
     def initial(self) -> CandidateRecord | None:
         """The program that the best one's island started from, as its last task scores it."""
         island = self.best.island if self.best else 0
-        own = (c for c in self.candidates if c.island == island and c.round >= self.census.began)
+        own = (c for c in self.candidates if c.island == island)
         return next(own, None)
 
     @property
@@ -134,8 +134,8 @@ def read_run(folder: Path) -> RunData:
     with intelligible(f"{folder} holds a damaged run"), RunStore.open_readonly(folder) as store:
         # Closed before the store, also where a damaged row ends the selection.
         with closing(store.outcomes()) as outcomes:
-            census, ids = select(outcomes, store.task_began(), instances=store.instances)
-        shown = "" if ids is None else "WHERE c.id IN (SELECT value FROM json_each(?))"
+            census, ids = select(outcomes, instances=store.instances)
+        shown = "TRUE" if ids is None else "c.id IN (SELECT value FROM json_each(?))"
         records = store.candidates(shown, () if ids is None else (json.dumps(ids),))
         candidates = tuple(replace(record, prompt="") for record in records)
         config = Path(folder) / "config.yaml"
@@ -149,9 +149,9 @@ def read_run(folder: Path) -> RunData:
             census=census,
             written=store.candidate_counts(),
             candidates=candidates,
-            units=tuple(store.unit_summaries()),
+            rounds=tuple(store.round_summaries()),
             phases=tuple(store.phases()),
-            probes=store.probes(),
+            exams=store.exams(),
             supporter_calls=_calls(store),
             held_out={key: found for key in keys if (found := store.held_out(key)) is not None},
             ends=tuple(store.ends()),

@@ -21,9 +21,9 @@ from atlas_gym.experiments.report.table_formats import Table, table
 from atlas_gym.intervals import Interval, half_width, mean_interval
 from atlas_gym.trainers.data.comparison import Comparison
 from atlas_gym.trainers.loop.control import FOLDER
-from atlas_gym.trainers.loop.measure import BASE, MEASURE, learned
+from atlas_gym.trainers.loop.exam import BASE, learned
 
-Probes = Mapping[tuple[int, str], Mapping[str, Any]]
+Exams = Mapping[int, Mapping[str, Any]]
 
 _MEANINGS = {
     "validity": "valid, of all samples",
@@ -39,7 +39,7 @@ def learning_table(runs: Iterable[RunData]) -> Table:
     rows = (
         {"Run": run.name, "After phase": str(phase), "Measure": meaning(name), **_figures(found)}
         for run in runs
-        for phase, measures in learned(run.probes).items()
+        for phase, measures in learned(run.exams).items()
         for name, found in measures.items()
     )
     note = (
@@ -63,13 +63,13 @@ def verdict(found: Comparison) -> str:
     return found.difference.in_words("higher", "lower", unsure)
 
 
-def alone_in_words(probes: Probes) -> str:
+def alone_in_words(exams: Exams) -> str:
     """What the last phase's measurement says, in a few sentences; empty without one."""
-    measured = learned(probes)
+    measured = learned(exams)
     if not measured:
         return ""
     phase, measures = max(measured.items())
-    asked = probes[BASE, MEASURE]["answers"]
+    asked = exams[BASE]["answers"]
     instances = len({answer["instance"] for answer in asked})
     parts = [
         f"After phase {phase}, on {instances} instances that no phase saw ({len(asked)} prompts, "
@@ -140,12 +140,12 @@ def _until(run: RunData, goal: float) -> float:
 def draw_learning(run: RunData) -> Figure | None:
     """The two pictures side by side, as far as the run has them; None if it has neither."""
     frozen = read_control(run)
-    measured = max((phase for phase, moment in run.probes if moment == MEASURE), default=BASE)
+    measured = max(run.exams, default=BASE)
     panels: list[Callable[[Axes], None]] = []
     if frozen:
         panels.append(partial(_search, run=run, frozen=frozen))
     if measured != BASE:
-        panels.append(partial(_alone, base=run.probes[BASE, MEASURE], tuned=run.probes[measured, MEASURE]))
+        panels.append(partial(_alone, base=run.exams[BASE], tuned=run.exams[measured]))
     if not panels or not run.census.curve:
         return None
     with plot_style():
@@ -170,7 +170,7 @@ def said(run: RunData) -> str:
     """Search and measure in words; empty without either."""
     frozen = read_control(run)
     search = search_in_words(run, frozen) if frozen and frozen.census.curve else ""
-    return "\n".join(filter(None, (search, alone_in_words(run.probes))))
+    return "\n".join(filter(None, (search, alone_in_words(run.exams))))
 
 
 def save_learning(run: RunData, path: Path) -> list[Path]:

@@ -173,7 +173,7 @@ def _rounds(run: RunData) -> list[Json]:
     several rounds each, named by the last."""
     step = every(run.census.rounds)
     rounds: dict[int, Json] = {}
-    for unit in run.units:
+    for unit in run.rounds:
         if unit["round"] == 0:
             continue
         number = min(math.ceil(unit["round"] / step) * step, run.census.rounds)

@@ -25,7 +25,7 @@ from atlas_gym.evaluation.safe_start import safe_command, safe_environment
 from atlas_gym.experiments.report.data import RunData
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.registry import find_task
-from atlas_gym.trainers.loop.schedule import instance_seed
+from atlas_gym.trainers.loop.tasks import instance_seed
 
 _DEADLINE_S = 900.0
 _MEMORY_BYTES = 4 * 2**30

@@ -37,8 +37,6 @@ class Census:
     curve: tuple[tuple[int, float], ...] = ()
     """Best score so far against different programs evaluated: one point per improvement, and the last one. With several
     instances the mean of their best scores."""
-    began: int = 0
-    """The round in which the run's last task began: scores before it mean something else."""
     instances: int = 1
     """How many instances of the task the islands have, in turn."""
     bests: Mapping[int, float] = field(default_factory=dict)
@@ -47,17 +45,16 @@ class Census:
     """Of every candidate that is shown, how many different programs had been evaluated with it."""
 
 
-def select(outcomes: Iterable[tuple], began: int = 0, instances: int = 1) -> tuple[Census, list[int] | None]:
+def select(outcomes: Iterable[tuple], instances: int = 1) -> tuple[Census, list[int] | None]:
     """The census, and the ids to show in their order; None for all.
 
     Args:
         outcomes: (id, round, island, parent, score, duplicate_of) by id, as `RunStore.outcomes` gives them.
-        began: the round in which the run's last task began; earlier scores mean something else.
         instances: how many instances of the task the islands have, in turn.
     """
     found = _table(outcomes)
     numbers = found.fresh.cumsum()
-    scored = found[found.score.notna() & (found["round"] >= began)]
+    scored = found[found.score.notna()]
     curve: list[tuple[int, float]] = []
     bests: dict[int, float] = {}
     better: list[int] = []
@@ -72,11 +69,11 @@ def select(outcomes: Iterable[tuple], began: int = 0, instances: int = 1) -> tup
     evaluated = int(found.fresh.sum())
     if curve and curve[-1][0] < evaluated:
         curve.append((evaluated, curve[-1][1]))
-    ids = None if len(found) <= SHOWN else _choose(found, scored, better, began)
+    ids = None if len(found) <= SHOWN else _choose(found, scored, better)
     numbers = numbers if ids is None else numbers[found.id.isin(ids)]
     return Census(
         candidates=len(found), evaluated=evaluated, rounds=int(found["round"].iloc[-1]) if len(found) else 0,
-        curve=tuple(curve), began=began, instances=instances, bests=bests, numbers=tuple(numbers),
+        curve=tuple(curve), instances=instances, bests=bests, numbers=tuple(numbers),
     ), ids  # fmt: skip
 
 
@@ -94,9 +91,9 @@ def _table(outcomes: Iterable[tuple]) -> pd.DataFrame:
     return pd.DataFrame(np.fromiter(rows, _OUTCOME))
 
 
-def _choose(found: pd.DataFrame, scored: pd.DataFrame, better: list[int], began: int) -> list[int]:
+def _choose(found: pd.DataFrame, scored: pd.DataFrame, better: list[int]) -> list[int]:
     """The ids of the selection, ascending."""
-    starts = found.id[found["round"].isin((0, began))][:_STARTS]
+    starts = found.id[found["round"] == 0][:_STARTS]
     rise = scored.score - scored.groupby("island").score.transform("first")
     top = scored.id[rise[scored.fresh].nlargest(_BEST).index]
     chosen = {*starts, *better, *top}

@@ -44,7 +44,7 @@ def run_row(run: RunData, held_out: bool = True) -> Row:
         "evaluations": run.written["evaluated"],
         "valid_share": run.written["valid_share"],
         "distinct": len(distinct_programs(c for c in run.everything() if c.round > 0)),
-        "improving": sum(unit["improving"] for unit in run.units if "improving" in unit),
+        "improving": sum(unit["improving"] for unit in run.rounds if "improving" in unit),
         "initial_held_out": _mean([initial for initial, _ in ends]),
         "best_held_out": _mean([best for _, best in ends]),
         "improvement": _mean([improvement(initial, best) for initial, best in ends]),
@@ -190,24 +190,18 @@ def groups_of(rows: pd.DataFrame, *keys: str) -> list[tuple[tuple, pd.DataFrame]
 
 
 def phases(groups: Sequence[Group]) -> Table:
-    """What each fine-tuning phase did, by the probe before and after it and by the gate."""
+    """What each fine-tuning phase did, by the gate."""
     rows = ({"Run": run.name, **row} for run in _runs(groups) for row in phase_rows(run))
-    note = (
-        "Shares of fresh samples on fixed prompts before → after the phase, ± standard error over prompts; "
-        "new: valid, and not its parent again. KL in nats per token. Taught: pairs that "
-        "choose what the exploration supporter wrote."
-    )
+    note = "KL in nats per token. Taught: pairs that choose what the exploration supporter wrote."
     return table("phases", "Fine-tuning phases", without_empty(rows), note)
 
 
 def phase_rows(run: RunData) -> Iterator[dict[str, str]]:
     """A row a phase that was not skipped."""
     for phase in run.tuned_phases:
-        before, after = (run.probes.get((phase["phase"], moment)) for moment in ("before", "after"))
         yield {
             "Phase": str(phase["phase"]), "After round": str(phase["round"]), "Pairs": str(phase.get("pairs", "–")),
             "Taught": str(phase["chosen_from"].get("supporter", 0)) if "chosen_from" in phase else "–",
-            **{name.title(): _change(before, after, name) for name in ("valid", "new", "improving")},
             "KL (budget)": _optional(phase["kl"], ".3f", (phase.get("decision") or {}).get("max_kl"), " ({:.2g})"),
             "Gain": _optional(phase["gain"], "+.4f", phase.get("gain_error"), " ± {:.4f}"),
             "Reference": "promoted" if phase["promoted"] else "kept",
@@ -237,12 +231,6 @@ def _optional(value: float | None, form: str, beside: float | None, also: str) -
     if value is None:
         return "–"
     return format(value, form) + ("" if beside is None else also.format(beside))
-
-
-def _change(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, key: str) -> str:
-    if before is None or after is None:
-        return "–"
-    return f"{_share(before[key])} → {_share(after[key])}"
 
 
 def _share(share: Mapping[str, float]) -> str:

@@ -22,8 +22,8 @@ from atlas_gym.evaluation import EvaluatorPool, Pool
 from atlas_gym.experiments.studies.measuring import base_policy, measure
 from atlas_gym.trainers.data.comparison import Comparison
 from atlas_gym.trainers.loop.config import RunConfig, load_config
-from atlas_gym.trainers.loop.measure import BASE, MEASURE, Panel, learned
-from atlas_gym.trainers.loop.schedule import TaskSchedule
+from atlas_gym.trainers.loop.exam import BASE, Exam, learned
+from atlas_gym.trainers.loop.tasks import Tasks
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore
 
@@ -44,23 +44,23 @@ UNSEEN: tuple[dict[str, Any], ...] = (
 EXAM = {"samples": 16, "prompts": 9, "seeds": 1, "instances": [{"env_args": own} for own in UNSEEN]}
 
 
-def answers(policy: Policy, config: RunConfig, panel: Panel) -> dict[str, Any]:
+def answers(policy: Policy, config: RunConfig, panel: Exam) -> dict[str, Any]:
     """What the policy as it is now writes."""
     with TransformersBackend(policy, config.sampling).serving(POLICY) as generator:
         return panel.answers(generator)
 
 
-def panel_of(config: RunConfig, policy: Policy, pool: Pool, store: RunStore) -> Panel:
+def panel_of(config: RunConfig, policy: Policy, pool: Pool, store: RunStore) -> Exam:
     """The questions to a run's policies, as its agent would ask them."""
     task = make_task(config.env, **config.env_args)
     agent = ResearchAgent(task, config.agent, seed=config.seed, chat=chat_of(policy.tokenizer))
-    return Panel(config, TaskSchedule(config), agent.styles, pool, store)
+    return Exam(config, Tasks(config), agent.styles, pool, store)
 
 
-def question(config: RunConfig, panel: Panel) -> str:
+def question(config: RunConfig, panel: Exam) -> str:
     """All that a base model's answers depend on: runs that have it in common may share them."""
     model, posed = (config.model, config.sampling), (config.env, config.env_args)
-    return repr((model, posed, config.measure.instances, sorted(panel.prompts)))
+    return repr((model, posed, config.exam.instances, sorted(panel.prompts)))
 
 
 def last_policy(run: Path) -> Path:
@@ -85,7 +85,7 @@ def examined(
     base: dict[str, Any] = {}
     with EvaluatorPool(workers) as pool:
         for run in runs:
-            config = load_config(run / "config.yaml", {"measure": exam})
+            config = load_config(run / "config.yaml", {"exam": exam})
             policy = base_policy(config)
             with RunStore.open_readonly(run) as store:
                 panel = panel_of(config, policy, pool, store)
@@ -98,7 +98,7 @@ def examined(
                     )
                 policy.restore(POLICY, last_policy(run))
                 tuned = answers(policy, config, panel)
-            yield run.name, learned({(BASE, MEASURE): base, (1, MEASURE): tuned})[1]
+            yield run.name, learned({BASE: base, 1: tuned})[1]
 
 
 def row(run: str, measure: str, found: Comparison) -> dict[str, Any]:

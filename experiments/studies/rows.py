@@ -12,7 +12,7 @@ from atlas_gym.experiments.report.data import RunData, read_run
 from atlas_gym.experiments.report.tables import Row, instance_scores, run_row, share
 from atlas_gym.experiments.studies.plan import DONE, Plan
 from atlas_gym.trainers.data.measures import distinct_programs
-from atlas_gym.trainers.loop.measure import MEASURE, learned
+from atlas_gym.trainers.loop.exam import learned
 
 
 def round_rows(run: RunData) -> Iterator[Row]:
@@ -78,26 +78,9 @@ def origin_rows(run: RunData) -> Iterator[Row]:
             }
 
 
-def probe_rows(run: RunData) -> Iterator[Row]:
-    """One row a probe and kind of hole: what fresh samples were before and after a phase."""
-    for (phase, moment), probe in run.probes.items():
-        if moment == MEASURE:
-            continue
-        for kind, shares in {"all": probe, **probe.get("kinds", {})}.items():
-            yield {
-                "phase": phase,
-                "moment": moment,
-                "kind": kind,
-                "prompts": shares["prompts"],
-                "samples": shares["samples"],
-                **{f"{name}_{part}": shares[name][part] for name in _SHARES for part in ("value", "error")},
-                "distinct_improving": shares["distinct_improving"],
-            }
-
-
 def measure_rows(run: RunData) -> Iterator[Row]:
     """One row a phase and measure: base model against tuned policy on instances that no phase saw."""
-    for phase, measures in learned(run.probes).items():
+    for phase, measures in learned(run.exams).items():
         for name, found in measures.items():
             yield {
                 "phase": phase,
@@ -110,10 +93,9 @@ def measure_rows(run: RunData) -> Iterator[Row]:
             }
 
 
-_SHARES = ("valid", "new", "improving")
 KINDS: dict[str, Callable[[RunData], Iterable[Row]]] = {
     "runs": lambda run: [run_row(run)], "rounds": round_rows, "curves": curve_rows, "phases": phase_rows,
-    "instances": instance_rows, "origins": origin_rows, "probes": probe_rows, "measures": measure_rows,
+    "instances": instance_rows, "origins": origin_rows, "measures": measure_rows,
 }  # fmt: skip
 """A CSV file each."""
 

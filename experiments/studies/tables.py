@@ -115,34 +115,6 @@ def origins(rows: pd.DataFrame) -> Table:
     return table("origins", "By origin", cells, OVER_SEEDS + note)
 
 
-def probes(rows: pd.DataFrame) -> Table:
-    """Whether tuning made improving edits more frequent on prompts it was not tuned on, numbers and structure
-    apart."""
-    found = {
-        (r["arm"], r["start"], str(r["seed"]), _where(r), r["kind"], r["moment"] in _FIRST): r
-        for r in rows.to_dict("records")
-    }
-    heads = ("Method", "Start", "Seed", "When", "Holes")
-    cells = (
-        {
-            **dict(zip(heads, key, strict=True)),
-            "Prompts × samples": f"{after['prompts']} × {after['samples'] // max(1, after['prompts'])}",
-            **{
-                name.title(): f"{_with_error(before, name)} → {_with_error(after, name)}"
-                for name in ("valid", "new", "improving")
-            },
-            "Distinct improving": f"{before['distinct_improving']} → {after['distinct_improving']}",
-        }
-        for *key, first in found
-        if first and (before := found[*key, True]) and (after := found.get((*key, False)))
-    )
-    note = (
-        "Fresh samples before → after a phase, or of base model → tuned policy on a task that came after the last "
-        "phase; same prompts and seeds, ± standard error over prompts."
-    )
-    return table("probes", "What tuning changed", cells, note)
-
-
 def learning(rows: pd.DataFrame) -> Table:
     """The agent alone on instances that no phase saw: base model against the policy after a run's last phase."""
     if len(rows):

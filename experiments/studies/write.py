@@ -112,7 +112,6 @@ def all_tables(data: dict[str, pd.DataFrame]) -> list[Table]:
         paper.interventions_by_run(runs[(runs.phases > 0) & runs.arm.str.startswith("atlas")]),
         tables.shares(runs, data["rounds"]),
         tables.origins(data.get("origins", none)),
-        tables.probes(data.get("probes", none)),
         tables.learning(data.get("measures", none)),
     ]
     return [table for table in made if table.rows]

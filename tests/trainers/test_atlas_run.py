@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from atlas_gym.trainers.loop.measure import MEASURE, learned
 from safetensors.torch import load_file
 
 from atlas_gym import make_task
@@ -16,7 +17,6 @@ from atlas_gym.trainers.evodpo.settings import LaunchSettings
 from atlas_gym.trainers.loop.atlas import AtlasRun
 from atlas_gym.trainers.loop.beginning import require_beginning
 from atlas_gym.trainers.loop.control import frozen, open_control
-from atlas_gym.trainers.loop.measure import MEASURE, learned
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.queries import held_out_key
 from atlas_gym.trainers.store.store import RunStore

@@ -15,7 +15,7 @@ from atlas_gym.agents.engines.engine import Completion, Generator, OnCompletion
 from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
 from atlas_gym.evaluation import Evaluation, InfrastructureError, Pool, Task
 from atlas_gym.program_text import program_key
-from atlas_gym.trainers.store.protocol import Store
+from atlas_gym.trainers.store.store import RunStore
 
 Pending = tuple[CandidateRecord, "Future[Evaluation] | None"]
 """A candidate, and its evaluation under way; None if the outcome of its program is recorded already."""
@@ -32,13 +32,9 @@ class ProgramCache:
         store: holds every candidate before it is recorded here.
     """
 
-    def __init__(self, evaluator: Pool, tasks: Sequence[Task], store: Store):
+    def __init__(self, evaluator: Pool, tasks: Sequence[Task], store: RunStore):
         self._evaluator = evaluator
         self._store = store
-        self.change_tasks(tasks)
-
-    def change_tasks(self, tasks: Sequence[Task]) -> None:
-        """Score on other tasks from now on: nothing that is recorded says anything of them."""
         self._tasks = list(tasks)
         self._running: list[dict[str, Future[Evaluation]]] = [{} for _ in tasks]
         self._first: list[dict[str, int]] = [{} for _ in tasks]

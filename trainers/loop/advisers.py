@@ -73,10 +73,10 @@ class PhaseAdvisers:
     def _telemetry(self, number: int, current: TuningControls, pairs: int) -> Telemetry:
         first, last = self.config.blocks[number - 1]
         rows = self.store.tuned_phases()
-        recent = list(self.store.candidates("WHERE c.round BETWEEN ? AND ?", (first, last)))
+        recent = list(self.store.candidates("c.round BETWEEN ? AND ?", (first, last)))
         scores = [r.score for r in recent if r.score is not None]
         quantiles = np.quantile(scores or [0.0], (0, 0.25, 0.5, 0.75, 1)).tolist()
-        start = self.store.start(last)
+        start = self.store.start()
         steps = rows[-1]["steps"] if rows else ()
         return Telemetry(
             key=("phase", number), controls=current, pairs=pairs, passed=len(scores),
@@ -93,7 +93,7 @@ class PhaseAdvisers:
         )  # fmt: skip
 
     def _best_by(self, round_: int) -> float:
-        best = self.store.best_scores(self.store.task_began(round_), round_).values()
+        best = self.store.best_scores(0, round_).values()
         return fmean(best) if best else 0.0
 
     def review(

@@ -24,8 +24,7 @@ from atlas_gym.trainers.loop.exploration import Explorer
 from atlas_gym.trainers.loop.fine_tuning import Tuning
 from atlas_gym.trainers.loop.observer import Observer
 from atlas_gym.trainers.loop.resources import Parts
-from atlas_gym.trainers.loop.schedule import starting_program
-from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.loop.tasks import starting_program
 from atlas_gym.trainers.store.store import RunStore
 
 
@@ -41,6 +40,7 @@ class AtlasRun(Parts):
             self.explorer = Explorer(
                 config.exploration, self.agent, lambda: self._generator(), self.cache, store,
                 self.supporters.exploration, teaching=config.teaches_exploration,
+                notes=[self.tasks.observed(task) for task in self.tasks.tasks()],
             )  # fmt: skip
             self.tuning = Tuning(self, self.policy) if self.policy else None
             # Last: a run that could not even begin must not tie its folder to the settings that prevented it.
@@ -57,12 +57,11 @@ class AtlasRun(Parts):
     def _seed(self) -> None:
         """Round 0: every island begins at its instance's starting program."""
         starts: list[str] = []
-        if self.store.unit_summary(0, 0) is None:
-            if self.tuning and self.tuning.probes.panel:
-                self.tuning.probes.panel.require_starts()
+        if self.store.round_summary(0) is None:
+            if self.tuning and self.tuning.exam:
+                self.tuning.exam.require_starts()
             self.store.set_instances(len(self.tasks.instances))
             starts = self._starts()
-            self._require_everywhere(starts)
         self.explorer.seed(starts)
         self.tell("seeded", self.agent.best_score, self.store.last_round(), self.config.rounds)
 
@@ -76,28 +75,13 @@ class AtlasRun(Parts):
             found.append(starting_program(program, self.spec.function, own.weakened, rng, score))
         return found
 
-    def _require_everywhere(self, starts: list[str]) -> None:
-        """Raise `SettingsError` if a start fails on a task that the run drifts to."""
-        for block in range(2, min(len(self.config.drift), len(self.config.blocks)) + 1):
-            for number, start in enumerate(starts):
-                found = self.pool.submit(start, self.tasks.task(block, number)).result()
-                if not found.ok:
-                    said = f"drift[{block - 1}]: the starting program fails there: {found.status}: {found.detail}"
-                    raise SettingsError(said)
-
-    def _set_task(self, block: int) -> None:
-        tasks = self.tasks.tasks(block)
-        self.explorer.notes = [self.tasks.observed(task) for task in tasks]
-        if self.tasks.changes(block):
-            self.explorer.change_tasks(tasks)
-
     def _explore(self, first: int, last: int) -> None:
         self.tell("stage", f"rounds {first} to {last}: exploring")
         with ExitStack() as served:
             # Serving the policy's adapter costs a second; a block that is only replayed never asks for it.
             self._generator = cache(lambda: served.enter_context(self.backend.serving(POLICY)))
             for summary in self.explorer.rounds(first, last):
-                self.tell("unit", summary, self.agent.best_score)
+                self.tell("round", summary, self.agent.best_score)
             self._generator.cache_clear()
 
     def _confirm(self) -> dict[str, Any]:
@@ -111,13 +95,10 @@ class AtlasRun(Parts):
         """Walk every step of the run that is not stored yet; returns the summary of the whole run."""
         self._seed()
         for k, (first, last) in enumerate(self.config.blocks, start=1):
-            self._set_task(k)
             self._explore(first, last)
             if self.tuning and k <= self.config.phases:
                 take_phase(self.tuning, k)
                 self.tell("phase", self.store.phases()[k - 1])
-            elif self.tuning and self.tasks.changes(k):
-                self.tuning.probes.unseen(k)
         if self.tuning:
             self.tuning.conclude()
         return self._confirm()

@@ -15,11 +15,11 @@ from atlas_gym.agents.supporters.settings import SupporterSettings
 from atlas_gym.trainers.data.settings import GateScore, PairSettings
 from atlas_gym.trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
 from atlas_gym.trainers.loop.methods import METHODS
-from atlas_gym.trainers.loop.settings import ExplorationSettings, Instance, MeasureSettings, ProbeSettings
+from atlas_gym.trainers.loop.settings import ExamSettings, ExplorationSettings, Instance
 from atlas_gym.trainers.store.plain import as_text, build, differences, merge, plain, read_layers, require
 
 _MOST = {"workers": 10_000, "torch_threads": 1_024, "held_out_seeds": 100_000}
-"""Beyond these a machine only fails later. Held-out seeds from 100,000 on are the measure's."""
+"""Beyond these a machine only fails later. Held-out seeds from 100,000 on are the exam's."""
 _MOST_CANDIDATES = 10**8
 """Of a run, far above the largest one shipped; ids must fit the store, and a slip of the finger is to be told."""
 Mode = Literal["auto", "online", "offline", "off"]
@@ -35,9 +35,6 @@ class RunConfig:
     form."""
     env_args: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments of the environment's task, for example `replicas: 5`."""
-    drift: tuple[Mapping[str, Any], ...] = ()
-    """Keywords laid on `env_args`, one mapping for each block of `phase_every` rounds, in turn: the task changes
-    between phases. Empty: one task all along."""
     observe: bool = False
     """Whether prompts say what random play observes of the task."""
     instances: tuple[Instance, ...] = ()
@@ -121,9 +118,7 @@ class RunConfig:
     `phase` (answers that enter no island), or in `both`."""
     lessons: int = 6
     """Answers of the supporter to each prompt of a phase, at most."""
-    probe: ProbeSettings = ProbeSettings()
-    """What is sampled before and after each phase."""
-    measure: MeasureSettings = MeasureSettings()
+    exam: ExamSettings = ExamSettings()
     """What shows whether the agent has learned: the same questions to the base model and after each phase."""
 
     def __post_init__(self) -> None:
@@ -193,9 +188,8 @@ class RunConfig:
 
     @property
     def blocks(self) -> list[tuple[int, int]]:
-        """First and last round of every block; phases fall between blocks, and so does drift."""
-        breaks = (self.rounds - 1) // self.phase_every if self.drift else self.phases
-        ends = [*(self.phase_every * k for k in range(breaks + 1)), self.rounds]
+        """First and last round of every block; phases fall between blocks."""
+        ends = [*(self.phase_every * k for k in range(self.phases + 1)), self.rounds]
         return [(before + 1, end) for before, end in pairwise(ends)]
 
     @property
@@ -213,8 +207,8 @@ def changes(begun: RunConfig, now: RunConfig) -> str:
 
 def refused_changes(begun: RunConfig, now: RunConfig) -> str:
     """Those changes that a run cannot go on with. Rounds may be added: what is stored is what a run of that many would
-    have begun with. Not under drift, where what is held out is the last block's task."""
-    longer = now.rounds > begun.rounds and not begun.drift
+    have begun with."""
+    longer = now.rounds > begun.rounds
     return changes(begun, replace(now, rounds=begun.rounds) if longer else now)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.evaluation import Pool
 from atlas_gym.trainers.loop.config import RunConfig
-from atlas_gym.trainers.loop.schedule import TaskSchedule
+from atlas_gym.trainers.loop.tasks import Tasks
 from atlas_gym.trainers.store.queries import held_out_key
 from atlas_gym.trainers.store.store import RunStore
 
@@ -97,8 +97,8 @@ def _confirmed(record: CandidateRecord, config: RunConfig, store: RunStore, pool
     key = held_out_key(record, store.instances)
     stored = store.held_out(key)
     if stored is None:
-        schedule, last = TaskSchedule(config), len(config.blocks)
-        tasks = [schedule.held_out(last, seed, record.island) for seed in range(config.held_out_seeds)]
+        posed = Tasks(config)
+        tasks = [posed.held_out(seed, record.island) for seed in range(config.held_out_seeds)]
         futures = [pool.submit(record.program, task) for task in tasks]
         evaluations = [future.result() for future in futures]
         worst = tasks[0].worst_score

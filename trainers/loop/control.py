@@ -25,7 +25,7 @@ def frozen(config: RunConfig) -> RunConfig:
 def open_control(run: RunStore, folder: Path) -> RunStore:
     """The control's store, begun with what it shares with the run, whose rounds are all done."""
     store = RunStore(folder)
-    if store.unit_summary(0, 0) is None:
+    if store.round_summary(0) is None:
         if (run.folder / BEGIN).exists():
             shutil.copytree(run.folder / BEGIN, folder / BEGIN, dirs_exist_ok=True)
         tuned = (phase["round"] for phase in run.tuned_phases())

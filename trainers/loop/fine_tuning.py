@@ -19,7 +19,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from atlas_gym.agents.models.adapters import AdapterError
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
 from atlas_gym.agents.supporters.consult import SupporterCall
@@ -35,16 +34,11 @@ from atlas_gym.trainers.evodpo.likelihood import log_known_gain
 from atlas_gym.trainers.evodpo.phase import Review, Scorer, run_phase
 from atlas_gym.trainers.evodpo.phase_result import PhaseResult, late_mean, sinking_warnings
 from atlas_gym.trainers.loop.advisers import PhaseAdvisers, trained_under
-from atlas_gym.trainers.loop.measure import BASE, Panel
+from atlas_gym.trainers.loop.exam import BASE, Exam
 from atlas_gym.trainers.loop.phase_data import PhaseData
-from atlas_gym.trainers.loop.probe import Probes
-from atlas_gym.trainers.loop.redo import redo_phase
 from atlas_gym.trainers.loop.resources import Parts
 from atlas_gym.trainers.loop.teaching import Teacher
 from atlas_gym.trainers.store.plain import plain
-
-_BEFORE = "before"
-"""Adapter that remembers the policy while its successor is being read."""
 
 
 class Tuning:
@@ -61,10 +55,9 @@ class Tuning:
     def __init__(self, run: Parts, policy: Policy):
         self.run, self.policy = run, policy
         self.config, self.store, self.tell = run.config, run.store, run.tell
-        asked = self.config.measure.samples > 0
-        panel = Panel(self.config, run.tasks, run.agent.styles, run.pool, run.store) if asked else None
-        self.probes = Probes(run, policy, panel)
-        self.data = PhaseData(run, policy.tokenizer, panel)
+        asked = self.config.exam.samples > 0
+        self.exam = Exam(self.config, run.tasks, run.agent.styles, run.pool, run.store) if asked else None
+        self.data = PhaseData(run, policy.tokenizer, self.exam)
         supporter = run.supporters.exploration if self.config.teaches_phases else None
         self.teacher = Teacher(run, supporter) if supporter else None
         self.advisers = PhaseAdvisers(self.config, run.supporters, self.store)
@@ -73,30 +66,19 @@ class Tuning:
         self._tune: Tune = launched(launch, self.store.folder / "tuning") if launch.separate else tune_here
 
     def restore(self, number: int) -> bool:
-        """Whether phase `number` is stored; its adapters are read then, or made again if they are lost."""
+        """Whether phase `number` is stored; its adapters are read then.
+
+        Raises:
+            AdapterError: they are lost or damaged.
+        """
         stored = self.store.phases()
         if number > len(stored):
             return False
         row = stored[number - 1]
         if not row.get("skipped"):
-            self.policy.add(_BEFORE, copy_of=POLICY)
-            try:
-                for adapter, saved in ((POLICY, row["policy_digest"]), (REFERENCE, row["reference_digest"])):
-                    self.policy.restore(adapter, self._folder(number, adapter), saved)
-            except AdapterError as error:
-                self.policy.copy(_BEFORE, POLICY)
-                self.tell("stage", f"phase {number}: tuning again, because {error}")
-                self._redo(row)
-            finally:
-                self.policy.remove(_BEFORE)
+            for adapter, saved in ((POLICY, row["policy_digest"]), (REFERENCE, row["reference_digest"])):
+                self.policy.restore(adapter, self._folder(number, adapter), saved)
         return True
-
-    def _redo(self, row: dict[str, Any]) -> None:
-        number = row["phase"]
-        controls = [TuningControls(**own) for own in (row["controls"], *row.get("alternatives", ()))]
-        _, gate = self.data.buffer(number, self.data.apart(number))
-        redo_phase(row, partial(self._phase, number, controls, self.data.trained_on(row), gate))
-        self._save(number)
 
     def _save(self, number: int) -> None:
         for adapter in (POLICY, REFERENCE):
@@ -110,9 +92,7 @@ class Tuning:
         if not self.config.skip_idle_phases:
             return ""
         first, last = self.config.blocks[number - 1]
-        began = self.store.task_began(last)
-        before = self.store.best_scores(began, max(began, first - 1))
-        since = self.store.best_scores(max(first, began + 1), last)
+        before, since = self.store.best_scores(0, first - 1), self.store.best_scores(first, last)
         improved = any(score > before.get(instance, -math.inf) for instance, score in since.items())
         return "" if improved else f"exploration brought no improvement in rounds {first} to {last}"
 
@@ -156,8 +136,7 @@ class Tuning:
     ) -> PhaseResult:
         """The phase itself (`trainers.evodpo.phase`), once the policy as it is has been asked; the candidate set is
         trained under the strategist's settings and under some near them."""
-        self.probes.measure(BASE)
-        self.probes.take(number, "before", examples)
+        self.take_exam(BASE)
         self.tell("stage", f"phase {number}: tuning on {len(examples)} pairs")
         controls = (advice.controls, *self._others(advice))
         score = self._scorer(number, examples, gate)
@@ -219,9 +198,8 @@ class Tuning:
     ) -> None:
         """Store what came of the phase, and ask the policy as it is now."""
         self._save(number)
-        self.probes.take(number, "after", examples)
-        if self.config.measure.every_phase:
-            self.probes.measure(number)
+        if self.config.exam.every_phase:
+            self.take_exam(number)
         row = self._row(outcome, advice) | {"chosen_from": self.data.origins(examples)}
         self.store.add_phase(number, row["round"], outcome.promoted, row, examples, self.advisers.calls)
         for call in self.advisers.calls:
@@ -231,8 +209,20 @@ class Tuning:
     def conclude(self) -> None:
         """Ask the policy that the phases have led to, where each has not been asked after its phase."""
         tuned = self.store.tuned_phases()
-        if tuned and not self.config.measure.every_phase:
-            self.probes.measure(tuned[-1]["phase"])
+        if tuned and not self.config.exam.every_phase:
+            self.take_exam(tuned[-1]["phase"])
+
+    def take_exam(self, number: int) -> None:
+        """Ask the policy the exam's questions after a phase; before the first it is the base model."""
+        if self.exam is None:
+            return
+        taken = number in self.store.exams()
+        if not taken:
+            self.tell("stage", "the exam, on instances that no phase sees")
+            with self.run.backend.serving(POLICY) as generator:
+                self.store.add_exam(number, self.exam.answers(generator))
+        if not (taken and number == BASE):  # every phase begins with it
+            self.tell("exam", number, self.store.exams())
 
     def _row(self, outcome: PhaseResult, advice: StrategyAdvice) -> dict[str, Any]:
         """What the store keeps of a phase: the result, with step averages and the gate's warnings."""

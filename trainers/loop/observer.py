@@ -13,15 +13,12 @@ class Observer:
     def seeded(self, score: float, round_: int, rounds: int) -> None:
         """The starting program was scored; `round_` rounds of `rounds` are in the store already."""
 
-    def unit(self, summary: Mapping[str, Any], best: float) -> None:
-        """A unit was folded; `best` is the best score of the run so far."""
+    def round(self, summary: Mapping[str, Any], best: float) -> None:
+        """A round was folded into the islands; `best` is the best score of the run so far."""
 
-    def probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
-        """A probe was taken: "before" or "after" a phase; on a task that no phase saw, "base" or "tuned"."""
-
-    def measured(self, phase: int, probes: Mapping[tuple[int, str], Mapping[str, Any]]) -> None:
-        """The questions of the measure were answered by the policy after a phase (0: by the base model); `probes` has
-        all answers so far (`trainers.loop.measure.learned`)."""
+    def exam(self, phase: int, exams: Mapping[int, Mapping[str, Any]]) -> None:
+        """The policy after a phase (0: the base model) has taken the exam; `exams` has all answers so far
+        (`trainers.loop.exam.learned`)."""
 
     def phase(self, result: Mapping[str, Any]) -> None:
         """A phase has ended with its gate decision."""

@@ -15,7 +15,7 @@ from atlas_gym.trainers.data.measures import grouped, is_improving, thinned
 from atlas_gym.trainers.data.pairs import PreferencePair, build_pairs
 from atlas_gym.trainers.data.settings import PairSettings
 from atlas_gym.trainers.evodpo.settings import GateSettings
-from atlas_gym.trainers.loop.measure import Panel
+from atlas_gym.trainers.loop.exam import Exam
 from atlas_gym.trainers.loop.resources import Parts
 from atlas_gym.trainers.store.queries import StoreQueries
 
@@ -26,16 +26,15 @@ class PhaseData:
     Args:
         run: the parts of the run.
         tokenizer: the policy's, which says how long a completion is.
-        panel: asks its own prompts to measure learning; none of them is trained on.
+        exam: asks its own prompts to measure learning; none of them is trained on.
     """
 
-    def __init__(self, run: Parts, tokenizer: Any, panel: Panel | None = None):
-        self.config, self.store, self._tokenizer, self._panel = run.config, run.store, tokenizer, panel
-        self._task_began = cache(self.store.task_began)
+    def __init__(self, run: Parts, tokenizer: Any, exam: Exam | None = None):
+        self.config, self.store, self._tokenizer, self._exam = run.config, run.store, tokenizer, exam
 
     def apart(self, number: int) -> list[str]:
         """The prompts of G_k, drawn before anybody teaches, so that they are the same when the phase is done again."""
-        pool = self._present(self._pool(number, self.store.lessons(number - 1)))
+        pool = self._pool(number, self.store.taught(number - 1))
         rng = stream(self.config.seed, "gate prompts", number)
         exam = self.config.gate_score == "likelihood"
         return gate_prompts(pool if exam else [r for r in pool if r.passed], self.config.gate, rng)
@@ -45,22 +44,17 @@ class PhaseData:
     ) -> tuple[list[CandidateRecord], list[CandidateRecord]]:
         """What D_k may be made of (the candidates and lessons of the whole run so far: the data are cumulative,
         Algorithm 1), and the preferred answer to each prompt of G_k."""
-        pool = self._pool(number, self.store.lessons(number))
-        ran = (record for record in self._present(pool) if record.passed)
+        pool = self._pool(number, self.store.taught(number))
+        ran = (record for record in pool if record.passed)
         by_prompt = grouped(ran, lambda record: record.prompt)
         gate = [max(by_prompt[x], key=lambda record: record.value) for x in apart if x in by_prompt]
         return [record for record in pool if record.prompt not in set(apart)], gate
-
-    def _present(self, pool: Sequence[CandidateRecord]) -> list[CandidateRecord]:
-        """What answers prompts of the latest task."""
-        latest = max((self._task_began(record.round) for record in pool), default=0)
-        return [record for record in pool if self._task_began(record.round) == latest]
 
     def known(self, number: int, prompts: Sequence[str]) -> dict[str, list[tuple[str, float]]]:
         """By prompt, the distinct answers that are known to improve and their gains, `gain_clip` at most; only prompts
         that have one."""
         found: dict[str, dict[str, float]] = {prompt: {} for prompt in prompts}
-        for record in self._pool(number, self.store.lessons(number)):
+        for record in self._pool(number, self.store.taught(number)):
             if record.prompt in found and is_improving(record, self.config.pairs.margin):
                 assert record.gain is not None
                 found[record.prompt][record.completion] = min(record.gain, self.config.gain_clip)
@@ -99,13 +93,13 @@ class PhaseData:
         _, last = config.blocks[number - 1]
         rng = stream(config.seed, "pair pool", number)
         pool = answers(self.store, last, config.pairs.pool, rng, config.messages, lessons)
-        asked = self._panel.prompts if self._panel else ()
+        asked = self._exam.prompts if self._exam else ()
         fitting = writable(pool, self._tokenizer, config.sampling, config.phase.max_tokens)
         return [record for record in fitting if record.prompt not in asked]
 
     def _scale(self, record: CandidateRecord) -> Hashable:
-        """The task that scored a candidate, by the round in which it began, and the instance of it."""
-        return self._task_began(record.round), record.island % self.store.instances
+        """The instance that scored a candidate."""
+        return record.island % self.store.instances
 
 
 def answers(
@@ -132,7 +126,7 @@ def answers(
     return [
         record
         for round_, island, prompt in asked
-        for record in (*store.unit_candidates(round_, (island,)), *taught.get((round_, island), ()))
+        for record in (*store.round_candidates(round_, island), *taught.get((round_, island), ()))
         if record.prompt and record.prompt == prompt
     ]
 

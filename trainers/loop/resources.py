@@ -29,7 +29,7 @@ from atlas_gym.trainers.data.rollouts import ProgramCache
 from atlas_gym.trainers.loop.beginning import BEGIN
 from atlas_gym.trainers.loop.config import RunConfig
 from atlas_gym.trainers.loop.observer import Observer
-from atlas_gym.trainers.loop.schedule import TaskSchedule
+from atlas_gym.trainers.loop.tasks import Tasks
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore
 
@@ -57,7 +57,7 @@ class Parts:
         self._observers = observers
         folder = resolve_model(config.model) if config.needs_policy else None
         torch.set_num_threads(config.torch_threads)
-        self.tasks = TaskSchedule(config)
+        self.tasks = Tasks(config)
         self.spec = make_task(config.env, **config.env_args)
         self.pool = opened.enter_context(make_pool(config))
         self.policy = make_policy(config, folder, store) if folder else None
@@ -76,7 +76,7 @@ class Parts:
         greet_supporters(config.supporters)
         for text in silent_servers(config):
             self.tell("stage", text)
-        self.cache = ProgramCache(self.pool, self.tasks.tasks(1), store)
+        self.cache = ProgramCache(self.pool, self.tasks.tasks(), store)
         self.supporters = supporters_of(config)
         self.supporters.resume(SupporterCall.from_dict(call) for call in store.supporter_calls())
 

@@ -1,4 +1,4 @@
-"""How a round of exploration is laid out, which instances of the task a run has, and what probes and the measure ask.
+"""How a round of exploration is laid out, which instances of the task a run has, and what the exam asks.
 
 What is right on one instance (a window for its drift, a strength for its noise) is wrong on another, so a policy that
 learns on several has to read what the prompt says.
@@ -22,9 +22,6 @@ class ExplorationSettings:
     sites: int = 1
     """Edit sites of its parent at which an island asks in a round, at most; its samples are divided among them. The
     prompts of one parent are read together, so further sites cost little."""
-    groups: int = 2
-    """Groups the islands are split into; while one is generated the other is evaluated. 1 to `islands`."""
-
     patches: int = 2
     """Programs the exploration supporter may add per island and round; 0: it adds none, and is not asked unless its
     critique is shown."""
@@ -33,47 +30,21 @@ class ExplorationSettings:
     show_critique: bool = False
     """Whether an island's next prompt shows the supporter's latest critique, as a comment. For models that can
     read one; the embedded one cannot."""
-    carried: int = 4
-    """Programs per island that are scored again when the task changes, the start among them; they take the place
-    of the round's samples, so at most `samples` + `patches` are."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.groups <= self.islands:
-            at_most = f"set exploration.groups to {max(1, self.islands)} at most"
-            raise ValueError(
-                f"groups ({self.groups}) must lie between 1 and islands ({self.islands}): {at_most}"
-            )
         if not 1 <= self.sites <= max(1, self.samples):
             raise ValueError("sites must lie between 1 and the number of samples")
-        require(self, {"at least 0": "samples patches", "at least 1": "advise_every carried"})
+        require(self, {"at least 0": "samples patches", "at least 1": "islands advise_every"})
         if self.samples + self.patches < 1:
             raise ValueError("samples + patches must be at least 1")
-
-    def members(self, group: int) -> list[int]:
-        """The islands of a group."""
-        return list(range(group, self.islands, self.groups))
 
     def asks_supporter(self, round_: int) -> bool:
         """Whether the exploration supporter is asked in a round."""
         return (self.patches > 0 or self.show_critique) and round_ % self.advise_every == 0
 
     def candidate_id(self, round_: int, island: int, sample: int) -> int:
-        """Arithmetic id: equal in every run of the same layout, and ascending in the order of recording
-        within a unit."""
+        """Arithmetic id: equal in every run of the same layout, and ascending in the order of recording."""
         return (round_ * self.islands + island) * (self.samples + self.patches) + sample
-
-
-@dataclass(frozen=True)
-class ProbeSettings:
-    """How much is sampled before and after each phase."""
-
-    samples: int = 10
-    """Samples per prompt. 0: no probe."""
-    prompts: int = 0
-    """Prompts drawn from the islands; 0: one for each edit site of the starting program."""
-
-    def __post_init__(self) -> None:
-        require(self, {"at least 0": "samples prompts"})
 
 
 @dataclass(frozen=True)
@@ -92,7 +63,7 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class MeasureSettings:
+class ExamSettings:
     """What the base model is asked, and the policy after a phase: instances that no phase sees."""
 
     samples: int = 0
@@ -109,4 +80,4 @@ class MeasureSettings:
     def __post_init__(self) -> None:
         require(self, {"at least 0": "samples", "at least 1": "prompts seeds"})
         if not self.instances:
-            raise ValueError("measure: there must be instances")
+            raise ValueError("exam: there must be instances")

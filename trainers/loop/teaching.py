@@ -37,7 +37,7 @@ class Teacher:
         """Store the phase's lessons, on prompts of the rounds `first` to `last` that are not `apart`, unless they are
         stored already. Where Ŝ is the likelihood of answers that are known to improve, the prompts set apart (G_k's,
         which nobody is trained on) are answered as well, whatever round asked them."""
-        if self._store.taught() < phase:
+        if self._store.get_meta("taught", 0) < phase:
             lessons = self._asked(first, last, lambda prompt: prompt not in apart)
             order = _spread(lessons, stream(self._config.seed, "teaching", phase))
             asked = order[: self._config.pairs.prompts]
@@ -59,7 +59,7 @@ class Teacher:
     def _write(self, phase: int, asked: Sequence[Asked], last: int) -> None:
         calls: list[SupporterCall] = []
         pending: list[Pending] = []
-        next_id = self._store.last_lesson() - 1
+        next_id = self._store.last_taught_id() - 1
         for number, (round_, proposal) in enumerate(asked):
             parent = self._store.candidate(proposal.parent_id)
             opening = opening_of(proposal, parent.program)
@@ -77,10 +77,10 @@ class Teacher:
                     lesson = proposal.taught(next_id, round_, patch.kind, completion)
                     pending.append((lesson, self._run.cache.submit(lesson.program, lesson.island)))
                     next_id -= 1
-        self._store.add_lessons(phase, last, judged(pending, self._run.cache), calls)
+        self._store.add_taught(phase, last, judged(pending, self._run.cache), calls)
 
     def _failures(self, round_: int, proposal: Proposal) -> list[CandidateRecord]:
-        answers = self._store.unit_candidates(round_, (proposal.island,))
+        answers = self._store.round_candidates(round_, proposal.island)
         failed = [answer for answer in answers if answer.prompt == proposal.prompt and not answer.passed]
         return failed[-FAILURES_TOLD:]
 

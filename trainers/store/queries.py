@@ -1,7 +1,7 @@
 """What a run store can be asked; the writing half is `trainers.store.store`."""
 
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -39,40 +39,31 @@ class StoreQueries:
         found = None if row is None else from_json(row[0])
         return default if found is None else found
 
-    def unit_summary(self, round_: int, group: int) -> dict[str, Any] | None:
-        """What was recorded of a unit, or None if it is still to be done."""
-        return self._mapping("SELECT summary FROM units WHERE round = ? AND grp = ?", round_, group)
+    def round_summary(self, round_: int) -> dict[str, Any] | None:
+        """A finished round's numbers, None if it is still to be done."""
+        return self._mapping("SELECT summary FROM rounds WHERE round = ?", round_)
 
-    def unit_candidates(self, round_: int, islands: Iterable[int]) -> list[CandidateRecord]:
-        """The candidates of some islands in one round, by id."""
-        wanted = sorted(islands)
-        marks = ", ".join("?" * len(wanted))
-        return list(self.candidates(f"WHERE c.round = ? AND c.island IN ({marks})", (round_, *wanted)))
+    def round_candidates(self, round_: int, island: int | None = None) -> list[CandidateRecord]:
+        """The candidates of a round, by id; of one island if it is given."""
+        return list(self.candidates("c.round = ? AND c.island = coalesce(?, c.island)", (round_, island)))
 
-    def candidates(self, where: str = "", args: tuple = ()) -> Iterator[CandidateRecord]:
-        """Candidates by id, read as they are asked for; `where` is an SQL condition over `c` (candidates)."""
-        return self._records("candidates", where, args)
+    def candidates(self, where: str = "TRUE", args: tuple = ()) -> Iterator[CandidateRecord]:
+        """Exploration's candidates by id, read as they are asked for; `where` is an SQL condition over `c`."""
+        return self._records(f"c.phase IS NULL AND {where}", args)
 
-    def lessons(self, last: int) -> list[CandidateRecord]:
-        """What supporters taught before the phases up to `last`, in order."""
-        if not self.taught():
-            return []
-        return list(self._records("lessons", "WHERE c.phase <= ?", (last,)))[::-1]
+    def taught(self, last: int) -> list[CandidateRecord]:
+        """What a supporter wrote for the phases up to `last`, in order."""
+        return list(self._records("c.phase <= ?", (last,)))[::-1]
 
-    def last_lesson(self) -> int:
-        """Id of the latest lesson; -1 if there is none."""
-        query = "SELECT coalesce(min(id), -1) FROM lessons"
-        return self._db.execute(query).fetchone()[0] if self.taught() else -1
+    def last_taught_id(self) -> int:
+        """Id of the latest candidate that was written for a phase (they count down from -2); -1 without any."""
+        return self._db.execute("SELECT min(coalesce(min(id), -1), -1) FROM candidates").fetchone()[0]
 
-    def taught(self) -> int:
-        """The last phase before which a supporter taught; 0 if there is none."""
-        return self.get_meta("taught", 0)
-
-    def _records(self, table: str, where: str, args: tuple) -> Iterator[CandidateRecord]:
+    def _records(self, where: str, args: tuple) -> Iterator[CandidateRecord]:
         query = (
-            f"SELECT {COLUMNS}, p.prompt FROM {table} c "
-            f"LEFT JOIN prompts p ON p.site = c.prompted AND p.round = c.round AND p.island = c.island {where} "
-            "ORDER BY c.id"
+            f"SELECT {COLUMNS}, p.prompt FROM candidates c "
+            "LEFT JOIN prompts p ON p.site = c.prompted AND p.round = c.round AND p.island = c.island "
+            f"WHERE {where} ORDER BY c.id"
         )
         prompt = ""
         for *row, text in self._db.execute(query, args):
@@ -84,7 +75,7 @@ class StoreQueries:
         """(id, round, island, parent, score, duplicate_of) of every candidate by id: for whoever has to look
         at all of them and needs the text of few."""
         yield from self._db.execute(
-            "SELECT id, round, island, parent_id, score, duplicate_of FROM candidates ORDER BY id"
+            "SELECT id, round, island, parent_id, score, duplicate_of FROM candidates WHERE phase IS NULL ORDER BY id"
         )
 
     @cached_property
@@ -93,29 +84,20 @@ class StoreQueries:
         return self.get_meta("instances", 1)
 
     def best_candidates(self, limit: int, island: int | None = None) -> list[CandidateRecord]:
-        """The different candidates with the highest training scores under the run's last task, best first, the earliest
-        of equals. With several instances those that lie furthest above their island's start; or those of one
-        `island`'s instance."""
-        began = self.task_began()
+        """The different candidates with the highest training scores, best first, the earliest of equals. With several
+        instances those that lie furthest above their island's start; or those of one `island`'s instance."""
         instance = "" if island is None else f"AND island % {self.instances} = {island % self.instances}"
         rows = self._db.execute(
-            "SELECT id, score - (SELECT s.score FROM candidates s WHERE s.round = ? AND s.island = c.island "
-            "ORDER BY s.id LIMIT 1) AS rise FROM candidates c "
-            "WHERE score IS NOT NULL AND duplicate_of IS NULL AND round >= ? "
-            f"{instance} "
-            "ORDER BY rise DESC, score DESC, id LIMIT ?",
-            (began, began, limit),
+            "SELECT id, score - (SELECT s.score FROM candidates s WHERE s.round = 0 AND s.island = c.island) AS rise "
+            "FROM candidates c WHERE score IS NOT NULL AND duplicate_of IS NULL AND phase IS NULL "
+            f"{instance} ORDER BY rise DESC, score DESC, id LIMIT ?",
+            (limit,),
         )
         return [self.candidate(id_) for id_, _ in rows.fetchall()]
 
     def candidate(self, candidate_id: int) -> CandidateRecord:
-        """One candidate by id, or one lesson (their ids are negative).
-
-        Raises:
-            KeyError: there is none of that id.
-        """
-        table = "lessons" if candidate_id < 0 and self.taught() else "candidates"
-        for record in self._records(table, "WHERE c.id = ?", (candidate_id,)):
+        """One candidate by id; raises `KeyError` if there is none."""
+        for record in self._records("c.id = ?", (candidate_id,)):
             return record
         raise KeyError(candidate_id)
 
@@ -139,17 +121,9 @@ class StoreQueries:
         """Number of rows of a table."""
         return self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
 
-    def task_began(self, last: int | None = None) -> int:
-        """The round since which scores are comparable to those of the round `last` (default: the last there is):
-        where the task changed last, 0 if it never did."""
-        query = "SELECT max(round) FROM candidates WHERE origin = 'carried' AND round <= ?"
-        return self._db.execute(query, (self.last_round() if last is None else last,)).fetchone()[0] or 0
-
-    def start(self, last: int | None = None, island: int = 0) -> CandidateRecord:
-        """The starting program of an island's instance as the task of the round `last` scores it."""
-        where = "WHERE c.round >= ? AND c.island % ? = ?"
-        args = (self.task_began(last), self.instances, island % self.instances)
-        return next(self.candidates(where, args))
+    def start(self, island: int = 0) -> CandidateRecord:
+        """The starting program of an island's instance."""
+        return next(self.candidates("c.round = 0 AND c.island = ?", (island % self.instances,)))
 
     def ends(self) -> list[tuple[CandidateRecord, CandidateRecord]]:
         """The starting and the best program of each instance; none before a program has run."""
@@ -160,27 +134,26 @@ class StoreQueries:
         """The best score of the rounds `first` to `last` by instance, of those that have one."""
         query = (
             "SELECT island % ?, max(score) FROM candidates "
-            "WHERE round BETWEEN ? AND ? AND score IS NOT NULL GROUP BY 1"
+            "WHERE round BETWEEN ? AND ? AND score IS NOT NULL AND phase IS NULL GROUP BY 1"
         )
         return dict(self._db.execute(query, (self.instances, first, last)))
 
     def candidate_counts(self) -> dict[str, Any]:
-        """Sampled candidates, different programs among them, and the share that was valid; not the programs that the
-        run started from, nor those carried over to another task."""
+        """Sampled candidates, different programs among them, and the share that was valid; the starts do not count."""
         total, valid, different = self._db.execute(
             "SELECT count(*), coalesce(sum(status = 'ok'), 0), coalesce(sum(duplicate_of IS NULL), 0) "
-            "FROM candidates WHERE origin NOT IN ('seed', 'carried')"
+            "FROM candidates WHERE origin != 'seed' AND phase IS NULL"
         ).fetchone()
         return {"candidates": total, "evaluated": different, "valid_share": valid / total if total else 0.0}
 
-    def unit_summaries(self, first: int = 0) -> list[dict[str, Any]]:
-        """Every finished unit's summary from the round `first` on, in order of round and group."""
-        rows = self._db.execute("SELECT summary FROM units WHERE round >= ? ORDER BY round, grp", (first,))
+    def round_summaries(self, first: int = 0) -> list[dict[str, Any]]:
+        """Every finished round's numbers from the round `first` on."""
+        rows = self._db.execute("SELECT summary FROM rounds WHERE round >= ? ORDER BY round", (first,))
         return [mapping(row[0]) for row in rows]
 
     def last_round(self) -> int:
-        """The last round of which a unit is stored; 0 if there is none."""
-        return self._db.execute("SELECT max(round) FROM units").fetchone()[0] or 0
+        """The last round that is stored; 0 if there is none."""
+        return self._db.execute("SELECT max(round) FROM rounds").fetchone()[0] or 0
 
     def phases(self) -> list[dict[str, Any]]:
         """Every finished phase's result, in order."""
@@ -199,14 +172,10 @@ class StoreQueries:
         query = f"SELECT {', '.join(PAIR_FIELDS)} FROM pairs WHERE phase = ? ORDER BY idx"
         return [dict(zip(PAIR_FIELDS, row, strict=True)) for row in self._db.execute(query, (phase,))]
 
-    def probe(self, phase: int, moment: str) -> dict[str, Any] | None:
-        """A stored probe's result, or None."""
-        return self._mapping("SELECT result FROM probes WHERE phase = ? AND moment = ?", phase, moment)
-
-    def probes(self) -> dict[tuple[int, str], dict[str, Any]]:
-        """Every stored probe by phase and moment, in that order."""
-        rows = self._db.execute("SELECT phase, moment, result FROM probes ORDER BY phase, rowid")
-        return {(phase, moment): mapping(result) for phase, moment, result in rows}
+    def exams(self) -> dict[int, dict[str, Any]]:
+        """The answers to the exam by phase; 0 is the model before any phase."""
+        rows = self._db.execute("SELECT phase, result FROM exams ORDER BY phase")
+        return {phase: mapping(result) for phase, result in rows}
 
     def held_out(self, key: str) -> dict[str, Any] | None:
         """A stored confirmation by its `held_out_key`, or None."""

@@ -7,14 +7,14 @@ from typing import Any
 
 from atlas_gym.agents.population.candidate import CandidateRecord
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 _CANDIDATE = """
     id INTEGER PRIMARY KEY, round INTEGER NOT NULL, island INTEGER NOT NULL, origin TEXT NOT NULL,
     style TEXT NOT NULL, hole TEXT NOT NULL, parent_id INTEGER, completion TEXT NOT NULL, program TEXT NOT NULL,
     program_key TEXT, status TEXT NOT NULL, score REAL, detail TEXT NOT NULL, metrics TEXT NOT NULL,
     parent_score REAL, is_copy INTEGER NOT NULL, duplicate_of INTEGER, prompted INTEGER NOT NULL,
-    diagnosis TEXT NOT NULL DEFAULT ''
+    diagnosis TEXT NOT NULL, phase INTEGER
 """
 
 SCHEMA = f"""
@@ -25,10 +25,7 @@ CREATE TABLE IF NOT EXISTS prompts (
 );
 CREATE TABLE IF NOT EXISTS candidates ({_CANDIDATE});
 CREATE INDEX IF NOT EXISTS candidates_by_round ON candidates (round, island);
-CREATE INDEX IF NOT EXISTS candidates_carried ON candidates (round) WHERE origin = 'carried';
-CREATE TABLE IF NOT EXISTS units (
-    round INTEGER, grp INTEGER, summary TEXT NOT NULL, PRIMARY KEY (round, grp)
-);
+CREATE TABLE IF NOT EXISTS rounds (round INTEGER PRIMARY KEY, summary TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS phases (
     phase INTEGER PRIMARY KEY, round INTEGER NOT NULL, promoted INTEGER NOT NULL, result TEXT NOT NULL
 );
@@ -37,18 +34,13 @@ CREATE TABLE IF NOT EXISTS pairs (
     margin REAL NOT NULL, hole TEXT NOT NULL, prompt TEXT NOT NULL, chosen TEXT NOT NULL, rejected TEXT NOT NULL,
     PRIMARY KEY (phase, idx)
 );
-CREATE TABLE IF NOT EXISTS probes (
-    phase INTEGER, moment TEXT, result TEXT NOT NULL, PRIMARY KEY (phase, moment)
-);
+CREATE TABLE IF NOT EXISTS exams (phase INTEGER PRIMARY KEY, result TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS held_out (program_key TEXT PRIMARY KEY, result TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS supporter_calls (
     id INTEGER PRIMARY KEY AUTOINCREMENT, round INTEGER, phase INTEGER, role TEXT NOT NULL, call TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS calls_by_phase ON supporter_calls (phase) WHERE phase IS NOT NULL;
 """
-
-LESSONS_SCHEMA = f"CREATE TABLE IF NOT EXISTS lessons ({_CANDIDATE}, phase INTEGER NOT NULL)"
-"""Made with the first lessons: a run that is taught nothing has no such table."""
 
 CANDIDATE_COLUMNS = tuple(column.split()[0] for column in _CANDIDATE.split(","))
 _KINDS = {"INTEGER": int, "REAL": float, "TEXT": str}
@@ -94,10 +86,15 @@ def mapping(text: str) -> dict[str, Any]:
     return value
 
 
-def candidate_row(record: CandidateRecord, site: int = 1) -> tuple:
-    """A candidate as a row of `CANDIDATE_COLUMNS`; `site`: the number of its prompt among those of its island's round,
-    from 1."""
-    values = dict(vars(record))
+def candidate_row(record: CandidateRecord, site: int = 1, phase: int | None = None) -> tuple:
+    """A candidate as a row of `CANDIDATE_COLUMNS`.
+
+    Args:
+        record: the candidate.
+        site: number of its prompt among those of its island's round, from 1.
+        phase: the phase for which a supporter wrote it; None for exploration.
+    """
+    values = dict(vars(record), phase=phase)
     values["metrics"] = json.dumps(dict(record.metrics))
     values["is_copy"] = int(record.is_copy)
     values["prompted"] = site if record.prompt else 0
@@ -113,7 +110,7 @@ def candidate_from_row(row: tuple) -> CandidateRecord:
     values["prompt"] = values["prompt"] or ""
     values["metrics"] = mapping(values["metrics"])
     values["is_copy"] = bool(values["is_copy"])
-    del values["prompted"]
+    del values["prompted"], values["phase"]
     return CandidateRecord(**values)
 
 

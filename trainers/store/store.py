@@ -23,7 +23,6 @@ from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
 from atlas_gym.agents.supporters.consult import SupporterCall
 from atlas_gym.trainers.store.queries import StoreQueries
 from atlas_gym.trainers.store.rows import (
-    LESSONS_SCHEMA,
     PAIR_FIELDS,
     SCHEMA,
     SCHEMA_VERSION,
@@ -163,20 +162,18 @@ class RunStore(StoreQueries):
         if count > 1:
             self.set_meta("instances", count)
 
-    def add_unit(
+    def add_round(
         self,
         round_: int,
-        group: int,
         candidates: Iterable[CandidateRecord],
         summary: Mapping[str, Any],
         proposals: Iterable[Proposal] = (),
         calls: Iterable[SupporterCall] = (),
     ) -> None:
-        """Store what one group of islands did in one round, all or nothing.
+        """Store a round, all or nothing.
 
         Args:
-            round_: the round.
-            group: the group.
+            round_: the round; 0 is that of the starting programs.
             candidates: its evaluated candidates.
             summary: its numbers, as plain values.
             proposals: what the islands asked for; stored once however many completions share it.
@@ -194,24 +191,23 @@ class RunStore(StoreQueries):
         with self.transaction():
             self._insert("prompts", prompts)
             self._insert("candidates", rows)
-            self._insert("units", [(round_, group, json.dumps(summary))])
+            self._insert("rounds", [(round_, json.dumps(summary))])
             self._insert_calls(calls, round_, None)
 
-    def add_lessons(
-        self, phase: int, round_: int, lessons: Iterable[CandidateRecord], calls: Iterable[SupporterCall]
+    def add_taught(
+        self, phase: int, round_: int, written: Iterable[CandidateRecord], calls: Iterable[SupporterCall]
     ) -> None:
-        """Store what a supporter taught before a phase that follows the round `round_`, all or nothing.
+        """Store a supporter's answers to the prompts of a phase that follows the round `round_`, all or nothing.
 
-        Each lesson has the round and the island of the prompt that it answers, and an id below -1.
+        Each has the round and the island of the prompt that it answers, and an id below -1.
         """
         query = "SELECT site FROM prompts WHERE round = ? AND island = ? AND prompt = ?"
         rows = []
-        for lesson in lessons:
-            (site,) = self._db.execute(query, (lesson.round, lesson.island, lesson.prompt)).fetchone() or (1,)
-            rows.append((*candidate_row(lesson, site), phase))
+        for record in written:
+            (site,) = self._db.execute(query, (record.round, record.island, record.prompt)).fetchone() or (1,)
+            rows.append(candidate_row(record, site, phase))
         with self.transaction():
-            self._db.execute(LESSONS_SCHEMA)
-            self._insert("lessons", rows)
+            self._insert("candidates", rows)
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('taught', ?)", (json.dumps(phase),))
             self._insert_calls(calls, round_, phase)
 
@@ -231,18 +227,21 @@ class RunStore(StoreQueries):
             self._insert("phases", [(phase, round_, int(promoted), json.dumps(result))])
             self._insert_calls(calls, round_, phase)
 
-    def add_probe(self, phase: int, moment: str, result: Mapping[str, Any]) -> None:
-        """Store a probe's result under its phase and moment: `before`, `after`, `base`, `tuned` or `measure`."""
+    def add_exam(self, phase: int, result: Mapping[str, Any]) -> None:
+        """Store the answers to the exam that the policy gave after a phase."""
         with self.transaction():
-            self._insert("probes", [(phase, moment, json.dumps(result))])
+            self._insert("exams", [(phase, json.dumps(result))])
 
     def begin_like(self, other: "RunStore", last: int) -> None:
         """Take over another run's rounds up to `last`, all or nothing, into a store that has none yet; and its
         confirmations, which are of the same tasks."""
         self.set_instances(other.instances)
         with self.transaction():
-            for table in ("prompts", "candidates", "units"):
-                self._insert(table, other._db.execute(f"SELECT * FROM {table} WHERE round <= ?", (last,)))
+            for table in ("prompts", "candidates", "rounds"):
+                known = "AND phase IS NULL" if table == "candidates" else ""
+                self._insert(
+                    table, other._db.execute(f"SELECT * FROM {table} WHERE round <= ? {known}", (last,))
+                )
             calls = "SELECT NULL, round, phase, role, call FROM supporter_calls WHERE round <= ? AND phase IS NULL"
             self._insert("supporter_calls", other._db.execute(f"{calls} ORDER BY id", (last,)))
             self._insert("held_out", other._db.execute("SELECT * FROM held_out"))

@@ -86,7 +86,7 @@ def test_a_run_of_each_method_is_recorded_and_resumable(method, env, tmp_path):
 def assert_recorded(folder: Path, config: RunConfig) -> None:
     exploration = config.exploration
     with RunStore.open_readonly(folder) as store:
-        candidates = list(store.candidates("WHERE c.round > 0"))
+        candidates = list(store.candidates("c.round > 0"))
         phases = store.phases()
     written = [c for c in candidates if c.origin == "agent"]
     assert len(written) == config.rounds * exploration.islands * exploration.samples

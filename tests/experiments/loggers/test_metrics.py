@@ -126,7 +126,7 @@ def test_no_number_is_told_under_two_names(folder, tmp_path):
     rows, progress = [], Progress(ClusterSettings())
     with RunStore.open_readonly(make_run(tmp_path / "long", Layout(rounds=12))) as store:
         for round_ in range(12):
-            list(progress.evaluations(store.candidates("WHERE c.round = ?", (round_,))))
+            list(progress.evaluations(store.candidates("c.round = ?", (round_,))))
             rows.append(progress.round([_random_unit(round_, rng)]))
     series = {key: np.array([float(row.get(key) or 0) for row in rows]) for key in rows[-1]}
     told = {key: column for key, column in series.items() if len(set(column)) > 2}

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from atlas_gym.trainers.loop.schedule import TaskSchedule, starting_program
 
 from atlas_gym import make_task
 from atlas_gym.trainers.loop.config import RunConfig, load_config
-from atlas_gym.trainers.loop.schedule import TaskSchedule, starting_program
 from atlas_gym.trainers.loop.settings import Instance, MeasureSettings
 from atlas_gym.trainers.store.plain import SettingsError
 

@@ -3,10 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
+from atlas_gym.trainers.loop.measure import Panel
 
 from atlas_gym.agents.proposals import EditLine
 from atlas_gym.trainers.loop.config import load_config
-from atlas_gym.trainers.loop.measure import Panel
 from atlas_gym.trainers.store.plain import SettingsError
 from tests.trainers.exploring import START, Evaluator
 

@@ -1,10 +1,10 @@
-"""The measure of learning within a run: base model and tuned policies on instances that no phase saw.
+"""The exam: what the base model and the tuned policies write by themselves on instances that no phase saw.
 
 The questions are the same for every policy of a run, and for every run of the same task and settings: held-out
 instances with starting programs of their own, and of each some edit sites. The base model answers once, each tuned
 policy after its phase, under the same seeds, so that what `trainers.data.comparison` makes of two sets of answers is
 paired by question and clustered by instance. Nothing that is written here enters an island or a pair, and no pair may
-have one of the questions (`Panel.prompts`).
+have one of the questions (`Exam.prompts`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,25 +22,23 @@ from atlas_gym.trainers.data.comparison import Comparison, compare
 from atlas_gym.trainers.data.measures import Answer, thinned
 from atlas_gym.trainers.data.rollouts import ProgramCache, again, fresh_samples
 from atlas_gym.trainers.loop.config import RunConfig
-from atlas_gym.trainers.loop.schedule import TaskSchedule, parent_of, starting_program
 from atlas_gym.trainers.loop.settings import Instance
+from atlas_gym.trainers.loop.tasks import Tasks, parent_of, starting_program
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore
 
 BASE = 0
 """Phase under which the base model's answers are stored."""
-MEASURE = "measure"
-"""Moment under which answers are stored, among the probes."""
 _KEPT = [field.name for field in fields(Answer)]
 
 
-def learned(probes: Mapping[tuple[int, str], Mapping[str, Any]]) -> dict[int, dict[str, Comparison]]:
-    """By phase, the policy after it against the base model; empty without measurements."""
-    base = probes.get((BASE, MEASURE))
+def learned(exams: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, Comparison]]:
+    """By phase, the policy after it against the base model; empty without an exam."""
+    base = exams.get(BASE)
     return {
         phase: compare(_groups(base), _groups(tuned), [answer["instance"] for answer in base["answers"]])
-        for (phase, moment), tuned in probes.items()
-        if base is not None and moment == MEASURE and phase != BASE
+        for phase, tuned in exams.items()
+        if base is not None and phase != BASE
     }
 
 
@@ -48,7 +46,7 @@ def _groups(result: Mapping[str, Any]) -> list[list[Answer]]:
     return [[Answer(**sample) for sample in answer["samples"]] for answer in result["answers"]]
 
 
-class Panel:
+class Exam:
     """The questions, and the policies' answers to them.
 
     Args:
@@ -62,17 +60,17 @@ class Panel:
     def __init__(
         self,
         config: RunConfig,
-        tasks: TaskSchedule,
+        tasks: Tasks,
         styles: Sequence[Style],
         pool: Pool,
         store: RunStore,
     ):
-        self._settings, self._start, self._agent = config.measure, config.start, config.agent
+        self._settings, self._start, self._agent = config.exam, config.start, config.agent
         self._styles = [style for style in styles if style.name != Numeric.name]
         self._posed = [
             (instance, tasks.unseen(instance, seed))
-            for instance in config.measure.instances
-            for seed in range(config.measure.seeds)
+            for instance in config.exam.instances
+            for seed in range(config.exam.seeds)
         ]
         self._notes = tasks.observed
         self._cache = ProgramCache(pool, [task for _, task in self._posed], store)
@@ -103,7 +101,7 @@ class Panel:
         evaluation = self._cache.evaluate(program, number)
         if not evaluation.ok:
             raise SettingsError(
-                f"measure.instances: the start `{instance.start or self._start}` fails on {dict(instance.env_args)}: "
+                f"exam.instances: the start `{instance.start or self._start}` fails on {dict(instance.env_args)}: "
                 f"{evaluation.status}: {evaluation.detail}"
             )
         parent = parent_of(program, evaluation.score)

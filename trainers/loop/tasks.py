@@ -1,9 +1,4 @@
-"""What a run's candidates are scored on, block by block, and from which programs it starts.
-
-Drift (`RunConfig.drift`) is the control for memorised constants: where the best window changes with every block,
-`window = 10` cannot be what tuning taught. Scores under two tasks mean nothing to one another, so when the task
-changes each island's best programs are scored again and everything else of it is forgotten
-(`trainers.loop.exploration`); bests, improvements and the confirmation count from there.
+"""What a run's candidates are scored on, and from which programs it starts.
 
 Where a task's own start leaves little to find, one with worse constants (`starting_program`) leaves more.
 """
@@ -25,7 +20,7 @@ from atlas_gym.trainers.store.plain import SettingsError
 _DRAWS = 8
 """Weakened programs that are tried before the start itself is taken."""
 _UNSEEN = 100_000
-"""Held-out seeds below this one confirm results; those above it are for the measure of learning."""
+"""Held-out seeds below this one confirm results; those above it are for the exam."""
 
 
 def instance_seed(seed: int, number: int) -> int:
@@ -33,7 +28,7 @@ def instance_seed(seed: int, number: int) -> int:
     return torch_seed(seed, "instance", number) % 2**31 if number else seed
 
 
-class TaskSchedule:
+class Tasks:
     """The tasks of a run.
 
     Args:
@@ -46,7 +41,15 @@ class TaskSchedule:
     def __init__(self, config: RunConfig):
         self._config = config
         self.instances = config.instances or (Instance(),)
-        for where, arguments in self._all_arguments():
+        given = [
+            (f"instances[{number}] on env_args" if config.instances else "env_args", self.arguments(number))
+            for number in range(len(self.instances))
+        ]
+        given += [
+            (f"exam.instances[{number}] on env_args", {**config.env_args, **instance.env_args})
+            for number, instance in enumerate(config.exam.instances)
+        ]
+        for where, arguments in given:
             try:
                 if own := {"seed", "split"} & arguments.keys():
                     raise ValueError(f"{', '.join(sorted(own))}: the run sets that itself, by its --seed")
@@ -56,40 +59,27 @@ class TaskSchedule:
         starts = make_task(config.env, **config.env_args).starts
         for start in (
             config.start,
-            *(own.start for own in (*self.instances, *config.measure.instances) if own.start),
+            *(own.start for own in (*self.instances, *config.exam.instances) if own.start),
         ):
             if start not in starts:
                 raise SettingsError(f"start must be one of {', '.join(starts)}, not {start!r}")
 
-    def _all_arguments(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """The environment's keywords wherever the run poses a task, and which settings they come from."""
-        config = self._config
-        for block in range(1, max(1, len(config.drift)) + 1):
-            for number in range(len(self.instances)):
-                where = f"drift[{block - 1}] on env_args" if config.drift else "env_args"
-                where = f"instances[{number}] on {where}" if config.instances else where
-                yield where, self.arguments(block, number)
-        for number, instance in enumerate(config.measure.instances):
-            yield f"measure.instances[{number}] on env_args", {**config.env_args, **instance.env_args}
+    def arguments(self, island: int = 0) -> Mapping[str, Any]:
+        """The environment's keywords on an island."""
+        return {**self._config.env_args, **self.instances[island % len(self.instances)].env_args}
 
-    def arguments(self, block: int, island: int = 0) -> Mapping[str, Any]:
-        """The environment's keywords on an island in a block; blocks count from 1, as phases do."""
-        drift = self._config.drift
-        own = self.instances[island % len(self.instances)].env_args
-        return {**self._config.env_args, **(drift[(block - 1) % len(drift)] if drift else {}), **own}
+    def tasks(self) -> list[ProgramTask]:
+        """What programs are scored on: a task for each instance, dealt to the islands in turn."""
+        return [
+            make_task(
+                self._config.env, seed=instance_seed(self._config.seed, number), **self.arguments(number)
+            )
+            for number in range(len(self.instances))
+        ]
 
-    def task(self, block: int, island: int = 0) -> ProgramTask:
-        """What an island's programs are scored on in a block."""
-        seed = instance_seed(self._config.seed, island % len(self.instances))
-        return make_task(self._config.env, seed=seed, **self.arguments(block, island))
-
-    def tasks(self, block: int) -> list[ProgramTask]:
-        """The tasks of a block, dealt to the islands in turn."""
-        return [self.task(block, number) for number in range(len(self.instances))]
-
-    def held_out(self, block: int, seed: int, island: int = 0) -> ProgramTask:
-        """A task for confirming what an island came to in a block."""
-        return make_task(self._config.env, seed=seed, split="held_out", **self.arguments(block, island))
+    def held_out(self, seed: int, island: int = 0) -> ProgramTask:
+        """A task for confirming what an island came to."""
+        return make_task(self._config.env, seed=seed, split="held_out", **self.arguments(island))
 
     def unseen(self, instance: Instance, seed: int) -> ProgramTask:
         """An instance of the held-out split that no candidate of a run is scored on, nor any result confirmed on."""
@@ -99,11 +89,6 @@ class TaskSchedule:
     def observed(self, task: ProgramTask) -> tuple[str, ...]:
         """What prompts say of a task: observed statistics, if the run shows them."""
         return task.observations() if self._config.observe else ()
-
-    def changes(self, block: int) -> bool:
-        """Whether a block's task is another than the block's before, on any island."""
-        numbers = range(len(self.instances))
-        return block > 1 and any(self.arguments(block, n) != self.arguments(block - 1, n) for n in numbers)
 
 
 def starting_program(
