@@ -25,7 +25,7 @@ class Toy(ProgramTask):
 
 
 SPEC = Toy()
-SETTINGS = ExplorationSettings(islands=3, samples=4, groups=2)
+SETTINGS = ExplorationSettings(islands=3, samples=4)
 ROUNDS = 6
 
 

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 import torch
-from atlas_gym.trainers.loop.measure import MEASURE, learned
 from safetensors.torch import load_file
 
 from atlas_gym import make_task
-from atlas_gym.agents.models.adapters import digest
+from atlas_gym.agents.models.adapters import AdapterError, digest
 from atlas_gym.tasks.bandit.bare import play_bare
 from atlas_gym.trainers.evodpo.launch import LaunchError
 from atlas_gym.trainers.evodpo.settings import LaunchSettings
 from atlas_gym.trainers.loop.atlas import AtlasRun
 from atlas_gym.trainers.loop.beginning import require_beginning
 from atlas_gym.trainers.loop.control import frozen, open_control
+from atlas_gym.trainers.loop.exam import learned
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.queries import held_out_key
 from atlas_gym.trainers.store.store import RunStore
@@ -41,15 +41,9 @@ def saved(folder, phase, adapter):
 def test_a_run_explores_tunes_and_confirms_in_this_order(whole):
     _, _, events = whole
 
-    def explored(round_):
-        return [("unit", round_, 0), ("unit", round_, 1)]
-
-    def tuned(phase):
-        return [("probe", phase, "before"), ("probe", phase, "after"), ("measured", phase), ("phase", phase)]
-
     assert events == [
-        ("seeded", 0, 3), *explored(1), ("measured", 0), *tuned(1), *explored(2), *tuned(2), *explored(3),
-        ("finished",),
+        ("seeded", 0, 3), ("round", 1), ("exam", 0), ("exam", 1), ("phase", 1), ("round", 2), ("exam", 2),
+        ("phase", 2), ("round", 3), ("finished",),
     ]  # fmt: skip
 
 
@@ -69,19 +63,19 @@ def test_the_agent_and_the_supporters_have_their_candidates(whole):
 def test_base_model_and_policies_answer_the_same_questions_on_instances_that_nothing_was_tuned_on(
     config, whole
 ):
-    _, pairs, _, probes, _ = contents(whole[0])
-    answers = [probes[phase, MEASURE]["answers"] for phase in (0, 1, 2)]
+    _, pairs, _, exams, _ = contents(whole[0])
+    answers = [exams[phase]["answers"] for phase in (0, 1, 2)]
     asked = [
         [(answer["instance"], answer["hole"], len(answer["samples"])) for answer in own] for own in answers
     ]
     assert asked[0] == asked[1] == asked[2]
     assert [number for number, _, _ in asked[0]] == [0, 0, 1, 1]
     assert answers[0] != answers[2]  # the policy did move
-    with RunStore(whole[0].parent / "panel") as store, AtlasRun(config, store) as atlas:
-        questions = atlas.tuning.probes.panel.questions
+    with RunStore(whole[0].parent / "exam") as store, AtlasRun(config, store) as atlas:
+        questions = atlas.tuning.exam.questions
     assert len(questions) == 4
     assert not {question.prompt for question in questions} & {row[7] for row in pairs}
-    found = learned(probes)
+    found = learned(exams)
     assert list(found) == [1, 2]
     assert found[1]["validity"].instances == 2
 
@@ -101,13 +95,13 @@ def test_rounds_may_be_added_to_a_run_that_has_ended(config, whole, tmp_path):
         require_beginning(replace(config, rounds=2), store)
 
 
-def test_the_measure_may_wait_for_the_end(config, whole, tmp_path):
+def test_the_exam_may_wait_for_the_end(config, whole, tmp_path):
     watcher = Watcher()
-    once = replace(config, max_phases=1, measure=replace(config.measure, every_phase=False))
+    once = replace(config, max_phases=1, exam=replace(config.exam, every_phase=False))
     run(once, tmp_path, watcher)
-    told = [event for event in watcher.events if event[0] in ("measured", "phase", "finished")]
-    assert told == [("measured", 0), ("phase", 1), ("measured", 1), ("finished",)]
-    assert contents(tmp_path)[3][1, MEASURE] == contents(whole[0])[3][1, MEASURE]
+    told = [event for event in watcher.events if event[0] in ("exam", "phase", "finished")]
+    assert told == [("exam", 0), ("phase", 1), ("exam", 1), ("finished",)]
+    assert contents(tmp_path)[3][1] == contents(whole[0])[3][1]
 
 
 def test_the_frozen_control_is_the_same_run_until_the_first_phase_and_goes_on_untuned(
@@ -125,7 +119,7 @@ def test_the_frozen_control_is_the_same_run_until_the_first_phase_and_goes_on_un
     assert [c.program for c in its] != [c.program for c in mine]
     assert contents(tmp_path / "whole")[2] == []
     with pytest.raises(KeyboardInterrupt):
-        control(tmp_path / "killed", Watcher(interrupt_at=("unit", 2, 0)))
+        control(tmp_path / "killed", Watcher(interrupt_at=("round", 2)))
     control(tmp_path / "killed")
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
 
@@ -191,7 +185,7 @@ def test_a_refused_phase_moves_the_policy_alone(config, tmp_path):
 
 
 def test_a_run_interrupted_in_a_round_and_in_a_phase_ends_as_if_it_had_not_been(config, whole, tmp_path):
-    for event in (("unit", 1, 0), ("probe", 2, "after")):
+    for event in (("round", 1), ("exam", 2)):
         with pytest.raises(KeyboardInterrupt):
             run(config, tmp_path, Watcher(interrupt_at=event))
     watcher = Watcher()
@@ -201,13 +195,17 @@ def test_a_run_interrupted_in_a_round_and_in_a_phase_ends_as_if_it_had_not_been(
     assert torch.get_num_threads() == 1
 
 
-def test_another_adapter_is_not_taken_for_the_one_that_a_phase_left(config, whole, tmp_path):
+@pytest.mark.parametrize("damage", ["lost", "another phase's"])
+def test_an_adapter_that_is_not_the_one_that_a_phase_left_ends_the_run(config, whole, tmp_path, damage):
     folder = tmp_path / "run"
     shutil.copytree(whole[0], folder)
     first, second = (folder / "adapters" / phase / "default" for phase in ("phase-001", "phase-002"))
-    shutil.copytree(second, first, dirs_exist_ok=True)
-    run(config, folder)
-    assert saved(folder, 1, "default") == saved(whole[0], 1, "default") != saved(folder, 2, "default")
+    shutil.rmtree(first)
+    if damage != "lost":
+        shutil.copytree(second, first)
+    with pytest.raises(AdapterError):
+        run(config, folder)
+    assert contents(folder) == contents(whole[0])
 
 
 def test_a_run_that_cannot_begin_gives_its_evaluators_back(config, tmp_path, monkeypatch):

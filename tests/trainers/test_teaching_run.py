@@ -31,7 +31,7 @@ def whole(taught, tmp_path_factory):
 
 def lessons(folder):
     with RunStore.open_readonly(folder) as store:
-        return store.lessons(9)
+        return store.taught(9)
 
 
 def test_lessons_become_pairs_beside_the_agents_own(whole):

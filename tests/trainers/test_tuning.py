@@ -67,9 +67,9 @@ class Evaluator:
 def store(tmp_path):
     with RunStore(tmp_path) as store:
         start = replace(RECORD, id=0, round=0, origin="seed", parent_id=None, prompt="", program_key="start")
-        store.add_unit(0, 0, [start], {})
+        store.add_round(0, [start], {})
         records = [RECORD, replace(RECORD, id=8, island=3, hole="lam =", prompt="another prompt")]
-        store.add_unit(1, 0, records, {}, [PROPOSAL, replace(OTHER, island=3)])
+        store.add_round(1, records, {}, [PROPOSAL, replace(OTHER, island=3)])
         yield store
 
 
@@ -119,7 +119,7 @@ def test_the_score_may_be_the_likelihood_of_what_is_known_to_improve(store, monk
 
     monkeypatch.setattr("atlas_gym.trainers.loop.fine_tuning.log_known_gain", log_known_gain)
     worse = replace(RECORD, id=9, round=2, prompt="worse prompt", score=-0.5)
-    store.add_unit(2, 2, [worse], {}, [replace(PROPOSAL, prompt="worse prompt")])
+    store.add_round(2, [worse], {}, [replace(PROPOSAL, prompt="worse prompt")])
     backend, phases = tuning(store, gate_score="likelihood")
     score = phases._scorer(1, [pair(store.candidate(7))], [store.candidate(8), worse])
     assert score("default", ["another prompt", "worse prompt"]) == [-3.0]
@@ -140,8 +140,8 @@ def test_a_phase_is_skipped_unless_exploration_improved_since_the_last(
 ):
     before = replace(RECORD, id=20, round=2, score=best_before)
     after = replace(RECORD, id=30, round=3, score=since, status="ok" if since is not None else "error")
-    store.add_unit(2, 0, [before], {})
-    store.add_unit(3, 0, [after], {})
+    store.add_round(2, [before], {})
+    store.add_round(3, [after], {})
     monkeypatch.setattr(RunStore, "best_scores", _without_the_start(RunStore.best_scores))
     monkeypatch.setattr(atlas_gym.trainers.loop.phase_data, "build_pairs", lambda *_, **__: [])
     _, phases = tuning(store, phase_every=1)

@@ -29,14 +29,11 @@ class Watcher(Observer):
     def seeded(self, score, round_, rounds):
         self._note("seeded", round_, rounds)
 
-    def unit(self, summary, best):
-        self._note("unit", summary["round"], summary["group"])
+    def round(self, summary, best):
+        self._note("round", summary["round"])
 
-    def probe(self, phase, moment, result):
-        self._note("probe", phase, moment)
-
-    def measured(self, phase, probes):
-        self._note("measured", phase)
+    def exam(self, phase, exams):
+        self._note("exam", phase)
 
     def phase(self, result):
         self._note("phase", result["phase"])
@@ -64,12 +61,11 @@ def config(tmp_path_factory) -> RunConfig:
     return load_config(None, {
         "method": "atlas", "model": str(model), "device": "cpu", "torch_threads": 1, "tracking": "off",
         "env_args": TASK, "start": "scratch", "rounds": 3, "phase_every": 1, "skip_idle_phases": False,
-        "exploration": {"islands": 3, "groups": 2, "samples": 6, "patches": 2}, "held_out_seeds": 2,
+        "exploration": {"islands": 3, "samples": 6, "patches": 2}, "held_out_seeds": 2,
         "pairs": {"count": 8, "length_ratio": 0.0}, "lora": {"rank": 4, "alpha": 8},
         "phase": {"learning_rate": 0.01, "epochs": 1, "batch_size": 4, "target_kl": 0.0, "max_tokens": 4096},
         "gate": {"min_gain": -2.0, "max_kl": 1e3, "standard_errors": 0.0, "prompts": 2, "samples": 4},
-        "probe": {"samples": 2},
-        "measure": {"samples": 3, "prompts": 2, "seeds": 2, "instances": [{"start": "named", "weakened": 2}]},
+        "exam": {"samples": 3, "prompts": 2, "seeds": 2, "instances": [{"start": "named"}]},
     })  # fmt: skip
 
 
@@ -84,4 +80,4 @@ def contents(folder):
         phases = [{k: v for k, v in phase.items() if k != "seconds"} for phase in store.phases()]
         pairs = [tuple(row) for row in store.pairs()]
         calls = [(call["round"], call["phase"], call["role"]) for call in store.supporter_calls()]
-        return list(store.candidates()), pairs, phases, store.probes(), calls
+        return list(store.candidates()), pairs, phases, store.exams(), calls

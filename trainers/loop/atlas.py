@@ -11,12 +11,11 @@ so killing it at any moment and calling it again is the same as never having kil
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import cache
 from typing import Any, Self
 
 from atlas_gym.agents.engines.spending import LEDGER, total
 from atlas_gym.agents.models.policy import POLICY
-from atlas_gym.seeding import stream
 from atlas_gym.trainers.loop.beginning import note_beginning
 from atlas_gym.trainers.loop.config import RunConfig, save_config
 from atlas_gym.trainers.loop.confirmation import confirm
@@ -24,7 +23,6 @@ from atlas_gym.trainers.loop.exploration import Explorer
 from atlas_gym.trainers.loop.fine_tuning import Tuning
 from atlas_gym.trainers.loop.observer import Observer
 from atlas_gym.trainers.loop.resources import Parts
-from atlas_gym.trainers.loop.tasks import starting_program
 from atlas_gym.trainers.store.store import RunStore
 
 
@@ -61,19 +59,9 @@ class AtlasRun(Parts):
             if self.tuning and self.tuning.exam:
                 self.tuning.exam.require_starts()
             self.store.set_instances(len(self.tasks.instances))
-            starts = self._starts()
+            starts = [self.spec.starts[own.start or self.config.start] for own in self.tasks.instances]
         self.explorer.seed(starts)
         self.tell("seeded", self.agent.best_score, self.store.last_round(), self.config.rounds)
-
-    def _starts(self) -> list[str]:
-        """The instances' starting programs."""
-        found = []
-        for number, own in enumerate(self.tasks.instances):
-            program = self.spec.starts[own.start or self.config.start]
-            rng = stream(self.config.seed, "weakened", number)
-            score = partial(self.cache.score, island=number)
-            found.append(starting_program(program, self.spec.function, own.weakened, rng, score))
-        return found
 
     def _explore(self, first: int, last: int) -> None:
         self.tell("stage", f"rounds {first} to {last}: exploring")

@@ -9,7 +9,7 @@ have one of the questions (`Exam.prompts`).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from atlas_gym import ProgramTask
@@ -23,7 +23,7 @@ from atlas_gym.trainers.data.measures import Answer, thinned
 from atlas_gym.trainers.data.rollouts import ProgramCache, again, fresh_samples
 from atlas_gym.trainers.loop.config import RunConfig
 from atlas_gym.trainers.loop.settings import Instance
-from atlas_gym.trainers.loop.tasks import Tasks, parent_of, starting_program
+from atlas_gym.trainers.loop.tasks import Tasks, parent_of
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore
 
@@ -95,9 +95,7 @@ class Exam:
 
     def _of(self, number: int, instance: Instance, task: ProgramTask) -> list[Proposal]:
         rng = stream(0, "measure", number)  # not by the run's seed: runs are to be comparable
-        score = partial(self._cache.score, island=number)
-        start = task.starts[instance.start or self._start]
-        program = starting_program(start, task.function, instance.weakened, rng, score)
+        program = task.starts[instance.start or self._start]
         evaluation = self._cache.evaluate(program, number)
         if not evaluation.ok:
             raise SettingsError(

@@ -46,7 +46,7 @@ METHODS: Mapping[str, Settings] = {
     # Its frozen control: the same run, and the model stays as it is.
     "atlas-no-tuning": {"tuning": False},
     # As many samples a round, from one population.
-    "atlas-one-island": {"exploration": {"islands": 1, "groups": 1, "samples": 48, "patches": 12}},
+    "atlas-one-island": {"exploration": {"islands": 1, "samples": 48, "patches": 12}},
     # No distance exceeds 1: every program is of one cluster, and only scores select.
     "atlas-no-clusters": {"agent": {"islands": {"clusters": {"radius": 1.0}}}},
 }

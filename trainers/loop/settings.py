@@ -55,11 +55,6 @@ class Instance:
     """Keywords laid on the run's `env_args`."""
     start: str = ""
     """Its starting program by name; empty: the run's."""
-    weakened: int = 0
-    """How many constants of its start are changed at random, so that it scores lower. 0: the start as it is."""
-
-    def __post_init__(self) -> None:
-        require(self, {"at least 0": "weakened"})
 
 
 @dataclass(frozen=True)
@@ -70,7 +65,7 @@ class ExamSettings:
     """Samples per question, 8 for the best of 8 (of fewer, the best of those). 0: nothing is asked."""
     prompts: int = 4
     """Questions per instance: edit sites of its program, drawn at random."""
-    instances: tuple[Instance, ...] = (Instance(weakened=2),)
+    instances: tuple[Instance, ...] = (Instance(),)
     """The instances. With constants that no instance of the run has they show whether learning carries over."""
     seeds: int = 4
     """Held-out seeds under which each instance is posed; each counts as an instance, and intervals need several."""

@@ -1,24 +1,16 @@
-"""What a run's candidates are scored on, and from which programs it starts.
+"""What a run's candidates are scored on, and from which programs it starts."""
 
-Where a task's own start leaves little to find, one with worse constants (`starting_program`) leaves more.
-"""
-
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from atlas_gym import ProgramTask, make_task
 from atlas_gym.agents.population.candidate import CandidateRecord
-from atlas_gym.agents.proposals import Numeric, Showing
 from atlas_gym.program_text import program_key
 from atlas_gym.seeding import torch_seed
 from atlas_gym.trainers.loop.config import RunConfig
 from atlas_gym.trainers.loop.settings import Instance
 from atlas_gym.trainers.store.plain import SettingsError
 
-_DRAWS = 8
-"""Weakened programs that are tried before the start itself is taken."""
 _UNSEEN = 100_000
 """Held-out seeds below this one confirm results; those above it are for the exam."""
 
@@ -89,39 +81,6 @@ class Tasks:
     def observed(self, task: ProgramTask) -> tuple[str, ...]:
         """What prompts say of a task: observed statistics, if the run shows them."""
         return task.observations() if self._config.observe else ()
-
-
-def starting_program(
-    program: str, function: str, changes: int, rng: np.random.Generator, score: Callable[[str], float | None]
-) -> str:
-    """The start with `changes` constants changed: of a few draws the first that runs and scores lower; the start itself
-    if none does.
-
-    Args:
-        program: the start.
-        function: name of its entry function.
-        changes: how many constants are changed.
-        rng: draws them.
-        score: a program's score, None if it fails.
-    """
-    own = score(program) if changes else None
-    if own is None:
-        return program
-    for weaker in _perturbed(program, Numeric(function), changes, rng):
-        found = score(weaker)
-        if found is not None and found < own:
-            return weaker
-    return program
-
-
-def _perturbed(program: str, style: Numeric, changes: int, rng: np.random.Generator) -> Iterator[str]:
-    count = len(style.sites(program))
-    for _ in range(_DRAWS if count else 0):
-        weaker = program
-        for place in rng.choice(count, min(changes, count), replace=False):
-            proposal = style.propose(parent_of(weaker, None), style.sites(weaker)[place], Showing())
-            weaker = proposal.assemble(style.write(proposal, 1, rng)[0])
-        yield weaker
 
 
 def parent_of(program: str, score: float | None) -> CandidateRecord:

@@ -72,7 +72,7 @@ def test_where_the_time_went_is_the_runs_own_sums(tmp_path):
     found = scaling.spent(folders)
     assert list(found.index) == ["run1", "run2", "together"]
     with RunStore.open_readonly(folders[0]) as store:
-        samples = sum(unit.get("samples", 0) for unit in store.unit_summaries())
+        samples = sum(unit.get("samples", 0) for unit in store.round_summaries())
     assert found.loc["run1", "candidates"] == f"{samples:,}"
     shares = [float(found.loc["run1", name].rstrip("%")) for name in ("generating", "waiting", "tuning")]
     assert sum(shares) == pytest.approx(100, abs=1.5)

@@ -143,6 +143,6 @@ def test_a_chat_endpoint_within_a_budget(llama, tmp_path):
 def _units(folder: Path) -> int:
     try:
         with RunStore.open_readonly(folder) as store:
-            return len(store.unit_summaries())
+            return len(store.round_summaries())
     except StoreError:
         return 0  # not yet made

@@ -57,7 +57,7 @@ def start(method: str, env: str, folder: Path, *further: str) -> subprocess.Pope
 def units(folder: Path) -> int:
     try:
         with RunStore.open_readonly(folder) as store:
-            return len(list(store.unit_summaries()))
+            return len(list(store.round_summaries()))
     except StoreError:
         return 0  # not yet made
 

@@ -56,7 +56,7 @@ def kill_a_busy_actor(process: subprocess.Popen, folder: Path) -> None:
 def stored_rounds(folder: Path) -> int:
     try:
         with RunStore.open_readonly(folder) as store:
-            return max((unit["round"] for unit in store.unit_summaries()), default=0)
+            return max((unit["round"] for unit in store.round_summaries()), default=0)
     except StoreError:
         return 0  # not yet made
 

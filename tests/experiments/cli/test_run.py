@@ -94,7 +94,7 @@ def test_a_folder_keeps_its_settings(stored, arguments, says, named, tmp_path, c
 
 def test_a_run_without_its_settings_is_not_taken_for_another(stored, capsys):
     with RunStore(stored) as store:
-        store.add_unit(0, 0, [], {})
+        store.add_round(0, [], {})
     (stored / "config.yaml").write_text("")
     assert main(["--folder", str(stored), "--resume"]) == 2
     assert "is empty" in capsys.readouterr().err
@@ -109,7 +109,7 @@ def begun(tmp_path):
     config = load_config(None, {"method": "search", "rounds": 3})
     with RunStore(tmp_path) as store:
         note_beginning(config, store)
-        store.add_unit(0, 0, [], {})
+        store.add_round(0, [], {})
     save_config(config, tmp_path / "config.yaml")
     return tmp_path
 

@@ -108,7 +108,7 @@ def test_evaluators_on_a_cluster(reference):
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory):
     """Of a run that takes seconds: constants are varied, and the model is not asked."""
-    exploration = {"islands": 1, "groups": 1, "samples": 8, "patches": 0}
+    exploration = {"islands": 1, "samples": 8, "patches": 0}
     run = {"rounds": 1, "exploration": exploration, "held_out_seeds": 2, "tracking": "off"}
     return {**run, "model": str(save_tiny_model(tmp_path_factory.mktemp("tiny"))), "torch_threads": 1}
 

@@ -67,7 +67,7 @@ def test_a_round_counts_when_all_its_groups_are_there(folder):
 def test_the_final_row_says_where_the_run_began_what_it_came_to_and_what_it_spent(folder):
     with RunStore.open_readonly(folder) as store:
         row = final_row(store)
-        start, written = store.start(), sum(unit["tokens"] for unit in store.unit_summaries(first=1))
+        start, written = store.start(), sum(unit["tokens"] for unit in store.round_summaries(first=1))
         best = max(c.score for c in store.candidates() if c.score is not None)
         tuned = sum(phase["tokens"] for phase in store.phases())
         initial = sum(store.held_out(start.program_key)["scores"]) / 4

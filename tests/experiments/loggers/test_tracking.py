@@ -43,7 +43,7 @@ def folder(tmp_path):
 
 
 def config_of(mode="offline"):
-    exploration = {"islands": LAYOUT.islands, "samples": LAYOUT.samples, "groups": 1}
+    exploration = {"islands": LAYOUT.islands, "samples": LAYOUT.samples}
     return load_config(
         None, {"seed": 3, "tracking": mode, "exploration": exploration, "gate": {"max_kl": 0.4}}
     )
@@ -54,7 +54,7 @@ def track(folder, until=None, warn=pytest.fail, mode="offline"):
     with RunStore(folder) as store:
         observer = WandbObserver(store, config_of(mode), warn, lambda line: None)
         observer.seeded(-0.2, 0, LAYOUT.rounds)
-        for summary in store.unit_summaries()[1:]:
+        for summary in store.round_summaries()[1:]:
             if until is not None and summary["round"] > until:
                 break
             observer.unit(summary, 0.0)

@@ -147,7 +147,7 @@ def summary_of(round_: int, group: int, records: list[CandidateRecord]) -> dict[
     scores = [record.score for record in records if record.score is not None]
     new = sum(record.passed and record.duplicate_of is None for record in records)
     return {
-        "round": round_, "group": group, "samples": len(records), "valid": len(scores), "new": new, "improving": 0,
+        "round": round_, "samples": len(records), "valid": len(scores), "new": new, "improving": 0,
         "distinct": new, "statuses": statuses, "best": max(scores, default=None), "island_best": {}, "tokens": 480,
         "generation_s": 4.0, "evaluation_wait_s": 0.5,
     }  # fmt: skip
@@ -165,6 +165,6 @@ def write_config(folder: Path, run: SyntheticRun) -> None:
 
 def fill(store: RunStore, run: SyntheticRun) -> None:
     """Store a whole run in an empty store."""
-    store.add_unit(0, 0, run.seeds(), {"round": 0, "group": 0})
+    store.add_round(0, run.seeds(), {"round": 0})
     for round_, group, records, proposals in run.units():
-        store.add_unit(round_, group, records, summary_of(round_, group, records), proposals, [])
+        store.add_round(round_, records, summary_of(round_, group, records), proposals, [])

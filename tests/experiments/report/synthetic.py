@@ -61,7 +61,7 @@ def make_run(folder: Path, layout: Layout = Layout(), finished: bool = True) -> 
         store.set_meta("run_id", f"synthetic-{layout.seed}")
         store.set_meta("instances", layout.instances)
         seeds = [_seed(search, island) for island in range(layout.islands)]
-        store.add_unit(0, 0, seeds, {"round": 0, "group": 0})
+        store.add_round(0, seeds, {"round": 0})
         for round_ in range(1, layout.rounds + 1):
             add_round(store, search, round_)
             phase, rest = divmod(round_, layout.phase_every)
@@ -83,7 +83,7 @@ def write_config(folder: Path, layout: Layout) -> None:
         "rounds": layout.planned_rounds,
         "phase_every": layout.phase_every,
         "held_out_seeds": 4,
-        "exploration": {"islands": layout.islands, "samples": layout.samples, "groups": 1},
+        "exploration": {"islands": layout.islands, "samples": layout.samples},
         "phase": {"reference": "gated", "initialisation": "previous", "beta": 0.1},
     }
     (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")

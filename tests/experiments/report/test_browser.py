@@ -127,7 +127,7 @@ def test_the_served_page_shows_what_a_run_adds(page, tmp_path):
         try:
             page.open(origin)
             with RunStore(folder) as store:
-                store.add_unit(3, 0, [], {"round": 3}, calls=[call("inspector", "news")])
+                store.add_round(3, [], {"round": 3}, calls=[call("inspector", "news")])
             page.wait(lambda: "news" in page.js("return document.getElementById('supporters').textContent"))
             assert {url.removeprefix(origin) for url in page.requests()} == {"", "data.json"}
             assert page.problems() == []

@@ -59,7 +59,7 @@ def test_news_come_while_the_run_holds_its_lock(folder, port):
     version = get(port, "/data.json")[0].headers["ETag"]
     assert get(port, "/data.json", headers={"If-None-Match": version}.items())[0].status == 304
     with RunStore(folder) as store:
-        store.add_unit(4, 0, [], {"round": 4}, calls=[call("inspector", "fresh")])
+        store.add_round(4, [], {"round": 4}, calls=[call("inspector", "fresh")])
         answer, body = get(port, "/data.json", headers={"If-None-Match": version}.items())
         assert answer.status == 200
         assert json.loads(body)["runs"][0]["supporters"][-1]["outcome"] == "fresh"

@@ -1,9 +1,9 @@
 """Words about learning: chosen by the interval, with what it could have found where it finds nothing."""
 
 import pytest
-from atlas_gym.trainers.loop.measure import BASE, MEASURE, learned
 
 from atlas_gym.experiments.report.learning import alone_in_words, meaning, verdict
+from atlas_gym.trainers.loop.exam import BASE, MEASURE, learned
 
 
 def answers(valid):

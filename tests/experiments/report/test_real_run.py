@@ -38,7 +38,7 @@ def folder(tmp_path_factory, embedded_weights):
     assert done.returncode == 0, done.stdout + done.stderr
     assert (folder / "report.html").is_file()
     with RunStore(folder) as store:
-        store.add_unit(4, 0, [hostile(next(store.candidates()))], {"round": 4, "group": 0, "samples": 1})
+        store.add_round(4, [hostile(next(store.candidates()))], {"round": 4, "samples": 1})
     return folder
 
 

@@ -216,7 +216,7 @@ def test_finished_runs_go_on_when_the_plan_has_more_rounds(tmp_path):
     # A method without a model, on a bandit that takes no time.
     settings = {
         "env_args": {"horizon": 60, "replicas": 1}, "rounds": 1, "held_out_seeds": 1, "workers": 1,
-        "exploration": {"islands": 1, "samples": 4, "sites": 4, "groups": 1},
+        "exploration": {"islands": 1, "samples": 4, "sites": 4},
     }  # fmt: skip
     plan = Plan("x", "ATLAS-Bandit-v0", {"a": Arm("numbers-alone")}, seeds=(0,), settings=settings)
     assert do_runs(plan, tmp_path, 1, print) == []

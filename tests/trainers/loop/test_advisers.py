@@ -45,7 +45,8 @@ class Inspector:
 @pytest.fixture
 def store(tmp_path):
     with RunStore(tmp_path) as store:
-        store.add_unit(1, 0, [RECORD, replace(RECORD, id=8, status="error", score=None)], {}, [PROPOSAL])
+        store.add_round(0, [replace(RECORD, id=0, round=0, island=0, origin="seed")], {})
+        store.add_round(1, [RECORD, replace(RECORD, id=8, status="error", score=None)], {}, [PROPOSAL])
         yield store
 
 

@@ -13,7 +13,7 @@ from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.exploring import ROUNDS, SETTINGS, SPEC, START, Evaluator, Writer
 
 
-class Spoiling(Evaluator):
+class Failing(Evaluator):
     """An evaluator on a machine that fails with every `every`-th program."""
 
     def __init__(self, every):
@@ -39,45 +39,43 @@ def explore_on(folder, evaluator):
 
 def test_a_program_that_the_machine_failed_is_no_candidate(tmp_path):
     plain, _ = explore_on(tmp_path / "plain", Evaluator())
-    spoiled, _ = explore_on(tmp_path / "spoiled", Spoiling(every=5))
-    assert all(unit["spoiled"] == 0 for unit in plain)
-    assert sum(unit["spoiled"] for unit in spoiled) > 0
-    assert all(u["samples"] + u["spoiled"] == p["samples"] for u, p in zip(spoiled, plain, strict=True))
-    again, _ = explore_on(tmp_path / "spoiled", Evaluator())  # from the store
-    assert again == spoiled
+    failing, _ = explore_on(tmp_path / "failing", Failing(every=5))
+    assert all(own["lost"] == 0 for own in plain)
+    assert sum(own["lost"] for own in failing) > 0
+    assert all(f["samples"] + f["lost"] == p["samples"] for f, p in zip(failing, plain, strict=True))
+    again, _ = explore_on(tmp_path / "failing", Evaluator())  # from the store
+    assert again == failing
 
 
 def test_a_machine_that_fails_with_every_program_ends_the_run(tmp_path):
     with pytest.raises(InfrastructureError, match="out of memory"):
-        explore_on(tmp_path, Spoiling(every=1))
+        explore_on(tmp_path, Failing(every=1))
 
 
-def test_a_spoiled_evaluation_is_not_joined_but_made_again(tmp_path):
+def test_a_lost_evaluation_is_not_joined_but_made_again(tmp_path):
     with RunStore(tmp_path) as store:
-        spoiling = Spoiling(every=2)
-        cache = ProgramCache(spoiling, [None], store)
+        failing = Failing(every=2)
+        cache = ProgramCache(failing, [None], store)
         cache.submit("def f(x):\n    return 1\n")
-        spoiled = cache.submit("def f(x):\n    return 2\n")
-        assert isinstance(spoiled.exception(), InfrastructureError)
+        lost = cache.submit("def f(x):\n    return 2\n")
+        assert isinstance(lost.exception(), InfrastructureError)
         assert cache.submit("def f(x):\n    return 2\n").result().ok
 
 
 def test_fresh_samples_leave_out_what_the_machine_failed(tmp_path):
     with RunStore(tmp_path) as store:
         agent = ResearchAgent(SPEC, AgentSettings(), seed=5)
-        start = Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), [None], store), store).seed(
-            [START]
-        )
+        Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), [None], store), store).seed([START])
         (proposal, *_) = agent.propose(1, [0], 4)
-        asked = [again(proposal, 0, start)]
-        cache = ProgramCache(Spoiling(every=3), [None], store)
+        asked = [again(proposal, 0, store.start())]
+        cache = ProgramCache(Failing(every=3), [None], store)
         (group,) = fresh_samples(Writer(), cache, asked, 12, [0])
         assert 0 < len(group) < 12
         with pytest.raises(InfrastructureError):
-            fresh_samples(Writer(), ProgramCache(AlwaysSpoiling(), [None], store), asked, 3, [1])
+            fresh_samples(Writer(), ProgramCache(AlwaysFailing(), [None], store), asked, 3, [1])
 
 
-class AlwaysSpoiling(Evaluator):
+class AlwaysFailing(Evaluator):
     def submit(self, program, task):
         future = Future()
         future.set_exception(InfrastructureError("out of memory"))

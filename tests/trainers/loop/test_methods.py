@@ -14,7 +14,7 @@ ABLATED = {
     "atlas-fixed-reference": {"phase.reference"},
     "atlas-from-base": {"phase.initialisation"},
     "atlas-no-tuning": {"tuning"},
-    "atlas-one-island": {f"exploration.{name}" for name in ("islands", "groups", "samples", "patches")},
+    "atlas-one-island": {f"exploration.{name}" for name in ("islands", "samples", "patches")},
     "atlas-no-clusters": {"agent.islands.clusters.radius"},
 }
 

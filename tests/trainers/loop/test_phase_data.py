@@ -33,7 +33,7 @@ def store(tmp_path):
                 for i in range(ISLANDS)
                 for j in range(SAMPLES)
             ]  # fmt: skip
-            store.add_unit(round_, 0, records, {}, prompts)
+            store.add_round(round_, records, {}, prompts)
         yield store
 
 
@@ -115,27 +115,12 @@ def phase_data(store, monkeypatch, **settings):
     return PhaseData(parts(load_config(None, {"seed": 3, **settings}), store), tokenizer=None)
 
 
-def test_what_is_set_apart_is_in_no_buffer_and_of_the_latest_task(store, monkeypatch):
-    carried = [
-        replace(
-            RECORD, id=1000 + i, round=ROUNDS + 1, island=i, origin="carried", prompt="", program_key=f"c{i}"
-        )
-        for i in range(ISLANDS)
-    ]
-    store.add_unit(ROUNDS + 1, 0, carried, {})
-    for round_ in range(ROUNDS + 2, ROUNDS + 12):
-        proposal = replace(PROPOSAL, island=0, prompt=f"new {round_}")
-        record = replace(RECORD, id=1000 * round_, round=round_, island=0, prompt=proposal.prompt)
-        store.add_unit(round_, 0, [record], {}, [proposal])
+def test_what_is_set_apart_is_in_no_buffer(store, monkeypatch):
     data = phase_data(store, monkeypatch, rounds=100, phase_every=ROUNDS)
-    early, earlier = data.buffer(1, data.apart(1))
-    assert len(earlier) == 3
-    assert len(early) == (ROUNDS * ISLANDS - 3) * SAMPLES
-    rest, apart = data.buffer(3, data.apart(3))
-    assert len(apart) == 2
-    assert all(record.prompt.startswith("new") for record in apart)
-    assert not {record.prompt for record in rest} & {record.prompt for record in apart}
-    assert len(rest) == ROUNDS * ISLANDS * SAMPLES + 8
+    buffer, gate = data.buffer(1, data.apart(1))
+    assert len(gate) == 3
+    assert len(buffer) == (ROUNDS * ISLANDS - 3) * SAMPLES
+    assert not {record.prompt for record in buffer} & {record.prompt for record in gate}
 
 
 def test_the_gate_has_the_best_answer_to_each_prompt(store, monkeypatch):
@@ -147,7 +132,7 @@ def test_the_gate_has_the_best_answer_to_each_prompt(store, monkeypatch):
             answer(k, prompt, -0.1 * k if k else None) for prompt in prompts for k in (2, 0, 1)
         )
     ]
-    store.add_unit(20, 0, records, {}, asked)
+    store.add_round(20, records, {}, asked)
     _, gate = phase_data(store, monkeypatch, phase_every=20).buffer(1, ["new 3", "new 7"])
     assert [(record.prompt, record.score) for record in gate] == [("new 3", -0.1), ("new 7", -0.1)]
 
@@ -156,13 +141,8 @@ def failed_rounds(store):
     """Ten prompts more, to which no answer passed."""
     for round_ in range(20, 30):
         proposal = replace(PROPOSAL, island=0, prompt=f"silent {round_}")
-        store.add_unit(
-            round_,
-            0,
-            [replace(answer(round_ * 100, proposal.prompt, None), round=round_, island=0)],
-            {},
-            [proposal],
-        )
+        record = replace(answer(round_ * 100, proposal.prompt, None), round=round_, island=0)
+        store.add_round(round_, [record], {}, [proposal])
 
 
 def test_prompts_without_an_answer_that_passed_are_set_apart_only_for_an_exam(store, monkeypatch):
@@ -182,7 +162,7 @@ def test_known_answers_are_those_that_improve_each_once(store, monkeypatch):
         replace(answer(9000 + i, "new", score), round=20, island=0, completion=text)
         for i, (text, score) in enumerate(texts)
     ]
-    store.add_unit(20, 0, records, {}, [replace(PROPOSAL, island=0, prompt="new")])
+    store.add_round(20, records, {}, [replace(PROPOSAL, island=0, prompt="new")])
     data = phase_data(store, monkeypatch, gate_score="likelihood", phase_every=20)
     known = data.known(1, ["new", "prompt 1 0", "nobody's"])
     assert known["new"] == [

@@ -79,12 +79,12 @@ def store(tmp_path):
     )  # fmt: skip
     style = EditLine("f")
     with RunStore(tmp_path) as store:
-        store.add_unit(0, 0, [start], {})
+        store.add_round(0, [start], {})
         for round_, hole in enumerate(style.sites(PROGRAM), start=1):
             proposal = replace(style.propose(start, hole, Showing()), island=0, parent_score=4.0)
             wrote = proposal.candidate(10 * round_, round_, " None\n")
             failed = wrote.judged(Evaluation(Status.ERROR, None, "TypeError"))
-            store.add_unit(round_, 0, [failed], {}, [replace(proposal, island=0)])
+            store.add_round(round_, [failed], {}, [replace(proposal, island=0)])
         yield store
 
 
@@ -98,7 +98,7 @@ def teacher(store, supporter, prompts=9, evaluator=None, gate_score="gain"):
 def test_lessons_answer_the_phases_prompts_and_are_scored_like_candidates(store):
     supporter = Supporter()
     teacher(store, supporter).teach(1, 2, 3, set())
-    lessons = store.lessons(1)
+    lessons = store.taught(1)
     assert [lesson.id for lesson in lessons] == [-2, -3, -4, -5]
     for lesson in lessons:
         proposal = store.proposal(lesson.round, 0)
@@ -127,26 +127,26 @@ def test_the_supporter_is_told_what_it_was_promised(store):
 def test_prompts_set_apart_are_not_taught(store):
     apart = {store.proposal(2, 0).prompt}
     teacher(store, Supporter()).teach(1, 1, 3, apart)
-    assert {lesson.round for lesson in store.lessons(1)} == {1, 3}
+    assert {lesson.round for lesson in store.taught(1)} == {1, 3}
 
 
 def test_in_an_exam_the_prompts_set_apart_are_answered_too(store):
     apart = {store.proposal(1, 0).prompt}  # of an earlier phase's round
     teacher(store, Supporter(), prompts=1, gate_score="likelihood").teach(1, 2, 3, apart)
-    rounds = [lesson.round for lesson in store.lessons(1)]
+    rounds = [lesson.round for lesson in store.taught(1)]
     assert sorted(set(rounds)) in ([1, 2], [1, 3])  # one prompt to be trained on, and the exam
-    assert {lesson.prompt for lesson in store.lessons(1) if lesson.round == 1} == apart
+    assert {lesson.prompt for lesson in store.taught(1) if lesson.round == 1} == apart
 
 
 def test_what_is_stored_is_not_taught_again(store):
     teacher(store, Supporter()).teach(1, 1, 2, set())
-    before, again = store.lessons(1), Supporter()
+    before, again = store.taught(1), Supporter()
     teacher(store, again).teach(1, 1, 2, set())
     assert again.requests == []
     teacher(store, again).teach(2, 3, 3, set())
-    assert store.lessons(1) == before
-    assert [lesson.id for lesson in store.lessons(2)[len(before) :]] == [-6, -7]
-    assert store.last_lesson() == -7
+    assert store.taught(1) == before
+    assert [lesson.id for lesson in store.taught(2)[len(before) :]] == [-6, -7]
+    assert store.last_taught_id() == -7
 
 
 def test_every_site_comes_before_any_comes_twice(store):
@@ -155,14 +155,14 @@ def test_every_site_comes_before_any_comes_twice(store):
         first = style.sites(PROGRAM)[0]
         worse = replace(start, program=PROGRAM.replace("2", str(round_)))
         proposal = replace(style.propose(start, first, Showing(worse)), island=0, parent_score=4.0)
-        store.add_unit(round_, 0, [], {}, [replace(proposal, island=0)])
+        store.add_round(round_, [], {}, [replace(proposal, island=0)])
     teacher(store, Supporter(), prompts=3).teach(1, 1, 11, set())
-    assert len({lesson.hole for lesson in store.lessons(1)}) == 3
+    assert len({lesson.hole for lesson in store.taught(1)}) == 3
 
 
 def test_lessons_stand_beside_the_agents_answers_where_pairs_are_formed(store):
     teacher(store, Supporter()).teach(1, 1, 3, set())
-    pool = answers(store, 3, 9, None, lessons=store.lessons(1))
+    pool = answers(store, 3, 9, None, lessons=store.taught(1))
     for prompt in {record.prompt for record in pool}:
         ids = [record.id for record in pool if record.prompt == prompt]
         assert sorted(id_ < 0 for id_ in ids) == [False, True, True]
@@ -172,7 +172,7 @@ def test_lessons_stand_beside_the_agents_answers_where_pairs_are_formed(store):
 def test_a_store_without_lessons_has_no_place_for_them(store):
     tables = "SELECT count(*) FROM sqlite_master WHERE name = 'lessons'"
     assert store._db.execute(tables).fetchone() == (0,)
-    assert (store.taught(), store.lessons(5), store.last_lesson()) == (0, [], -1)
+    assert (store.taught(5), store.last_taught_id()) == ([], -1)
     with pytest.raises(KeyError):
         store.candidate(-2)
 
@@ -183,9 +183,9 @@ def test_a_lesson_keeps_the_prompt_of_its_own_site(store):
         replace(style.propose(start, site, Showing(notes=["other"])), island=0, parent_score=4.0)
         for site in style.sites(PROGRAM)
     ]
-    store.add_unit(4, 0, [], {}, proposals)
+    store.add_round(4, [], {}, proposals)
     teacher(store, Supporter()).teach(1, 4, 4, set())
-    lessons = store.lessons(1)
+    lessons = store.taught(1)
     assert {lesson.prompt for lesson in lessons} == {proposal.prompt for proposal in proposals}
     for lesson in lessons:
         assert store.proposal(4, 0, lesson.prompt).hole == lesson.hole
@@ -203,4 +203,4 @@ def test_a_lesson_that_the_machine_failed_to_score_leaves_the_next_phases_theirs
 
     teacher(store, Supporter(), evaluator=Failing()).teach(1, 2, 2, set())
     teacher(store, Supporter()).teach(2, 3, 3, set())
-    assert [lesson.id for lesson in store.lessons(2)] == [-3, -4, -5]
+    assert [lesson.id for lesson in store.taught(2)] == [-3, -4, -5]

@@ -46,20 +46,20 @@ def _look(folder, stop):
             list(store.candidates())
 
 
-def test_a_unit_comes_back_as_it_was(store):
+def test_a_round_comes_back_as_it_was(store):
     failed = replace(RECORD, id=8, status="error", score=None, detail="ValueError: x", program_key=None)
     supporter = replace(RECORD, id=9, origin="supporter", prompt="", completion="")
-    store.add_unit(1, 0, [RECORD, failed, supporter], {"samples": 3}, [PROPOSAL])
+    store.add_round(1, [RECORD, failed, supporter], {"samples": 3}, [PROPOSAL])
     assert store.proposal(1, 2) == PROPOSAL
     assert store.asked(1) == [(1, 2, PROPOSAL.prompt)]
     assert store.asked(0) == []
     with pytest.raises(KeyError, match="island 0 was asked nothing of the kind in round 1"):
         store.proposal(1, 0)
     assert list(store.candidates()) == [RECORD, failed, supporter]
-    assert store.unit_candidates(1, [2]) == [RECORD, failed, supporter]
-    assert store.unit_candidates(1, [0]) == []
-    assert store.unit_summary(1, 0) == {"samples": 3}
-    assert store.unit_summary(1, 1) is None
+    assert store.round_candidates(1, 2) == [RECORD, failed, supporter]
+    assert store.round_candidates(1, 0) == []
+    assert store.round_summary(1) == {"samples": 3}
+    assert store.round_summary(2) is None
     assert store.candidate(7) == RECORD
     with pytest.raises(KeyError):
         store.candidate(70)
@@ -78,18 +78,18 @@ text = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 )  # fmt: skip
 def test_any_record_survives_storage(tmp_path_factory, record):
     with RunStore(tmp_path_factory.mktemp("run")) as store:
-        store.add_unit(1, 0, [record], {}, [replace(PROPOSAL, island=record.island, prompt=record.prompt)])
+        store.add_round(1, [record], {}, [replace(PROPOSAL, island=record.island, prompt=record.prompt)])
         assert list(store.candidates()) == [record]
 
 
 def test_a_unit_is_stored_whole_or_not_at_all(store):
     with pytest.raises(sqlite3.IntegrityError):
-        store.add_unit(1, 0, [RECORD, RECORD], {})
+        store.add_round(1, [RECORD, RECORD], {})
     assert store.count("candidates") == 0
-    assert store.unit_summary(1, 0) is None
-    store.add_unit(1, 0, [RECORD], {})
+    assert store.round_summary(1) is None
+    store.add_round(1, [RECORD], {})
     with pytest.raises(sqlite3.IntegrityError):
-        store.add_unit(1, 0, [replace(RECORD, id=70)], {})
+        store.add_round(1, [replace(RECORD, id=70)], {})
     assert store.count("candidates") == 1
 
 
@@ -104,7 +104,7 @@ def test_killed_after_a_commit_nothing_is_lost(tmp_path):
     script = (
         "import os, signal; from atlas_gym.trainers.store.store import RunStore\n"
         "from tests.trainers.samples import PROPOSAL, RECORD\n"
-        f"store = RunStore({str(tmp_path / 'run')!r}); store.add_unit(1, 0, [RECORD], {{}}, [PROPOSAL])\n"
+        f"store = RunStore({str(tmp_path / 'run')!r}); store.add_round(1, [RECORD], {{}}, [PROPOSAL])\n"
         "store._db.execute('BEGIN'); store._db.execute(\"DELETE FROM candidates\")\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
@@ -137,7 +137,7 @@ def test_a_file_that_is_no_store_is_named(tmp_path):
 
 
 def test_a_store_with_a_damaged_page_is_not_written_to(store):
-    store.add_unit(1, 0, [replace(RECORD, program="x" * 100_000)], {}, [PROPOSAL])
+    store.add_round(1, [replace(RECORD, program="x" * 100_000)], {}, [PROPOSAL])
     store.close()
     file = store.folder / "run.sqlite"
     whole = file.read_bytes()
@@ -150,13 +150,13 @@ def test_a_store_with_a_damaged_page_is_not_written_to(store):
     ("damage", "read"),
     [
         ("candidates SET metrics", lambda store: list(store.candidates())),
-        ("units SET summary", lambda store: store.unit_summary(1, 0)),
+        ("rounds SET summary", lambda store: store.round_summary(1)),
         ("prompts SET proposal", lambda store: store.proposal(1, 2)),
     ],
 )
 @pytest.mark.parametrize("left", ["'{\"samples\": '", "x'ff00'"])
 def test_a_row_with_half_of_its_json_is_named_where_it_is_read(store, damage, left, read):
-    store.add_unit(1, 0, [RECORD], {"samples": 3}, [PROPOSAL])
+    store.add_round(1, [RECORD], {"samples": 3}, [PROPOSAL])
     with store.transaction():
         store._db.execute(f"UPDATE {damage} = {left}")
     with pytest.raises(StoreError, match=r"run\.sqlite is damaged.*put a copy of the run's folder back"):
@@ -170,15 +170,15 @@ def test_an_empty_file_is_no_store_of_another_release(tmp_path):
 
 
 def test_a_full_disk_loses_nothing_and_says_so(store):
-    store.add_unit(1, 0, [RECORD], {}, [PROPOSAL])
+    store.add_round(1, [RECORD], {}, [PROPOSAL])
     pages = store._db.execute("PRAGMA page_count").fetchone()[0]
     store._db.execute(f"PRAGMA max_page_count={pages}")
     big = replace(RECORD, id=70, program="x" * 200_000)
     with pytest.raises(StoreError, match="free some space"):
-        store.add_unit(2, 0, [big], {})
+        store.add_round(2, [big], {})
     store._db.execute("PRAGMA max_page_count=100000")
     assert list(store.candidates()) == [RECORD]
-    store.add_unit(2, 0, [big], {})
+    store.add_round(2, [big], {})
     assert store.count("candidates") == 2
 
 
@@ -189,12 +189,12 @@ def test_a_store_that_may_not_be_written_to_says_so(store):
 
 
 def test_a_reader_sees_one_moment_of_a_run_that_goes_on(store):
-    store.add_unit(1, 0, [RECORD], {"samples": 1}, [PROPOSAL])
+    store.add_round(1, [RECORD], {"samples": 1}, [PROPOSAL])
     with RunStore.open_readonly(store.folder) as reader:
         assert list(reader.candidates()) == [RECORD]
-        store.add_unit(1, 1, [replace(RECORD, id=70)], {"samples": 1})
+        store.add_round(2, [replace(RECORD, id=70)], {"samples": 1})
         assert reader.count("candidates") == 1
-        assert reader.unit_summaries() == [{"samples": 1}]
+        assert reader.round_summaries() == [{"samples": 1}]
     with RunStore.open_readonly(store.folder) as reader:
         assert reader.count("candidates") == 2
 
@@ -250,8 +250,7 @@ def test_a_version_that_is_no_json_is_named(store):
 
 
 def test_what_a_run_was_given_is_not_counted_as_written(store):
-    given = [replace(RECORD, id=id_, origin=origin) for id_, origin in ((80, "seed"), (81, "carried"))]
-    store.add_unit(1, 0, [RECORD, *given], {})
+    store.add_round(1, [RECORD, replace(RECORD, id=80, origin="seed")], {})
     assert store.candidate_counts()["candidates"] == 1
 
 
@@ -261,12 +260,12 @@ def test_what_a_run_was_given_is_not_counted_as_written(store):
         ("UPDATE candidates SET score = 'abc'", lambda store: list(store.candidates())),
         ("UPDATE candidates SET program = x'00'", lambda store: list(store.candidates())),
         ("UPDATE candidates SET metrics = '[]'", lambda store: list(store.candidates())),
-        ("UPDATE units SET summary = '3'", lambda store: store.unit_summaries()),
-        (f"UPDATE units SET summary = '{'[' * 20_000}'", lambda store: store.unit_summary(1, 0)),
+        ("UPDATE rounds SET summary = '3'", lambda store: store.round_summaries()),
+        (f"UPDATE rounds SET summary = '{'[' * 20_000}'", lambda store: store.round_summary(1)),
     ],
 )
 def test_a_row_of_another_kind_is_damage(store, change, read):
-    store.add_unit(1, 0, [RECORD], {"samples": 1}, [PROPOSAL])
+    store.add_round(1, [RECORD], {"samples": 1}, [PROPOSAL])
     store._db.execute(change)
     with pytest.raises(StoreError, match=r"run\.sqlite is damaged, it holds .* belongs.*: put a copy"):
         read(store)
