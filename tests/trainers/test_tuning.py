@@ -84,7 +84,6 @@ def tuning(store, **settings):
         {
             "gate": {"samples": SAMPLES},
             "seed": 11,
-            "probe": {"samples": 0},
             **settings,
         },
     )

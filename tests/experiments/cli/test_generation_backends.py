@@ -21,7 +21,7 @@ VLLM = ROOT / os.environ.get("VENV_VLLM", ".venv-vllm") / "bin" / "python"
 
 SMALL = [
     "--rounds=3", "--phase_every=2", "--exploration.islands=3", "--exploration.samples=6", "--pairs.count=8",
-    "--probe.samples=1", "--gate.samples=2", "--held_out_seeds=2", "--env_args.replicas=2", "--env_args.horizon=300",
+    "--gate.samples=2", "--held_out_seeds=2", "--env_args.replicas=2", "--env_args.horizon=300",
     "--tracking=off", "--torch_threads=1", "--skip_idle_phases=false", "--supporters.exploration.form=off",
 ]  # fmt: skip
 CANDIDATES = 3 + 3 * 3 * 6  # the start on three islands, then three rounds

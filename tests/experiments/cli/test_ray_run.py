@@ -16,7 +16,7 @@ from tests.atlas_gym.evaluation.processes import descendants
 
 SETTINGS = [
     "--rounds=3", "--phase_every=2", "--exploration.islands=3", "--exploration.samples=6", "--pairs.count=8",
-    "--probe.samples=1", "--gate.samples=2", "--held_out_seeds=2", "--env_args.replicas=2", "--env_args.horizon=300",
+    "--gate.samples=2", "--held_out_seeds=2", "--env_args.replicas=2", "--env_args.horizon=300",
     "--tracking=off", "--torch_threads=1",
 ]  # fmt: skip
 

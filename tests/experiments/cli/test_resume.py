@@ -18,7 +18,7 @@ from atlas_gym.trainers.store.store import RunStore
 
 SMALL = [
     "--rounds=5", "--phase_every=2", "--exploration.islands=3", "--exploration.samples=6", "--pairs.count=8",
-    "--probe.samples=1", "--gate.samples=2", "--held_out_seeds=2", "--env_args.replicas=2", "--env_args.horizon=300",
+    "--gate.samples=2", "--held_out_seeds=2", "--env_args.replicas=2", "--env_args.horizon=300",
     "--tracking=off", "--torch_threads=1",
 ]  # fmt: skip
 

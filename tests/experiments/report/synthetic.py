@@ -100,13 +100,11 @@ def add_round(store: RunStore, search: _Search, round_: int) -> None:
     for record in records:
         statuses[record.status] = statuses.get(record.status, 0) + 1
     valid = [r for r in records if r.passed]
-    store.add_unit(
+    store.add_round(
         round_,
-        0,
         records,
         {
             "round": round_,
-            "group": 0,
             "samples": len(records),
             "valid": len(valid),
             "new": sum(not r.is_copy for r in valid),
@@ -125,23 +123,8 @@ def add_round(store: RunStore, search: _Search, round_: int) -> None:
 
 
 def add_phase(store: RunStore, search: _Search, phase: int, round_: int) -> None:
-    """A phase with its probes, its gate decision and what the supporters said about it."""
+    """A phase with its gate decision and what the supporters said about it."""
     decision = gate_decision(search.rng.gauss(0.01, 0.02), search.rng.uniform(0.03, 0.6), GateSettings())
-    for moment, lift in (("before", 0.0), ("after", 0.15)):
-        store.add_probe(
-            phase,
-            moment,
-            {
-                "valid": {"value": 0.45 + lift, "error": 0.03},
-                "new": {"value": 0.35 + lift, "error": 0.03},
-                "improving": {"value": 0.04, "error": 0.02},
-                "distinct": 12,
-                "distinct_share": 0.2,
-                "distinct_improving": 2,
-                "samples": 120,
-                "prompts": 12,
-            },
-        )
     said = ("beta = 0.15, epochs = 2 | losses have settled", f"accepted | {ATTACK}")
     calls = [call("strategist", said[0], phase), call("inspector", said[1], phase),
              replace(call("exploration", "", phase), status="skipped", reason="deadline")]  # fmt: skip

@@ -3,7 +3,7 @@
 import pytest
 
 from atlas_gym.experiments.report.learning import alone_in_words, meaning, verdict
-from atlas_gym.trainers.loop.exam import BASE, MEASURE, learned
+from atlas_gym.trainers.loop.exam import BASE, learned
 
 
 def answers(valid):
@@ -23,8 +23,8 @@ def answers(valid):
     }
 
 
-def probes(base, tuned):
-    return {(BASE, MEASURE): answers(base), (1, "after"): {}, (1, MEASURE): answers(tuned)}
+def exams(base, tuned):
+    return {BASE: answers(base), 1: answers(tuned)}
 
 
 @pytest.mark.parametrize(
@@ -32,12 +32,12 @@ def probes(base, tuned):
     [((7, 6, 7, 8), "higher"), ((0, 1, 1, 0), "lower"), ((3, 5, 4, 4), "cannot be told apart")],
 )
 def test_the_interval_chooses_the_word(tuned, word):
-    (measures,) = learned(probes((4, 4, 4, 4), tuned)).values()
+    (measures,) = learned(exams((4, 4, 4, 4), tuned)).values()
     assert verdict(measures["validity"]).startswith(word)
 
 
 def test_what_is_not_found_has_its_power_stated():
-    (measures,) = learned(probes((4, 4, 4, 4), (3, 5, 4, 4))).values()
+    (measures,) = learned(exams((4, 4, 4, 4), (3, 5, 4, 4))).values()
     found = measures["validity"]
     # t(3) at .975 and .8: 3.182 and 0.978.
     assert found.detectable == pytest.approx(found.difference.half_width * (1 + 0.978 / 3.182), rel=1e-3)
@@ -45,12 +45,12 @@ def test_what_is_not_found_has_its_power_stated():
 
 
 def test_nothing_to_count_is_no_verdict():
-    (measures,) = learned(probes((4, 4, 4, 4), (4, 4, 4, 4))).values()
+    (measures,) = learned(exams((4, 4, 4, 4), (4, 4, 4, 4))).values()
     assert verdict(measures["quality .01"]).startswith("no interval")
 
 
 def test_a_paragraph_says_on_what_and_names_what_changed():
-    text = alone_in_words(probes((4, 4, 4, 4), (7, 6, 7, 8)))
+    text = alone_in_words(exams((4, 4, 4, 4), (7, 6, 7, 8)))
     assert "After phase 1, on 4 instances that no phase saw (4 prompts, 10 samples each)" in text
     assert "higher: valid, of all samples (0.400 → 0.700)" in text
     assert text.endswith(".")

@@ -23,7 +23,7 @@ pytestmark = [needs_browser, pytest.mark.slow, pytest.mark.timeout(1200)]
 CONSTANTS = {"replicas": 2, "horizon": 300}
 SETTINGS = [
     "--rounds=3", "--phase_every=2", "--skip_idle_phases=false", "--teaching=phase", "--exploration.islands=3",
-    "--exploration.samples=6", "--pairs.count=8", "--probe.samples=1", "--gate.samples=2", "--held_out_seeds=3",
+    "--exploration.samples=6", "--pairs.count=8", "--gate.samples=2", "--held_out_seeds=3",
     "--tracking=off",
     *(f"--env_args.{name}={value}" for name, value in CONSTANTS.items()),
 ]  # fmt: skip

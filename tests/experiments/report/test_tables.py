@@ -73,7 +73,7 @@ def test_a_phases_row_says_whose_completions_its_pairs_choose(runs):
 
 def test_columns_of_phases_that_nobody_measured_are_left_out(runs):
     assert {"Valid", "New", "Improving"} <= set(table("phases", runs).columns)
-    bare = table("phases", [replace(run, probes={}) for run in runs])
+    bare = table("phases", [replace(run, exams={}) for run in runs])
     assert not {"Valid", "New", "Improving"} & set(bare.columns)
     assert "Pairs" in bare.columns
 

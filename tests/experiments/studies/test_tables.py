@@ -72,31 +72,6 @@ def test_a_short_run_has_thirds_too():
     assert (first, last) == ("0.25", "0.50")
 
 
-def test_probes_set_before_beside_after_by_kind_of_hole():
-    row = {
-        "arm": "a", "start": "named", "seed": 0, "phase": 1, "kind": "number", "prompts": 4, "samples": 64,
-        **{f"{name}_{part}": 0.1 for name in ("valid", "new", "improving") for part in ("value", "error")},
-        "distinct_improving": 2,
-    }  # fmt: skip
-    rows = [row | {"moment": "before"}, row | {"moment": "after", "improving_value": 0.25}]
-    (cells,) = tables.probes(pd.DataFrame([*rows, row | {"moment": "before", "phase": 2}])).rows
-    assert cells[4:6] == ("number", "4 × 16")
-    assert cells[8] == "0.100 ± 0.100 → 0.250 ± 0.100"
-
-
-def test_a_task_that_no_phase_saw_sets_the_base_beside_the_tuned_policy():
-    row = {
-        "arm": "a", "start": "named", "seed": 0, "phase": 2, "kind": "structure", "prompts": 4, "samples": 64,
-        **{f"{name}_{part}": 0.1 for name in ("valid", "new", "improving") for part in ("value", "error")},
-        "distinct_improving": 2,
-    }  # fmt: skip
-    (cells,) = tables.probes(
-        pd.DataFrame([row | {"moment": "base"}, row | {"moment": "tuned", "new_value": 0.5}])
-    ).rows
-    assert cells[3] == "unseen task"
-    assert cells[7] == "0.100 ± 0.100 → 0.500 ± 0.100"
-
-
 def test_methods_are_compared_seed_by_seed_in_words():
     def runs(arm, *improvements):
         return [
