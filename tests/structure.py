@@ -9,6 +9,7 @@ import argparse
 import ast
 import json
 import os
+import pickle
 import sys
 import tempfile
 import threading
@@ -106,14 +107,13 @@ def caller_side(task: Any) -> set[tuple[str, str]]:
 
 def trusted_side(task: Any) -> set[tuple[str, str]]:
     """What runs in the evaluator's process, once it is warm."""
-    from atlas_gym.evaluation.pool import pickled
-    from atlas_gym.evaluation.server import Service
+    from atlas_gym.evaluation import UnconfinedEvaluator
+    from atlas_gym.evaluation.server import answer
 
-    service = Service("unconfined")
-    service.answer(pickled((PROGRAM.format(arm=0), task)))
-    with Recorder() as recorder:
-        service.answer(pickled((PROGRAM.format(arm=1), task)))
-    service.close()
+    with UnconfinedEvaluator() as evaluator:
+        answer(evaluator, pickle.dumps((PROGRAM.format(arm=0), task)))
+        with Recorder() as recorder:
+            answer(evaluator, pickle.dumps((PROGRAM.format(arm=1), task)))
     return recorder.seen
 
 

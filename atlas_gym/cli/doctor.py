@@ -11,8 +11,7 @@ from importlib.util import find_spec
 
 from atlas_gym.evaluation.evaluator import DEFAULT_MINIMUM, UNCONFINED_HINT, lack
 from atlas_gym.evaluation.handles import ForkServerHandle
-from atlas_gym.evaluation.protocols import EvaluatorError
-from atlas_gym.evaluation.result import Limits
+from atlas_gym.evaluation.result import EvaluatorError, Limits
 from atlas_gym.hidden_streams import PUBLIC, SECRET_VARIABLE, SecretError, secret_path
 from atlas_gym.sandbox import call_driver
 from atlas_gym.sandbox.confinement import ALL_LAYERS

@@ -18,7 +18,7 @@ from atlas_gym.cli.new_task import add_new_task
 from atlas_gym.cli.serve import add_serve
 from atlas_gym.envs.episode import feedback_text
 from atlas_gym.evaluation import Evaluation, EvaluatorError, EvaluatorPool, Limits
-from atlas_gym.evaluation.pool import core_count
+from atlas_gym.evaluation.processes import core_count
 from atlas_gym.intervals import mean_interval
 from atlas_gym.tasks.constants import constants_from
 from atlas_gym.tasks.program_task import SPLITS, ProgramTask

@@ -13,9 +13,8 @@ import numpy as np
 
 from atlas_gym.envs.episode import Episode, EpisodeSettings, known_options, plain_seed
 from atlas_gym.envs.spaces import Source
-from atlas_gym.evaluation.evaluator import check_confinement
+from atlas_gym.evaluation.evaluator import Evaluator, check_confinement, shared_evaluator
 from atlas_gym.evaluation.result import Evaluation
-from atlas_gym.evaluation.shared import SharedEvaluator
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.registry import find_task
 
@@ -71,7 +70,7 @@ class ProgramEnv(gym.Env[str, str]):
             raise ValueError(f"render_mode is {render_mode!r}; it must be None or one of {', '.join(modes)}")
         self.confinement = confinement
         self.render_mode = render_mode
-        self._evaluator: SharedEvaluator | None = None
+        self._evaluator: Evaluator | None = None
         self._needs_reset = True
         # Building an episode checks split, start and seed now rather than at the first reset.
         self._episode = Episode(self.task, self.settings, task_seed or 0)
@@ -133,15 +132,13 @@ class ProgramEnv(gym.Env[str, str]):
 
     def close(self) -> None:
         """Give up the evaluator, whose processes end unless another environment uses them."""
-        evaluator, self._evaluator = self._evaluator, None  # first, for an interrupt may come while it closes
-        if evaluator is not None:
-            evaluator.close()
+        self._evaluator = None
 
     def _evaluate(self, program: str, task: ProgramTask) -> Evaluation:
         if self._evaluator is None:
-            self._evaluator = SharedEvaluator(self.confinement)
+            self._evaluator = shared_evaluator(self.confinement)
         return self._evaluator.evaluate(program, task)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Processes cannot be copied or pickled; the copy takes a lease of its own at its first step.
+        # Processes cannot be copied or pickled; the copy asks for the evaluator at its first step.
         return {**self.__dict__, "_evaluator": None}

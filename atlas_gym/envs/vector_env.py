@@ -18,7 +18,7 @@ from gymnasium.vector.utils import batch_space
 
 from atlas_gym.envs.episode import Episode, known_options, plain_seed
 from atlas_gym.envs.program_env import ProgramEnv, task_seed_for
-from atlas_gym.evaluation.pool import EvaluatorPool, core_count
+from atlas_gym.evaluation.processes import EvaluatorPool, core_count
 from atlas_gym.evaluation.result import Evaluation
 
 Texts = tuple[str, ...]

@@ -2,7 +2,7 @@
 
 In: a program's text and a `Task`. Out: an `Evaluation`, whatever the program does; `InfrastructureError` if the
 machine fails. Here live the evaluators, the pools over many of them, and the random streams that no program can
-redraw; `protocols` is the page to read first. What a program must not be able to do: docs/threat-model.md.
+redraw. What a program must not be able to do: docs/threat-model.md.
 
     with EvaluatorPool(workers=2) as pool:          # or ConfinedEvaluator(), in this process;
         evaluation = pool.evaluate(program, task)   # on a cluster: evaluation.ray.RayEvaluatorPool
@@ -12,23 +12,24 @@ redraw; `protocols` is the page to read first. What a program must not be able t
         task.judge(channel)  <---------------- bytes ---------------->  driver.serve(load, pipe)
 """
 
-from atlas_gym.evaluation.channel import CandidateError, Channel, ChannelClosed
+from atlas_gym.evaluation.channel import CandidateError, Channel, ChannelClosed, Task
 from atlas_gym.evaluation.evaluator import (
     ConfinedEvaluator,
     Evaluator,
     UnconfinedEvaluator,
     make_evaluator,
 )
-from atlas_gym.evaluation.pool import EvaluatorPool
-from atlas_gym.evaluation.protocols import (
+from atlas_gym.evaluation.pool import Pool, PoolStatistics, RemoteEvaluator
+from atlas_gym.evaluation.processes import EvaluatorPool
+from atlas_gym.evaluation.result import (
     ConfinementError,
+    Evaluation,
     EvaluatorError,
     InfrastructureError,
-    RemoteEvaluator,
-    Task,
+    Judgement,
+    Limits,
+    Status,
 )
-from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status
-from atlas_gym.evaluation.scheduler import Pool, PoolStatistics
 from atlas_gym.hidden_streams import hidden_stream
 
 __all__ = [

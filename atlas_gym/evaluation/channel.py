@@ -1,6 +1,17 @@
-"""The trusted side's end of the conversation with a worker.
+"""What is scored, and the trusted side's end of the conversation with the worker that runs the program.
 
-A task's `judge` speaks through a `Channel`: it sends bytes and asks for answers of a size that it fixes
+A task names the entry function and the driver, and its `judge` plays the trusted side. Hidden state (parameters,
+noise, test sets) is built inside `judge`, or cached per process by it: never in the worker, never in the pickle. The
+other half of the conversation is the driver, a module that runs beside the program in the worker. It imports only the
+standard library and numpy (and torch where `torch` is true), and offers
+
+    def serve(load, pipe):          # load: () -> the entry function, from a fresh run of the program
+        policy = load()             # once per replica: replicas do not share globals
+        header = pipe.receive(8)    # exactly 8 bytes, as sent by `judge`
+        pipe.send(payload)          # arrives at `judge` as channel.receive(len(payload))
+
+`judge` and `serve` of one task must agree on sizes and order; a program that breaks the order only fails. `judge`
+speaks through a `Channel`: it sends bytes and asks for answers of a size that it fixes
 itself. There is no time-out here: a worker that stalls is killed by the fork server's watchdog, which ends
 the pipe and with it every blocked call. The hot path is one `os.write` and one `os.read` per exchange.
 """
@@ -8,9 +19,9 @@ the pipe and with it every blocked call. The hot path is one `os.write` and one 
 import os
 import select
 from struct import Struct
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from atlas_gym.evaluation.result import Status
+from atlas_gym.evaluation.result import Judgement, Limits, Status
 from atlas_gym.sandbox.wire import DATA, ERROR, ERROR_HEAD, ERROR_KINDS, write_all
 
 if TYPE_CHECKING:
@@ -164,3 +175,36 @@ class Channel:
         text = self._complete(head, max(len(head), ERROR_HEAD.size + length))
         status = Status(ERROR_KINDS[kind]) if kind < len(ERROR_KINDS) else Status.VIOLATION
         return CandidateError(text[ERROR_HEAD.size :].decode("utf-8", "replace"), status)
+
+
+class Task(Protocol):
+    """One scored problem for programs: small, frozen, picklable. See the module's docstring."""
+
+    @property
+    def function(self) -> str:
+        """Name of the entry function that a program must define."""
+
+    @property
+    def driver(self) -> str:
+        """Importable module that serves the program in the worker."""
+
+    @property
+    def torch(self) -> bool:
+        """Whether workers come with torch imported."""
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """Further modules that workers come with."""
+
+    @property
+    def limits(self) -> Limits:
+        """Of one evaluation."""
+
+    def prepare(self) -> None:
+        """Draw what is hidden, or see that it is there; called before the program's clock starts."""
+
+    def judge(self, channel: Channel) -> Judgement:
+        """Play the trusted side and score the program.
+
+        Raises `CandidateError` for an answer that is not acceptable, and lets those of the channel pass.
+        """

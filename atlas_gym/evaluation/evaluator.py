@@ -13,20 +13,23 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
-from atlas_gym.evaluation.channel import CandidateError, ChannelClosed
-from atlas_gym.evaluation.handles import ForkServerFailed, ForkServerHandle, WorkerHandle
-from atlas_gym.evaluation.protocols import (
+from atlas_gym.evaluation.channel import CandidateError, Channel, ChannelClosed, Task
+from atlas_gym.evaluation.handles import ForkServerFailed, ForkServerHandle
+from atlas_gym.evaluation.result import (
     ATTEMPTS,
     BLAMELESS,
     ConfinementError,
+    Evaluation,
     InfrastructureError,
-    Task,
+    Judgement,
+    Limits,
+    Status,
 )
-from atlas_gym.evaluation.result import Evaluation, Limits, Status
 from atlas_gym.evaluation.worker_end import Patience, failure_from_exit
 from atlas_gym.sandbox.confinement import ALL_LAYERS
 from atlas_gym.sandbox.wire import KILLED_BY_WATCHDOG
@@ -56,6 +59,8 @@ _GRACE_S = 0.25
 class Evaluator:
     """What confined and unconfined evaluation share: fork servers, workers, outcomes."""
 
+    _owner = -1  # until it is built
+
     def __init__(self, layers: Sequence[str], minimum_layers: Sequence[str]) -> None:
         self._layers = tuple(layers)
         self._minimum = tuple(minimum_layers)
@@ -75,16 +80,13 @@ class Evaluator:
             return Evaluation(Status.INVALID, None, unfit)
         task.prepare()
         with self._lock, _no_broken_pipes():
-            reasons: list[str] = []
-            while len(reasons) < ATTEMPTS:
+            for attempt in range(ATTEMPTS):
                 try:
-                    return replace(self._evaluate_once(source, task), retries=len(reasons))
+                    return replace(self._attempt(source, task), retries=attempt)
                 except InfrastructureError as error:
-                    reasons.append(str(error))
+                    reason = str(error)
                     time.sleep(_PAUSE_S)
-        raise InfrastructureError(
-            f"{ATTEMPTS} attempts failed, the last one because {reasons[-1]}. {BLAMELESS}"
-        )
+        raise InfrastructureError(f"{ATTEMPTS} attempts failed, the last one because {reason}. {BLAMELESS}")
 
     def close(self) -> None:
         """End the fork servers and their workers; the next evaluation would start new ones."""
@@ -99,14 +101,22 @@ class Evaluator:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        if self._owner == os.getpid():
+            self.close()
+
     def _adopt(self) -> None:
         self._owner = os.getpid()
         self._lock = threading.Lock()
         self._servers: dict[tuple[str, bool, tuple[str, ...]], ForkServerHandle] = {}
 
     def _server(self, task: Task) -> ForkServerHandle:
+        """The running fork server for a task's driver and imports."""
         key = (task.driver, task.torch, task.imports)
         if key not in self._servers:
+            if sys.platform != "linux" and self._minimum:
+                reasons = dict.fromkeys(self._minimum, "this is not Linux")
+                raise ConfinementError(_explained(self._minimum, reasons))
             try:
                 server = ForkServerHandle(*key, layers=self._layers)
             except OSError as error:  # no memory, process or descriptor left for it
@@ -118,38 +128,48 @@ class Evaluator:
             self._servers[key] = server
         return self._servers[key]
 
-    def _evaluate_once(self, source: bytes, task: Task) -> Evaluation:
+    def _attempt(self, source: bytes, task: Task) -> Evaluation:
+        """Run a program once, in a worker of its own. Raises `InfrastructureError` if the machine spoils it."""
         server = self._server(task)
         try:
-            return self._evaluate_on(server, source, task)
+            worker = server.take()
+            began = time.perf_counter()
+            try:
+                # Threads that a torch task starts would inherit the pinning and keep it.
+                with contextlib.nullcontext(-1) if task.torch else _one_core() as core:
+                    worker.start(source, task.function, task.limits, core)
+                    with Patience(worker.pid, worker.expire, task.limits.wall_s) as patience:
+                        outcome = _judge(worker.channel, task)
+            except BaseException:  # no worker outlives its evaluation, not even on Ctrl-C
+                with contextlib.suppress(ForkServerFailed):  # then it is dead already
+                    worker.end()
+                raise
+            wall_s = time.perf_counter() - began
+            ended = worker.end(grace_s=_GRACE_S if isinstance(outcome, ChannelClosed) else 0.0)
         except ForkServerFailed:
             server.close()
             self._servers = {key: kept for key, kept in self._servers.items() if kept is not server}
             raise
-
-    def _evaluate_on(self, server: ForkServerHandle, source: bytes, task: Task) -> Evaluation:
-        worker = server.take()
-        began = time.perf_counter()
-        try:
-            evaluation, expired = _converse(worker, source, task)
-        except BaseException:  # no worker outlives its evaluation, not even on Ctrl-C
-            with contextlib.suppress(ForkServerFailed):  # then it is dead already
-                worker.end()
-            raise
-        wall_s = time.perf_counter() - began
-        ended = worker.end(grace_s=0.0 if evaluation else _GRACE_S)
         with contextlib.suppress(InfrastructureError):  # the next evaluation will meet it
             server.prepare()
-        if ended.killed == KILLED_BY_WATCHDOG and not expired:
+        if ended.killed == KILLED_BY_WATCHDOG and not patience.expired:
             raise InfrastructureError("the machine is too busy: an evaluation mostly waited for a core")
-        if evaluation is None:
-            evaluation = _failed(failure_from_exit(ended, task.limits, server.resident_bytes), task.limits)
+        if isinstance(outcome, ChannelClosed):
+            outcome = failure_from_exit(ended, task.limits, server.resident_bytes)
+        if isinstance(outcome, CandidateError):
+            detail = sanitise(outcome.text, task.limits.error_chars)
+            evaluation = Evaluation(outcome.status, None, detail)
+        else:
+            evaluation = Evaluation(
+                Status.OK,
+                float(outcome.score),
+                metrics=outcome.metrics,
+                diagnosis=outcome.diagnosis,
+                traces=outcome.traces,
+            )
+        peak_mb = ended.peak_bytes / 2**20
         return replace(
-            evaluation,
-            wall_s=wall_s,
-            cpu_s=ended.cpu_s,
-            peak_memory_mb=ended.peak_bytes / 2**20,
-            layers=server.layers,
+            evaluation, wall_s=wall_s, cpu_s=ended.cpu_s, peak_memory_mb=peak_mb, layers=server.layers
         )
 
 
@@ -162,11 +182,8 @@ class ConfinedEvaluator(Evaluator):
     """
 
     def __init__(self, minimum_layers: Sequence[str] = DEFAULT_MINIMUM) -> None:
-        """Raises `ConfinementError` on other systems than Linux, `ValueError` for an unknown layer."""
+        """Raises `ValueError` for an unknown layer."""
         check_confinement(minimum_layers)
-        if sys.platform != "linux" and minimum_layers:
-            reasons = dict.fromkeys(minimum_layers, "this is not Linux")
-            raise ConfinementError(_explained(minimum_layers, reasons))
         super().__init__(ALL_LAYERS, minimum_layers)
 
 
@@ -191,6 +208,24 @@ def make_evaluator(confinement: str | Sequence[str]) -> Evaluator:
     if confinement == "unconfined":
         return UnconfinedEvaluator()
     return ConfinedEvaluator() if isinstance(confinement, str) else ConfinedEvaluator(confinement)
+
+
+_shared: "weakref.WeakValueDictionary[str | tuple[str, ...], Evaluator]" = weakref.WeakValueDictionary()
+_sharing = threading.Lock()
+
+
+def shared_evaluator(confinement: str | Sequence[str]) -> Evaluator:
+    """The evaluator of all environments of this process that ask for the same confinement.
+
+    A fork server holds an interpreter with numpy, for Burgers also torch (300 MB, seconds to start): eight environments
+    in one `SyncVectorEnv` need one, not eight. Evaluations take turns; the processes end when nobody refers to it.
+    """
+    key = confinement if isinstance(confinement, str) else tuple(confinement)
+    with _sharing:
+        evaluator = _shared.get(key)
+        if evaluator is None:
+            evaluator = _shared[key] = make_evaluator(key)
+        return evaluator
 
 
 def check_confinement(confinement: str | Sequence[str]) -> None:
@@ -228,38 +263,17 @@ def encode(program: str, limits: Limits) -> tuple[bytes, str]:
         return b"", "it is not valid Unicode"
 
 
-def _converse(worker: WorkerHandle, source: bytes, task: Task) -> tuple[Evaluation | None, bool]:
-    """Let the task judge the worker's program (None if the worker ended in the middle); whether time ran out."""
-    # Threads that a torch task starts would inherit the pinning and keep it.
-    with contextlib.nullcontext(-1) if task.torch else _one_core() as core:
-        worker.start(source, task.function, task.limits, core)
-        with Patience(worker, task.limits.wall_s) as patience:
-            evaluation = _judge(worker, task)
-    return evaluation, patience.expired
-
-
-def _judge(worker: WorkerHandle, task: Task) -> Evaluation | None:
+def _judge(channel: Channel, task: Task) -> Judgement | CandidateError | ChannelClosed:
+    """Let the task judge the worker's program; `ChannelClosed` if the worker ended in the middle."""
     try:
-        judgement = task.judge(worker.channel)
+        judgement = task.judge(channel)
         if not math.isfinite(judgement.score):
-            raise CandidateError("its score is not a finite number")
-        if worker.channel.unread():
-            raise CandidateError("it wrote to the channel itself", Status.VIOLATION)
-    except CandidateError as error:
-        return _failed(error, task.limits)
-    except ChannelClosed:
-        return None
-    return Evaluation(
-        Status.OK,
-        float(judgement.score),
-        metrics=judgement.metrics,
-        diagnosis=judgement.diagnosis,
-        traces=judgement.traces,
-    )
-
-
-def _failed(failure: CandidateError, limits: Limits) -> Evaluation:
-    return Evaluation(failure.status, None, sanitise(failure.text, limits.error_chars))
+            return CandidateError("its score is not a finite number")
+        if channel.unread():
+            return CandidateError("it wrote to the channel itself", Status.VIOLATION)
+        return judgement
+    except (CandidateError, ChannelClosed) as error:
+        return error
 
 
 @contextlib.contextmanager

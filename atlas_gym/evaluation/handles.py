@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from atlas_gym.evaluation.channel import Channel, ChannelClosed
-from atlas_gym.evaluation.protocols import EvaluatorError, InfrastructureError
-from atlas_gym.evaluation.result import Limits
+from atlas_gym.evaluation.result import EvaluatorError, InfrastructureError, Limits
 from atlas_gym.evaluation.roots import read_roots
 from atlas_gym.evaluation.worker_end import STARVED, Exit
 from atlas_gym.sandbox import wire

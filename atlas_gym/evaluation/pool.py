@@ -1,178 +1,312 @@
-"""Many evaluations at a time on this machine: a scheduler over evaluator processes, one to a core.
+"""Many evaluations at a time: a pool whose threads each keep one evaluator and feed it from a common queue.
 
-The caller's process only queues and collects: its interpreter lock is never inside a step loop. A program that hangs
-holds one evaluator until its own limit and no other. The process's own side is `server`; both ends of the socket
-between them are trusted, and no worker has either.
+An evaluator is a process of this machine (`processes`) or an actor of a Ray cluster (`ray`). The
+caller's process only queues and collects: it runs no program, and its interpreter lock is never inside a step loop.
+Evaluators can vanish or fall silent at any moment. For all of them:
+
+* A program that hangs holds one evaluator, until its own limit, and no other.
+* A program whose evaluator was lost goes back to the front of the queue before the replacement is started. After
+  `ATTEMPTS` losses it ends in an `InfrastructureError`: no program is scored for what became of its evaluator.
+* An evaluator that has not answered after the longest time of an evaluation and a fixed patience is lost.
+* While any thread may still get an evaluator, programs wait; when none could, they fail with the last reason.
 """
 
-import contextlib
-import json
+import logging
 import os
-import pickle
-import socket
-import struct
-import subprocess
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+import signal
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
 
-from atlas_gym.evaluation.evaluator import check_confinement
-from atlas_gym.evaluation.protocols import EvaluatorError, Lost, Task
-from atlas_gym.evaluation.result import Evaluation
-from atlas_gym.evaluation.safe_start import safe_command, safe_environment
-from atlas_gym.evaluation.scheduler import Pool
+from atlas_gym.evaluation.channel import Task
+from atlas_gym.evaluation.evaluator import encode
+from atlas_gym.evaluation.result import (
+    ATTEMPTS,
+    BLAMELESS,
+    Evaluation,
+    EvaluatorError,
+    InfrastructureError,
+    Status,
+)
+from atlas_gym.evaluation.worker_end import STARVED
 
-_LENGTH = struct.Struct("<Q")
-_PATIENCE_S = 5.0
-"""A process that has been told to end is killed after this long."""
+_PAUSE_S = 1.0
+"""Between two attempts to start an evaluator."""
+_PATIENCE_S = 120.0
+"""Beyond the longest time of an evaluation; imports and a slow way to the evaluator count."""
+_START_WAIT_S = 300.0
+"""A new evaluator may take this long to come up."""
 
-
-class EvaluatorPool(Pool):
-    """Evaluates programs on several cores of this machine.
-
-    Example:
-        with EvaluatorPool(workers=2) as pool:
-            evaluations = pool.map(programs, task)
-    """
-
-    def __init__(self, workers: int = 2, *, confinement: str | Sequence[str] = "default") -> None:
-        """Start the evaluator processes; they import in the background.
-
-        Args:
-            workers: Evaluations at a time (>= 1). Each keeps to one core: with one for every core to its own, otherwise
-                to one where the fewest others of this machine are.
-            confinement: As for `make_evaluator`; whether the machine gives it shows at the first evaluation.
-        """
-        check_confinement(confinement)
-        super().__init__([partial(LocalEvaluator, confinement, (n, workers)) for n in range(workers)])
-        self._again = partial(EvaluatorPool, workers, confinement=confinement)
-
-    def __reduce__(self) -> tuple[Callable[[], "EvaluatorPool"], tuple[()]]:
-        """Pickled, e.g. within a reward function that a trainer sends to its workers, it starts processes there."""
-        return self._again, ()
+_log = logging.getLogger(__name__)
 
 
-class LocalEvaluator:
-    """A `RemoteEvaluator`. `subprocess` lets it work in the daemonic processes of `multiprocessing`, too.
+class Lost(Exception):
+    """An evaluator, or the way to it, is gone, or it did not answer in time."""
 
-    Args:
-        confinement: as for `make_evaluator`.
-        place: its number in its pool, from 0, and how many the pool has.
-    """
 
-    def __init__(self, confinement: str | Sequence[str], place: tuple[int, int]) -> None:
-        kind = confinement if isinstance(confinement, str) else list(confinement)
-        self._process, self._connection = start_beside(
-            "atlas_gym.evaluation.server", json.dumps(kind), *map(str, place)
-        )
-
-    @property
-    def pid(self) -> int:
-        """Process id of the evaluator process."""
-        return self._process.pid
+class RemoteEvaluator(Protocol):
+    """One evaluator elsewhere, as a pool's thread sees it."""
 
     def ready(self, wait_s: float) -> None:
-        """See `RemoteEvaluator`. Its imports are waited for by the first evaluation."""
-        if self._process.poll() is not None:
-            raise Lost(self._how_it_ended())
+        """Wait until it is up. Raises `Lost`, or `EvaluatorError` if it can never be of use."""
 
     def evaluate(self, program: str, task: Task, wait_s: float) -> Evaluation:
-        """See `RemoteEvaluator`."""
-        self._connection.settimeout(wait_s)
-        return ask(self._exchange, program, task)
+        """Evaluate within `wait_s`. Raises `Lost`, or whatever the evaluator itself raised."""
 
     def stop(self) -> None:
-        """See `RemoteEvaluator`."""
-        self._process.terminate()
-        with contextlib.suppress(OSError):  # reaches through copies that forks of this process may hold
-            self._connection.shutdown(socket.SHUT_RDWR)
+        """Have it end, a running evaluation with it; from any thread, and more than once. Returns at once."""
 
     def kill(self) -> None:
-        """See `RemoteEvaluator`."""
-        self.stop()
+        """`stop`, and wait until it has ended with everything it started, where that can be seen from here."""
+
+
+@dataclass(frozen=True)
+class PoolStatistics:
+    """What became of the programs of a pool so far."""
+
+    evaluated: int = 0
+    """Evaluations, whatever their status."""
+    retried: int = 0
+    """Attempts that the machine spoiled and that were made again."""
+    failed: int = 0
+    """Programs that the machine failed in every attempt: their futures hold an `InfrastructureError`."""
+
+
+class Pool:
+    """Evaluates many programs at a time; a context manager."""
+
+    def __init__(
+        self,
+        launches: Sequence[Callable[[], RemoteEvaluator]],
+        *,
+        afterwards: Callable[[], None] | None = None,
+    ) -> None:
+        """Start the evaluators; they come up in the background.
+
+        Args:
+            launches: How to start each of them (>= 1); returns at once, before it is up.
+            afterwards: Called once everything is closed.
+        """
+        if not launches:
+            raise ValueError("a pool needs at least one worker")
+        self._owner = os.getpid()
+        self._crew = _Crew()  # its threads hold no pool, so one that is forgotten closes itself
+        self._close = weakref.finalize(self, self._crew.close, self._owner, afterwards)
         try:
-            self._process.wait(_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._connection.close()
+            self._crew.start(launches)
+        except BaseException:  # no thread to be had, or Ctrl-C: those that run would go on
+            self.close()
+            raise
 
-    def _exchange(self, message: bytes) -> bytes:
-        try:
-            send_frame(self._connection, message)
-            return receive_frame(self._connection)
-        except TimeoutError:
-            raise Lost("it did not answer") from None
-        except OSError:
-            raise Lost(self._how_it_ended()) from None
+    @property
+    def statistics(self) -> PoolStatistics:
+        """What became of the programs so far."""
+        return self._crew.statistics
 
-    def _how_it_ended(self) -> str:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return f"it ended with exit code {self._process.wait(_PATIENCE_S)}"
-        return "it hung up"
+    def submit(self, program: str, task: Task) -> "Future[Evaluation]":
+        """Queue one program; the future holds its evaluation, or the exception of a failed evaluator.
 
+        The exception is an `InfrastructureError` if the machine failed in every attempt: then the program has
+        no score and must get no reward. Raises RuntimeError if the pool is closed, or was made by a process that
+        this one is a fork of.
+        """
+        if os.getpid() != self._owner:
+            raise RuntimeError("a pool cannot be used in a fork of the process that made it")
+        source, unfit = encode(program, task.limits)
+        future: Future[Evaluation] = Future()
+        future.add_done_callback(self._crew.count)
+        self._crew.put(_Work(source.decode(), task, future), at_once=bool(unfit))
+        if unfit:  # what is no text need not be something that can travel
+            future.set_result(Evaluation(Status.INVALID, None, unfit))
+        return future
 
-def start_beside(
-    module: str, *arguments: str, **options: Any
-) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Start a module as a trusted process with a socket to this one.
+    def close(self) -> None:
+        """Cancel what is queued, break off what is running, end every process; a second call does nothing."""
+        self._close()
 
-    It is given the number of its descriptor, this process's id and the arguments; `options` are `Popen`'s.
-    """
-    ours, theirs = socket.socketpair()
-    try:
-        with theirs:
-            process = subprocess.Popen(
-                safe_command(module, str(theirs.fileno()), str(os.getpid()), *arguments),
-                env=safe_environment() | {"OMP_NUM_THREADS": "1"}, stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()], start_new_session=True, **options,
-            )  # fmt: skip
-    except BaseException:  # nobody else would close it, not even on Ctrl-C
-        ours.close()
-        raise
-    return process, ours
+    def evaluate(self, program: str, task: Task) -> Evaluation:
+        """Evaluate one program and wait for it."""
+        return self.submit(program, task).result()
 
+    def map(self, programs: Iterable[str], task: Task) -> list[Evaluation]:
+        """Evaluate many programs on one task; results in the order of the programs."""
+        texts = list(programs)
+        return self.evaluate_all(texts, [task] * len(texts))
 
-def ask(exchange: Callable[[bytes], bytes], program: str, task: Task) -> Evaluation:
-    """Evaluate on the service at the other end of `exchange`. Raises what either of them raises."""
-    outcome: Evaluation | EvaluatorError = pickle.loads(exchange(pickled((program, task))))
-    if isinstance(outcome, Evaluation):
-        return outcome
-    raise outcome
+    def evaluate_all(self, programs: Sequence[str], tasks: Sequence[Task]) -> list[Evaluation]:
+        """Evaluate programs[i] on tasks[i], all at once; results in the same order."""
+        futures = [self.submit(program, task) for program, task in zip(programs, tasks, strict=True)]
+        return [future.result() for future in futures]
 
+    def __enter__(self) -> Self:
+        return self
 
-def pickled(message: object) -> bytes:
-    """A message between trusted processes."""
-    return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-def send_frame(connection: socket.socket, message: bytes) -> None:
-    """Send one message. Raises `OSError`."""
-    connection.sendall(_LENGTH.pack(len(message)) + message)
+@dataclass(frozen=True)
+class _Work:
+    """One program to evaluate, and where the outcome goes."""
+
+    program: str
+    task: Task
+    future: "Future[Evaluation]"
+    losses: int = 0
+    """Evaluators lost with it so far."""
 
 
-def receive_frame(connection: socket.socket) -> bytes:
-    """Receive one message. Raises `OSError`, in particular if the other end closed, died or broke off."""
-    (length,) = _LENGTH.unpack(_receive_exactly(connection, _LENGTH.size))
-    return _receive_exactly(connection, length)
+class _Crew:
+    """A pool's threads, their evaluators and the queue."""
 
+    def __init__(self) -> None:
+        self.statistics = PoolStatistics()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._waiting: deque[_Work] = deque()
+        self._remotes: dict[int, RemoteEvaluator] = {}
+        self._down: set[int] = set()
+        self._threads: list[threading.Thread] = []
+        self._size = 0
 
-def _receive_exactly(connection: socket.socket, n: int) -> bytes:
-    data = bytearray(n)
-    view, got = memoryview(data), 0
-    while got < n:
-        more = connection.recv_into(view[got:])
-        if more == 0:
-            raise ConnectionResetError("the other end has hung up")
-        got += more
-    return bytes(data)
+    def start(self, launches: Sequence[Callable[[], RemoteEvaluator]]) -> None:
+        """Start a thread for every evaluator."""
+        self._size = len(launches)
+        for number, launch in enumerate(launches):
+            name = f"atlas-gym-evaluator-{number}"
+            thread = threading.Thread(target=self._serve, args=(number, launch), name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
 
+    def put(self, work: _Work, at_once: bool) -> None:
+        """Queue new work, unless it is settled `at_once`. Raises RuntimeError if the pool is closed."""
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("the pool is closed")
+            if not at_once:
+                self._waiting.append(work)
+                self._changed.notify_all()  # one alone could be a thread that pauses
 
-def usable_cores() -> list[int]:
-    """The cores that this process may use; empty where the system keeps no process to cores (macOS, Windows)."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    def count(self, future: "Future[Evaluation]") -> None:
+        """Note what became of a program, in whatever thread it is settled."""
+        if future.cancelled():
+            return
+        error = future.exception()
+        with self._changed:
+            now = self.statistics
+            if error is None:
+                retried = now.retried + future.result().retries
+                self.statistics = PoolStatistics(now.evaluated + 1, retried, now.failed)
+            elif isinstance(error, InfrastructureError):
+                self.statistics = PoolStatistics(now.evaluated, now.retried, now.failed + 1)
 
+    def close(self, owner: int, afterwards: Callable[[], None] | None) -> None:
+        """End everything; in a fork of the owner nothing."""
+        if os.getpid() != owner:
+            return
+        with self._changed:
+            self._closed = True
+            waiting, self._waiting = self._waiting, deque()
+            remotes = list(self._remotes.values())
+            self._changed.notify_all()
+        for work in waiting:
+            self._hand_back(work)
+        for remote in remotes:
+            remote.stop()
+        for thread in self._threads:
+            thread.join()
+        if afterwards is not None:
+            afterwards()
 
-def core_count() -> int:
-    """How many evaluations this process can usefully run at a time."""
-    return len(usable_cores()) or os.cpu_count() or 1
+    def _serve(self, number: int, launch: Callable[[], RemoteEvaluator]) -> None:
+        """What a thread does: bring an evaluator up and feed it; when it is lost, the next one."""
+        signal.pthread_sigmask(
+            signal.SIG_BLOCK, {signal.SIGPIPE}
+        )  # one that hung up is lost, whatever it does
+        failures = 0
+        while not self._closed:
+            try:
+                self._feed(number, launch)
+                failures = 0
+            except Exception as error:  # noqa: BLE001 - why there is no evaluator is for the caller to read
+                failures += 1
+                # A system that refuses a process may give it a moment later; the others have been waited for.
+                hopeless = failures >= ATTEMPTS or not isinstance(error, OSError)
+                self._note_failed_start(number, error, hopeless)
+            finally:
+                with self._changed:
+                    remote = self._remotes.pop(number, None)
+                if remote is not None:
+                    remote.kill()
+
+    def _feed(self, number: int, launch: Callable[[], RemoteEvaluator]) -> None:
+        """Start an evaluator and let it evaluate until it is lost or the pool closed; raises if it does not start."""
+        remote = launch()
+        with self._changed:
+            self._remotes[number] = remote
+            if self._closed:  # `close` may have been too early to stop it
+                return
+        remote.ready(_START_WAIT_S)
+        with self._changed:
+            self._down.discard(number)
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._waiting)
+                if self._closed:
+                    return
+                work = self._waiting.popleft()
+            if not (work.losses or work.future.set_running_or_notify_cancel()):
+                continue
+            try:
+                wait_s = ATTEMPTS * STARVED * work.task.limits.wall_s + _PATIENCE_S
+                evaluation = remote.evaluate(work.program, work.task, wait_s)
+            except Lost as lost:
+                self._hand_back(replace(work, losses=work.losses + 1), lost)
+                if not self._closed:
+                    _log.warning("evaluator %d was lost: %s", number, lost)
+                return
+            except Exception as error:  # noqa: BLE001 - e.g. a task that cannot be pickled; for the caller
+                work.future.set_exception(error)
+            else:
+                work.future.set_result(replace(evaluation, retries=evaluation.retries + work.losses))
+
+    def _hand_back(self, work: _Work, lost: Lost | None = None) -> None:
+        """Queue work ahead of all other, or settle it: the pool is closed, or it has lost too many evaluators."""
+        with self._changed:
+            closed = self._closed
+            if not closed and work.losses < ATTEMPTS:
+                self._waiting.appendleft(work)
+                self._changed.notify_all()
+                return
+        if closed and work.losses:
+            work.future.set_exception(EvaluatorError("the pool was closed"))
+        elif closed:
+            work.future.cancel()
+        else:
+            reason = f"{ATTEMPTS} evaluators were lost, the last one because {lost}. {BLAMELESS}"
+            work.future.set_exception(InfrastructureError(reason))
+
+    def _note_failed_start(self, number: int, error: Exception, hopeless: bool) -> None:
+        """Let time pass before the next attempt. If no thread could get an evaluator, everything that waits fails."""
+        failed: list[_Work] = []
+        with self._changed:
+            if hopeless:
+                self._down.add(number)
+            if len(self._down) == self._size and not self._closed:
+                failed, self._waiting = list(self._waiting), deque()
+        if not self._closed:
+            _log.warning("evaluator %d could not be started: %s", number, error)
+        text = f"no evaluator could be started: {error}"
+        for work in failed:
+            if work.losses or work.future.set_running_or_notify_cancel():
+                # A node that lacks confinement or this version stays unfit; all else is the machines' failure.
+                unfit = isinstance(error, EvaluatorError)
+                work.future.set_exception(
+                    EvaluatorError(text) if unfit else InfrastructureError(f"{text}. {BLAMELESS}")
+                )
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed, _PAUSE_S)

@@ -6,7 +6,7 @@
                                              confined workers        confined workers
 
 For a user this is `EvaluatorPool` with other arguments: the same statuses, the same scores. What it adds is
-other machines: a node, an actor or an answer that is lost costs only the time of the work it had (see `scheduler`).
+other machines: a node, an actor or an answer that is lost costs only the time of the work it had (see `pool`).
 What ends the driver ends the actors, and with each its fork server and workers; a run on top continues from its
 store. Losing the cluster's head node counts as losing the driver. Workers have no way to Ray: no sockets, no files,
 no environment of the actor's.
@@ -23,6 +23,7 @@ evaluations are the node's purpose, and Ray would run them at niceness 15. Needs
 
 import contextlib
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -31,13 +32,13 @@ from types import ModuleType
 from typing import Any
 
 from atlas_gym._version import __version__
-from atlas_gym.evaluation.evaluator import check_confinement
-from atlas_gym.evaluation.pool import ask
-from atlas_gym.evaluation.protocols import EvaluatorError, Lost, Task
-from atlas_gym.evaluation.result import Evaluation
+from atlas_gym.evaluation.channel import Task
+from atlas_gym.evaluation.evaluator import Evaluator, check_confinement, make_evaluator
+from atlas_gym.evaluation.pool import Lost, Pool
+from atlas_gym.evaluation.processes import outcome_of
+from atlas_gym.evaluation.result import Evaluation, EvaluatorError
 from atlas_gym.evaluation.safe_start import standard_library_first
-from atlas_gym.evaluation.scheduler import Pool
-from atlas_gym.evaluation.server import Service
+from atlas_gym.evaluation.server import answer
 from atlas_gym.hidden_streams import SECRET_VARIABLE, secret_in_force
 from atlas_gym.optional import require
 from atlas_gym.sandbox.confinement import refuse_debuggers
@@ -49,7 +50,7 @@ _LOCAL_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"
 default niceness a step of a conversation waits whole time slices for whatever else uses the core. Its Python puts
 nothing before its own standard library."""
 _STARTS = 3
-"""Attempts at starting a cluster here: Ray gives it half a minute, too little on a busy machine."""
+"""Attempts at starting a cluster here."""
 
 
 class RayEvaluatorPool(Pool):
@@ -96,7 +97,7 @@ class NodeEvaluator:
     """The actor: the trusted side of evaluations on one node; fork server and workers are its children there."""
 
     def __init__(self) -> None:
-        self._service: Service | None = None
+        self._evaluator: Evaluator | None = None
         sys.path[:] = standard_library_first(sys.path)  # Ray puts the driver's working directory first
         refuse_debuggers()
 
@@ -106,14 +107,14 @@ class NodeEvaluator:
         A call rather than arguments of the constructor: those are kept by the cluster's control store.
         """
         os.environ[SECRET_VARIABLE] = secret
-        self._service = self._service or Service(confinement)
+        self._evaluator = self._evaluator or make_evaluator(confinement)
         return __version__
 
     def evaluate(self, message: bytes) -> bytes:
-        """See `Service.answer`."""
-        if self._service is None:
+        """See `server.answer`."""
+        if self._evaluator is None:
             raise RuntimeError("the evaluator was not prepared")
-        return self._service.answer(message)
+        return answer(self._evaluator, message)
 
 
 class RayEvaluator:
@@ -142,7 +143,8 @@ class RayEvaluator:
 
     def evaluate(self, program: str, task: Task, wait_s: float) -> Evaluation:
         """See `RemoteEvaluator`."""
-        return ask(lambda message: self._get(self._actor.evaluate, (message,), wait_s), program, task)
+        message = pickle.dumps((program, task), protocol=pickle.HIGHEST_PROTOCOL)
+        return outcome_of(self._get(self._actor.evaluate, (message,), wait_s))
 
     def stop(self) -> None:
         """See `RemoteEvaluator`. Its fork server ends when the actor does."""
@@ -184,22 +186,19 @@ def _connect(ray: ModuleType, address: str, workers: int) -> bool:
 
 
 def _start_cluster(ray: ModuleType, workers: int, options: dict[str, Any]) -> None:
+    """Start a cluster here, in several attempts: Ray gives one half a minute, too little on a busy machine."""
     own = {name: value for name, value in _LOCAL_ENVIRONMENT.items() if name not in os.environ}
     os.environ.update(own)  # for the processes that Ray starts now, not for what the caller starts later
+    size = {"num_cpus": workers, "object_store_memory": _LOCAL_STORE_BYTES}
     try:
-        _try_starts(ray, workers, options)
+        for attempt in range(_STARTS):
+            try:
+                ray.init(address="local", include_dashboard=False, **size, **options)
+                return
+            except Exception as error:  # Ray raises whatever its processes died of; the last one is passed on
+                ray.shutdown()
+                if attempt == _STARTS - 1:
+                    raise ConnectionError(f"no Ray cluster could be started here: {error}") from error
     finally:
         for name in own:
             del os.environ[name]
-
-
-def _try_starts(ray: ModuleType, workers: int, options: dict[str, Any]) -> None:
-    size = {"num_cpus": workers, "object_store_memory": _LOCAL_STORE_BYTES}
-    for attempt in range(_STARTS):
-        try:
-            ray.init(address="local", include_dashboard=False, **size, **options)
-            return
-        except Exception as error:  # Ray raises whatever its processes died of; the last one is passed on
-            ray.shutdown()
-            if attempt == _STARTS - 1:
-                raise ConnectionError(f"no Ray cluster could be started here: {error}") from error

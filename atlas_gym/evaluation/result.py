@@ -33,6 +33,30 @@ class Status(StrEnum):
     """Its process ended without an answer: a crash of the interpreter, or an exit."""
 
 
+ATTEMPTS = 3
+"""How often an evaluation is tried that the machine spoils."""
+BLAMELESS = (
+    "The machine is to blame, not the program, which has no score. Check its free memory, its load and its limits"
+    " on processes and open files, or evaluate fewer programs at a time; `python -m atlas_gym doctor` examines it."
+)
+"""What to say of an evaluation that the machine spoiled."""
+
+
+class EvaluatorError(RuntimeError):
+    """The evaluator itself failed; it says nothing about a program."""
+
+
+class InfrastructureError(EvaluatorError):
+    """The machine failed an evaluation: a process did not start, was killed from outside, or got no core.
+
+    The program has no score and must get no reward. Evaluators and pools raise it when several attempts have failed.
+    """
+
+
+class ConfinementError(EvaluatorError):
+    """The machine does not give the confinement that was asked for."""
+
+
 _MOST_S = 250_000
 """Three days; the kernel waits for less than a month, and an evaluation may take eight times as long as its limit."""
 _MOST = 2**31

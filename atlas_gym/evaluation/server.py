@@ -18,11 +18,11 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from atlas_gym.evaluation.evaluator import Evaluator, make_evaluator
-from atlas_gym.evaluation.pool import pickled, receive_frame, send_frame, usable_cores
-from atlas_gym.evaluation.protocols import EvaluatorError
+from atlas_gym.evaluation.processes import receive_frame, send_frame, usable_cores
+from atlas_gym.evaluation.result import Evaluation, EvaluatorError
 from atlas_gym.hidden_streams import SecretError
 from atlas_gym.mistake import authors_line, in_a_line
 from atlas_gym.sandbox.confinement import die_with_parent, refuse_debuggers
@@ -35,34 +35,23 @@ _CROWD = 100
 """More evaluators than this on a core keep to none."""
 
 
-class Service:
-    """One evaluator, made at the first message."""
-
-    def __init__(self, confinement: str | Sequence[str]) -> None:
-        self._confinement = confinement
-        self._evaluator: Evaluator | None = None
-
-    def answer(self, message: bytes) -> bytes:
-        """The evaluation, or the exception that the caller of the pool is to see."""
-        try:
-            self._evaluator = self._evaluator or make_evaluator(self._confinement)
-            program, task = pickle.loads(message)
-            with computing_at_most(_COMPUTES_S + _COMPUTES * task.limits.wall_s):
-                return pickled(self._evaluator.evaluate(program, task))
-        except EvaluatorError as error:
-            return pickled(error)
-        except SecretError as error:  # a matter of the machine, for a line
-            return pickled(EvaluatorError(str(error)))
-        except _Leaving:
-            raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a mistake in a task must reach the caller
-            where = "" if authors_line(error) else f"\n{traceback.format_exc()}"
-            return pickled(EvaluatorError(f"the task failed: {in_a_line(error)}. {_REFUSE}{where}"))
-
-    def close(self) -> None:
-        """End the evaluator's processes."""
-        if self._evaluator is not None:
-            self._evaluator.close()
+def answer(evaluator: Evaluator, message: bytes) -> bytes:
+    """The pickled evaluation of a pickled program and task, or the exception that the caller of the pool is to see."""
+    outcome: Evaluation | EvaluatorError
+    try:
+        program, task = pickle.loads(message)
+        with computing_at_most(_COMPUTES_S + _COMPUTES * task.limits.wall_s):
+            outcome = evaluator.evaluate(program, task)
+    except EvaluatorError as error:
+        outcome = error
+    except SecretError as error:  # a matter of the machine, for a line
+        outcome = EvaluatorError(str(error))
+    except _Leaving:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a mistake in a task must reach the caller
+        where = "" if authors_line(error) else f"\n{traceback.format_exc()}"
+        outcome = EvaluatorError(f"the task failed: {in_a_line(error)}. {_REFUSE}{where}")
+    return pickle.dumps(outcome, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 @contextlib.contextmanager
@@ -120,15 +109,14 @@ def main(socket_fd: int, parent: int, confinement: str | list[str], number: int,
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pool owner's affair
     signal.signal(signal.SIGTERM, _leave)  # the pool closes, maybe in the middle of an evaluation
     refuse_debuggers()
-    service = Service(confinement)
     with (
         own_core(number, workers),
         socket.socket(fileno=socket_fd) as connection,
-        contextlib.closing(service),
+        make_evaluator(confinement) as evaluator,
         contextlib.suppress(OSError),  # the pool has hung up
     ):
         while True:
-            send_frame(connection, service.answer(receive_frame(connection)))
+            send_frame(connection, answer(evaluator, receive_frame(connection)))
 
 
 class _Leaving(SystemExit):

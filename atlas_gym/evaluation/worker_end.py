@@ -19,16 +19,13 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from atlas_gym.evaluation.channel import CandidateError
-from atlas_gym.evaluation.protocols import InfrastructureError
-from atlas_gym.evaluation.result import Limits, Status
+from atlas_gym.evaluation.result import InfrastructureError, Limits, Status
 from atlas_gym.sandbox.wire import KILLED_BY_WATCHDOG, KILLED_ON_REQUEST
-
-if TYPE_CHECKING:
-    from atlas_gym.evaluation.handles import WorkerHandle
 
 STARVED = 8.0
 """An evaluation may take this many times its wall-clock limit if it waits for a core that long."""
@@ -58,15 +55,20 @@ class Patience:
     """While the block lasts, ends the worker when it has used its wall-clock time; `expired` says whether.
 
     Enter it in the thread that judges.
+
+    Args:
+        pid: Of the worker.
+        expire: Ends it.
+        limit_s: Its wall-clock time in seconds.
     """
 
-    def __init__(self, worker: "WorkerHandle", limit_s: float) -> None:
+    def __init__(self, pid: int, expire: Callable[[], None], limit_s: float) -> None:
         self.expired = False
-        self._worker = worker
+        self._expire = expire
         self._limit_s = limit_s
         self._over = threading.Event()
         self._statistics = (
-            f"/proc/{worker.pid}/schedstat",
+            f"/proc/{pid}/schedstat",
             f"/proc/self/task/{threading.get_native_id()}/schedstat",
         )
         self._thread = threading.Thread(target=self._watch, name="atlas-gym-patience", daemon=True)
@@ -96,7 +98,7 @@ class Patience:
             computed, waited = (s - before for s, before in zip(self._measured(), self._before, strict=True))
             left = self._limit_s - max(computed, now - self._began - waited - stopped)
         self.expired = True
-        self._worker.expire()
+        self._expire()
 
     def _measured(self) -> tuple[float, float]:
         """Seconds that the worker has computed, and that both have waited for a core; 0 where the kernel does not
@@ -118,43 +120,29 @@ def failure_from_exit(ended: Exit, limits: Limits, baseline_bytes: int) -> Candi
     `baseline_bytes` is the resident size that a worker starts with. Raises `InfrastructureError` if somebody
     else killed it: no limit of ours sends SIGKILL but that on CPU time, and no confined program can.
     """
-    # On a busy machine it may be told to die while it is dying of something else, which its status then names.
-    of_sigkill = os.WIFSIGNALED(ended.status) and os.WTERMSIG(ended.status) == signal.SIGKILL
-    if of_sigkill and ended.killed == KILLED_BY_WATCHDOG:
-        return CandidateError(f"no answer within {limits.wall_s:g} s", Status.TIMEOUT)
-    if of_sigkill and ended.killed == KILLED_ON_REQUEST and not _cpu_used_up(ended, limits):
-        return CandidateError("it closed the channel", Status.CRASHED)
     if os.WIFEXITED(ended.status):
-        return CandidateError(
-            f"it ended its process with exit code {os.WEXITSTATUS(ended.status)}", Status.CRASHED
-        )
-    return _failure_from_signal(os.WTERMSIG(ended.status), ended, limits, baseline_bytes)
-
-
-def _failure_from_signal(number: int, ended: Exit, limits: Limits, baseline_bytes: int) -> CandidateError:
-    if number == signal.SIGSYS:
-        return CandidateError("it made a forbidden system call", Status.VIOLATION)
-    if number == signal.SIGKILL and _cpu_used_up(ended, limits):
-        return CandidateError(f"more than {math.ceil(limits.cpu_s)} s of CPU time", Status.TIMEOUT)
+        code = os.WEXITSTATUS(ended.status)
+        return CandidateError(f"it ended its process with exit code {code}", Status.CRASHED)
+    number = os.WTERMSIG(ended.status)
+    # The kernel counts CPU time in ticks, so it may end a worker a little before its budget is used up.
+    cpu_used_up = ended.cpu_s >= _NEARLY_ALL * limits.cpu_s
+    # On a busy machine it may be told to die while it is dying of something else, which its status then names.
     if number == signal.SIGKILL:
+        if ended.killed == KILLED_BY_WATCHDOG:
+            return CandidateError(f"no answer within {limits.wall_s:g} s", Status.TIMEOUT)
+        if cpu_used_up:
+            return CandidateError(f"more than {math.ceil(limits.cpu_s)} s of CPU time", Status.TIMEOUT)
+        if ended.killed == KILLED_ON_REQUEST:
+            return CandidateError("it closed the channel", Status.CRASHED)
         raise InfrastructureError(
             "a worker was killed from outside; most likely the machine is out of memory"
         )
-    if ended.peak_bytes - baseline_bytes >= _NEARLY_ALL * limits.memory_mb * 2**20:
-        return CandidateError(
-            f"{_name(number)} with the budget of {limits.memory_mb} MiB used up", Status.MEMORY
-        )
-    return CandidateError(f"its process died of {_name(number)}", Status.CRASHED)
-
-
-def _cpu_used_up(ended: Exit, limits: Limits) -> bool:
-    """Whether the kernel has ended it for that; it counts in ticks, so not quite exactly."""
-    return ended.cpu_s >= _NEARLY_ALL * limits.cpu_s
-
-
-def _name(number: int) -> str:
-    """As in `SIGSEGV`; most real-time signals have a number only."""
+    if number == signal.SIGSYS:
+        return CandidateError("it made a forbidden system call", Status.VIOLATION)
     try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+        name = signal.Signals(number).name
+    except ValueError:  # most real-time signals have a number only
+        name = f"signal {number}"
+    if ended.peak_bytes - baseline_bytes >= _NEARLY_ALL * limits.memory_mb * 2**20:
+        return CandidateError(f"{name} with the budget of {limits.memory_mb} MiB used up", Status.MEMORY)
+    return CandidateError(f"its process died of {name}", Status.CRASHED)

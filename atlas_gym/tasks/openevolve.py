@@ -21,9 +21,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from atlas_gym.evaluation.channel import CandidateError
-from atlas_gym.evaluation.pool import receive_frame, send_frame, start_beside
-from atlas_gym.evaluation.protocols import EvaluatorError
-from atlas_gym.evaluation.result import Judgement, Limits, Status
+from atlas_gym.evaluation.processes import receive_frame, send_frame, start_beside
+from atlas_gym.evaluation.result import EvaluatorError, Judgement, Limits, Status
 from atlas_gym.evaluation.worker_end import STARVED
 from atlas_gym.optional import require
 from atlas_gym.sandbox.codec import decode, encode

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from atlas_gym.evaluation.pool import receive_frame, send_frame
+from atlas_gym.evaluation.processes import receive_frame, send_frame
 from atlas_gym.sandbox.codec import decode, encode
 from atlas_gym.sandbox.confinement import die_with_parent
 

@@ -3,7 +3,7 @@
 import gymnasium as gym
 import pytest
 
-from atlas_gym.evaluation.shared import SharedEvaluator
+from atlas_gym.evaluation.evaluator import shared_evaluator
 from tests.atlas_gym.envs.registered import IDS, QUICK, marks
 
 
@@ -14,10 +14,10 @@ def env_id(request):
 
 @pytest.fixture(scope="module")
 def keep_evaluators():
-    """Hold a share in the evaluator, so that its processes start once and not once per test."""
-    share = SharedEvaluator("default")
+    """Hold on to the evaluator, so that its processes start once and not once per test."""
+    evaluator = shared_evaluator("default")
     yield
-    share.close()
+    evaluator.close()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 import atlas_gym
 from atlas_gym.envs.episode import Episode, EpisodeSettings, feedback_text
 from atlas_gym.evaluation import Evaluation, EvaluatorPool, InfrastructureError, Limits, Status
-from atlas_gym.evaluation.shared import SharedEvaluator
+from atlas_gym.evaluation.evaluator import Evaluator
 from atlas_gym.tasks.bandit.task import BanditTask
 
 SPEC = atlas_gym.make_task("ATLAS-Bandit-v0")
@@ -48,26 +48,22 @@ def test_no_honest_score_is_as_low_as_that_of_a_failure():
         env.close()
 
 
-@pytest.mark.parametrize(
-    ("closed", "many"), [(SharedEvaluator, False), (EvaluatorPool, True)], ids=["single", "vector"]
-)
-def test_one_whose_closing_was_interrupted_begins_anew(closed, many, monkeypatch):
-    env = gym.make_vec("ATLAS-Bandit-v0", num_envs=1, **SMALL) if many else make()
-    close = closed.close
+def test_a_batch_whose_closing_was_interrupted_begins_anew(monkeypatch):
+    env = gym.make_vec("ATLAS-Bandit-v0", num_envs=1, **SMALL)
+    close = EvaluatorPool.close
 
     def interrupted(self):
         close(self)
         raise KeyboardInterrupt
 
-    program = (GOOD,) if many else GOOD
     env.reset(seed=0)
-    reward = env.step(program)[1]
-    monkeypatch.setattr(closed, "close", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        env.unwrapped.close()
-    monkeypatch.undo()
+    reward = env.step((GOOD,))[1]
+    with monkeypatch.context() as patch:
+        patch.setattr(EvaluatorPool, "close", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            env.unwrapped.close()
     env.reset(seed=0)
-    assert env.step(program)[1] == reward
+    assert env.step((GOOD,))[1] == reward
     env.close()
 
 
@@ -260,7 +256,7 @@ def test_a_machine_that_fails_costs_no_turn_and_gives_no_reward(env, monkeypatch
 
     env.reset(seed=0)
     with monkeypatch.context() as patch:
-        patch.setattr(SharedEvaluator, "evaluate", fail)
+        patch.setattr(Evaluator, "evaluate", fail)
         with pytest.raises(InfrastructureError, match="out of memory"):
             env.step(GOOD)
     assert env.step(GOOD)[4]["turn"] == 1

@@ -18,6 +18,7 @@ from atlas_gym.evaluation import (
     make_evaluator,
 )
 from atlas_gym.evaluation import evaluator as evaluator_module
+from atlas_gym.evaluation.evaluator import shared_evaluator
 from atlas_gym.sandbox.confinement import ALL_LAYERS
 from tests.atlas_gym.evaluation.processes import alive, descendants
 from tests.atlas_gym.evaluation.toy import HONEST, LAZY, ToyTask, play_bare
@@ -309,5 +310,15 @@ def test_evaluators_by_keyword():
 def test_other_systems_must_ask_for_no_confinement(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(ConfinementError, match=r"this is not Linux(.|\n)*UnconfinedEvaluator"):
-        ConfinedEvaluator()
-    UnconfinedEvaluator()
+        ConfinedEvaluator().evaluate(HONEST, ToyTask())
+
+
+def test_environments_of_the_same_confinement_share_an_evaluator_that_ends_with_the_last():
+    first, second = shared_evaluator(("rlimits",)), shared_evaluator(("rlimits",))
+    assert first is second is not shared_evaluator("unconfined")
+    assert first.evaluate(HONEST, ToyTask()).ok
+    servers = {server.pid for server in first._servers.values()}
+    del first
+    assert alive(servers) == servers
+    del second
+    assert alive(servers) == set()

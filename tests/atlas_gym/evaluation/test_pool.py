@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from atlas_gym.evaluation import EvaluatorError, EvaluatorPool, InfrastructureError, Limits, server
-from atlas_gym.evaluation.protocols import ATTEMPTS
+from atlas_gym.evaluation.result import ATTEMPTS
 from tests.atlas_gym.evaluation.processes import alive, cpu_s, descendants, die_out, open_descriptors
 from tests.atlas_gym.evaluation.toy import (
     HONEST,
@@ -136,8 +136,7 @@ def kill_busy_workers(pool):
 
 def processes(pool):
     """Process ids of the evaluators."""
-    _, _, args, _ = pool._close.peek()
-    return [supervisor._remote.pid for supervisor in args[1] if supervisor._remote is not None]
+    return [remote.pid for remote in pool._crew._remotes.values()]
 
 
 def everything_of(pool):

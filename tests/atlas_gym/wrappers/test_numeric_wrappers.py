@@ -11,7 +11,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
 from atlas_gym import make_task
-from atlas_gym.evaluation.shared import SharedEvaluator
+from atlas_gym.evaluation.evaluator import shared_evaluator
 from atlas_gym.tasks.registry import BUILT_IN, find_task
 from atlas_gym.wrappers import ProgramChoice, TemplateAction
 from tests.atlas_gym.envs.registered import QUICK, marks
@@ -29,10 +29,10 @@ WITH_TEMPLATES = [env_id for env_id in IDS if find_task(env_id).templates]
 
 @pytest.fixture(scope="module", autouse=True)
 def keep_evaluators():
-    """Hold a share in the evaluator, so that its processes start once and not once per test."""
-    share = SharedEvaluator("default")
+    """Hold on to the evaluator, so that its processes start once and not once per test."""
+    evaluator = shared_evaluator("default")
     yield
-    share.close()
+    evaluator.close()
 
 
 def make(env_id, wrap, turns=1):

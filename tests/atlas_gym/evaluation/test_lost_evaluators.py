@@ -1,17 +1,16 @@
-"""The rules by which work survives its evaluator, on evaluators that fail as told."""
+"""The rules by which a program survives its evaluator, on evaluators that fail as told."""
 
 import queue
 import subprocess
 import sys
 import threading
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 
 import pytest
 
-from atlas_gym.evaluation import Evaluation, EvaluatorError, InfrastructureError, Status, scheduler
-from atlas_gym.evaluation.protocols import ATTEMPTS, Lost
-from atlas_gym.evaluation.scheduler import Supervisor, longest_s
-from atlas_gym.evaluation.work_queue import Work, WorkQueue
+from atlas_gym.evaluation import Evaluation, EvaluatorError, InfrastructureError, Status, pool
+from atlas_gym.evaluation.pool import Lost, Pool
+from atlas_gym.evaluation.result import ATTEMPTS
 from tests.atlas_gym.evaluation.toy import ToyTask
 
 TASK = ToyTask()
@@ -25,13 +24,10 @@ class FakeRemote:
         self.killed = threading.Event()
 
     def ready(self, wait_s):
-        if self.killed.is_set():
-            raise Lost("killed")
         self.cluster.act("ready", self)
 
     def evaluate(self, program, task, wait_s):
         self.cluster.calls.append(program)
-        self.cluster.waits.append(wait_s)
         self.cluster.act(program, self)
         return Evaluation(Status.OK, float(len(self.cluster.calls)), detail=program)
 
@@ -49,7 +45,7 @@ class FakeCluster:
         for name, steps in script.items():
             for step in steps:
                 self.script[name].put(step)
-        self.calls, self.waits, self.remotes = [], [], []
+        self.calls, self.remotes = [], []
 
     def launch(self):
         self.remotes.append(FakeRemote(self))
@@ -67,57 +63,40 @@ class FakeCluster:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    monkeypatch.setattr(scheduler, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(pool, "_PAUSE_S", 0.0)
 
 
 @pytest.fixture
 def start():
-    """Starts supervisors on a cluster; ends them afterwards."""
+    """Starts pools on a cluster; closes them afterwards."""
     running = []
 
     def start(cluster, count=1):
-        work_queue = WorkQueue(count)
-        running.append((work_queue, [Supervisor(i, work_queue, cluster.launch) for i in range(count)]))
-        return work_queue
+        running.append(Pool([cluster.launch] * count))
+        return running[-1]
 
     yield start
-    for work_queue, started in running:
-        work_queue.close()
-        for supervisor in started:
-            supervisor.stop()
-        for supervisor in started:
-            supervisor.join()
+    for started in running:
+        started.close()
 
 
-def submit(work_queue, *programs):
-    futures = [Future() for _ in programs]
-    for program, future in zip(programs, futures, strict=True):
-        assert work_queue.put(Work(program, TASK, future))
-    return futures
+def submit(pool, *programs):
+    return [pool.submit(program, TASK) for program in programs]
 
 
 def outcomes(futures):
     return [future.result(timeout=30) for future in futures]
 
 
-def test_work_of_a_lost_evaluator_is_done_once_by_its_successor(start):
+def test_the_program_of_a_lost_evaluator_is_done_once_by_its_successor(start):
     cluster = FakeCluster(b=[Lost("node gone")])
-    work_queue = start(cluster)
-    results = outcomes(submit(work_queue, "a", "b", "c"))
-    assert [r.detail for r in results] == ["a", "b", "c"]
+    results = outcomes(submit(start(cluster), "a", "b", "c"))
+    assert [(r.detail, r.retries) for r in results] == [("a", 0), ("b", 1), ("c", 0)]
     assert cluster.calls == ["a", "b", "b", "c"]  # what was lost goes first
     assert [remote.killed.is_set() for remote in cluster.remotes] == [True, False]
 
 
-def test_silence_counts_as_loss_after_limit_and_patience(start):
-    cluster = FakeCluster(a=[Lost("…")])
-    (result,) = outcomes(submit(start(cluster), "a"))
-    assert result.ok
-    assert cluster.waits == [longest_s(TASK.limits) + scheduler._PATIENCE_S] * 2
-    assert result.retries == 1
-
-
-def test_another_supervisor_takes_over_before_the_replacement_is_up(start):
+def test_another_evaluator_takes_over_before_the_replacement_is_up(start):
     lost, replaced = threading.Event(), threading.Event()
 
     def lose(remote):
@@ -145,15 +124,6 @@ def test_a_program_that_loses_every_evaluator_has_no_evaluation(start):
     assert cluster.calls == ["a"] * ATTEMPTS + ["b"]
 
 
-def test_an_evaluator_that_died_while_idle_costs_no_attempt(start, monkeypatch):
-    monkeypatch.setattr(scheduler, "_IDLE_S", -1.0)  # ask before every evaluation
-    cluster = FakeCluster(ready=[lambda _: None, *[Lost("died"), lambda _: None] * (2 * ATTEMPTS)])
-    (result,) = outcomes(submit(start(cluster), "a"))
-    assert result.ok
-    assert cluster.calls == ["a"]
-    assert len(cluster.remotes) == 2 * ATTEMPTS + 1
-
-
 def test_an_error_of_the_evaluator_reaches_the_caller_and_costs_no_evaluator(start):
     cluster = FakeCluster(a=[EvaluatorError("no landlock here")])
     failed, fine = submit(start(cluster), "a", "b")
@@ -163,40 +133,38 @@ def test_an_error_of_the_evaluator_reaches_the_caller_and_costs_no_evaluator(sta
     assert len(cluster.remotes) == 1
 
 
-def test_work_fails_with_the_reason_when_no_supervisor_can_start():
-    work_queue = WorkQueue(2)
-    (future,) = submit(work_queue, "a")
-    work_queue.down(0, Lost("no node"))
-    assert not future.done()  # the other supervisor may still come up
-    work_queue.down(1, Lost("no node either"))
-    with pytest.raises(InfrastructureError, match="no node either"):
-        future.result(timeout=0)
+def test_programs_wait_while_one_may_still_come_up_and_fail_when_none_can(start, monkeypatch):
+    monkeypatch.setattr(pool, "_PAUSE_S", 0.05)
+    hopeful = threading.Event()
+
+    class NoNodes(FakeCluster):
+        def act(self, name, remote):
+            if remote is self.remotes[0]:
+                assert hopeful.wait(30)
+            raise Lost("no node")
+
+    (future,) = submit(start(NoNodes(), count=2), "a")
+    with pytest.raises(TimeoutError):
+        future.result(timeout=0.2)
+    hopeful.set()
+    with pytest.raises(InfrastructureError, match="no node"):
+        future.result(timeout=30)
 
 
-def test_a_cluster_that_can_never_serve_is_no_failure_of_a_moment():
-    work_queue = WorkQueue(1)
-    (future,) = submit(work_queue, "a")
-    work_queue.down(0, EvaluatorError("the node has atlas-gym 9"))
+def test_a_cluster_that_can_never_serve_is_no_failure_of_a_moment(start):
+    def other_version(remote):
+        raise EvaluatorError("the node has atlas-gym 9")
+
+    (future,) = submit(start(FakeCluster(ready=[other_version] * 10_000)), "a")
     with pytest.raises(EvaluatorError, match="no evaluator could be started: the node has atlas-gym 9"):
-        future.result(timeout=0)
-
-
-def test_a_supervisor_tries_again_until_there_is_an_evaluator():
-    cluster = FakeCluster(ready=[Lost("no node"), Lost("no node")])
-    work_queue = WorkQueue(2)  # as if a second supervisor were still hopeful
-    supervisor = Supervisor(0, work_queue, cluster.launch)
-    (future,) = submit(work_queue, "a")
-    assert future.result(timeout=30).ok
-    assert [remote.killed.is_set() for remote in cluster.remotes] == [True, True, False]
-    work_queue.close()
-    supervisor.stop()
-    supervisor.join()
+        future.result(timeout=30)
 
 
 def test_a_system_that_refuses_a_process_for_a_moment_fails_nothing(start):
     cluster = FakeCluster(ready=[OSError("no process")] * (ATTEMPTS - 1))
     (result,) = outcomes(submit(start(cluster), "a"))
     assert (result.ok, result.retries) == (True, 0)
+    assert [remote.killed.is_set() for remote in cluster.remotes] == [True, True, False]
 
 
 def test_a_system_that_refuses_every_process_is_to_blame(start):
@@ -209,7 +177,7 @@ def test_a_system_that_refuses_every_process_is_to_blame(start):
         future.result(timeout=30)
 
 
-def test_closing_cancels_what_waits_and_breaks_off_what_runs():
+def test_closing_cancels_what_waits_and_breaks_off_what_runs(start):
     began = threading.Event()
 
     def hang(remote):
@@ -218,32 +186,27 @@ def test_closing_cancels_what_waits_and_breaks_off_what_runs():
         raise Lost("killed")
 
     cluster = FakeCluster(a=[hang])
-    work_queue = WorkQueue(1)
-    supervisor = Supervisor(0, work_queue, cluster.launch)
-    running, waiting = submit(work_queue, "a", "b")
+    closing = start(cluster)
+    running, waiting = submit(closing, "a", "b")
     assert began.wait(30)
-    work_queue.close()
-    supervisor.stop()
-    supervisor.join()
+    closing.close()
     with pytest.raises(EvaluatorError, match="closed"):
         running.result(timeout=0)
     with pytest.raises(CancelledError):
         waiting.result(timeout=0)
-    assert not work_queue.put(Work("c", TASK, Future()))
+    with pytest.raises(RuntimeError, match="closed"):
+        submit(closing, "c")
     assert cluster.calls == ["a"]
 
 
-def test_a_cancelled_program_is_not_evaluated():
-    cluster = FakeCluster()
-    work_queue = WorkQueue(1)
-    cancelled, kept = submit(work_queue, "a", "b")
+def test_a_cancelled_program_is_not_evaluated(start):
+    up = threading.Event()
+    cluster = FakeCluster(ready=[lambda _: up.wait(30) and None])
+    cancelled, kept = submit(start(cluster), "a", "b")
     cancelled.cancel()
-    supervisor = Supervisor(0, work_queue, cluster.launch)
+    up.set()
     assert kept.result(timeout=30).ok
     assert cluster.calls == ["b"]
-    work_queue.close()
-    supervisor.stop()
-    supervisor.join()
 
 
 def test_a_pool_without_a_thread_for_each_evaluator_leaves_none(monkeypatch):
@@ -259,16 +222,15 @@ def test_a_pool_without_a_thread_for_each_evaluator_leaves_none(monkeypatch):
 
     monkeypatch.setattr(threading.Thread, "start", start_one)
     with pytest.raises(RuntimeError, match="can't start new thread"):
-        scheduler.Pool([cluster.launch] * 2)
+        Pool([cluster.launch] * 2)
     assert not started[0].is_alive()
     assert all(remote.killed.is_set() for remote in cluster.remotes)
 
 
 HANGS_UP = """
 import signal, socket
-from atlas_gym.evaluation.scheduler import Pool
-from atlas_gym.evaluation.protocols import Lost
-from tests.atlas_gym.evaluation.test_scheduler import TASK, FakeCluster, FakeRemote
+from atlas_gym.evaluation.pool import Lost, Pool
+from tests.atlas_gym.evaluation.test_lost_evaluators import TASK, FakeCluster
 
 def send_to_nobody(remote):
     ours, theirs = socket.socketpair()
