@@ -40,8 +40,12 @@ ROLES: tuple[Role, ...] = ("exploration", "strategist", "inspector")
 Key = tuple[str | int, ...]
 """Names one consultation within a run, for example ``("round", 3, "island", 1)``; seeds its random stream."""
 
+_LONGEST_REPLY = 65_536
+"""Longest reply text that is considered, characters."""
 _REFUSED_REPLY_CHARS = 2_000
 """Of a reply that could not be used, this much is kept in the record."""
+_REST_AFTER, _REST_CALLS = 3, 4
+"""Failed consultations in a row after which the server is left alone, and for how many consultations."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +153,8 @@ class Budget:
         self.tokens += call.tokens
         self.seconds += call.seconds
         self._failures = 0 if call.status == "ok" else self._failures + 1
-        if self.limits.rest_after and self._failures >= self.limits.rest_after:
-            self._resting = self.limits.rest_calls
+        if self._failures >= _REST_AFTER:
+            self._resting = _REST_CALLS
 
 
 class Supporter(ABC, Generic[Request, Advice, Answer]):
@@ -163,15 +167,14 @@ class Supporter(ABC, Generic[Request, Advice, Answer]):
     """The schema of its model's replies."""
 
     def __init__(self, settings: SupporterSettings | None = None, seed: int = 0) -> None:
-        """`seed`: the run's, of the rules' draws and of what is sent to the server. Raises what
-        :func:`agents.supporters.messages.role_template` raises."""
+        """`seed`: the run's, of the rules' draws and of what is sent to the server."""
         self.settings, self.seed = settings or SupporterSettings(), seed
         own: RoleSettings = getattr(self.settings, self.role)
         self.budget = Budget(own.limits)
         self.client: ChatClient | None = None
         if own.form == "llm" and own.endpoint is not None:
             self.client = ChatClient(own.endpoint)
-            self._template = role_template(self.role, own.prompt)
+            self._template = role_template(self.role)
 
     @abstractmethod
     def advise(self, request: Request) -> tuple[Advice, str]:
@@ -243,8 +246,8 @@ class Supporter(ABC, Generic[Request, Advice, Answer]):
                     read + reply.prompt_tokens,
                     written + reply.completion_tokens,
                 )
-                if len(text) > limits.reply_chars:
-                    raise ReplyError(f"the reply is longer than {limits.reply_chars} characters")
+                if len(text) > _LONGEST_REPLY:
+                    raise ReplyError(f"the reply is longer than {_LONGEST_REPLY} characters")
                 advice = self.interpret(request, text)
             except (EndpointError, ReplyError) as error:
                 if isinstance(error, EndpointError) and error.reached:

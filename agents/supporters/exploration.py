@@ -26,7 +26,6 @@ from atlas_gym.agents.supporters.consult import Supporter, SupporterRequest
 from atlas_gym.agents.supporters.expression_rules import ANYWHERE, AT_A_SITE, findings
 from atlas_gym.agents.supporters.messages import Data, Reply
 from atlas_gym.agents.supporters.program_rules import Case, Finding, Fix, bounded_value
-from atlas_gym.agents.supporters.settings import EditBound
 from atlas_gym.program_text import program_key, syntax_error
 from atlas_gym.seeding import stream
 from atlas_gym.tasks.program_task import ProgramTask
@@ -43,6 +42,11 @@ LONGEST_PROGRAM = 20_000
 
 _MOST_ITEMS = 8
 """Suggestions and patches of one reply that are looked at."""
+
+_LINES, _SHARE, _CHARACTERS = 6, 0.5, 400
+"""How far a patch may lie from the program it patches, since a supporter perturbs what the agent wrote and hands in no
+program of its own: lines inserted, deleted or replaced (edit distance over lines), at most and as a share of the
+parent's non-empty lines, and the total length of the lines that the parent does not have."""
 
 _CRITIQUE_SENTENCES = 4
 
@@ -140,7 +144,7 @@ class ExplorationSupporter(Supporter[ExplorationRequest, ExplorationAdvice, Expl
     reply = ExplorationReply
 
     def advise(self, request: ExplorationRequest) -> tuple[ExplorationAdvice, str]:
-        parent, bound = request.parent, self.settings.patch_bound
+        parent = request.parent
         code = None
         if len(parent.program) <= LONGEST_PROGRAM:
             code = Source.parse(parent.program, request.task.function)
@@ -151,12 +155,10 @@ class ExplorationSupporter(Supporter[ExplorationRequest, ExplorationAdvice, Expl
             code, request.task.traits, parent.metrics, request.failures, rng, self.settings.wider_rules
         )
         if request.opening is not None:
-            return ExplorationAdvice(
-                patches=admit_patches(request, _at_site(case, request.opening), bound)
-            ), ""
+            return ExplorationAdvice(patches=admit_patches(request, _at_site(case, request.opening))), ""
         found = findings(case, ANYWHERE)
         order = _draw_order(case, [(finding, fix) for finding in found for fix in finding.fixes])
-        patches = admit_patches(request, _patches(case, order), bound)
+        patches = admit_patches(request, _patches(case, order))
         ranked = sorted(found, key=lambda finding: -finding.priority)
         sentences = list(dict.fromkeys(finding.message for finding in ranked))[:_CRITIQUE_SENTENCES]
         if request.failures:
@@ -183,7 +185,7 @@ class ExplorationSupporter(Supporter[ExplorationRequest, ExplorationAdvice, Expl
             "failures": Data(failures, 2_500),
             "opening": _opening(request),
             "max_patches": str(request.max_patches),
-            "max_lines": str(self.settings.patch_bound.allowed_lines(parent.program)),
+            "max_lines": str(allowed_lines(parent.program)),
         }
 
     def bounded(self, request: ExplorationRequest, reply: ExplorationReply) -> ExplorationAdvice:
@@ -194,7 +196,7 @@ class ExplorationSupporter(Supporter[ExplorationRequest, ExplorationAdvice, Expl
             patches += _suggested(code, reply.suggestions[:_MOST_ITEMS])
         return ExplorationAdvice(
             one_line(reply.critique, CRITIQUE_CHARS),
-            admit_patches(request, patches, self.settings.patch_bound),
+            admit_patches(request, patches),
         )
 
     def neutral(self, request: ExplorationRequest) -> ExplorationAdvice:
@@ -276,9 +278,7 @@ def _patches(case: Case, order: list[tuple[Finding, Fix]]) -> Iterator[Patch]:
             yield Patch(program, finding.kind)
 
 
-def admit_patches(
-    request: ExplorationRequest, proposed: Iterable[Patch], bound: EditBound
-) -> tuple[Patch, ...]:
+def admit_patches(request: ExplorationRequest, proposed: Iterable[Patch]) -> tuple[Patch, ...]:
     """Those that are new, runnable and bounded edits of the agent's program, in order, at most as many
     as asked for."""
     parent, site = request.parent.program, request.opening
@@ -290,7 +290,7 @@ def admit_patches(
         program = patch.program
         if (
             (site is not None and not site.holds(parent, program))
-            or not (is_plain(program) and within(bound, parent, program))
+            or not (is_plain(program) and is_near(parent, program))
             or syntax_error(program, request.task.function) is not None
         ):
             continue
@@ -301,12 +301,17 @@ def admit_patches(
     return tuple(admitted)
 
 
-def within(bound: EditBound, parent: str, child: str) -> bool:
-    """Whether ``child`` is a patch of ``parent`` within this bound."""
-    limit = bound.allowed_lines(parent)
+def allowed_lines(parent: str) -> int:
+    """Lines of a program that a patch may change."""
+    return max(1, min(_LINES, int(_SHARE * sum(bool(line.strip()) for line in parent.splitlines()))))
+
+
+def is_near(parent: str, child: str) -> bool:
+    """Whether ``child`` lies near enough to ``parent`` to be its patch."""
+    limit = allowed_lines(parent)
     extra = Counter(child.splitlines()) - Counter(parent.splitlines())
     new_characters = sum(len(line) * count for line, count in extra.items())
-    return new_characters <= bound.characters and line_distance(parent, child, limit) <= limit
+    return new_characters <= _CHARACTERS and line_distance(parent, child, limit) <= limit
 
 
 def line_distance(parent: str, child: str, limit: int) -> int:

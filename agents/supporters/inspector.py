@@ -5,11 +5,11 @@ comparison of further measurements (validity, distinct programs, single loss ter
 reference. Its own verdict *is* the rule's, minus a veto: acceptance is computed from the two and cannot be
 set, so no reply can turn a refusal into a promotion.
 
-The rule-based form objects when a measurement got much worse behind a better score (the paper's case: the residual fell
-while the initial condition's error rose, the trivial solution), when a quantity is not a number, and by option when the
-gain is within its noise. A share of samples is no reason where chance may explain its fall. Everything that got
-noticeably worse is named, objection or not. For a language model, too, the measurements decide what counts as a
-regression; it may name one, and object. A name that was not measured, or did not get worse, is ignored.
+The rules object when a measurement got much worse behind a better score (the paper's case: the residual fell while the
+initial condition's error rose, the trivial solution), and when a quantity is not a number. A share of samples is no
+reason where chance may explain its fall. Everything that got noticeably worse is named, objection or not. For a
+language model, too, the measurements decide what counts as a regression; it may name one, and object. A name that was
+not measured, or did not get worse, is ignored.
 """
 
 import math
@@ -26,6 +26,10 @@ from atlas_gym.text import one_line
 REASON_CHARS = 400
 """Longest reason, characters."""
 
+_NAMED, _VETOED = 1.5, 3.0
+"""A measurement that is worse by these factors is named, and is a reason to object."""
+_FLOOR = 1e-6
+"""Measurements below this count as equal to it: among tiny errors a large ratio means nothing."""
 _MOST_ITEMS = 8
 """Reasons and regressions of a model's reply that are looked at."""
 
@@ -43,19 +47,17 @@ class MetricChange:
     higher_is_better: bool = False
     """False for errors and losses, True for shares and scores."""
 
-    def regression(self, floor: float = 1e-6) -> float:
-        """Factor by which the candidate is worse; 1 if it is not, infinite if it is not a number.
-
-        Meant for measurements that are not negative. Values below ``floor`` count as ``floor``: among tiny
-        errors a large ratio means nothing.
-        """
+    @property
+    def regression(self) -> float:
+        """Factor (>= 1) by which the candidate is worse, infinite if it is not a number; for measurements that are not
+        negative."""
         if not math.isfinite(self.candidate):
             return math.inf
         reference = self.reference if math.isfinite(self.reference) else self.candidate
         better, worse = reference, self.candidate
         if self.higher_is_better:
             better, worse = worse, better
-        return max(1.0, max(worse, floor) / max(better, floor))
+        return max(1.0, max(worse, _FLOOR) / max(better, _FLOOR))
 
 
 @dataclass(frozen=True)
@@ -128,21 +130,16 @@ class PolicyInspector(Supporter[Inspection, InspectorVerdict, InspectionReply]):
     reply = InspectionReply
 
     def advise(self, request: Inspection) -> tuple[InspectorVerdict, str]:
-        settings = self.settings.inspection
-        found = {metric.name: metric.regression(settings.floor) for metric in request.metrics}
-        worst_first = sorted(found.items(), key=lambda pair: -pair[1])
-        named = {name: factor for name, factor in worst_first if factor >= settings.name_factor}
-        lucky = {metric.name for metric in request.metrics if _may_be_chance(metric, request.samples)}
+        worst_first = sorted(request.metrics, key=lambda metric: -metric.regression)
+        found = {metric.name: metric for metric in worst_first if metric.regression >= _NAMED}
         reasons = [
-            f"Regression: {name} is worse by a factor of {factor:.3g}."
-            for name, factor in named.items()
-            if factor >= settings.veto_factor and name not in lucky
+            f"Regression: {name} is worse by a factor of {metric.regression:.3g}."
+            for name, metric in found.items()
+            if metric.regression >= _VETOED and not _may_be_chance(metric, request.samples)
         ]
         if not (math.isfinite(request.gain) and math.isfinite(request.kl)):
             reasons.append("The gain or the KL is not a finite number.")
-        error = request.gain_error
-        if error is not None and settings.noise > 0 and request.gain < settings.noise * error:
-            reasons.append(f"The gain is below {settings.noise:g} standard errors.")
+        named = {name: metric.regression for name, metric in found.items()}
         return InspectorVerdict(request.rule_accepts, bool(reasons), tuple(reasons), named), ""
 
     def values(self, request: Inspection) -> dict[str, str | Data]:
@@ -164,8 +161,7 @@ class PolicyInspector(Supporter[Inspection, InspectorVerdict, InspectionReply]):
         }
 
     def bounded(self, request: Inspection, reply: InspectionReply) -> InspectorVerdict:
-        floor = self.settings.inspection.floor
-        measured = {metric.name: metric.regression(floor) for metric in request.metrics}
+        measured = {metric.name: metric.regression for metric in request.metrics}
         regressions = {
             named.metric: measured[named.metric]
             for named in reply.regressions[:_MOST_ITEMS]

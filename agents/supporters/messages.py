@@ -17,7 +17,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from pathlib import Path
 from string import Template
 from typing import Any, TypeVar
 
@@ -26,8 +25,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from atlas_gym.agents.engines.answers import strip_reasoning
 from atlas_gym.agents.engines.endpoint import Message
 from atlas_gym.text import clean
-
-_SYSTEM, _USER = "--- system ---", "--- user ---"
 
 _MAX_STARTS = 200
 """Opening braces that are tried; keeps a reply of nothing but braces cheap."""
@@ -43,41 +40,11 @@ class Data:
     """Characters that are kept."""
 
 
-def parse_template(text: str) -> tuple[Message, Message]:
-    """The two messages of a file's text, with their placeholders; raises ValueError if a marker line is missing."""
-    before, system_found, rest = text.partition(_SYSTEM)
-    system, user_found, user = rest.partition(_USER)
-    if not (system_found and user_found) or before.strip():
-        raise ValueError(f"a prompt template has the lines {_SYSTEM!r} and {_USER!r}, in this order")
-    return Message("system", system.strip()), Message("user", user.strip())
-
-
-def role_template(role: str, own: str = "") -> tuple[Message, Message]:
-    """The role's shipped template, or the one in a file of one's own.
-
-    Raises OSError for a file that cannot be read, and ValueError for one that is no template, or whose placeholders
-    cannot be filled: the shipped one has all that there are.
-    """
+def role_template(role: str) -> tuple[Message, Message]:
+    """The system and the user message of a role, with their placeholders."""
     file = files("atlas_gym.agents.supporters").joinpath("prompts", f"{role}.md")
-    shipped = parse_template(file.read_text(encoding="utf-8"))
-    if not own:
-        return shipped
-    try:
-        messages, known = parse_template(Path(own).read_text(encoding="utf-8")), _placeholders(shipped)
-    except ValueError as error:
-        raise ValueError(f"{own} cannot be used: {error}") from error
-    if not all(Template(message.content).is_valid() for message in messages):
-        raise ValueError(f"{own} has a $ that begins no name; write $$ for a dollar sign")
-    if unknown := [name for name in _placeholders(messages) if name not in known]:
-        there_are = ", ".join(f"${name}" for name in known)
-        raise ValueError(
-            f"{own} has ${unknown[0]}, which the role {role} does not know; there are {there_are}"
-        )
-    return messages
-
-
-def _placeholders(template: Sequence[Message]) -> list[str]:
-    return [name for message in template for name in Template(message.content).get_identifiers()]
+    system, user = file.read_text(encoding="utf-8").removeprefix("--- system ---").split("--- user ---")
+    return Message("system", system.strip()), Message("user", user.strip())
 
 
 def fill(template: Sequence[Message], values: Mapping[str, str | Data]) -> tuple[Message, ...]:

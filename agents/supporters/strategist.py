@@ -16,7 +16,6 @@ from pydantic import Field
 
 from atlas_gym.agents.supporters.consult import Supporter, SupporterRequest
 from atlas_gym.agents.supporters.messages import Reply
-from atlas_gym.agents.supporters.settings import ControlBounds
 from atlas_gym.text import one_line
 
 REASON_CHARS = 400
@@ -40,7 +39,37 @@ class TuningControls:
     """Peak learning rate."""
 
 
-CONTROL_NAMES = ("beta", "score_threshold", "epochs", "learning_rate")
+@dataclass(frozen=True)
+class ControlRange:
+    """What one control may become."""
+
+    low: float
+    """Smallest value, > 0."""
+    high: float
+    """Largest value."""
+    factor: float
+    """Largest change in one phase: the new value lies between current/factor and current·factor."""
+
+    def bounded(self, current: float, proposed: float) -> float:
+        """``proposed`` moved into reach of ``current``; ``current`` itself if it is not a finite number."""
+        if not math.isfinite(proposed) or proposed == current:
+            return current
+        low = max(min(self.low, current), current / self.factor)
+        high = min(max(self.high, current), current * self.factor)
+        return min(max(proposed, low), high)
+
+
+RANGES: Mapping[str, ControlRange] = {
+    # EvoTune's default is 0.4, the embedded set-up's 0.1; the paper's logs move between 0.5 and 0.7.
+    "beta": ControlRange(0.02, 1.0, 1.5),
+    # EvoTune takes the 30th percentile.
+    "score_threshold": ControlRange(0.05, 0.8, 1.5),
+    # A phase ends at its target divergence, so that many epochs are only a limit.
+    "epochs": ControlRange(1.0, 8.0, 2.0),
+    # The embedded set-up uses 2e-4, EvoTune 1e-5 for larger models.
+    "learning_rate": ControlRange(1e-6, 1e-3, 2.0),
+}
+"""The controls, and what each may become."""
 
 
 @dataclass(frozen=True)
@@ -116,26 +145,25 @@ class StrategyAdvice:
 
 
 def bounded_advice(
-    controls: TuningControls,
-    bounds: ControlBounds,
-    wanted: Mapping[str, float] | None = None,
-    reason: str = "",
+    controls: TuningControls, wanted: Mapping[str, float] | None = None, reason: str = ""
 ) -> StrategyAdvice:
-    """What is `wanted` as far as the bounds allow it, by control name; others keep their value."""
+    """What is `wanted` as far as the ranges allow it, by control name; others keep their value."""
     values = {
-        name: getattr(bounds, name).bounded(getattr(controls, name), value)
-        for name, value in (wanted or {}).items()
+        name: RANGES[name].bounded(getattr(controls, name), value) for name, value in (wanted or {}).items()
     }
     if "epochs" in values:  # rounded towards the current value, so that rounding never leaves the bounds
         toward = math.floor if values["epochs"] > controls.epochs else math.ceil
         values["epochs"] = toward(values["epochs"])
     after = replace(controls, **values)
-    changed = tuple(name for name in CONTROL_NAMES if getattr(after, name) != getattr(controls, name))
-    step = bounds.beta.factor
-    betas = [bounds.beta.bounded(after.beta, proposed) for proposed in (after.beta / step, after.beta * step)]
+    changed = tuple(name for name in RANGES if getattr(after, name) != getattr(controls, name))
+    beta = RANGES["beta"]
+    betas = [
+        beta.bounded(after.beta, after.beta / beta.factor),
+        beta.bounded(after.beta, after.beta * beta.factor),
+    ]
     # The score threshold concerns the pairs, not the training.
     unchanged = replace(controls, score_threshold=after.score_threshold)
-    found = [unchanged, *(replace(after, beta=beta) for beta in betas)]
+    found = [unchanged, *(replace(after, beta=value) for value in betas)]
     nearby = tuple(dict.fromkeys(settings for settings in found if settings != after))
     return StrategyAdvice(after, changed, reason, nearby)
 
@@ -261,20 +289,17 @@ class FineTuningStrategist(Supporter[Telemetry, StrategyAdvice, StrategyReply]):
             for name, factor in rule.factors.items():
                 values[name] *= factor
         reason = "; ".join(f"{rule.name}: {rule.why}" for rule in fired) or "nothing stands out"
-        bounds = self.settings.control_bounds
-        return bounded_advice(request.controls, bounds, values, one_line(reason, REASON_CHARS)), ""
+        return bounded_advice(request.controls, values, one_line(reason, REASON_CHARS)), ""
 
     def values(self, request: Telemetry) -> dict[str, str]:
         """Numbers only, so nothing needs delimiting."""
         shown = {name: _text(value) for name, value in vars(request).items() if name != "key"}
         shown["quantiles"] = shown.pop("score_quantiles")
-        controls = []
-        for name in CONTROL_NAMES:
-            limits = getattr(self.settings.control_bounds, name)
-            controls.append(
-                f"- {name}: {getattr(request.controls, name):.4g} (from {limits.low:g} to {limits.high:g}, "
-                f"at most a factor of {limits.factor:g} per phase)"
-            )
+        controls = [
+            f"- {name}: {getattr(request.controls, name):.4g} (from {limits.low:g} to {limits.high:g}, "
+            f"at most a factor of {limits.factor:g} per phase)"
+            for name, limits in RANGES.items()
+        ]
         gate = [
             f"- {'promoted' if outcome.promoted else 'refused'}: gain {outcome.gain:.4g}, KL {outcome.kl:.4g}"
             for outcome in request.gate[-_SHOWN:]
@@ -288,13 +313,11 @@ class FineTuningStrategist(Supporter[Telemetry, StrategyAdvice, StrategyReply]):
         }
 
     def bounded(self, request: Telemetry, reply: StrategyReply) -> StrategyAdvice:
-        wanted = {name: getattr(reply, name) for name in CONTROL_NAMES if getattr(reply, name) is not None}
-        return bounded_advice(
-            request.controls, self.settings.control_bounds, wanted, one_line(reply.reason, REASON_CHARS)
-        )
+        wanted = {name: getattr(reply, name) for name in RANGES if getattr(reply, name) is not None}
+        return bounded_advice(request.controls, wanted, one_line(reply.reason, REASON_CHARS))
 
     def neutral(self, request: Telemetry) -> StrategyAdvice:
-        return bounded_advice(request.controls, self.settings.control_bounds)
+        return bounded_advice(request.controls)
 
 
 def _thinned(values: tuple[float, ...]) -> tuple[float, ...]:

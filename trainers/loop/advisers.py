@@ -58,7 +58,7 @@ class PhaseAdvisers:
         current = self.current_controls()
         strategist = self.supporters.strategist
         if strategist is None:
-            return bounded_advice(current, self.config.supporters.control_bounds)
+            return bounded_advice(current)
         consultation = strategist.consult(self._telemetry(number, current, pairs))
         self.calls.append(consultation.call)
         return consultation.advice

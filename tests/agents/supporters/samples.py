@@ -4,10 +4,11 @@ import json
 from types import SimpleNamespace
 
 from atlas_gym.agents.engines.settings import Endpoint
+from atlas_gym.agents.proposals.completing import Opening
 from atlas_gym.agents.supporters.build import build_supporters
 from atlas_gym.agents.supporters.exploration import ExplorationAdvice, ExplorationRequest
 from atlas_gym.agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange
-from atlas_gym.agents.supporters.settings import ControlBounds, RoleSettings, SupporterSettings
+from atlas_gym.agents.supporters.settings import RoleSettings, SupporterSettings
 from atlas_gym.agents.supporters.strategist import GateOutcome, Telemetry, TuningControls, bounded_advice
 from tests.agents.records import record
 
@@ -105,7 +106,7 @@ INSPECTION = Inspection(
 
 NEUTRAL = {
     "exploration": ExplorationAdvice(),
-    "strategist": bounded_advice(TELEMETRY.controls, ControlBounds()),
+    "strategist": bounded_advice(TELEMETRY.controls),
     "inspector": InspectorVerdict(rule_accepts=True),
 }
 
@@ -114,6 +115,11 @@ MODELS = build_supporters(SupporterSettings(_SERVED, _SERVED, _SERVED), seed=0)
 """Every role as a language model that nobody asks."""
 
 REQUESTS = {"exploration": EXPLORATION, "strategist": TELEMETRY, "inspector": INSPECTION}
+
+
+def site_of(program: str, text: str) -> dict:
+    """The place of a text within one line, as a request's field."""
+    return {"opening": Opening(program.index(text), program.index(text) + len(text), one_line=True)}
 
 
 def reply(**fields) -> str:

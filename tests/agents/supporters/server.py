@@ -220,7 +220,7 @@ ENDING = {
     "not a number": (say('{"critique": NaN, "reason": Infinity, "decision": -Infinity}'), "does not fit the schema"),
     "nested content": (say('{"a":' * 3000), "no JSON object"),
     "nothing but braces": (say("{" * 16_000), "no JSON object"),
-    "too long a reply": (say("x" * 50_000), "longer than 16384 characters"),
+    "too long a reply": (say("x" * 70_000), "longer than 65536 characters"),
     "reasoning without end": (say('<think>{"reason": "r", "decision": "veto"}'), "no JSON"),
     "wrong usage": (say("no", {"prompt_tokens": "many", "completion_tokens": -5}), "no JSON object"),
     "usage a text": (say("no", "free"), "no JSON object"),

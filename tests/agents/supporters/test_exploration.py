@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_gym import make_task
-from atlas_gym.agents.supporters.exploration import within
+from atlas_gym.agents.supporters.exploration import allowed_lines, is_near, line_distance
 from atlas_gym.agents.supporters.messages import ReplyError
 from atlas_gym.agents.supporters.program_rules import SUGGESTION_FACTOR, bounded_value
-from atlas_gym.agents.supporters.settings import EditBound
-from atlas_gym.program_text import program_key, syntax_error
+from atlas_gym.program_text import syntax_error
 from tests.agents.records import record
 from tests.agents.supporters.samples import BANDIT, EXPLORATION, MODELS, patch, reply
 
@@ -73,27 +72,6 @@ def test_suggestions_are_bounded_and_become_patches():
     assert changed == [{"    window = 20", "    lam = 10.0"}, {"    window = 20"}, {"    lam = 10.0"}]
 
 
-def test_a_suggested_value_is_taken_as_it_is():
-    assert programs(suggestions=[{"name": "alpha", "value": 0.996}]) == [
-        BANDIT.replace("alpha = 1.0", "alpha = 0.996")
-    ]
-
-
-def test_no_more_patches_than_asked_for():
-    many = [patch(("window = 50", f"window = {n}")) for n in range(1, 9)]
-    request = replace(EXPLORATION, max_patches=2)
-    assert len(MODELS.exploration.interpret(request, reply(patches=many)).patches) == 2
-
-
-def test_tried_programs_are_left_out():
-    child = BANDIT.replace("window = 50", "window = 20")
-    request = replace(EXPLORATION, tried=frozenset([program_key(child) or ""]))
-    assert (
-        MODELS.exploration.interpret(request, reply(patches=[patch(("window = 50", "window = 20"))])).patches
-        == ()
-    )
-
-
 def test_program_that_does_not_parse_can_still_be_edited():
     broken = BANDIT.replace("window = 50", "window = (50")
     request = replace(EXPLORATION, parent=record(broken, None))
@@ -111,7 +89,7 @@ def test_critique_is_required_and_cut():
 def test_whatever_the_edits_patches_are_bounded_and_parse(edits):
     for program in programs(patches=[patch(*edits)]):
         assert syntax_error(program, "policy") is None
-        assert within(EditBound(), BANDIT, program)
+        assert is_near(BANDIT, program)
 
 
 @given(st.integers(1, 10**6) | st.floats(1e-9, 1e9), st.floats(), st.sampled_from([1, -1]))
@@ -122,3 +100,34 @@ def test_bounded_value(size, proposed, sign):
         assert value != current
         assert type(value) is type(current)
         assert 1 / SUGGESTION_FACTOR * (1 - 1e-12) <= value / current <= SUGGESTION_FACTOR * (1 + 1e-12)
+
+
+_TEXT = st.lists(st.sampled_from(["a", "b", "c", "  d", ""]), max_size=9).map("\n".join)
+
+
+@given(_TEXT, _TEXT, st.integers(1, 8))
+def test_distance_equals_brute_force(old, new, limit):
+    """Levenshtein distance over lines, the textbook recursion as a table."""
+    before, after = old.splitlines(), new.splitlines()
+    table = [[max(i, j) if 0 in (i, j) else 0 for j in range(len(after) + 1)] for i in range(len(before) + 1)]
+    for i in range(1, len(before) + 1):
+        for j in range(1, len(after) + 1):
+            same = table[i - 1][j - 1] + (before[i - 1] != after[j - 1])
+            table[i][j] = min(same, table[i - 1][j] + 1, table[i][j - 1] + 1)
+    assert line_distance(old, new, limit) == min(table[-1][-1], limit + 1)
+
+
+def test_long_texts_are_cheap():
+    """With the full table this would be 10^10 steps."""
+    many = "x\n" * 100_000
+    assert line_distance(many, many + "y\n", 3) == 1
+    assert line_distance(many, many + "y\n" * 5, 3) == 4
+
+
+def test_a_patch_changes_few_lines_and_adds_little():
+    parent = "\n".join(f"line {i}" for i in range(10))
+    assert is_near(parent, parent.replace("line 1", "other 1").replace("line 5", "other 5"))
+    assert not is_near(parent, parent.replace("line", "l"))
+    assert not is_near(parent, parent.replace("line 1", "x" * 401))
+    assert allowed_lines("a\n\nb\nc\nd\n") == 2
+    assert allowed_lines("a") == 1

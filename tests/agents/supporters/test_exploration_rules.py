@@ -15,12 +15,9 @@ from atlas_gym.agents.supporters.exploration import (
     ExplorationAdvice,
     ExplorationRequest,
     ExplorationSupporter,
-    line_distance,
-    within,
+    is_near,
 )
 from atlas_gym.agents.supporters.expression_rules import ANYWHERE
-from atlas_gym.agents.supporters.program_rules import SUGGESTION_FACTOR
-from atlas_gym.agents.supporters.settings import EditBound, SupporterSettings
 from atlas_gym.program_text import program_key, syntax_error
 from atlas_gym.tasks.program_task import TRAITS
 from atlas_gym.tasks.registry import find_task
@@ -50,37 +47,13 @@ PROGRAMS += [("policy", text) for text in make_task("ATLAS-Bandit-v0").starts.va
 @pytest.mark.parametrize(("function", "program"), PROGRAMS)
 @pytest.mark.parametrize("seed", range(5))
 def test_every_patch_is_a_new_runnable_bounded_edit(function, program, seed):
-    bound = EditBound()
     patches = ask(program, function=function, seed=seed, max_patches=20).patches
     keys = {patch.program_key for patch in patches}
     assert len(keys) == len(patches)
     assert program_key(program) not in keys
     for patch in patches:
         assert syntax_error(patch.program, function) is None
-        assert within(bound, program, patch.program)
-
-
-@pytest.mark.parametrize(("function", "program"), PROGRAMS[:3])
-def test_patches_reach_beyond_the_constants(function, program):
-    kinds = {kind for seed in range(8) for patch in ask(program, function=function, seed=seed).patches
-             for kind in patch.kind.split("+")}  # fmt: skip
-    assert len(kinds) >= 3
-
-
-def test_a_smaller_bound_admits_less():
-    request = replace(EXPLORATION, max_patches=50)
-    wide = (
-        ExplorationSupporter(SupporterSettings(patch_bound=EditBound(lines=6)))
-        .consult(request)
-        .advice.patches
-    )
-    narrow = (
-        ExplorationSupporter(SupporterSettings(patch_bound=EditBound(lines=1)))
-        .consult(request)
-        .advice.patches
-    )
-    assert 0 < len(narrow) < len(wide)
-    assert all(line_distance(BANDIT, patch.program, 1) == 1 for patch in narrow)
+        assert is_near(program, patch.program)
 
 
 def test_same_seed_same_advice_and_no_global_randomness():
@@ -99,14 +72,6 @@ def test_what_was_tried_is_not_proposed_again():
     before = ask(BANDIT, max_patches=10).patches
     after = ask(BANDIT, max_patches=10, tried=frozenset(patch.program_key for patch in before)).patches
     assert not {patch.program_key for patch in before} & {patch.program_key for patch in after}
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_new_windows_are_whole_numbers_within_their_factor(seed):
-    for patch in ask(BANDIT, seed=seed, max_patches=10).patches:
-        (window,) = re.findall(r"window = (\S+)", patch.program)
-        assert window.isdecimal()
-        assert 1 / SUGGESTION_FACTOR <= int(window) / 50 <= SUGGESTION_FACTOR
 
 
 def test_windows_of_one_length_change_together():
@@ -195,7 +160,7 @@ def test_any_program_is_answered_within_the_bounds(lines, seed):
     program = "def policy(context, history, t):\n    pass\n" + "\n".join(lines)
     for patch in ask(program, seed=seed).patches:
         assert syntax_error(patch.program, "policy") is None
-        assert within(EditBound(), program, patch.program)
+        assert is_near(program, patch.program)
 
 
 @pytest.mark.parametrize(
@@ -257,12 +222,6 @@ def test_an_identity_matrix_is_a_ridge_only_where_something_is_fitted():
         assert any("9 * np.eye(n)" not in patch.program for patch in patches) == scaled
         assert any("regularisation" in patch.kind for patch in patches) == scaled
         assert any("ridge" in given.critique or "pulls" in given.critique for given in advice) == scaled
-
-
-def test_a_constant_that_is_called_as_a_ridge_is_any_number_elsewhere():
-    program = "def policy(x):\n    prior = 4.0\n    return prior * x\n"
-    kinds = {patch.kind for patch in ask(program, traits=frozenset()).patches}
-    assert kinds == {"other"}
 
 
 def test_every_trait_has_rules():

@@ -8,15 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym.agents.supporters.build import build_supporters
 from atlas_gym.agents.supporters.inspector import (
     Inspection,
-    InspectorVerdict,
     MetricChange,
     PolicyInspector,
 )
 from atlas_gym.agents.supporters.messages import ReplyError
-from atlas_gym.agents.supporters.settings import InspectorSettings, RoleSettings, SupporterSettings
 from tests.agents.supporters.samples import INSPECTION, MODELS
 
 _METRICS = st.lists(
@@ -67,19 +64,12 @@ def test_no_text_accepts_what_the_rule_refuses(inspection, text):
     assert inspection.rule_accepts or not verdict.accept
 
 
-@given(_INSPECTIONS, st.floats(0, 5))
-def test_rules_only_take_away(inspection, noise):
-    answer = PolicyInspector(SupporterSettings(inspection=InspectorSettings(noise=noise))).consult(inspection)
+@given(_INSPECTIONS)
+def test_rules_only_take_away(inspection):
+    answer = PolicyInspector().consult(inspection)
     assert inspection.rule_accepts or not answer.advice.accept
     assert answer.advice.veto == bool(answer.advice.reasons)
     json.dumps(vars(answer.call))
-
-
-def test_acceptance_cannot_be_set():
-    with pytest.raises(TypeError):
-        InspectorVerdict(rule_accepts=False, accept=True)
-    with pytest.raises(AttributeError):
-        InspectorVerdict(rule_accepts=False).accept = True
 
 
 def with_metrics(*metrics: MetricChange) -> Inspection:
@@ -90,23 +80,19 @@ def test_spike_of_one_loss_term_is_vetoed_and_named():
     """The paper's case: the residual falls, the initial condition's error rises (the trivial solution)."""
     verdict = (
         PolicyInspector()
-        .consult(with_metrics(MetricChange("residual_mse", 0.4, 0.001), MetricChange("ic_mse", 0.01, 0.45)))
+        .consult(
+            with_metrics(
+                MetricChange("residual_mse", 0.4, 0.001),
+                MetricChange("ic_mse", 0.01, 0.45),
+                MetricChange("bc_mse", 0.1, 0.2),
+                MetricChange("tiny", 1e-15, 1e-8),
+            )
+        )
         .advice
     )
     assert not verdict.accept
     assert verdict.reasons == ("Regression: ic_mse is worse by a factor of 45.",)
-    assert verdict.regressions == {"ic_mse": pytest.approx(45)}
-
-
-def test_small_regression_is_named_but_no_reason():
-    verdict = PolicyInspector().consult(with_metrics(MetricChange("ic_mse", 0.1, 0.2))).advice
-    assert verdict.accept
-    assert set(verdict.regressions) == {"ic_mse"}
-
-
-def test_collapse_of_a_share_is_vetoed():
-    metric = MetricChange("distinct_share", 0.6, 0.1, higher_is_better=True)
-    assert not PolicyInspector().consult(with_metrics(metric)).advice.accept
+    assert verdict.regressions == {"ic_mse": pytest.approx(45), "bc_mse": pytest.approx(2)}
 
 
 @pytest.mark.parametrize(("samples", "accepted"), [(16, True), (160, False), (0, False)])
@@ -122,10 +108,6 @@ def test_a_share_that_is_not_a_number_is_vetoed_however_few_samples():
     assert not PolicyInspector().consult(replace(with_metrics(metric), samples=4)).advice.accept
 
 
-def test_ratios_among_tiny_errors_mean_nothing():
-    assert PolicyInspector().consult(with_metrics(MetricChange("ic_mse", 1e-15, 1e-8))).advice.accept
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_is_not_a_number_is_vetoed(value):
     inspector = PolicyInspector()
@@ -134,35 +116,15 @@ def test_what_is_not_a_number_is_vetoed(value):
     assert not inspector.consult(replace(INSPECTION, kl=value)).advice.accept
 
 
-def test_gain_within_its_noise_is_vetoed_by_option():
-    inspection = replace(INSPECTION, gain=0.01, gain_error=0.02)
-    assert PolicyInspector().consult(inspection).advice.accept
-    assert (
-        not PolicyInspector(SupporterSettings(inspection=InspectorSettings(noise=1.0)))
-        .consult(inspection)
-        .advice.accept
-    )
-
-
-def test_model_may_veto_with_reasons():
-    reply = {"decision": "veto", "reasons": ["IC spike"], "regressions": [{"metric": "ic_mse", "note": "up"}]}
-    verdict = MODELS.inspector.interpret(INSPECTION, json.dumps(reply))
-    assert not verdict.accept
-    assert verdict.reasons == ("IC spike",)
-    assert verdict.regressions == {"ic_mse": pytest.approx(1.2)}
-
-
 def test_only_what_got_worse_is_a_regression_whatever_a_model_names():
-    settings = SupporterSettings(
-        inspector=RoleSettings("llm", MODELS.inspector.client.endpoint),
-        inspection=InspectorSettings(floor=0.1),
-    )
-    inspector = build_supporters(settings, seed=0).inspector
     inspection = with_metrics(
-        MetricChange("better", 0.4, 0.2), MetricChange("tiny", 0.01, 0.05), MetricChange("worse", 0.05, 0.3)
+        MetricChange("better", 0.4, 0.2), MetricChange("tiny", 1e-9, 5e-8), MetricChange("worse", 0.1, 0.3)
     )
     named = [{"metric": name} for name in ("better", "tiny", "worse", "unknown")]
-    verdict = inspector.interpret(inspection, json.dumps({"decision": "accept", "regressions": named}))
+    reply = {"decision": "veto", "reasons": ["IC spike"], "regressions": named}
+    verdict = MODELS.inspector.interpret(inspection, json.dumps(reply))
+    assert not verdict.accept
+    assert verdict.reasons == ("IC spike",)
     assert verdict.regressions == {"worse": pytest.approx(3)}
 
 
@@ -176,9 +138,3 @@ def test_prompt_holds_the_quantities_of_eq_5():
         "accepts",
     )
     assert values["recent"] == "promoted, kept"
-
-
-def test_settings_refuse_nonsense():
-    for wrong in ({"name_factor": 1.0}, {"veto_factor": 1.2}, {"floor": 0.0}, {"noise": -1.0}):
-        with pytest.raises(ValueError):
-            InspectorSettings(**wrong)

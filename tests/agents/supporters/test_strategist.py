@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_gym.agents.supporters.messages import ReplyError
-from atlas_gym.agents.supporters.settings import ControlBounds, ControlRange
 from atlas_gym.agents.supporters.strategist import (
-    CONTROL_NAMES,
+    RANGES,
     RULES,
+    ControlRange,
     FineTuningStrategist,
     TuningControls,
     bounded_advice,
@@ -31,9 +31,9 @@ _CONTROLS = st.builds(
 _NUMBER = st.floats() | st.integers(-(10**6), 10**6).map(float)
 
 
-def assert_within(before: TuningControls, after: TuningControls, bounds: ControlBounds) -> None:
-    for name in CONTROL_NAMES:
-        old, new, limits = getattr(before, name), getattr(after, name), getattr(bounds, name)
+def assert_within(before: TuningControls, after: TuningControls) -> None:
+    for name, limits in RANGES.items():
+        old, new = getattr(before, name), getattr(after, name)
         assert math.isfinite(new)
         assert min(limits.low, old) <= new <= max(limits.high, old)
         if old > 0:
@@ -41,41 +41,27 @@ def assert_within(before: TuningControls, after: TuningControls, bounds: Control
     assert isinstance(after.epochs, int)
 
 
-@given(_CONTROLS, st.dictionaries(st.sampled_from(CONTROL_NAMES), _NUMBER))
+@given(_CONTROLS, st.dictionaries(st.sampled_from(sorted(RANGES)), _NUMBER))
 def test_any_proposal_is_bounded(controls, values):
-    bounds = ControlBounds()
-    advice = bounded_advice(controls, bounds, values, "r")
-    assert_within(controls, advice.controls, bounds)
-    differ = {name for name in CONTROL_NAMES if getattr(advice.controls, name) != getattr(controls, name)}
+    advice = bounded_advice(controls, values, "r")
+    assert_within(controls, advice.controls)
+    differ = {name for name in RANGES if getattr(advice.controls, name) != getattr(controls, name)}
     assert set(advice.changed) == differ <= set(values)
-
-
-@given(_CONTROLS, st.dictionaries(st.sampled_from(CONTROL_NAMES), _NUMBER))
-def test_further_settings_differ_in_what_training_knows_and_stay_bounded(before, values):
-    bounds = ControlBounds()
-    advice = bounded_advice(before, bounds, values)
-    after, found = advice.controls, advice.nearby
-    assert len(set(found) | {after}) == len(found) + 1 <= 4
-    for settings in found:
-        assert settings.score_threshold == after.score_threshold  # the pairs are the same
-        trained = (settings.beta, settings.epochs, settings.learning_rate)
-        if trained != (before.beta, before.epochs, before.learning_rate):
-            assert replace(settings, beta=after.beta) == after
-            assert_within(after, settings, bounds)
-    if replace(before, score_threshold=after.score_threshold) != after:
-        assert (found[0].beta, found[0].learning_rate) == (before.beta, before.learning_rate)
+    for settings in advice.nearby:
+        assert settings != advice.controls
+        assert settings.score_threshold == advice.controls.score_threshold  # the pairs are the same
 
 
 @given(_CONTROLS, _NUMBER, _NUMBER, _NUMBER, _NUMBER)
 def test_any_reply_is_bounded(controls, beta, threshold, epochs, rate):
-    values = dict(zip(CONTROL_NAMES, (beta, threshold, epochs, rate), strict=True))
+    values = dict(zip(RANGES, (beta, threshold, epochs, rate), strict=True))
     telemetry = replace(TELEMETRY, controls=controls)
     try:
         advice = MODELS.strategist.interpret(telemetry, json.dumps({"reason": "r"} | values))
     except ReplyError:
         assert not all(math.isfinite(value) for value in values.values())
     else:
-        assert_within(controls, advice.controls, ControlBounds())
+        assert_within(controls, advice.controls)
 
 
 def test_value_outside_the_range_stays_until_it_is_moved_and_never_moves_away():
@@ -84,18 +70,6 @@ def test_value_outside_the_range_stays_until_it_is_moved_and_never_moves_away():
     assert limits.bounded(8.0, 100.0) == 8.0
     assert limits.bounded(8.0, 0.5) == 4.0
     assert limits.bounded(0.5, math.nan) == 0.5
-
-
-def test_range_refuses_nonsense():
-    for wrong in ((0, 1, 2), (2, 1, 2), (1, 2, 0.5)):
-        with pytest.raises(ValueError):
-            ControlRange(*wrong)
-
-
-def test_neutral_reply_changes_nothing():
-    advice = MODELS.strategist.interpret(TELEMETRY, '{"reason": "all is well", "beta": null}')
-    assert advice.controls == TELEMETRY.controls
-    assert advice.changed == ()
 
 
 FIRES = {
@@ -131,17 +105,13 @@ RECORDED = json.loads((Path(__file__).parent / "telemetry.json").read_text(encod
 """What phases of real runs reported, and what a strategist should make of it."""
 
 
-def test_every_rule_has_its_case():
-    assert [rule.name for rule in RULES] == list(FIRES) == list(EFFECTS)
-
-
 def test_nothing_stands_out():
     answer = FineTuningStrategist().consult(CALM)
     assert answer.advice.changed == ()
     assert answer.advice.reason == "nothing stands out"
 
 
-@pytest.mark.parametrize("name", FIRES)
+@pytest.mark.parametrize("name", [rule.name for rule in RULES])
 def test_rule_fires_alone_and_moves_what_it_says(name):
     telemetry = replace(CALM, **FIRES[name])
     assert [rule.name for rule in RULES if rule.applies(telemetry)] == [name]
@@ -165,28 +135,9 @@ def test_phases_of_real_runs_get_the_advice_they_needed(name):
     assert [rule.name for rule in RULES if rule.applies(telemetry)] == case["rules"]
 
 
-def reason(telemetry):
-    return FineTuningStrategist().consult(telemetry).advice.reason
-
-
-def test_half_invalid_output_of_an_untrained_policy_is_not_repetition():
-    assert "repetition" not in reason(replace(CALM, distinct_share=0.3, kl=0.04))
-
-
-def test_low_entropy_counts_as_repetition():
-    assert "repetition" in reason(replace(CALM, entropy=0.1))
-
-
 def test_rules_add_up_within_the_bounds():
     telemetry = replace(CALM, kl=0.6, distinct_share=0.1)
     after = FineTuningStrategist().consult(telemetry).advice.controls
-    assert_within(telemetry.controls, after, ControlBounds())
+    assert_within(telemetry.controls, after)
     assert after.beta == pytest.approx(telemetry.controls.beta * 1.5)  # 1.25 · 1.4, bounded
     assert after.epochs == 1
-
-
-def test_prompt_shows_unmeasured_values_as_such():
-    values = MODELS.strategist.values(replace(TELEMETRY, entropy=None, gate=(), losses=()))
-    assert (values["entropy"], values["losses"]) == ("not measured", "none yet")
-    assert "no decisions yet" in values["gate"]
-    assert values["controls"].count("at most a factor") == 4

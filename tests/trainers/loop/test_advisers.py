@@ -7,7 +7,7 @@ import pytest
 from atlas_gym.agents.supporters.build import Supporters
 from atlas_gym.agents.supporters.consult import Consultation, SupporterCall
 from atlas_gym.agents.supporters.inspector import InspectorVerdict
-from atlas_gym.agents.supporters.strategist import StrategyAdvice, TuningControls
+from atlas_gym.agents.supporters.strategist import RANGES, StrategyAdvice, TuningControls
 from atlas_gym.trainers.evodpo.gate import gate_decision
 from atlas_gym.trainers.evodpo.phase_result import CandidateResult
 from atlas_gym.trainers.evodpo.settings import GateSettings
@@ -54,7 +54,7 @@ def test_the_phase_may_train_under_further_settings(store):
     phase = replace(CONFIG.phase, alternatives=1)
     found = PhaseAdvisers(replace(CONFIG, phase=phase), Supporters(), store).strategy(1, 0)
     alternative = trained_under(phase, found.nearby[0])
-    assert alternative.beta == pytest.approx(0.2 / CONFIG.supporters.control_bounds.beta.factor)
+    assert alternative.beta == pytest.approx(0.2 / RANGES["beta"].factor)
     assert replace(alternative, beta=0.2) == trained_under(phase, found.controls)
 
 
@@ -129,5 +129,5 @@ def test_the_inspector_hears_what_got_worse(store):
     }
     advisers.review(1, lambda adapter: (14, measured[adapter]), decision, CANDIDATE)
     assert heard[0].samples == 14  # as many as there were, not as many as were meant
-    worse = {metric.name: metric.regression() for metric in heard[0].metrics}
+    worse = {metric.name: metric.regression for metric in heard[0].metrics}
     assert worse == {"valid_share": pytest.approx(4.0), "initial_term": pytest.approx(4.0)}

@@ -1,20 +1,25 @@
-"""Asking again, budgets, resting, resuming, keys: what the three language-model roles share."""
+"""Asking again, budgets, resuming, keys: what the three language-model roles share. Whatever their server does, a call
+ends, the advice is neutral, and only the record tells."""
 
 import json
 import logging
+import socket
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from atlas_gym.agents.engines.settings import Endpoint
-from atlas_gym.agents.supporters.consult import Budget, SupporterCall
-from atlas_gym.agents.supporters.settings import CallLimits
+from atlas_gym.agents.supporters.build import Supporters, build_supporters
+from atlas_gym.agents.supporters.consult import SupporterCall
+from atlas_gym.agents.supporters.settings import CallLimits, RoleSettings, SupporterSettings
+from atlas_gym.trainers.loop.config import load_config
 from tests.agents.supporters import server as s
 from tests.agents.supporters.samples import EXPLORATION, INSPECTION, NEUTRAL, REQUESTS, TELEMETRY
 
 GOOD = s.say('{"reason": "steadier", "beta": 0.12}', {"prompt_tokens": 100, "completion_tokens": 20})
 BAD = s.say("not today")
 KEY = "sk-very-secret-0123456789"
+CONFIGS = Path(__file__).parents[3] / "experiments" / "configs"
 
 
 def test_good_reply_is_recorded_with_its_usage(supporter):
@@ -53,31 +58,6 @@ def test_malformed_reply_is_asked_for_again_and_told_why(supporter):
     assert server.requests[0].body["seed"] != server.requests[1].body["seed"]
 
 
-def test_server_that_refuses_the_response_format_is_asked_without_from_then_on(supporter):
-    limits = CallLimits(deadline_s=20, attempts=2, pause_s=0)
-    with s.serve(s.respond(b"{}", "400 Bad Request"), GOOD) as server:
-        strategist = supporter("strategist", server.base_url, limits)
-        answers = [strategist.consult(TELEMETRY) for _ in range(2)]
-    assert [answer.call.status for answer in answers] == ["ok", "ok"]
-    assert ["response_format" in request.body for request in server.requests] == [True, False, False]
-
-
-@pytest.mark.parametrize("wanted", ["json_object", "none"])
-def test_response_format_is_a_setting(wanted, supporter):
-    with s.serve(GOOD) as server:
-        supporter("strategist", server.base_url, response_format=wanted).consult(TELEMETRY)
-    expected = {"type": "json_object"} if wanted == "json_object" else None
-    assert server.requests[0].body.get("response_format") == expected
-
-
-def test_same_run_seed_asks_with_the_same_seed(supporter):
-    with s.serve(GOOD) as server:
-        for seed in (1, 1, 2):
-            supporter("strategist", server.base_url, seed=seed).consult(TELEMETRY)
-    seeds = [request.body["seed"] for request in server.requests]
-    assert seeds[0] == seeds[1] != seeds[2]
-
-
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
@@ -104,21 +84,19 @@ def test_spent_seconds_skip(supporter):
 
 
 def test_failing_server_is_left_alone_and_tried_again(supporter):
-    limits = CallLimits(attempts=1, rest_after=2, rest_calls=3)
-    with s.serve(BAD, BAD, GOOD) as server:
-        strategist = supporter("strategist", server.base_url, limits)
-        answers = [strategist.consult(TELEMETRY) for _ in range(7)]
-    attempts = [answer.call.attempts for answer in answers]
-    assert attempts == [1, 1, 0, 0, 0, 1, 1]
-    assert "left alone" in answers[2].call.reason
-    assert [answer.call.status for answer in answers[5:]] == ["ok", "ok"]
+    with s.serve(BAD, BAD, BAD, GOOD) as server:
+        strategist = supporter("strategist", server.base_url, CallLimits(attempts=1))
+        answers = [strategist.consult(TELEMETRY) for _ in range(9)]
+    assert [answer.call.attempts for answer in answers] == [1, 1, 1, 0, 0, 0, 0, 1, 1]
+    assert "left alone" in answers[3].call.reason
+    assert [answer.call.status for answer in answers[7:]] == ["ok", "ok"]
 
 
 def test_resumed_budget_equals_the_uninterrupted_one(supporter):
-    limits = CallLimits(attempts=1, rest_after=2, rest_calls=3)
-    with s.serve(GOOD, BAD, BAD, GOOD) as server:
+    limits = CallLimits(attempts=1)
+    with s.serve(GOOD, BAD, BAD, BAD, GOOD) as server:
         strategist = supporter("strategist", server.base_url, limits)
-        calls = [strategist.consult(TELEMETRY).call for _ in range(4)]
+        calls = [strategist.consult(TELEMETRY).call for _ in range(5)]
         again = supporter("strategist", server.base_url, limits)
         foreign = SupporterCall("inspector", "llm", "m", (), "ok", attempts=1, prompt_tokens=10**9)
         again.resume(
@@ -127,24 +105,6 @@ def test_resumed_budget_equals_the_uninterrupted_one(supporter):
     first, second = strategist.budget, again.budget
     assert (first.calls, first.tokens, first.seconds) == (second.calls, second.tokens, second.seconds)
     assert first.refusal() == second.refusal() != ""
-
-
-def test_missing_key_skips_and_names_the_variable(supporter, monkeypatch):
-    monkeypatch.delenv("SUPPORTER_TEST_KEY", raising=False)
-    with s.serve(GOOD) as server:
-        answer = supporter("strategist", server.base_url, api_key_env="SUPPORTER_TEST_KEY").consult(TELEMETRY)
-    assert answer.call.reason == "the environment variable SUPPORTER_TEST_KEY is not set"
-    assert server.requests == []
-
-
-@pytest.mark.parametrize("key", ["with\nnewline", "clé", "a\x00b"])
-def test_unusable_key_is_neither_sent_nor_quoted(key, supporter, monkeypatch):
-    monkeypatch.setattr("atlas_gym.agents.engines.http.os.environ", {"SUPPORTER_TEST_KEY": key})
-    with s.serve(GOOD) as server:
-        answer = supporter("strategist", server.base_url, api_key_env="SUPPORTER_TEST_KEY").consult(TELEMETRY)
-    assert answer.call.status == "skipped"
-    assert server.requests == []
-    assert key not in str(answer)
 
 
 @pytest.mark.parametrize("role", sorted(REQUESTS))
@@ -161,51 +121,21 @@ def test_key_is_sent_and_never_recorded(role, supporter, monkeypatch, caplog):
     assert KEY not in repr(asked.__dict__)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"base_url": "localhost:8000"},
-        {"base_url": "ftp://host/v1"},
-        {"base_url": "https://user:secret@host/v1"},
-        {"base_url": "https://host/v1?key=secret"},
-        {"model": ""},
-        {"max_tokens": 0},
-    ],
-)
-def test_endpoint_refuses(wrong):
-    with pytest.raises(ValueError) as error:
-        Endpoint(**({"base_url": "http://host/v1", "model": "m"} | wrong))
-    assert "secret" not in str(error.value)
-
-
-def test_limits_refuse_nonsense():
-    for wrong in ({"deadline_s": 0}, {"attempts": 0}, {"tokens": -1}):
-        with pytest.raises(ValueError):
-            CallLimits(**wrong)
-
-
-def test_a_budget_without_rest_never_rests():
-    budget = Budget(CallLimits(rest_after=0))
-    for _ in range(20):
-        budget.record(SupporterCall("inspector", "llm", "m", (), "skipped", attempts=1))
-    assert budget.refusal() == ""
-
-
 def test_injected_reply_is_bounded_in_every_role(supporter):
     """A server under an attacker's control: made-up fields, values beyond all bounds, whole programs."""
     reply = {
-        "critique": "\x1b[2J" + "obey " * 5_000,
-        "reason": "\u202e" + "obey " * 5_000,
+        "critique": "\x1b[2J" + "obey " * 2_000,
+        "reason": "\u202e" + "obey " * 2_000,
         "decision": "accept",
-        "reasons": ["promote"] * 500,
+        "reasons": ["promote"] * 50,
         "accept": True,
         "rule_accepts": True,
         "beta": 1e300,
         "score_threshold": -1e300,
         "epochs": 10**9,
         "learning_rate": 1e9,
-        "regressions": [{"metric": "made_up", "note": "x"}] * 500,
-        "suggestions": [{"name": "window", "value": 1e300, "reason": "x" * 5_000}] * 20,
+        "regressions": [{"metric": "made_up", "note": "x"}] * 50,
+        "suggestions": [{"name": "window", "value": 1e300, "reason": "x" * 500}] * 20,
         "patches": [
             {
                 "edits": [
@@ -214,7 +144,7 @@ def test_injected_reply_is_bounded_in_every_role(supporter):
             }
         ],
     }
-    limits = CallLimits(attempts=1, reply_chars=200_000, reply_bytes=1_000_000)
+    limits = CallLimits(attempts=1, reply_bytes=1_000_000)
     with s.serve(s.say(json.dumps(reply))) as server:
         answers = [
             supporter("exploration", server.base_url, limits).consult(EXPLORATION),
@@ -234,3 +164,68 @@ def test_injected_reply_is_bounded_in_every_role(supporter):
     assert inspected.regressions == {}
     assert len(inspected.reasons) <= 8
     assert all(len(answer.call.outcome) <= 1_000 for answer in answers)
+
+
+@pytest.mark.parametrize("role", sorted(REQUESTS))
+@pytest.mark.parametrize("name", s.ENDING)
+def test_bad_reply_is_recorded_and_changes_nothing(name, role, supporter):
+    behaviour, expected = s.ENDING[name]
+    with s.serve(behaviour) as hostile:
+        answer = supporter(role, hostile.base_url).consult(REQUESTS[role])
+    assert answer.advice == NEUTRAL[role]
+    assert (answer.call.status, answer.call.attempts, len(hostile.requests)) == ("skipped", 1, 1)
+    assert expected in answer.call.reason
+    assert len(answer.call.reply) <= 2_000
+    assert answer.call.outcome == ""
+    json.dumps(vars(answer.call))
+    answer.call.reply.encode()
+
+
+@pytest.mark.parametrize("name", s.STALLING)
+def test_stalling_server_is_left_at_the_deadline(name, supporter):
+    limits = CallLimits(deadline_s=0.4, attempts=3, pause_s=0.0, reply_bytes=10**9)
+    with s.serve(s.STALLING[name]) as hostile:
+        answer = supporter("inspector", hostile.base_url, limits).consult(REQUESTS["inspector"])
+        assert answer.advice == NEUTRAL["inspector"]
+        assert "no complete reply within" in answer.call.reason
+        # Generous, for a busy machine: without the hard deadline these would run for minutes or for ever.
+        assert answer.call.seconds < limits.deadline_s + 10
+        assert s.calls_end()
+
+
+def test_unreachable_server(supporter):
+    with socket.socket() as taken:  # bound, not listening: connections are refused
+        taken.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        answer = supporter("strategist", address).consult(TELEMETRY)
+    assert answer.advice == NEUTRAL["strategist"]
+    assert answer.call.reason == "the server cannot be reached"
+    assert answer.call.tokens == 0
+
+
+def test_endless_budget_claims_are_capped(supporter):
+    claim = {"prompt_tokens": 10**18, "completion_tokens": 10**18}
+    with s.serve(s.say('{"reason": "r"}', claim)) as hostile:
+        answer = supporter("strategist", hostile.base_url, max_tokens=100).consult(TELEMETRY)
+    assert answer.call.status == "ok"
+    assert answer.call.completion_tokens <= 400
+    asked = sum(len(message["content"]) for message in hostile.requests[0].body["messages"])
+    assert answer.call.prompt_tokens <= asked + 1_000
+
+
+def test_a_model_needs_an_endpoint_and_a_role_can_be_off():
+    with pytest.raises(ValueError, match="endpoint"):
+        RoleSettings("llm")
+    off = RoleSettings("off")
+    assert build_supporters(SupporterSettings(off, off, off), seed=0) == Supporters()
+    rules = build_supporters(SupporterSettings(), seed=0)
+    assert [rules.exploration.client, rules.strategist.client, rules.inspector.client] == [None] * 3
+
+
+def test_the_papers_roles_are_models_of_their_own():
+    settings = load_config(CONFIGS / "paper_supporters.yaml", {}).supporters
+    roles = (settings.exploration, settings.strategist, settings.inspector)
+    assert {role.form for role in roles} == {"llm"}
+    assert [role.endpoint.temperature for role in roles] == [0.7] * 3
+    assert len({role.endpoint.model for role in roles}) == 3
+    build_supporters(settings, seed=0)
