@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from atlas_gym.agents.engines.engine import Sampling
-from atlas_gym.agents.engines.hf_transformers import TransformersGenerator
+from atlas_gym.agents.engines.hf_transformers import TransformersEngine
 from atlas_gym.agents.models.policy import POLICY, REFERENCE
 from atlas_gym.agents.population.candidate import Proposal
 from atlas_gym.tasks.burgers.params import BurgersParams
@@ -76,7 +76,7 @@ def test_generation(policies):
     texts = []
     for policy in policies:
         with policy.merged(POLICY) as model:
-            engine = TransformersGenerator(
+            engine = TransformersEngine(
                 model, policy.tokenizer, Sampling(max_new_tokens=8, max_function_tokens=16)
             )
             texts.append([each.text for row in engine.generate(asked) for each in row])

@@ -1,8 +1,8 @@
-"""The protocol between the research agent and whatever writes text.
+"""Engines: whatever writes text for the research agent.
 
-A backend gets *requests* (one prompt, n samples) and answers with *completions*. A completion ends with the line, for
+An engine gets *requests* (one prompt, n samples) and answers with *completions*. A completion ends with the line, for
 edits of one line, or with the function that the prompt has begun; the answer to a message (a whole
-``program``, or a ``diff`` against its parent) ends where the model ends it. With ``avoid`` set, a backend that can does
+``program``, or a ``diff`` against its parent) ends where the model ends it. With ``avoid`` set, an engine that can does
 *non-copy decoding*: it samples from the model's distribution conditioned on the text not being ``avoid``, the parent's
 own at that place. A small model copies its parent nearly always; conditioned, every sample is an edit.
 
@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from atlas_gym.seeding import torch_seed
 
 Stop = Literal["line", "function", "program", "diff"]
 
@@ -34,7 +36,7 @@ def cut(text: str, stop: Stop) -> tuple[str, bool]:
     return (text[:end], True) if end else (text, False)
 
 
-class BackendError(RuntimeError):
+class EngineError(RuntimeError):
     """The engine that writes text cannot go on; the message says what helps."""
 
 
@@ -96,6 +98,11 @@ class Request:
             raise ValueError("a request asks for at least one sample")
 
 
+def sample_seed(request: Request, sample: int, draw: int = 0) -> int:
+    """Seed of one sample's own tokens; servers take 31 bits."""
+    return torch_seed(request.seed, "sample", sample, draw) % 2**31
+
+
 def repeats(text: str, request: Request) -> bool:
     """Whether a completion says again what the request avoids."""
     return request.avoid is not None and text.rstrip() == request.avoid.rstrip()
@@ -117,9 +124,8 @@ OnCompletion = Callable[[int, int, Completion], None]
 """Called as ``on_completion(request_index, sample_index, completion)`` as soon as a sample has ended."""
 
 
-class Generator(Protocol):
-    """Something that continues prompts. Whoever derives from it writes `stream` alone. It is a backend, too, of weights
-    that are not tuned (`agents.engines.serving`)."""
+class Engine(Protocol):
+    """Continues prompts. Whoever derives from it writes `stream` alone, if its weights are not tuned."""
 
     @abstractmethod
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
@@ -133,10 +139,11 @@ class Generator(Protocol):
         return [[row[sample] for sample in range(len(row))] for row in found]
 
     @contextmanager
-    def serving(self, adapter: str) -> Iterator["Generator"]:
-        """Itself, whatever adapter is asked for."""
+    def serving(self, adapter: str) -> Iterator["Engine"]:
+        """The engine with this adapter of the policy, for the time of the block; as it is if it has no policy. Between
+        two such blocks the policy may be trained."""
         yield self
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Give everything back."""
         return

@@ -14,31 +14,56 @@ learned positions); recurrent models and flash attention are not supported.
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from atlas_gym.agents.engines.batch_decoding import SampleBatch
-from atlas_gym.agents.engines.engine import Generator, OnCompletion, Request, Sampling
-from atlas_gym.agents.engines.samples import Sampler
+from atlas_gym.agents.engines.decoding import SampleBatch
+from atlas_gym.agents.engines.engine import Engine, OnCompletion, Request, Sampling
+from atlas_gym.agents.engines.sampling import Sampler
+from atlas_gym.agents.models.packed_weights import packed_weights
+from atlas_gym.agents.models.policy import Policy
 from atlas_gym.agents.models.token_trie import families
 from atlas_gym.agents.models.tokens import encode_prompt
 from atlas_gym.agents.models.tree_attention import use_tree_attention
 
 
-class TransformersGenerator(Generator):
-    """A :class:`agents.engines.engine.Generator` on a model that is in memory and in inference mode."""
+class TransformersEngine(Engine):
+    """An engine on a model that is in memory and in inference mode.
+
+    Args:
+        model: the weights, `policy.base` if there is a policy.
+        tokenizer: theirs.
+        sampling: how tokens are drawn.
+        policy: whose adapters are merged into the weights while they are served; None for weights that are never tuned.
+        max_samples: how many samples are decoded at the same time, at most.
+    """
 
     def __init__(
-        self, model: Any, tokenizer: Any, sampling: Sampling | None = None, *, max_samples: int = 64
+        self,
+        model: Any,
+        tokenizer: Any,
+        sampling: Sampling | None = None,
+        *,
+        policy: Policy | None = None,
+        max_samples: int = 64,
     ):
-        """``max_samples`` bounds how many samples are decoded at the same time."""
         use_tree_attention(model)
         self.model = model
         self.tokenizer = tokenizer
         self.sampling = sampling or Sampling()
+        self._policy = policy
         self._max_samples = max_samples
         self._sampler = Sampler(tokenizer, model.get_output_embeddings().weight.shape[0], self.sampling)
+
+    @contextmanager
+    def serving(self, adapter: str) -> Iterator[Engine]:
+        if self._policy is None:
+            yield self
+            return
+        with self._policy.merged(adapter) as model, packed_weights(model):
+            yield self
 
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         prompts = [encode_prompt(self.tokenizer, request.prompt) for request in requests]
@@ -47,9 +72,17 @@ class TransformersGenerator(Generator):
                 [s for i in group for s in self._sampler.begin(i, requests[i], prompts[i])] for group in chunk
             ]
             with torch.inference_mode():
-                self._run(
-                    SampleBatch(self.model, self._sampler.vocabulary, self.sampling, samples), on_completion
-                )
+                batch = SampleBatch(self.model, self._sampler.vocabulary, self.sampling, samples)
+                advanced = batch.prefill()
+                while True:
+                    for sample in advanced:
+                        completion = self._sampler.completion(sample)
+                        if completion is not None:
+                            batch.retire(sample)
+                            on_completion(sample.request, sample.index, completion)
+                    if not batch.active:
+                        break
+                    advanced = batch.step()
 
     def _chunks(
         self, requests: Sequence[Request], prompts: Sequence[Sequence[int]]
@@ -83,18 +116,6 @@ class TransformersGenerator(Generator):
                     found.append([])
                 found[-1].append(index)
         return sorted(found, key=lambda group: (_samples(requests, group), len(prompts[group[-1]])))
-
-    def _run(self, batch: SampleBatch, on_completion: OnCompletion) -> None:
-        advanced = batch.prefill()
-        while True:
-            for sample in advanced:
-                completion = self._sampler.completion(sample)
-                if completion is not None:
-                    batch.retire(sample)
-                    on_completion(sample.request, sample.index, completion)
-            if not batch.active:
-                break
-            advanced = batch.step()
 
 
 def _samples(requests: Sequence[Request], group: Sequence[int]) -> int:

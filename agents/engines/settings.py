@@ -43,19 +43,15 @@ class RequestLimits:
     """How patiently a server is asked."""
 
     deadline_s: float = 60.0
-    """Hard wall-clock limit, seconds: of a consultation with all its attempts and pauses; of one request of an
-    engine."""
+    """Hard wall-clock limit of a consultation, or of a sample of an engine, with all attempts and pauses, seconds."""
     attempts: int = 2
-    """Requests per consultation: a failed or malformed reply is asked for again. An engine's sample that fails so
-    often, while the server is otherwise well, is given up: it counts as empty."""
-    pause_s: float = 0.25
-    """Wait before asking again, seconds; doubles with each failure, an engine's up to 30 s."""
+    """Requests per consultation, and for a sample of an engine: a failed one is made again."""
     reply_bytes: int = 262_144
     """Largest HTTP body that is read, bytes."""
 
     def __post_init__(self) -> None:
-        if self.deadline_s <= 0 or self.pause_s < 0 or min(self.attempts, self.reply_bytes) < 1:
-            raise ValueError("deadline_s, attempts and reply_bytes must be positive, pause_s at least 0")
+        if self.deadline_s <= 0 or min(self.attempts, self.reply_bytes) < 1:
+            raise ValueError("deadline_s, attempts and reply_bytes must be positive")
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,6 @@ class ServerSettings(RequestLimits, Address):
     model: str = ""
     deadline_s: float = 120.0
     attempts: int = 4
-    pause_s: float = 0.5
     reply_bytes: int = 1_000_000
     concurrency: int = 8
     """Requests under way at a time."""
@@ -104,19 +99,6 @@ class OpenAISettings(ServerSettings):
     tokenizer: str = ""
     """The served model's tokenizer: `embedded`, a folder or a Hugging Face id on this machine. Gives the
     `rewrite` style its chat template. Empty: none, or the policy's where there is one."""
-    redraws: int = 8
-    """Most further draws of a sample that repeats its parent; one that is still a copy then stays one."""
-    extensions: bool = True
-    """Whether the server knows `top_k` and `min_p` (vLLM and llama.cpp do, OpenAI's own does not)."""
-    lora_loading: Literal["none", "vllm"] = "none"
-    """`vllm`: after each phase the new adapter is loaded into the server through `/v1/load_lora_adapter`
-    (start it with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1; it must see the run's folder).
-    `none`: the server's weights stay as they are, so nothing can be tuned."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.redraws < 0:
-            raise ValueError("redraws must not be negative")
 
 
 @dataclass(frozen=True)
@@ -185,7 +167,7 @@ class VLLMSettings:
 
 
 @dataclass(frozen=True)
-class BackendSettings:
+class EngineSettings:
     """The engine that writes text."""
 
     name: Literal["transformers", "vllm", "openai", "chat"] = "transformers"
@@ -200,12 +182,11 @@ class BackendSettings:
 
     def __post_init__(self) -> None:
         if self.name == "chat" and not self.chat.model:
-            raise ValueError("the backend chat needs chat.model, the model's name at the endpoint")
+            raise ValueError("the engine chat needs chat.model, the model's name at the endpoint")
         if self.name == "openai" and not self.openai.model:
-            raise ValueError("the backend openai needs openai.model, the model's name on the server")
+            raise ValueError("the engine openai needs openai.model, the model's name on the server")
 
     @property
     def follows_policy(self) -> bool:
         """Whether it can write with tuned adapters."""
-        here = self.name in ("transformers", "vllm")
-        return here or (self.name == "openai" and self.openai.lora_loading != "none")
+        return self.name in ("transformers", "vllm")

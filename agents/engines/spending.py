@@ -11,7 +11,7 @@ import os
 import threading
 from pathlib import Path
 
-from atlas_gym.agents.engines.engine import BackendError
+from atlas_gym.agents.engines.engine import EngineError
 from atlas_gym.agents.engines.settings import ChatSettings
 
 LEDGER = "spending.jsonl"
@@ -34,7 +34,7 @@ class Ledger:
         self._spent = total(path)
 
     def require_budget(self, settings: ChatSettings) -> None:
-        """Raise :class:`BackendError` if nothing is left for this model."""
+        """Raise :class:`EngineError` if nothing is left for this model."""
         model = _model(settings)
         spent = _of(self._spent, model)
         tokens = spent["prompt_tokens"] + spent["completion_tokens"]
@@ -43,7 +43,7 @@ class Ledger:
             ("budget_money", settings.budget_money, spent["money"], "(money)"),
         ):
             if limit and used >= limit:
-                raise BackendError(
+                raise EngineError(
                     f"the budget of {limit:.12g} {unit} for {model} is spent ({used:.12g} used); set a larger "
                     f"chat.{name} and resume the run"
                 )

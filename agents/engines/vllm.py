@@ -3,7 +3,7 @@
 *Requests.* The prompt is shared by all samples through the engine's prefix cache. Each sample is a request with
 its own seed. One loop feeds the engine: a prompt whose samples must not copy their
 parent is first scored along the parent's line (`prompt_logprobs`), and the moment its scores arrive, its samples
-follow as forced prefixes (`agents.engines.samples`). So non-copy decoding costs one reading of each prompt, which the
+follow as forced prefixes (`agents.engines.sampling`). So non-copy decoding costs one reading of each prompt, which the
 samples then find in the cache.
 
 *Adapters.* `merged`: the policy's merged weights, computed as for transformers, are written into the running engine
@@ -27,37 +27,99 @@ import torch
 
 from atlas_gym.agents.engines.engine import (
     Completion,
-    Generator,
+    Engine,
     OnCompletion,
     Request,
     Sampling,
+    sample_seed,
 )
-from atlas_gym.agents.engines.samples import Sample, Sampler, sample_seed
+from atlas_gym.agents.engines.sampling import Sample, Sampler, deviate
 from atlas_gym.agents.engines.settings import VLLMSettings
-from atlas_gym.agents.engines.token_sampling import deviate
 from atlas_gym.agents.engines.vllm_start import start_engine
 from atlas_gym.agents.models.policy import Policy
 from atlas_gym.agents.models.tokens import encode_prompt
 
 
-class VLLMGenerator(Generator):
-    """A :class:`agents.engines.engine.Generator` on a running engine."""
+class VLLMEngine(Engine):
+    """A running engine, and which of the policy's adapters it has."""
 
-    def __init__(self, llm: Any, sampler: Sampler, adapter: Any = None) -> None:
-        """`adapter`: vLLM's `LoRARequest`, None for the engine's own weights."""
+    def __init__(
+        self, settings: VLLMSettings, sampling: Sampling, model: Path, folder: Path, policy: Policy | None
+    ):
+        as_lora = settings.adapter == "lora" and policy is not None
+        self._llm = start_engine(settings, model, policy.lora.rank if as_lora and policy else 0)
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        self._engine = llm.llm_engine
-        self._longest = self._engine.vllm_config.model_config.max_model_len
-        self._sampler = sampler
-        self._adapter = adapter
         self._params, self._kind = SamplingParams, RequestOutputKind
+        self._settings, self._policy, self._folder = settings, policy, folder
+        self._engine = self._llm.llm_engine
+        config = self._engine.vllm_config
+        tokenizer = policy.tokenizer if policy is not None else self._llm.get_tokenizer()
+        self._sampler = Sampler(tokenizer, config.model_config.get_vocab_size(), sampling)
+        self._longest = config.model_config.max_model_len
+        self._asleep = False
+        self._merged = ""
+        """Digest of the adapter in the weights; empty for the base."""
+        self._adapter: Any = None
+        """vLLM's `LoRARequest` of the adapter that is served; None for the engine's own weights."""
+        self._adapters: dict[str, int] = {}
         self._numbers = itertools.count()
         self._running: dict[str, Sample] = {}
         self._scoring: dict[str, tuple[list[Sample], int]] = {}
         """Requests that score a parent: its samples, and the first of the parent's places that is shown."""
         self._rows: dict[int, dict[int, dict[int, float]]] = {}
+
+    @contextmanager
+    def serving(self, adapter: str) -> Iterator[Engine]:
+        if self._asleep:
+            self._llm.wake_up()
+            self._asleep = False
+        if self._policy is not None:
+            self._put(self._policy, adapter)
+        try:
+            yield self
+        finally:
+            if self._engine.vllm_config.model_config.enable_sleep_mode:
+                self._llm.sleep(level=1)
+                self._asleep = True
+
+    def close(self) -> None:
+        self._engine.engine_core.shutdown()
+        del self._engine, self._llm
+
+    def _put(self, policy: Policy, adapter: str) -> None:
+        """Put an adapter into the engine, unless it is there."""
+        if self._settings.adapter == "merged":
+            digest = "" if policy.is_base(adapter) else policy.digest(adapter)
+            if digest != self._merged:
+                with policy.merged(adapter) as model:
+                    self._write(model)
+                self._merged = digest
+        elif policy.is_base(adapter):
+            self._adapter = None
+        else:  # the engine reads it with the first request, and keeps one
+            from vllm.lora.request import LoRARequest
+
+            name, path = policy.written(adapter, self._folder)
+            number = self._adapters.setdefault(name, len(self._adapters) + 1)
+            self._adapter = LoRARequest(name, number, str(path))
+
+    def _write(self, model: Any) -> None:
+        """Put a model's weights into the running engine; cached prefixes were computed with the old ones."""
+        weights = _plain_weights(model)
+        if self._engine.vllm_config.parallel_config.world_size == 1:
+            self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights.items())})
+        else:  # workers are processes of their own: they read what this one writes
+            from safetensors.torch import save_file
+
+            path = self._folder / "merged"
+            path.mkdir(parents=True, exist_ok=True)
+            save_file(
+                {name: tensor.contiguous() for name, tensor in weights.items()}, path / "model.safetensors"
+            )
+            self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(path.resolve())})
+        self._llm.reset_prefix_cache()
 
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         try:
@@ -186,79 +248,6 @@ class VLLMGenerator(Generator):
             logits[place, list(row)] = torch.tensor(list(row.values()))
         logits[:, self._banned(request)] = float("-inf")
         return logits
-
-
-class VLLMBackend:
-    """One engine, and which of the policy's adapters it has."""
-
-    def __init__(
-        self, settings: VLLMSettings, sampling: Sampling, model: Path, folder: Path, policy: Policy | None
-    ) -> None:
-        self._settings = settings
-        self._policy = policy
-        self._folder = folder
-        as_lora = settings.adapter == "lora" and policy is not None
-        self._llm = start_engine(settings, model, policy.lora.rank if as_lora and policy else 0)
-        tokenizer = policy.tokenizer if policy is not None else self._llm.get_tokenizer()
-        config = self._llm.llm_engine.vllm_config
-        self._sampler = Sampler(tokenizer, config.model_config.get_vocab_size(), sampling)
-        self._sleeps = config.model_config.enable_sleep_mode
-        self._asleep = False
-        self._merged = ""  # digest of the adapter in the weights; empty for the base
-        self._adapters: dict[str, int] = {}
-
-    @contextmanager
-    def serving(self, adapter: str) -> Iterator[Generator]:
-        """The generator that writes with this adapter, which is put into the engine first if it must be."""
-        if self._asleep:
-            self._llm.wake_up()
-            self._asleep = False
-        loaded = None if self._policy is None else self._put(self._policy, adapter)
-        try:
-            yield VLLMGenerator(self._llm, self._sampler, loaded)
-        finally:
-            if self._sleeps:
-                self._llm.sleep(level=1)
-                self._asleep = True
-
-    def close(self) -> None:
-        """Let the engine go."""
-        self._llm.llm_engine.engine_core.shutdown()
-        del self._llm
-
-    def _put(self, policy: Policy, adapter: str) -> Any:
-        if self._settings.adapter == "lora":
-            return None if policy.is_base(adapter) else self._load(policy, adapter)
-        digest = "" if policy.is_base(adapter) else policy.digest(adapter)
-        if digest != self._merged:
-            with policy.merged(adapter) as model:
-                self._write(model)
-            self._merged = digest
-        return None
-
-    def _load(self, policy: Policy, adapter: str) -> Any:
-        """vLLM's name for an adapter on disk; the engine reads it with the first request and keeps one."""
-        from vllm.lora.request import LoRARequest
-
-        name, path = policy.written(adapter, self._folder)
-        number = self._adapters.setdefault(name, len(self._adapters) + 1)
-        return LoRARequest(name, number, str(path))
-
-    def _write(self, model: Any) -> None:
-        """Put a model's weights into the running engine; cached prefixes were computed with the old ones."""
-        weights = _plain_weights(model)
-        if self._llm.llm_engine.vllm_config.parallel_config.world_size == 1:
-            self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights.items())})
-        else:  # workers are processes of their own: they read what this one writes
-            from safetensors.torch import save_file
-
-            path = self._folder / "merged"
-            path.mkdir(parents=True, exist_ok=True)
-            save_file(
-                {name: tensor.contiguous() for name, tensor in weights.items()}, path / "model.safetensors"
-            )
-            self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(path.resolve())})
-        self._llm.reset_prefix_cache()
 
 
 def _plain_weights(model: Any) -> dict[str, torch.Tensor]:

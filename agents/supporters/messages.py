@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from atlas_gym.agents.engines.answers import strip_reasoning
-from atlas_gym.agents.engines.endpoint import Message
+from atlas_gym.agents.engines.client import Message
 from atlas_gym.text import clean
 
 _MAX_STARTS = 200

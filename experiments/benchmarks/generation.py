@@ -30,10 +30,10 @@ import pandas as pd
 import torch
 
 from atlas_gym import make_task
-from atlas_gym.agents.engines.engine import Generator, Sampling
-from atlas_gym.agents.engines.hf_transformers import TransformersGenerator
-from atlas_gym.agents.engines.serving import open_backend
-from atlas_gym.agents.engines.settings import BackendSettings, VLLMSettings
+from atlas_gym.agents.engines.engine import Engine, Sampling
+from atlas_gym.agents.engines.hf_transformers import TransformersEngine
+from atlas_gym.agents.engines.open_engine import open_engine
+from atlas_gym.agents.engines.settings import EngineSettings, VLLMSettings
 from atlas_gym.agents.models.loading import resolve_model
 from atlas_gym.agents.models.policy import POLICY, Policy
 from atlas_gym.agents.population.candidate import Proposal
@@ -99,24 +99,24 @@ def contend(arguments: argparse.Namespace) -> dict[str, float]:
 
 
 @contextmanager
-def serving(engine: str, adapter: str, model: str, policy: Policy) -> Iterator[tuple[Generator, float]]:
+def serving(engine: str, adapter: str, model: str, policy: Policy) -> Iterator[tuple[Engine, float]]:
     """A generator with the adapter applied as the contender's name says, and the seconds that took."""
     sampling = Sampling(max_function_tokens=TOKENS)
     if engine == "transformers" and adapter == "unmerged":
         with policy.using(POLICY) as adapted:
-            yield TransformersGenerator(adapted.get_base_model(), policy.tokenizer, sampling), 0.0
+            yield TransformersEngine(adapted.get_base_model(), policy.tokenizer, sampling), 0.0
         return
     options = VLLMSettings(adapter="lora" if adapter == "unmerged" else "merged", max_model_len=2048)
-    settings = BackendSettings("vllm" if engine == "vllm" else "transformers", vllm=options)
+    settings = EngineSettings("vllm" if engine == "vllm" else "transformers", vllm=options)
     with tempfile.TemporaryDirectory() as folder:
-        backend = open_backend(settings, sampling, model=model, folder=Path(folder), policy=policy)
+        backend = open_engine(settings, sampling, model=model, folder=Path(folder), policy=policy)
         start = time.perf_counter()
         with backend.serving(POLICY) as generator:
             yield generator, time.perf_counter() - start
         backend.close()
 
 
-def measure(generator: Generator) -> dict[str, float]:
+def measure(generator: Engine) -> dict[str, float]:
     """Seconds per drawn token of `decode` by batch, seconds per sample of `lines`, plainly and without copies."""
     figures = {}
     for batch in BATCHES:
@@ -131,7 +131,7 @@ def measure(generator: Generator) -> dict[str, float]:
     return figures
 
 
-def timed(generator: Generator, goes: Sequence[Sequence[Proposal]]) -> tuple[float, int, int]:
+def timed(generator: Engine, goes: Sequence[Sequence[Proposal]]) -> tuple[float, int, int]:
     """Seconds, drawn tokens and samples of the first go, after the second in small: other prompts, so that no
     engine finds the measured ones in its cache, as it would not in a run."""
     generator.generate([replace(request, n=max(1, request.n // 8)) for request in goes[1]])

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from transformers.utils import logging as transformers_logging
 
-from atlas_gym.agents.engines.engine import BackendError
+from atlas_gym.agents.engines.engine import EngineError
 from atlas_gym.agents.models.adapters import AdapterError
 from atlas_gym.agents.models.loading import ModelMissing
 from atlas_gym.agents.research_agent import NothingToEdit
@@ -88,7 +88,7 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
                     summary = run.run()
                 if controlled:
                     _run_control(config, store, console)
-            except (KeyboardInterrupt, BackendError) as stopped:
+            except (KeyboardInterrupt, EngineError) as stopped:
                 return _conclude_early(stopped, folder, console)
             done = read_run(folder)
             files = [*write_files(done, summary), *_write_report(folder, console)]
@@ -108,7 +108,7 @@ def _run_control(config: RunConfig, run: RunStore, console: Console) -> None:
 
 
 def _conclude_early(stopped: BaseException, folder: Path, console: Console) -> int:
-    failed = isinstance(stopped, BackendError)
+    failed = isinstance(stopped, EngineError)
     if failed:
         _say_error(console, stopped)
     if (folder / "config.yaml").exists():  # else it has not begun

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from atlas_gym import make_task
-from atlas_gym.agents.engines.serving import TransformersBackend
+from atlas_gym.agents.engines.hf_transformers import TransformersEngine
 from atlas_gym.agents.models.policy import POLICY, Policy
 from atlas_gym.agents.proposals.rewrite import chat_of
 from atlas_gym.agents.research_agent import ResearchAgent
@@ -46,8 +46,9 @@ EXAM = {"samples": 16, "prompts": 9, "seeds": 1, "instances": [{"env_args": own}
 
 def answers(policy: Policy, config: RunConfig, panel: Exam) -> dict[str, Any]:
     """What the policy as it is now writes."""
-    with TransformersBackend(policy, config.sampling).serving(POLICY) as generator:
-        return panel.answers(generator)
+    engine = TransformersEngine(policy.base, policy.tokenizer, config.sampling, policy=policy)
+    with engine.serving(POLICY):
+        return panel.answers(engine)
 
 
 def panel_of(config: RunConfig, policy: Policy, pool: Pool, store: RunStore) -> Exam:

@@ -1,14 +1,13 @@
 """Scripted completions servers: clients that are quick to give up, and what a server may answer."""
 
 import json
-from pathlib import Path
 
-from atlas_gym.agents.engines.completions import OpenAIBackend
+from atlas_gym.agents.engines.api import CompletionsEngine
 from atlas_gym.agents.engines.engine import Sampling
 from atlas_gym.agents.engines.settings import OpenAISettings
 from tests.agents.supporters import server as s
 
-QUICK = {"deadline_s": 20.0, "wait_s": 0.0, "pause_s": 0.0, "reply_bytes": 100_000, "concurrency": 4}
+QUICK = {"deadline_s": 20.0, "wait_s": 0.0, "attempts": 1, "reply_bytes": 100_000, "concurrency": 4}
 
 
 def settings(base_url, **options):
@@ -16,7 +15,7 @@ def settings(base_url, **options):
 
 
 def generator(base_url, sampling=None, **options):
-    return OpenAIBackend(settings(base_url, **options), sampling or Sampling(), Path(), None)
+    return CompletionsEngine(settings(base_url, **options), sampling or Sampling())
 
 
 def completion(text, reason="stop", tokens=3, **more):

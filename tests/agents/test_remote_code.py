@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from atlas_gym.agents.engines.serving import tokenizer_of
-from atlas_gym.agents.engines.settings import BackendSettings, VLLMSettings
+from atlas_gym.agents.engines.open_engine import tokenizer_of
+from atlas_gym.agents.engines.settings import EngineSettings, VLLMSettings
 from atlas_gym.agents.models.loading import load_model
 from atlas_gym.agents.models.policy import Policy
 from tests.tiny_model import save_tiny_model
@@ -34,7 +34,7 @@ def hostile(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "load",
-    [load_model, Policy.load, lambda folder: tokenizer_of(BackendSettings(), str(folder))],
+    [load_model, Policy.load, lambda folder: tokenizer_of(EngineSettings(), str(folder))],
     ids=range(3),
 )
 def test_no_code_of_a_model_folder_runs(hostile, load):

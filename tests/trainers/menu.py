@@ -1,15 +1,16 @@
-"""A generator that lets random weights write programs: they choose from a menu of edits.
+"""An engine that lets random weights write programs: they choose from a menu of edits.
 
 Each edit is drawn with a probability that its likelihood under the model decides: tuning the model changes what
 is written, and a phase of a fraction of a second can be seen in the scores of fresh completions.
 """
 
 from collections.abc import Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 
 import torch
 
-from atlas_gym.agents.engines.engine import Completion, OnCompletion, Request
+from atlas_gym.agents.engines.engine import Completion, Engine, OnCompletion, Request
 from atlas_gym.seeding import stream
 
 _LEARNS = " np.linalg.solve(np.eye(d) + history.contexts.T @ history.contexts, history.contexts.T @ history.rewards)\n"
@@ -21,19 +22,26 @@ _READ = 200
 """Of a prompt only this many characters at its end are read: enough to tell prompts apart, and quick."""
 
 
-class MenuGenerator:
+class MenuEngine(Engine):
     """Answers every request from `MENU`.
 
     Args:
-        model: the weights; they do not change while this generator is in use.
+        model: the weights; they do not change while an adapter is served.
         tokenizer: theirs.
         sampling: nothing of it is used.
+        policy: whose adapters are served.
     """
 
-    def __init__(self, model, tokenizer, sampling):
+    def __init__(self, model, tokenizer, sampling, policy):
         self._model = model
         self._tokenizer = tokenizer
-        self._chances = lru_cache(self._chances_of)
+        self._policy = policy
+
+    @contextmanager
+    def serving(self, adapter):
+        with self._policy.merged(adapter):
+            self._chances = lru_cache(self._chances_of)
+            yield self
 
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         """Draw `n` entries of the menu for each request, under its seed."""

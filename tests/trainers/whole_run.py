@@ -2,7 +2,7 @@
 
 import pytest
 
-import atlas_gym.agents.engines.serving
+import atlas_gym.agents.engines.hf_transformers
 from atlas_gym import make_task
 from atlas_gym.trainers.loop.atlas import AtlasRun
 from atlas_gym.trainers.loop.config import RunConfig, load_config
@@ -10,7 +10,7 @@ from atlas_gym.trainers.loop.observer import Observer
 from atlas_gym.trainers.store.store import RunStore
 from tests.secret import secret_is
 from tests.tiny_model import save_tiny_model
-from tests.trainers.menu import MenuGenerator
+from tests.trainers.menu import MenuEngine
 
 TASK = {"horizon": 60, "replicas": 1}
 
@@ -50,7 +50,7 @@ def menu():
     weighted = starts["scratch"].replace("= context @ theta", "= 0.5 * context @ theta")
     with secret_is("of a whole run"), pytest.MonkeyPatch.context() as patch:
         patch.setitem(starts, "scratch", weighted)
-        patch.setattr(atlas_gym.agents.engines.serving, "TransformersGenerator", MenuGenerator)
+        patch.setattr(atlas_gym.agents.engines.hf_transformers, "TransformersEngine", MenuEngine)
         yield
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import replace
 
-from atlas_gym.agents.engines.engine import Completion, Generator, OnCompletion
+from atlas_gym.agents.engines.engine import Completion, Engine, OnCompletion
 from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
 from atlas_gym.evaluation import Evaluation, InfrastructureError, Pool, Task
 from atlas_gym.program_text import program_key
@@ -83,7 +83,7 @@ class ProgramCache:
 
 
 def write(
-    generator: Callable[[], Generator], proposals: Sequence[Proposal], on_completion: OnCompletion
+    generator: Callable[[], Engine], proposals: Sequence[Proposal], on_completion: OnCompletion
 ) -> None:
     """Hand over each completion as it ends; those that need no model (`Proposal.texts`) at once.
 
@@ -108,7 +108,7 @@ def again(proposal: Proposal, island: int, parent: CandidateRecord) -> Proposal:
 
 
 def fresh_samples(
-    generator: Generator, cache: ProgramCache, proposals: Sequence[Proposal], n: int, seeds: Sequence[int]
+    generator: Engine, cache: ProgramCache, proposals: Sequence[Proposal], n: int, seeds: Sequence[int]
 ) -> list[list[CandidateRecord]]:
     """Sample and evaluate `n` completions of each proposal, one group a proposal. Always the policy writes.
 

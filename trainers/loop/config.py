@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from atlas_gym.agents.engines.engine import Sampling
-from atlas_gym.agents.engines.settings import BackendSettings
+from atlas_gym.agents.engines.settings import EngineSettings
 from atlas_gym.agents.models.settings import LoraSettings
 from atlas_gym.agents.settings import AgentSettings
 from atlas_gym.agents.supporters.settings import SupporterSettings
@@ -90,7 +90,7 @@ class RunConfig:
     """What the research agent asks for, and its islands."""
     sampling: Sampling = Sampling()
     """How tokens are drawn."""
-    backend: BackendSettings = field(default_factory=BackendSettings)
+    backend: EngineSettings = field(default_factory=EngineSettings)
     """The engine that draws them."""
     pairs: PairSettings = PairSettings()
     """How preference pairs are built."""
@@ -154,10 +154,7 @@ class RunConfig:
         if self.adapter and not (self.needs_policy and self.backend.follows_policy):
             yield "an adapter needs the model's weights: leave adapter empty, or write with backend.name: transformers"
         if self.phases > 0 and not self.backend.follows_policy:
-            yield (
-                "the model behind this endpoint cannot be tuned: set method: search (or tuning: false), or, for a "
-                "vLLM server of the same model, backend.openai.lora_loading: vllm"
-            )
+            yield "the model behind this endpoint cannot be tuned: set method: search (or tuning: false)"
 
     @property
     def messages(self) -> dict[int, Mapping[str, float]]:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from atlas_gym import ProgramTask
-from atlas_gym.agents.engines.engine import Generator
+from atlas_gym.agents.engines.engine import Engine
 from atlas_gym.agents.population.candidate import Proposal
 from atlas_gym.agents.proposals import Numeric, Showing, Style
 from atlas_gym.evaluation import Pool
@@ -109,7 +109,7 @@ class Exam:
         drawn = thinned(sites, self._settings.prompts, rng)
         return [again(style.propose(parent, site, showing), number, parent) for style, site in drawn]
 
-    def answers(self, generator: Generator) -> dict[str, Any]:
+    def answers(self, generator: Engine) -> dict[str, Any]:
         """What a policy writes, as plain values: per question its instance, its site and its samples."""
         found: list[dict[str, Any]] = []
         seeds = [torch_seed(0, "measure", index) for index in range(len(self.questions))]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from atlas_gym.agents.engines.engine import Completion, Generator
+from atlas_gym.agents.engines.engine import Completion, Engine
 from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
 from atlas_gym.agents.proposals.completing import completion_of, opening_of
 from atlas_gym.agents.research_agent import ResearchAgent
@@ -39,7 +39,7 @@ class Explorer:
     """The layout of a round."""
     agent: ResearchAgent
     """Makes proposals and keeps the islands."""
-    generator: Callable[[], Generator]
+    generator: Callable[[], Engine]
     """Returns the engine to write with (asked anew in each round: a tuned policy replaces it)."""
     cache: ProgramCache
     """Evaluates programs."""

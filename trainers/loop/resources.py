@@ -12,11 +12,8 @@ from typing import Any
 import torch
 
 from atlas_gym import make_task
-from atlas_gym.agents.engines.completions import OpenAIBackend
-from atlas_gym.agents.engines.endpoint import ChatClient, Message
-from atlas_gym.agents.engines.engine import BackendError
-from atlas_gym.agents.engines.http import BUSY, EndpointError
-from atlas_gym.agents.engines.serving import open_backend, tokenizer_of
+from atlas_gym.agents.engines.engine import EngineError
+from atlas_gym.agents.engines.open_engine import open_engine, tokenizer_of
 from atlas_gym.agents.models.loading import resolve_model
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.agents.proposals.rewrite import chat_of
@@ -47,7 +44,7 @@ class Parts:
         AdapterError: the adapter to begin with is missing, damaged or another model's.
         ModelMissing: the model is not on this machine; the message names the command that fetches it.
         SettingsError: the settings do not fit the environment or the machine.
-        BackendError: a model behind an API cannot be used.
+        EngineError: a model behind an API cannot be used.
         NothingToEdit: a start has no place for any of the styles that are asked for.
     """
 
@@ -69,7 +66,7 @@ class Parts:
         for island in range(config.exploration.islands if config.exploration.samples else 0):
             start = self.tasks.instances[island % len(self.tasks.instances)].start or config.start
             self.agent.require_sites(self.spec.starts[start], f"the start `{start}`", island)
-        self.backend = open_backend(
+        self.backend = open_engine(
             config.backend, config.sampling, model=config.model, folder=store.folder, policy=self.policy
         )  # fmt: skip
         opened.callback(self.backend.close)
@@ -169,8 +166,10 @@ def greet_supporters(settings: SupporterSettings) -> None:
     """Ask the models behind the supporters for a word each.
 
     Raises:
-        BackendError: one cannot be reached, or refuses; the message names the setting.
+        EngineError: one cannot be reached, or refuses; the message names the setting.
     """
+    from atlas_gym.agents.engines.client import BUSY, ChatClient, EndpointError, Message
+
     for role in ROLES:
         own = getattr(settings, role)
         if own.form != "llm" or own.endpoint is None:
@@ -182,8 +181,8 @@ def greet_supporters(settings: SupporterSettings) -> None:
                 max_bytes=own.limits.reply_bytes,
             )  # fmt: skip
         except EndpointError as error:
-            if not error.reached or (error.status or BUSY) < BUSY:
-                raise BackendError(
+            if not error.reached or 0 < error.status < BUSY:
+                raise EngineError(
                     f"supporters.{role}: {own.endpoint.model} at {own.endpoint.base_url} does not answer: {error}. "
                     f"Check the endpoint, or go without: --supporters.{role}.form off"
                 ) from None
@@ -191,6 +190,8 @@ def greet_supporters(settings: SupporterSettings) -> None:
 
 def silent_servers(config: RunConfig) -> Iterator[str]:
     """In words, a server with `/v1/completions` that does not answer now; a run waits for it."""
+    from atlas_gym.agents.engines.api import CompletionsEngine
+
     server = config.backend.openai
-    if config.backend.name == "openai" and not OpenAIBackend(server, config.sampling, Path(), None).alive():
+    if config.backend.name == "openai" and not CompletionsEngine(server, config.sampling).alive():
         yield f"{server.model} at {server.base_url} does not answer; it is waited for, up to {server.wait_s:.0f} s"

@@ -1,8 +1,8 @@
 """A chat engine as tests use it: against a server of the test's own, without patience."""
 
 from atlas_gym.agents.engines.engine import Sampling
-from atlas_gym.agents.engines.serving import open_backend
-from atlas_gym.agents.engines.settings import BackendSettings, ChatSettings
+from atlas_gym.agents.engines.open_engine import open_engine
+from atlas_gym.agents.engines.settings import ChatSettings, EngineSettings
 from atlas_gym.agents.population.candidate import Proposal
 from tests.agents.supporters import server as s
 
@@ -12,7 +12,6 @@ ASKED = Proposal("Improve it.", n=1, stop="program", seed=3)
 QUICK = {
     "deadline_s": 20.0,
     "wait_s": 0.0,
-    "pause_s": 0.0,
     "reply_bytes": 100_000,
     "concurrency": 1,
     "attempts": 1,
@@ -21,9 +20,8 @@ QUICK = {
 
 def backend(server, folder, **options):
     settings = ChatSettings(server.base_url, "m", **(QUICK | options))
-    return open_backend(BackendSettings("chat", chat=settings), Sampling(), model="", folder=folder)
+    return open_engine(EngineSettings("chat", chat=settings), Sampling(), model="", folder=folder)
 
 
 def ask(server, folder, *requests, **options):
-    with backend(server, folder, **options).serving("policy") as generator:
-        return generator.generate(requests or [ASKED])
+    return backend(server, folder, **options).generate(requests or [ASKED])

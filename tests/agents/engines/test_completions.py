@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from atlas_gym.agents.engines.settings import BackendSettings, OpenAISettings
+from atlas_gym.agents.engines.settings import EngineSettings, OpenAISettings
 from atlas_gym.agents.population.candidate import Proposal
 from tests.agents.completions_server import generator, texts, write
 from tests.agents.supporters import server as s
@@ -33,10 +33,16 @@ def test_each_sample_is_one_seeded_request():
     assert {r.body["seed"] for r in again.requests} == {b["seed"] for b in lines}
 
 
-def test_a_strict_server_is_sent_no_extensions():
-    with s.serve(write("1")) as server:
-        generator(server.base_url, extensions=False, extra={"user": "me"}).generate([Proposal("a", 1)])
-    assert "top_k" not in server.requests[0].body
+def test_a_strict_server_is_asked_without_what_it_refuses():
+    def strict(received, send):
+        wrong = [name for name in ("top_k", "min_p") if name in received.body]
+        refusal = s.respond(f"unknown: {wrong}".encode(), "400 Bad Request")
+        (refusal if wrong else write("1"))(received, send)
+
+    with s.serve(strict) as server:
+        asked = generator(server.base_url, extra={"user": "me"}, concurrency=1)
+        assert texts(asked.generate([Proposal("a", 2)])) == [["1\n", "1\n"]]
+    assert len(server.requests) == 3 + 1
     assert server.requests[0].body["user"] == "me"
 
 
@@ -58,9 +64,9 @@ def test_copies_are_drawn_again_with_other_seeds_up_to_a_bound():
     assert (row[0].text, row[0].tokens) == (" 7\n", 9)
     assert len({r.body["seed"] for r in server.requests}) == 3
     with s.serve(write(" 50")) as server:
-        (row,) = generator(server.base_url, redraws=2).generate([Proposal("a =", 2, avoid=" 50")])
+        (row,) = generator(server.base_url).generate([Proposal("a =", 2, avoid=" 50")])
     assert [c.text for c in row] == [" 50\n"] * 2
-    assert len(server.requests) == 2 * 3
+    assert len(server.requests) == 2 * 9
 
 
 def test_completions_are_handed_over_in_the_callers_thread():
@@ -74,7 +80,7 @@ def test_completions_are_handed_over_in_the_callers_thread():
 
 def test_settings_that_make_no_sense_are_refused():
     with pytest.raises(ValueError, match=r"openai\.model"):
-        BackendSettings("openai")
+        EngineSettings("openai")
     with pytest.raises(ValueError, match="credentials"):
         OpenAISettings("http://me:secret@host/v1")
     with pytest.raises(ValueError):

@@ -7,10 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym.agents.engines.batch_decoding import SampleBatch
+from atlas_gym.agents.engines.decoding import SampleBatch
 from atlas_gym.agents.engines.engine import Sampling
-from atlas_gym.agents.engines.hf_transformers import TransformersGenerator
-from atlas_gym.agents.engines.token_sampling import deviation_weights, draw, truncate, without
+from atlas_gym.agents.engines.hf_transformers import TransformersEngine
+from atlas_gym.agents.engines.sampling import deviation_weights, draw, truncate, without
 from atlas_gym.agents.models.tokens import encode_prompt
 from atlas_gym.agents.models.tree_attention import NAME
 from atlas_gym.agents.population.candidate import Proposal
@@ -31,7 +31,7 @@ REQUESTS = [
 
 
 def generator(sampling=SAMPLING, *, padding=0, **options):
-    return TransformersGenerator(character_model(padding=padding), character_tokenizer(), sampling, **options)
+    return TransformersEngine(character_model(padding=padding), character_tokenizer(), sampling, **options)
 
 
 def texts(generated):
@@ -119,7 +119,7 @@ def test_what_prompts_have_in_common_is_read_once(monkeypatch):
     read, prefill = [], SampleBatch.prefill
 
     def counted(batch):
-        read.append(sum(map(len, batch._trunks)))
+        read.append(sum(map(len, batch._tries)))
         return prefill(batch)
 
     monkeypatch.setattr(SampleBatch, "prefill", counted)
@@ -159,7 +159,7 @@ def test_non_copy_decoding_is_sampling_conditioned_on_another_line():
     """Against the enumeration of everything the model can write in three tokens."""
     parent, samples = "ab", 6000
     sampling = Sampling(temperature=1.0, top_k=4, max_new_tokens=3, uniform_deviation=0.0)
-    backend = TransformersGenerator(character_model(3), character_tokenizer(), sampling)
+    backend = TransformersEngine(character_model(3), character_tokenizer(), sampling)
     expected = _conditional_distribution(backend, "ca", parent, sampling)
     (row,) = backend.generate([Proposal("ca", samples, avoid=parent, seed=5)])
     found = Counter(completion.text for completion in row)
@@ -205,7 +205,7 @@ def _conditional_distribution(backend, prompt, parent, sampling):
 
 def test_uniform_deviation_reaches_places_the_model_is_sure_of():
     sampling = Sampling(temperature=0.05, top_k=4, max_new_tokens=2)
-    sure = TransformersGenerator(character_model(), character_tokenizer(), sampling)
+    sure = TransformersEngine(character_model(), character_tokenizer(), sampling)
     greedy = sure.generate([Proposal("abc", 1, seed=0)])[0][0].text
     (row,) = sure.generate([Proposal("abc", 80, avoid=greedy.strip(), seed=0)])
     kept = Counter(_common_prefix(completion.text, greedy) for completion in row)

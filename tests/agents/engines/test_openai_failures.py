@@ -5,10 +5,16 @@ import threading
 
 import pytest
 
-from atlas_gym.agents.engines.engine import BackendError
+from atlas_gym.agents.engines.engine import EngineError
 from atlas_gym.agents.population.candidate import Proposal
 from tests.agents.completions_server import generator, texts, write
 from tests.agents.supporters import server as s
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr("atlas_gym.agents.engines.api._PAUSE_S", 0.02)
+
 
 ENDING = {
     "status 500": (s.respond(b"oops", "500 Internal Server Error"), "HTTP status 500"),
@@ -33,24 +39,21 @@ ENDING = {
 def test_a_broken_server_ends_the_run_with_what_to_do(name):
     behaviour, reason = ENDING[name]
     with s.serve(behaviour) as server:
-        with pytest.raises(BackendError, match="resume the run") as raised:
+        with pytest.raises(EngineError, match="resume the run") as raised:
             generator(server.base_url).generate([Proposal("a", 8)])
         assert reason in str(raised.value)
-        assert s.calls_end()
 
 
 @pytest.mark.parametrize("stalling", [s.silence, s.drip_headers, s.drip_body, s.endless_chunks])
 def test_a_stalling_server_is_left_at_the_deadline(stalling):
-    with s.serve(stalling) as server:
-        with pytest.raises(BackendError, match="no complete reply within"):
-            generator(server.base_url, deadline_s=0.3).generate([Proposal("a", 2)])
-        assert s.calls_end()
+    with s.serve(stalling) as server, pytest.raises(EngineError, match="no complete reply within"):
+        generator(server.base_url, deadline_s=0.3).generate([Proposal("a", 2)])
 
 
 def test_an_outage_is_waited_for():
     down = s.respond(b"", "503 Service Unavailable")
     with s.serve(*[down] * 9, write(" 1")) as server:
-        (row,) = generator(server.base_url, wait_s=60.0, attempts=2).generate([Proposal("a", 3)])
+        (row,) = generator(server.base_url, wait_s=60.0).generate([Proposal("a", 3)])
     assert [c.text for c in row] == [" 1\n"] * 3
 
 
@@ -58,8 +61,8 @@ def test_an_unreachable_server_ends_the_run_when_patience_does():
     with socket.socket() as taken:  # bound, not listening: connections are refused
         taken.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        with pytest.raises(BackendError, match="cannot be reached"):
-            generator(address, wait_s=0.2, pause_s=0.05).generate([Proposal("a", 1)])
+        with pytest.raises(EngineError, match="cannot be reached"):
+            generator(address, wait_s=0.2).generate([Proposal("a", 1)])
 
 
 def test_one_sample_that_keeps_failing_is_given_up_while_others_are_written():
@@ -76,7 +79,7 @@ def test_one_sample_that_keeps_failing_is_given_up_while_others_are_written():
     with s.serve(moody) as server:
         generator(server.base_url, concurrency=1).generate([request])
         first[0] = sorted(seeds)[0]
-        backend = generator(server.base_url, wait_s=60.0, attempts=3, concurrency=2)
+        backend = generator(server.base_url, wait_s=60.0, concurrency=2)
         (row,) = backend.generate([request])
     assert sorted(c.text for c in row) == ["", " 1\n", " 1\n", " 1\n"]
     assert [c.finished for c in row].count(False) == 1
@@ -91,7 +94,7 @@ def test_requests_that_the_server_calls_wrong():
         backend = generator(server.base_url, wait_s=60.0)
         found = backend.generate([Proposal("a", 1), Proposal("a" * 50, 2)])
         assert texts(found) == [[" 1\n"], ["", ""]]
-        with pytest.raises(BackendError, match=r"refused all of 2 requests.*response_format: none"):
+        with pytest.raises(EngineError, match=r"refused all of 2 requests.*response_format: none"):
             backend.generate([Proposal("a" * 50, 2)])
 
 
@@ -101,14 +104,14 @@ def test_requests_that_the_server_calls_wrong():
 )
 def test_a_wrong_address_or_key_is_an_error_at_once(status, help):
     with s.serve(s.respond(b"{}", status)) as server:
-        with pytest.raises(BackendError, match=help):
+        with pytest.raises(EngineError, match=help):
             generator(server.base_url, wait_s=3600.0, concurrency=1).generate([Proposal("a", 4)])
         assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("address", ["http://host:port/v1", "http://256.256.256.256/v1", "http://ho\nst/v1"])
 def test_an_address_that_is_none_is_not_waited_for(address):
-    with pytest.raises(BackendError, match=r"base_url, or .* is wrong at http"):
+    with pytest.raises(EngineError, match=r"base_url, or .* is wrong at http"):
         generator(address, wait_s=3600.0).generate([Proposal("a", 2)])
 
 
@@ -122,7 +125,7 @@ def test_a_server_that_speaks_no_https_is_not_waited_for():
 
         threading.Thread(target=answer, daemon=True).start()
         address = f"https://127.0.0.1:{plain.getsockname()[1]}/v1"
-        with pytest.raises(BackendError, match="speaks no https at https://127"):
+        with pytest.raises(EngineError, match="speaks no https at https://127"):
             generator(address, wait_s=60.0).generate([Proposal("a", 1)])
 
 
@@ -138,6 +141,6 @@ def test_the_key_is_sent_and_appears_nowhere_else(monkeypatch, caplog):
     assert "sk-very-secret" not in caplog.text
     monkeypatch.delenv("GENERATION_TEST_KEY")
     with s.serve(echo) as server:
-        with pytest.raises(BackendError, match="GENERATION_TEST_KEY is not set"):
+        with pytest.raises(EngineError, match="GENERATION_TEST_KEY is not set"):
             generator(server.base_url, api_key_env="GENERATION_TEST_KEY").generate([Proposal("a", 1)])
         assert server.requests == []

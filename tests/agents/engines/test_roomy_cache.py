@@ -2,9 +2,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import DynamicCache
+from transformers import Cache, DynamicCache
 
-from atlas_gym.agents.engines.roomy_cache import roomy_cache
+from atlas_gym.agents.engines.decoding import RoomyLayer
+
+
+def roomy_cache():
+    return Cache(layer_class_to_replicate=RoomyLayer)
 
 
 def states(width, columns, generator, sequences):

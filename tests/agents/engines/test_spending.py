@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from atlas_gym.agents.engines.engine import BackendError
+from atlas_gym.agents.engines.engine import EngineError
 from atlas_gym.agents.engines.spending import total
 from tests.agents.engines.chat_backend import ASKED, SAID, YES, ask
 from tests.agents.supporters import server as s
@@ -35,11 +35,11 @@ def test_a_torn_line_of_the_ledger_spoils_only_itself(tmp_path):
 def test_a_spent_budget_ends_the_process_and_a_larger_one_goes_on(budget, tmp_path):
     (name, _), *_ = budget.items()
     with s.serve(YES, SAID) as server:
-        with pytest.raises(BackendError, match=f"is spent .*larger chat.{name} and resume the run"):
+        with pytest.raises(EngineError, match=f"is spent .*larger chat.{name} and resume the run"):
             ask(server, tmp_path, replace(ASKED, n=9), **budget)
         asked = len(server.requests)
         assert asked == 4  # 6 tokens, then 120 each: the third reply is the last
-        with pytest.raises(BackendError, match="is spent"):
+        with pytest.raises(EngineError, match="is spent"):
             ask(server, tmp_path, **budget)
         assert len(server.requests) == asked
         ask(server, tmp_path, **(budget | {name: 1000}))

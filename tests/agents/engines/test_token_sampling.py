@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym.agents.engines.token_sampling import copies, deviation_weights, draw, truncate, without
+from atlas_gym.agents.engines.sampling import copies, deviation_weights, draw, truncate, without
 
 probability = st.floats(0, 1, allow_nan=False)
 

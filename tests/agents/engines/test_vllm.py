@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from atlas_gym.agents.engines import vllm_start
-from atlas_gym.agents.engines.engine import BackendError
-from atlas_gym.agents.engines.serving import open_backend
-from atlas_gym.agents.engines.settings import BackendSettings, VLLMSettings
+from atlas_gym.agents.engines.engine import EngineError
+from atlas_gym.agents.engines.open_engine import open_engine
+from atlas_gym.agents.engines.settings import EngineSettings, VLLMSettings
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.agents.models.settings import LoraSettings
 from atlas_gym.agents.population.candidate import Proposal
@@ -21,7 +21,7 @@ assert model  # a fixture
 def _here() -> bool:
     try:
         vllm_start.require_vllm()
-    except BackendError:
+    except EngineError:
         return False
     return True
 
@@ -62,7 +62,7 @@ def test_what_is_missing_or_clashes_is_said_before_anything_is_imported(versions
     installed = Installed(**versions)
     monkeypatch.setattr(vllm_start.metadata, "version", installed.version)
     monkeypatch.setattr(vllm_start.metadata, "requires", installed.requires)
-    with pytest.raises(BackendError, match=says):
+    with pytest.raises(EngineError, match=says):
         vllm_start.require_vllm()
 
 
@@ -94,10 +94,10 @@ def engines(request, model, tmp_path_factory):
     policy = Policy.load(model, dtype=torch.float32, lora=LoraSettings(rank=4))
     options = VLLMSettings(adapter=request.param, dtype="float32", max_model_len=256, memory=0.25)
     folder = tmp_path_factory.mktemp("served")
-    vllm = open_backend(
-        BackendSettings("vllm", vllm=options), SAMPLING, model=str(model), folder=folder, policy=policy
+    vllm = open_engine(
+        EngineSettings("vllm", vllm=options), SAMPLING, model=str(model), folder=folder, policy=policy
     )
-    yield policy, vllm, open_backend(BackendSettings(), SAMPLING, model="", folder=folder, policy=policy)
+    yield policy, vllm, open_engine(EngineSettings(), SAMPLING, model="", folder=folder, policy=policy)
     vllm.close()
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from atlas_gym import make_task
 from atlas_gym.agents.engines.engine import Sampling
-from atlas_gym.agents.engines.hf_transformers import TransformersGenerator
+from atlas_gym.agents.engines.hf_transformers import TransformersEngine
 from atlas_gym.agents.models.loading import load_model
 from atlas_gym.agents.population.candidate import Proposal
 from atlas_gym.agents.proposals.edit_line import EditLine
@@ -34,7 +34,7 @@ def test_the_embedded_model_writes_programs_that_are_valid_and_new(embedded):
         Proposal(proposal.prompt, 4, avoid=proposal.avoid, seed=index)
         for index, proposal in enumerate(proposals)
     ]
-    generator = TransformersGenerator(model, tokenizer, Sampling(max_new_tokens=24))
+    generator = TransformersEngine(model, tokenizer, Sampling(max_new_tokens=24))
     made = {
         proposal.assemble(completion.text)
         for proposal, row in zip(proposals, generator.generate(requests), strict=True)

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from atlas_gym.agents.engines.engine import Request, Sampling
-from atlas_gym.agents.engines.serving import TransformersBackend
+from atlas_gym.agents.engines.hf_transformers import TransformersEngine
 from atlas_gym.agents.models import packed_weights as module
 from atlas_gym.agents.models.packed_weights import packed_weights
 from atlas_gym.agents.models.policy import POLICY, Policy
@@ -83,7 +83,8 @@ def test_a_policy_writes_with_them(dtype, packs):
     tokenizer = character_tokenizer()
     policy = Policy(character_model().to(dtype), tokenizer)
     head = policy.model.get_output_embeddings()
-    with TransformersBackend(policy, Sampling(max_new_tokens=12)).serving(POLICY) as generator:
+    engine = TransformersEngine(policy.base, tokenizer, Sampling(max_new_tokens=12), policy=policy)
+    with engine.serving(POLICY) as generator:
         assert ("forward" in vars(head)) == packs
         (written,) = generator.generate([Request("ab\nc", n=3, seed=5)])
     assert [completion.tokens > 0 for completion in written] == [True] * 3

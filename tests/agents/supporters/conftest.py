@@ -10,7 +10,7 @@ from atlas_gym.agents.engines.settings import Endpoint
 from atlas_gym.agents.supporters.build import build_supporters
 from atlas_gym.agents.supporters.settings import CallLimits, RoleSettings, SupporterSettings
 
-QUICK = CallLimits(deadline_s=20.0, attempts=1, pause_s=0.0, reply_bytes=100_000)
+QUICK = CallLimits(deadline_s=20.0, attempts=1, reply_bytes=100_000)
 
 
 @pytest.fixture

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from atlas_gym.agents.engines.http import THREAD
-
 Write = Callable[[bytes], None]
 
 
@@ -85,7 +83,8 @@ def respond(body: bytes, status: str = "200 OK", headers: str = "") -> Callable[
     """A complete, well-formed HTTP response."""
 
     def behave(_: Received, write: Write) -> None:
-        head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
+        head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        head += f"Content-Length: {len(body)}\r\n{headers}\r\n"
         write(head.encode() + body)
 
     return behave
@@ -178,16 +177,6 @@ def echo_key(received: Received, write: Write) -> None:
     say(json.dumps({"critique": f"your header was {secret}", "reason": secret, "decision": "accept"}))(
         received, write
     )
-
-
-def calls_end() -> bool:
-    """Whether the threads of all calls to a server end soon."""
-    until = time.monotonic() + 10
-    while any(thread.name == THREAD for thread in threading.enumerate()):
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 ENDING = {

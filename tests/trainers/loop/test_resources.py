@@ -6,8 +6,8 @@ import socket
 import pytest
 import torch
 
-from atlas_gym.agents.engines.engine import BackendError
-from atlas_gym.agents.engines.settings import BackendSettings, Endpoint, OpenAISettings
+from atlas_gym.agents.engines.engine import EngineError
+from atlas_gym.agents.engines.settings import Endpoint, EngineSettings, OpenAISettings
 from atlas_gym.agents.models.adapters import AdapterError
 from atlas_gym.agents.models.policy import POLICY, REFERENCE
 from atlas_gym.agents.supporters.settings import RoleSettings, SupporterSettings
@@ -41,18 +41,18 @@ def with_inspector(base_url):
 
 def test_a_supporter_that_cannot_be_reached_stops_the_run_and_is_named(nowhere):
     with pytest.raises(
-        BackendError, match=r"supporters\.inspector: judge at .* --supporters\.inspector\.form off"
+        EngineError, match=r"supporters\.inspector: judge at .* --supporters\.inspector\.form off"
     ):
         greet_supporters(with_inspector(nowhere))
 
 
 def test_a_supporter_with_an_address_that_is_none_stops_the_run():
-    with pytest.raises(BackendError, match=r"supporters\.inspector: .* base_url, or .* is wrong"):
+    with pytest.raises(EngineError, match=r"supporters\.inspector: .* base_url, or .* is wrong"):
         greet_supporters(with_inspector("http://host:port/v1"))
 
 
 def test_a_supporter_that_refuses_stops_the_run():
-    with s.serve(s.respond(b"{}", "401 Unauthorized")) as server, pytest.raises(BackendError, match="401"):
+    with s.serve(s.respond(b"{}", "401 Unauthorized")) as server, pytest.raises(EngineError, match="401"):
         greet_supporters(with_inspector(server.base_url))
 
 
@@ -83,7 +83,7 @@ def test_rules_need_no_server():
 
 def test_a_server_that_is_waited_for_is_named(nowhere):
     def config(url):
-        backend = BackendSettings("openai", openai=OpenAISettings(url, "writer", wait_s=60.0))
+        backend = EngineSettings("openai", openai=OpenAISettings(url, "writer", wait_s=60.0))
         return RunConfig(method="search", tuning=False, backend=backend)
 
     (said,) = silent_servers(config(nowhere))
@@ -136,7 +136,7 @@ def test_an_adapter_needs_the_models_weights():
         RunConfig(
             adapter="somewhere",
             method="search",
-            backend=BackendSettings("openai", openai=OpenAISettings(model="m")),
+            backend=EngineSettings("openai", openai=OpenAISettings(model="m")),
         )
 
 

@@ -1,22 +1,64 @@
 """One batch of decoding: a sequence for all prompts that begin alike, and in it the samples of each (see
 :mod:`agents.engines.hf_transformers`)."""
 
+import math
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 import torch
+from transformers import Cache
+from transformers.cache_utils import DynamicLayer
 
-from atlas_gym.agents.engines import token_sampling
 from atlas_gym.agents.engines.engine import Sampling
-from atlas_gym.agents.engines.roomy_cache import roomy_cache
-from atlas_gym.agents.engines.samples import Sample
+from atlas_gym.agents.engines.sampling import Sample, deviate, draw, truncate
 from atlas_gym.agents.models.token_trie import token_trie
 from atlas_gym.agents.models.tokens import Vocabulary
 from atlas_gym.agents.models.tree_attention import tree_options
 
+_ROOM = 0.5
+"""How much larger a tensor is than what it is begun with, as a share of that."""
 
-class Trunk:
+
+class RoomyLayer(DynamicLayer):
+    """A layer's keys and values, each the front of a tensor with room for the next steps: transformers' own cache
+    appends by copying all it has, at every token; here that happens once in so many steps. The batch may lose
+    sequences, as decoding does (`batch_select_indices`); it is not to be reordered or repeated."""
+
+    _rooms: tuple[torch.Tensor, torch.Tensor] | None = None
+    """Those tensors; None where there is no room behind what is kept."""
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append (batch, heads, columns, width) each; returns all there is."""
+        length = self.get_seq_length()
+        end = length + key_states.shape[-2]
+        if self._rooms is None or end > self._rooms[0].shape[-2]:
+            self._rooms = _room(self.keys, key_states, end), _room(self.values, value_states, end)
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        keys, values = self._rooms
+        keys[..., length:end, :], values[..., length:end, :] = key_states, value_states
+        self.keys, self.values = keys[..., :end, :], values[..., :end, :]
+        return self.keys, self.values
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        """Keep these sequences only."""
+        super().batch_select_indices(indices)
+        self._rooms = None
+
+
+def _room(kept: torch.Tensor | None, fresh: torch.Tensor, columns: int) -> torch.Tensor:
+    """A tensor for so many columns and more, what is kept in front."""
+    batch, heads, _, width = fresh.shape
+    room = fresh.new_empty(batch, heads, columns + math.ceil(columns * _ROOM), width)
+    if kept is not None and kept.numel():
+        room[..., : kept.shape[-2], :] = kept
+    return room
+
+
+class PromptTrie:
     """The prompts of one sequence, and the texts that their samples must not repeat, as one trie.
 
     The nodes whose logits are wanted stand last, so that those of many sequences end in the same columns.
@@ -58,8 +100,8 @@ class SampleBatch:
         self.groups = [list(group) for group in groups]
         banned = vocabulary.banned(sampling.banned(groups[0][0].stop))
         self._banned = banned.to(model.device)
-        self._cache = roomy_cache()
-        self._trunks = [Trunk(group) for group in groups]
+        self._cache = Cache(layer_class_to_replicate=RoomyLayer)
+        self._tries = [PromptTrie(group) for group in groups]
         self._sample_count = max(len(group) for group in groups)
         # (sequence, sample, column of the cache): what each sample may look at.
         self._visible = torch.empty(0)
@@ -76,25 +118,25 @@ class SampleBatch:
 
     def prefill(self) -> list[Sample]:
         """Read every beginning once and draw each sample's first token; returns the samples that got one."""
-        width = max(map(len, self._trunks))
-        tokens = torch.zeros(len(self._trunks), width, dtype=torch.long)
+        width = max(map(len, self._tries))
+        tokens = torch.zeros(len(self._tries), width, dtype=torch.long)
         positions = torch.zeros_like(tokens)
-        mask = torch.eye(width, dtype=torch.bool).repeat(len(self._trunks), 1, 1)  # padding sees itself
-        for row, trunk in enumerate(self._trunks):
-            span = slice(width - len(trunk), width)
-            tokens[row, span], positions[row, span] = trunk.tokens, trunk.positions
-            mask[row, span, span] = trunk.visible
+        mask = torch.eye(width, dtype=torch.bool).repeat(len(self._tries), 1, 1)  # padding sees itself
+        for row, trie in enumerate(self._tries):
+            span = slice(width - len(trie), width)
+            tokens[row, span], positions[row, span] = trie.tokens, trie.positions
+            mask[row, span, span] = trie.visible
         mask = mask.to(self.model.device)
-        wanted = max(trunk.wanted for trunk in self._trunks)
+        wanted = max(trie.wanted for trie in self._tries)
         logits = self._forward(
             tokens, positions, mask, logits_to_keep=wanted, **tree_options(self.model, mask[:, None])
         )
         self._visible = torch.zeros(len(self.groups), self._sample_count, width, dtype=torch.bool)
-        for index, (group, trunk) in enumerate(zip(self.groups, self._trunks, strict=True)):
-            first = width - len(trunk)
+        for index, (group, trie) in enumerate(zip(self.groups, self._tries, strict=True)):
+            first = width - len(trie)
             for request in dict.fromkeys(sample.request for sample in group):
                 samples = [sample for sample in group if sample.request == request]
-                path = torch.tensor(trunk.paths[request]) + first
+                path = torch.tensor(trie.paths[request]) + first
                 rows = logits[index, path[len(samples[0].prompt) - 1 :] - (width - wanted)]
                 self._draw_first(samples, rows.masked_fill(self._banned, float("-inf")))
                 for sample in samples:
@@ -157,11 +199,11 @@ class SampleBatch:
         if group[0].parent is None:
             self._draw(group, logits[:1].expand(len(group), -1))
         else:
-            token_sampling.deviate(group, logits, self.vocabulary.line_end, self.sampling)
+            deviate(group, logits, self.vocabulary.line_end, self.sampling)
 
     def _draw(self, samples: Sequence[Sample], logits: torch.Tensor) -> None:
-        weights, tokens = token_sampling.truncate(logits, self.sampling.temperature, self.sampling.top_k)
+        weights, tokens = truncate(logits, self.sampling.temperature, self.sampling.top_k)
         uniforms = torch.tensor([sample.uniform for sample in samples], dtype=torch.float64)
-        chosen = tokens.gather(1, token_sampling.draw(weights, uniforms).unsqueeze(-1)).squeeze(-1)
+        chosen = tokens.gather(1, draw(weights, uniforms).unsqueeze(-1)).squeeze(-1)
         for sample, token in zip(samples, chosen.tolist(), strict=True):
             sample.drawn.append(token)

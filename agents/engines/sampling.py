@@ -1,4 +1,4 @@
-"""Drawing tokens: truncated sampling, and sampling conditioned on not repeating the parent's line.
+"""Samples in the making, whichever engine continues them, and how their tokens are drawn.
 
 *Non-copy decoding.* Let r_0 ... r_{J-1} be the tokens of the parent's text and p_j the probability of r_j
 after r_0 ... r_{j-1}; p_J is the probability that the line ends after all of them. A line that is not a copy
@@ -8,16 +8,98 @@ sampling freely from there is exact sampling from the model given "not a copy", 
 sample. Mixing q with the uniform distribution over positions reaches places where the model alone would
 hardly ever deviate.
 
+An engine first shows the model's distribution along the parent's text; from that `deviate` decides for each sample what
+it keeps of its parent and its first own token. From there the engine continues: transformers in a batch of its own
+(`agents.engines.decoding`), vLLM, which knows nothing of parents, from a forced prefix of prompt, kept tokens and first
+token.
+
 All draws invert a distribution function at given uniform numbers, so equal numbers give equal tokens whatever
 else is in the batch.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
-from atlas_gym.agents.engines.engine import Sampling
-from atlas_gym.agents.engines.samples import Sample
+from atlas_gym.agents.engines.engine import Completion, Request, Sampling, Stop, cut
+from atlas_gym.agents.models.tokens import Vocabulary, encode_continuation
+
+
+@dataclass(eq=False)
+class Sample:
+    """One sample in the making."""
+
+    request: int
+    """Index of the request it belongs to."""
+    index: int
+    """Its index within the request."""
+    prompt: list[int]
+    """The prompt's tokens, shared by the request's samples."""
+    parent: list[int] | None
+    """Tokens of the text that must not be repeated, None if there is none to follow."""
+    stop: Stop
+    """Where the completion ends."""
+    limit: int
+    """Most tokens to draw."""
+    uniforms: list[float]
+    """Uniform numbers: one for the deviation's position, then one for each token drawn."""
+    followed: int = 0
+    """How many of the parent's tokens it keeps before it deviates."""
+    drawn: list[int] = field(default_factory=list)
+    """Tokens drawn so far."""
+
+    @property
+    def begun(self) -> list[int]:
+        """Tokens of the completion so far: kept from the parent, then drawn."""
+        return (self.parent or [])[: self.followed] + self.drawn
+
+    @property
+    def position(self) -> int:
+        """Position of the last drawn token in the text this sample sees."""
+        return len(self.prompt) + self.followed + len(self.drawn) - 1
+
+    @property
+    def uniform(self) -> float:
+        """The uniform number of the next token."""
+        return self.uniforms[len(self.drawn) + 1]
+
+    def text(self, tokenizer: Any) -> tuple[str, bool]:
+        """Completion up to its end, and whether that end has been reached."""
+        return cut(tokenizer.decode(self.begun, skip_special_tokens=True), self.stop)
+
+
+class Sampler:
+    """Begins the samples of requests, and tells which are complete."""
+
+    def __init__(self, tokenizer: Any, size: int, sampling: Sampling) -> None:
+        """`size`: width of the model's logits."""
+        self.tokenizer = tokenizer
+        self.sampling = sampling
+        self.vocabulary = Vocabulary(tokenizer, size)
+
+    def begin(self, index: int, request: Request, prompt: list[int]) -> list[Sample]:
+        """The samples of the request with this index, of which nothing is drawn yet."""
+        limit = self.sampling.limit(request.stop)
+        # One row per sample: a number for the deviation's position, then one for each token.
+        source = torch.Generator().manual_seed(request.seed)
+        uniforms = torch.rand(request.n, limit + 1, generator=source, dtype=torch.float64)
+        parent = None
+        if request.avoid is not None and (request.avoid or request.stop == "line"):
+            parent = encode_continuation(self.tokenizer, request.avoid)
+        return [
+            Sample(index, sample, prompt, parent, request.stop, limit, uniforms[sample].tolist())
+            for sample in range(request.n)
+        ]
+
+    def completion(self, sample: Sample) -> Completion | None:
+        """A sample that has drawn something, if it has reached its end or its limit."""
+        text, ended = sample.text(self.tokenizer)
+        ended = ended or bool(self.vocabulary.end[sample.drawn[-1]])
+        return (
+            Completion(text, len(sample.drawn), ended) if ended or len(sample.drawn) >= sample.limit else None
+        )
 
 
 def truncate(logits: torch.Tensor, temperature: float, top_k: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -81,7 +163,7 @@ def deviate(
 ) -> None:
     """Decide where one request's samples leave their parent, and the first token that each draws itself.
 
-    This is all of non-copy decoding that differs from plain sampling, so every backend that can show the
+    This is all of non-copy decoding that differs from plain sampling, so every engine that can show the
     model's distribution along the parent's text calls it.
 
     Args:

@@ -1,0 +1,63 @@
+"""From settings to an engine.
+
+Engines and what they need are imported where they are chosen: vLLM, transformers and the HTTP client take seconds.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from atlas_gym.agents.engines.engine import Engine, Sampling
+from atlas_gym.agents.engines.settings import EngineSettings
+from atlas_gym.agents.models.loading import load_model, load_tokenizer, resolve_model
+from atlas_gym.agents.models.policy import Policy
+
+
+def open_engine(
+    settings: EngineSettings,
+    sampling: Sampling,
+    *,
+    model: str,
+    folder: Path,
+    policy: Policy | None = None,
+) -> Engine:
+    """Start an engine.
+
+    Args:
+        settings: which engine, and its options.
+        sampling: how tokens are drawn.
+        model: name of the weights, for an engine in this process.
+        folder: the run's, where adapters are put for vLLM to read, and requests to models behind an API entered.
+        policy: whose adapters are served; None for weights that are never tuned.
+
+    Raises:
+        EngineError: vLLM or an endpoint cannot be used; the message says what to check.
+    """
+    match settings.name:
+        case "chat":
+            from atlas_gym.agents.engines.api import ChatEngine
+            from atlas_gym.agents.engines.spending import LEDGER, Ledger
+
+            endpoint = ChatEngine(settings.chat, sampling, Ledger(folder / LEDGER))
+            endpoint.greet()
+            return endpoint
+        case "openai":
+            from atlas_gym.agents.engines.api import CompletionsEngine
+
+            return CompletionsEngine(settings.openai, sampling)
+        case "vllm":
+            from atlas_gym.agents.engines.vllm import VLLMEngine
+
+            served = folder / "adapters" / "served"
+            return VLLMEngine(settings.vllm, sampling, resolve_model(model), served, policy)
+        case "transformers":
+            from atlas_gym.agents.engines.hf_transformers import TransformersEngine
+
+            if policy is None:
+                return TransformersEngine(*load_model(resolve_model(model)), sampling)
+            return TransformersEngine(policy.base, policy.tokenizer, sampling, policy=policy)
+
+
+def tokenizer_of(settings: EngineSettings, model: str) -> Any:
+    """Tokenizer of the model that the engine runs, None if its name says too little (a server's)."""
+    name = settings.openai.tokenizer if settings.name == "openai" else model
+    return load_tokenizer(resolve_model(name, weights=False)) if name and settings.name != "chat" else None
