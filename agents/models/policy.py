@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -70,12 +70,6 @@ class Policy:
         self._layers = {
             name: module for name, module in self.base.named_modules() if isinstance(module, LoraLayer)
         }
-        embedding = cast(Any, self.base.get_input_embeddings()).weight
-        for name, layer in self._layers.items():  # merged, it would change the embedding as well
-            if getattr(layer.get_base_layer(), "weight", None) is embedding:
-                raise ValueError(
-                    f"lora.targets has {name}, whose weights are the input embedding's: leave it out"
-                )
         self._kept: Kept = []
         self.add(REFERENCE, copy_of=POLICY)
 
@@ -257,11 +251,6 @@ def _nearest(b: torch.Tensor, a: torch.Tensor, rank: int) -> tuple[torch.Tensor,
 
 
 def _peft(lora: LoraSettings) -> LoraConfig:
-    """The same in PEFT's words."""
-    return LoraConfig(
-        r=lora.rank,
-        lora_alpha=lora.alpha,
-        lora_dropout=lora.dropout,
-        target_modules=lora.targets if isinstance(lora.targets, str) else list(lora.targets),
-        task_type="CAUSAL_LM",
-    )
+    """PEFT's configuration: every linear layer but the output head, without dropout, so that training is deterministic
+    and packed training equals unpacked."""
+    return LoraConfig(r=lora.rank, lora_alpha=lora.alpha, target_modules="all-linear", task_type="CAUSAL_LM")

@@ -13,7 +13,7 @@ from atlas_gym.intervals import half_width
 from atlas_gym.trainers.store.plain import flatten
 
 # Settings that say where and how fast a run went, not what it did.
-_IRRELEVANT = ("seed", "evaluator", "ray_address", "workers", "torch_threads", "tracking")
+_IRRELEVANT = ("seed", "evaluator", "workers", "torch_threads", "tracking")
 _GRID = 200
 
 

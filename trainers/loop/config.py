@@ -73,9 +73,8 @@ class RunConfig:
     skip_idle_phases: bool = True
     """Skip a phase if the best score has not improved since the last one (paper, B.4)."""
     evaluator: Literal["pool", "ray"] = "pool"
-    """Where programs are evaluated: `pool` on this machine, `ray` on a cluster (extra `ray`)."""
-    ray_address: str = ""
-    """Address of the Ray cluster (`auto`: the one this machine belongs to); empty: one on this machine."""
+    """Where programs are evaluated: `pool` on this machine, `ray` on a cluster (extra `ray`): the one of the
+    environment variable RAY_ADDRESS (`auto`: the one this machine belongs to), else one on this machine."""
     workers: int = 2
     """Evaluations at a time: processes of the pool, or actors of the cluster."""
     torch_threads: int = 2

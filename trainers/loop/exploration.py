@@ -13,7 +13,7 @@ nothing is learned from it. Where that happens to a whole round, the run ends wi
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from atlas_gym.agents.engines.engine import Completion, Engine
@@ -51,7 +51,6 @@ class Explorer:
     """Whether what the supporter adds answers the islands' prompts, and so may teach the agent."""
     notes: Sequence[Sequence[str]] = ((),)
     """What prompts say of each instance, a line each."""
-    _critiques: dict[int, str] = field(init=False, default_factory=dict)
 
     def seed(self, programs: Sequence[str]) -> None:
         """Evaluate the starting programs (round 0), one for each instance, and give every island its own.
@@ -83,17 +82,12 @@ class Explorer:
             if summary is None:
                 summary = self._explore(round_)
             self._fold(self.store.round_candidates(round_))
-            if self.settings.show_critique:
-                self._critiques |= {int(i): text for i, text in summary.get("critiques", {}).items()}
             yield summary
 
     def _explore(self, round_: int) -> dict[str, Any]:
         """Write, evaluate and store a round; returns its summary."""
         islands = range(self.settings.islands)
-        notes = {
-            i: [*self.notes[i % len(self.notes)], *([self._critiques[i]] if self._critiques.get(i) else [])]
-            for i in islands
-        }
+        notes = {i: self.notes[i % len(self.notes)] for i in islands}
         proposals = self.agent.propose(
             round_, islands, max(1, self.settings.samples), notes=notes, sites=self.settings.sites
         )
@@ -117,7 +111,7 @@ class Explorer:
         if self.settings.samples:
             write(self.generator, proposals, submit)
         written = time.monotonic()
-        calls, critiques = self._consult(round_, proposals, pending)
+        calls = self._consult(round_, proposals, pending)
         records, lost = self._judged(pending)
         waited = time.monotonic() - written
         summary = {
@@ -125,7 +119,6 @@ class Explorer:
             **counts(records, self.agent.settings.min_gain),
             "lost": lost,
             "island_best": {str(i): self._island_best(i, records) for i in islands},
-            "critiques": critiques,
             "consulted": len(calls),
             "skipped": [call.reason for call in calls if call.status == "skipped"],
             "tokens": tokens,
@@ -137,13 +130,11 @@ class Explorer:
 
     def _consult(
         self, round_: int, proposals: Sequence[Proposal], pending: list[Pending]
-    ) -> tuple[list[SupporterCall], dict[str, str]]:
-        """Ask the supporter about each island's parent and submit what it writes; returns the calls, and what it said
-        of each island."""
+    ) -> list[SupporterCall]:
+        """Ask the supporter about each island's parent and submit what it writes; returns the calls."""
         calls: list[SupporterCall] = []
-        critiques: dict[str, str] = {}
-        if self.supporter is None or not self.settings.asks_supporter(round_):
-            return calls, critiques
+        if self.supporter is None or not self.settings.patches:
+            return calls
         # Of several proposals of an island the last: whoever advises looks at the parent, which is the same.
         for proposal in {proposal.island: proposal for proposal in proposals}.values():
             island, parent = proposal.island, self.store.candidate(proposal.parent_id)
@@ -155,7 +146,6 @@ class Explorer:
             )  # fmt: skip
             consultation = self.supporter.consult(request)
             calls.append(consultation.call)
-            critiques[str(island)] = consultation.advice.critique
             patches = consultation.advice.patches[: self.settings.patches]
             for slot, patch in enumerate(patches, start=self.settings.samples):
                 id_ = self.settings.candidate_id(round_, island, slot)
@@ -166,7 +156,7 @@ class Explorer:
                     else proposal.taught(id_, round_, patch.kind, completion)
                 )
                 pending.append((candidate, self.cache.submit(candidate.program, island)))
-        return calls, critiques
+        return calls
 
     def _judged(self, pending: Sequence[Pending]) -> tuple[list[CandidateRecord], int]:
         """The evaluated candidates in the order of their ids, and how many the machine failed to evaluate.

@@ -4,6 +4,7 @@ begins.
 Nobody is to hear after hours of a server that was never there.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -94,7 +95,7 @@ def make_pool(config: RunConfig) -> Pool:
     from atlas_gym.evaluation.ray import RayEvaluatorPool
 
     try:
-        return RayEvaluatorPool(workers=config.workers, address=config.ray_address)
+        return RayEvaluatorPool(workers=config.workers, address=os.environ.get("RAY_ADDRESS", ""))
     except (ModuleNotFoundError, ConnectionError) as error:
         raise SettingsError(f"evaluator: ray cannot be had: {error}") from error
 

@@ -23,24 +23,14 @@ class ExplorationSettings:
     """Edit sites of its parent at which an island asks in a round, at most; its samples are divided among them. The
     prompts of one parent are read together, so further sites cost little."""
     patches: int = 2
-    """Programs the exploration supporter may add per island and round; 0: it adds none, and is not asked unless its
-    critique is shown."""
-    advise_every: int = 1
-    """The exploration supporter is asked every so many rounds."""
-    show_critique: bool = False
-    """Whether an island's next prompt shows the supporter's latest critique, as a comment. For models that can
-    read one; the embedded one cannot."""
+    """Programs the exploration supporter may add per island and round; 0: it adds none, and is not asked."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.sites <= max(1, self.samples):
             raise ValueError("sites must lie between 1 and the number of samples")
-        require(self, {"at least 0": "samples patches", "at least 1": "islands advise_every"})
+        require(self, {"at least 0": "samples patches", "at least 1": "islands"})
         if self.samples + self.patches < 1:
             raise ValueError("samples + patches must be at least 1")
-
-    def asks_supporter(self, round_: int) -> bool:
-        """Whether the exploration supporter is asked in a round."""
-        return (self.patches > 0 or self.show_critique) and round_ % self.advise_every == 0
 
     def candidate_id(self, round_: int, island: int, sample: int) -> int:
         """Arithmetic id: equal in every run of the same layout, and ascending in the order of recording."""

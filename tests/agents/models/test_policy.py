@@ -207,14 +207,6 @@ def test_a_rank_above_a_matrixs_side_can_be_averaged():
         torch.testing.assert_close(update, 0.5 * wanted[name], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("target", ["lm_head", "embed_tokens"])
-def test_an_adapter_of_the_input_embedding_is_refused(target):
-    with pytest.raises(ValueError, match=f"lora.targets has .*{target}.*: leave it out"):
-        small(True, rank=2, targets=(target,))
-    if target == "lm_head":
-        assert small(False, rank=2, targets=(target,)).tensors(POLICY)
-
-
 def test_reset_gives_the_base_model_and_follows_its_seed(policy):
     untouched = logits(policy, POLICY)
     state = torch.random.get_rng_state()

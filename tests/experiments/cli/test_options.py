@@ -43,8 +43,7 @@ def test_settings_are_listed_by_a_word_and_with_the_values_of_a_configuration(ca
             {"env_args": {"noise": 1e-4, "day": "2020-01-01"}},
         ),
         (["--env_args.text=[a"], {"env_args": {"text": "[a"}}),
-        (["--drift", "[{}, {noise: 0.5}]"], {"drift": [{}, {"noise": 0.5}]}),
-        (["--lora.targets", "[q_proj, v_proj]"], {"lora": {"targets": ["q_proj", "v_proj"]}}),
+        (["--instances", "[{env_args: {noise: 0.5}}]"], {"instances": [{"env_args": {"noise": 0.5}}]}),
         (["--agent.styles", "{edit_line: 1}"], {"agent": {"styles": {"edit_line": 1.0}}}),
         (
             ["--supporters.inspector.endpoint.model", "m", "--supporters.inspector.form", "llm"],

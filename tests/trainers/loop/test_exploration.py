@@ -7,13 +7,11 @@ import pytest
 
 from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.agents.settings import AgentSettings
-from atlas_gym.agents.supporters.consult import Consultation, SupporterCall
-from atlas_gym.agents.supporters.exploration import ExplorationAdvice
 from atlas_gym.trainers.data.rollouts import ProgramCache
 from atlas_gym.trainers.loop.exploration import Explorer
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore
-from tests.trainers.exploring import ROUNDS, SETTINGS, SPEC, START, Evaluator, Writer, explore, stored
+from tests.trainers.exploring import ROUNDS, SETTINGS, SPEC, Evaluator, Writer, explore, stored
 
 
 @pytest.fixture(scope="module")
@@ -92,40 +90,3 @@ def test_a_failing_start_is_an_error(tmp_path):
         explorer = Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), [None], store), store)
         with pytest.raises(SettingsError, match="starting program fails"):
             explorer.seed(["def f(x:\n"])
-
-
-class Critic:
-    """A supporter that has something to say of every program, and no patch."""
-
-    def consult(self, request):
-        call = SupporterCall("exploration", "rules", "", request.key, "ok")
-        return Consultation(ExplorationAdvice(critique=f"{request.key} could be larger\nimport os"), call)
-
-
-def explore_with_critique(folder, dies_after=None, show=True):
-    layout = replace(SETTINGS, show_critique=show)
-    with RunStore(folder) as store:
-        agent = ResearchAgent(SPEC, AgentSettings(), seed=5)
-        cache = ProgramCache(Evaluator(), [None], store)
-        explorer = Explorer(layout, agent, lambda: Writer(dies_after), cache, store, Critic())
-        explorer.seed([START])
-        for _ in explorer.rounds(1, 4):
-            pass
-    return [r for r in stored(folder) if r.origin == "agent"]
-
-
-def test_a_critique_stands_in_the_next_prompt_as_a_comment(tmp_path):
-    records = explore_with_critique(tmp_path / "shown")
-    assert all("could be larger" not in r.prompt for r in records if r.round == 1)
-    for record in (r for r in records if r.round > 1):
-        said = f"# ('round', {record.round - 1}, 'island', {record.island}) could be larger import os\n"
-        assert said in record.prompt
-    hidden = explore_with_critique(tmp_path / "hidden", show=False)
-    assert all("could be larger" not in r.prompt for r in hidden)
-
-
-def test_a_resumed_run_remembers_the_critiques(tmp_path):
-    whole = explore_with_critique(tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        explore_with_critique(tmp_path / "killed", dies_after=6)
-    assert explore_with_critique(tmp_path / "killed") == whole
