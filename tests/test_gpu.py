@@ -16,11 +16,9 @@ from atlas_gym.agents.population.candidate import Proposal
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.stacked import StackedStep
 from atlas_gym.tasks.burgers.task import BurgersTask
-from atlas_gym.trainers.evodpo.kl import Divergence
-from atlas_gym.trainers.evodpo.packing import encode_branch
-from atlas_gym.trainers.evodpo.settings import TrainingSettings
-from atlas_gym.trainers.evodpo.token_values import branch_log_probs
-from atlas_gym.trainers.evodpo.training import train
+from atlas_gym.trainers.dpo.kl import Divergence
+from atlas_gym.trainers.dpo.packed import encode_branch, log_likelihoods
+from atlas_gym.trainers.dpo.train import TrainJob, train
 from tests.tiny_model import save_tiny_model, tuned_policy
 from tests.trainers.small_phases import PAIRS, SETTINGS
 from tests.trainers.whole_run import config, contents, menu, run  # noqa: F401 (fixtures)
@@ -43,23 +41,21 @@ def test_log_probabilities_and_divergences(policies):
     for policy in policies:
         branches = [encode_branch(policy.tokenizer, pair.prompt, pair.chosen) for pair in PAIRS]
         with torch.no_grad():
-            log_probs = branch_log_probs(policy.model, branches, policy.device)
+            log_probs = log_likelihoods(policy.model, branches, policy.device)
         items = [(pair.prompt, pair.chosen) for pair in PAIRS]
         kl = Divergence(policy, REFERENCE, items).of([POLICY])[POLICY]
         found.append([*log_probs, *kl.per_item])
     assert found[1] == pytest.approx(found[0], rel=1e-3, abs=1e-4)
 
 
-@pytest.mark.parametrize("packed", [True, False])
-def test_training(policies, packed):
-    settings = {field.name: getattr(SETTINGS, field.name) for field in dataclasses.fields(TrainingSettings)}
+def test_training(policies):
+    job = TrainJob(
+        tuple(PAIRS), SETTINGS, 1, tuple((pair.prompt, pair.chosen) for pair in PAIRS), phase=1, seed=0
+    )
     losses, moved = [], []
     for policy in policies:
         began = {name: tensor.detach().clone() for name, tensor in policy.tensors(POLICY).items()}
-        trained = train(
-            policy, PAIRS, TrainingSettings(**settings | {"packed": packed}), checkpoints=1,
-            rng=np.random.default_rng(0), seed=0,
-        )  # fmt: skip
+        trained = train(policy, job)
         losses.append([step.loss for step in trained.steps])
         change = [(tensor - began[name]).flatten().cpu() for name, tensor in policy.tensors(POLICY).items()]
         moved.append(torch.cat(change))

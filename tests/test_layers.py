@@ -26,7 +26,7 @@ ROOMS = {
         "cli",
     ),
     "agents": ("models", "engines", "population", "proposals", "supporters", "."),
-    "trainers": ("store", "data", "evodpo", "loop", "."),
+    "trainers": ("store", "data", "dpo", "loop", "."),
     "experiments": (".", "loggers", "report", "studies", "learners", "benchmarks", "cli"),
 }
 """Folders with modules, bottom to top; `.` is the package's own folder."""

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import cast
 
 import torch
-import torch.nn.functional as F
 from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.lora import LoraLayer
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -142,28 +141,6 @@ class Policy:
         for key, tensor in self.tensors(target).items():
             tensor.copy_(sources[key])
 
-    @torch.no_grad()
-    def mix(self, source: str, target: str, weight: float) -> None:
-        """target ← weight · source + (1 − weight) · target; exact at weight 0 and 1.
-
-        What is averaged is the update BA of each matrix, not its factors: A and B of one update can be turned against
-        each other at will, so an average of factors says nothing. The average can have twice the rank; the target
-        keeps the nearest update (least squares) of its own rank.
-        """
-        if weight == 0.0:
-            return
-        if weight == 1.0:
-            self.copy(source, target)
-            return
-        sources, targets = self.tensors(source), self.tensors(target)
-        for down in [name for name in targets if ".lora_A." in name]:
-            up = down.replace(".lora_A.", ".lora_B.")
-            b = torch.cat([weight * sources[up].detach(), (1 - weight) * targets[up].detach()], dim=1)
-            a = torch.cat([sources[down].detach(), targets[down].detach()])
-            new_b, new_a = _nearest(b, a, rank=len(targets[down]))
-            targets[up].data.copy_(new_b)
-            targets[down].data.copy_(new_a)
-
     def reset(self, name: str, seed: int) -> None:
         """Make the adapter a fresh one, which is the base model: A random (by `seed`), B zero."""
         self._require(name)
@@ -236,18 +213,6 @@ def _seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
-
-
-def _nearest(b: torch.Tensor, a: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Factors (m, rank) and (rank, n) of the matrix of this rank that is nearest to ``b @ a`` (Eckart and Young), with
-    zeros where a side is shorter than the rank."""
-    q_b, r_b = torch.linalg.qr(b.double())
-    q_a, r_a = torch.linalg.qr(a.double().T)
-    u, sizes, v = torch.linalg.svd(r_b @ r_a.T)  # of the small matrix between the two bases
-    roots = sizes[:rank].sqrt()
-    kept = len(roots)
-    near_b, near_a = (q_b @ u[:, :kept]) * roots, (roots[:, None] * v[:kept]) @ q_a.T
-    return F.pad(near_b, (0, rank - kept)), F.pad(near_a, (0, 0, 0, rank - kept))
 
 
 def _peft(lora: LoraSettings) -> LoraConfig:

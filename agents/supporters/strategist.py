@@ -135,9 +135,6 @@ class StrategyAdvice:
     """Names of the controls that differ from before."""
     reason: str = ""
     """Why."""
-    nearby: tuple[TuningControls, ...] = ()
-    """Further settings under which policies may be trained, of which the gate chooses one: first those before the
-    change, then a β one step weaker and one step stronger."""
 
     def summary(self) -> str:
         values = ", ".join(f"{name} = {getattr(self.controls, name):g}" for name in self.changed)
@@ -156,16 +153,7 @@ def bounded_advice(
         values["epochs"] = toward(values["epochs"])
     after = replace(controls, **values)
     changed = tuple(name for name in RANGES if getattr(after, name) != getattr(controls, name))
-    beta = RANGES["beta"]
-    betas = [
-        beta.bounded(after.beta, after.beta / beta.factor),
-        beta.bounded(after.beta, after.beta * beta.factor),
-    ]
-    # The score threshold concerns the pairs, not the training.
-    unchanged = replace(controls, score_threshold=after.score_threshold)
-    found = [unchanged, *(replace(after, beta=value) for value in betas)]
-    nearby = tuple(dict.fromkeys(settings for settings in found if settings != after))
-    return StrategyAdvice(after, changed, reason, nearby)
+    return StrategyAdvice(after, changed, reason)
 
 
 @dataclass(frozen=True)

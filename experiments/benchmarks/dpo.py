@@ -9,7 +9,7 @@ and CPU (which is what counts where other programs are running), the peak of its
 included), its losses and its adapter. Contenders:
 
 - packed: this package's trainer, one sequence per prompt;
-- stock: TRL's `DPOTrainer` with its own collation and loss, same settings;
+- stock: TRL's `DPOTrainer` on the same tokens with its own collation and loss, same settings;
 - stock-checkpointed: the same with activation checkpointing, which is TRL's default and trades time for
 memory.
 
@@ -34,6 +34,7 @@ import numpy as np
 import pandas as pd
 import torch
 from safetensors.torch import load_file
+from trl import DPOConfig, DPOTrainer
 
 from atlas_gym import make_task
 from atlas_gym.agents.models.adapters import WEIGHTS
@@ -45,10 +46,11 @@ from atlas_gym.agents.proposals.style import Showing
 from atlas_gym.arguments import Parser
 from atlas_gym.experiments.benchmarks.side_by_side import in_own_process, show
 from atlas_gym.trainers.data.pairs import PreferencePair
-from atlas_gym.trainers.evodpo.kl import Divergence
-from atlas_gym.trainers.evodpo.phase import gate_subset
-from atlas_gym.trainers.evodpo.settings import TrainingSettings
-from atlas_gym.trainers.evodpo.training import train
+from atlas_gym.trainers.dpo.kl import Divergence
+from atlas_gym.trainers.dpo.phase import gate_subset
+from atlas_gym.trainers.dpo.settings import PhaseSettings
+from atlas_gym.trainers.dpo.train import TrainJob, train
+from atlas_gym.trainers.dpo.trainer import PackedDPOTrainer
 from atlas_gym.trainers.loop.tasks import parent_of
 
 CONTENDERS = ("packed", "stock", "stock-checkpointed")
@@ -103,43 +105,55 @@ def contend(arguments: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(1)
     policy = Policy.load(resolve_model(arguments.model), dtype=getattr(torch, arguments.dtype))
     pairs = make_pairs(arguments.prompts, arguments.pairs, arguments.sites)
-    settings = TrainingSettings(
-        packed=arguments.contender == "packed",
+    settings = PhaseSettings(
         activation_checkpointing=arguments.contender == "stock-checkpointed",
         batch_size=arguments.batch_size,
         epochs=1,
         target_kl=0.0,
         max_tokens=4096,
     )
-    start, cpu = time.perf_counter(), time.process_time()
-    training = train(policy, pairs, settings, checkpoints=1, rng=np.random.default_rng(0), seed=0)
+    items = gate_subset(
+        [(pair.prompt, pair.chosen) for pair in pairs], GATE_PROMPTS, np.random.default_rng(0)
+    )
+    cpu = time.process_time()
+    trained = train(
+        policy,
+        TrainJob(tuple(pairs), settings, 1, tuple(items), phase=1, seed=0),
+        trainer_class=PackedDPOTrainer if arguments.contender == "packed" else StockDPOTrainer,
+    )
     figures = {
-        "seconds": time.perf_counter() - start,
+        "seconds": trained.seconds["train"],
         "cpu": time.process_time() - cpu,
         # Linux reports kilobytes.
         "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
-        "tokens": training.tokens,
-        "losses": [record.loss for record in training.steps],
+        "tokens": trained.tokens,
+        "losses": [record.loss for record in trained.steps],
     }
     policy.save(POLICY, arguments.adapter)
     if arguments.contender == "packed":
-        figures["kl"] = measure_kl(policy, pairs, [*training.checkpoints, POLICY])
+        start = time.perf_counter()
+        Divergence(policy, REFERENCE, items, packed=False).of(list(trained.kls))
+        final = trained.kls[POLICY]
+        figures["kl"] = {
+            "packed": trained.seconds["kl"],
+            "unpacked": time.perf_counter() - start,
+            "items": len(items),
+            "value": final.mean,
+            "error": final.standard_error,
+        }
     return figures
 
 
-def measure_kl(
-    policy: Policy, pairs: Sequence[PreferencePair], candidates: Sequence[str]
-) -> dict[str, float]:
-    """Seconds of Eq. 3 for the candidate set, packed and not, and the value of the final policy."""
-    rng = np.random.default_rng(0)
-    items = gate_subset([(pair.prompt, pair.chosen) for pair in pairs], GATE_PROMPTS, rng)
-    timed = {}
-    for name, packed in (("packed", True), ("unpacked", False)):
-        start = time.perf_counter()
-        estimates = Divergence(policy, REFERENCE, items, packed=packed).of(candidates)
-        timed[name] = time.perf_counter() - start
-    final = estimates[POLICY]
-    return {**timed, "items": len(items), "value": final.mean, "error": final.standard_error}
+class StockDPOTrainer(DPOTrainer):
+    """TRL's trainer as it is, on data that is tokenised already. Its reference is the policy as it is when the trainer
+    is built."""
+
+    def __init__(self, model: Any, *, args: DPOConfig, reference_adapter: str, **kwargs: Any) -> None:
+        args.precompute_ref_log_probs = False
+        super().__init__(model, args=args, **kwargs)
+
+    def _prepare_dataset(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
+        return dataset
 
 
 def report(figures: dict[str, dict[str, Any]], folder: Path) -> None:
@@ -152,7 +166,7 @@ def report(figures: dict[str, dict[str, Any]], folder: Path) -> None:
         print_differences(figures, name, folder)
     packed, kl = figures["packed"], figures["packed"]["kl"]
     print(
-        f"Eq. 3 of the candidate set on {kl['items']} completions: {kl['packed']:.1f} s packed, "
+        f"Eq. 3 of the checkpoints on {kl['items']} completions: {kl['packed']:.1f} s packed, "
         f"{kl['packed'] / packed['seconds']:.2f} of the phase; "
         f"{kl['unpacked']:.1f} s unpacked; final policy {kl['value']:.3f} ± {kl['error']:.3f} nats per token"
     )

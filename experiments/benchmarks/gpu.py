@@ -42,10 +42,10 @@ from atlas_gym.tasks.burgers.in_process import LocalLosses
 from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.task import BurgersTask
 from atlas_gym.tasks.burgers.training import Training, train
-from atlas_gym.trainers.evodpo.kl import Divergence
-from atlas_gym.trainers.evodpo.phase import gate_subset
-from atlas_gym.trainers.evodpo.settings import TrainingSettings
-from atlas_gym.trainers.evodpo.training import train as train_policy
+from atlas_gym.trainers.dpo.phase import gate_subset
+from atlas_gym.trainers.dpo.settings import PhaseSettings
+from atlas_gym.trainers.dpo.train import TrainJob
+from atlas_gym.trainers.dpo.train import train as train_policy
 
 BURGERS_STEPS = 20
 
@@ -114,22 +114,17 @@ def model_figures(options: argparse.Namespace) -> Figures:
     """A phase, the gate, and generation, on one policy."""
     policy = Policy.load(resolve_model(options.model), device=options.device)
     pairs = make_pairs(options.prompts, options.pairs)
-    _phase(options, policy, TrainingSettings(max_tokens=4096), pairs[:2])  # a GPU's first work takes longer
+    _phase(options, policy, PhaseSettings(max_tokens=4096), pairs[:2])  # a GPU's first work takes longer
     for bf16 in (False, True) if options.device == "cuda" else (False,):
-        settings = TrainingSettings(max_tokens=4096, bf16=bf16)
+        settings = PhaseSettings(max_tokens=4096, bf16=bf16)
         yield "phase, bf16" if bf16 else "phase", _phase(options, policy, settings, pairs)
-    rng = np.random.default_rng(0)
-    items = gate_subset([(pair.prompt, pair.chosen) for pair in pairs], GATE_PROMPTS, rng)
-    candidates = [name for name in policy.adapters if name != REFERENCE]
-    seconds = seconds_of(options.device, lambda: Divergence(policy, REFERENCE, items).of(candidates))
-    yield f"Eq. 3 of {len(candidates)} candidates on {len(items)} completions, s", round(seconds, 2)
     with serving("transformers", "merged", options.model, policy) as (generator, _):
         for name, each in measure(generator).items():
             yield f"generation, {name}, s", round(each, 5)
 
 
 def _phase(
-    options: argparse.Namespace, policy: Policy, settings: TrainingSettings, pairs: Any
+    options: argparse.Namespace, policy: Policy, settings: PhaseSettings, pairs: Any
 ) -> dict[str, Any]:
     policy.reset(POLICY, seed=0)
     for name in set(policy.adapters) - {POLICY, REFERENCE}:
@@ -137,12 +132,12 @@ def _phase(
     if options.device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     rng = np.random.default_rng(0)
-    tokens = []
-    seconds = seconds_of(
-        options.device,
-        lambda: tokens.append(train_policy(policy, pairs, settings, checkpoints=1, rng=rng, seed=0).tokens),
+    items = gate_subset([(pair.prompt, pair.chosen) for pair in pairs], GATE_PROMPTS, rng)
+    trained = train_policy(policy, TrainJob(tuple(pairs), settings, 1, tuple(items), phase=1, seed=0))
+    figures = {"pairs": len(pairs), "s": round(trained.seconds["train"], 2), "tokens": trained.tokens}
+    figures[f"Eq. 3 of {len(trained.kls)} checkpoints on {len(items)} completions, s"] = round(
+        trained.seconds["kl"], 2
     )
-    figures = {"pairs": len(pairs), "s": round(seconds, 2), "tokens": tokens[0]}
     if options.device == "cuda":
         figures["peak GiB"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
     return figures

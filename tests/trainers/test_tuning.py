@@ -14,10 +14,10 @@ from atlas_gym.evaluation import Evaluation, Status
 from atlas_gym.seeding import torch_seed
 from atlas_gym.trainers.data.pairs import PreferencePair
 from atlas_gym.trainers.data.rollouts import ProgramCache
-from atlas_gym.trainers.evodpo.gate import gate_decision
-from atlas_gym.trainers.evodpo.phase_result import CandidateResult, PhaseResult
-from atlas_gym.trainers.evodpo.settings import GateSettings
-from atlas_gym.trainers.evodpo.training import StepRecord
+from atlas_gym.trainers.dpo.gate import gate_decision
+from atlas_gym.trainers.dpo.phase import Checkpoint, PhaseResult
+from atlas_gym.trainers.dpo.settings import GateSettings
+from atlas_gym.trainers.dpo.train import StepRecord
 from atlas_gym.trainers.loop.atlas import take_phase
 from atlas_gym.trainers.loop.config import load_config
 from atlas_gym.trainers.loop.fine_tuning import Tuning
@@ -164,10 +164,10 @@ def test_idle_phases_are_not_skipped_where_the_settings_say_so(store, monkeypatc
 def test_decisions_without_a_standard_error_are_remembered(store):
     # One prompt tells no spread: not a number is a value of a decision like any other.
     decision = gate_decision(0.1, 0.2, GateSettings(), gain_error=float("nan"))
-    candidate = CandidateResult("default", 1, 0.2, 0.0, 0.1, 0.1, float("nan"))
+    candidate = Checkpoint("default", 1, 0.2, 0.0, 0.1, 0.1, float("nan"))
     step = StepRecord(1, *[0.5] * 7)
     result = PhaseResult(
-        2, 1, 0, 1, 9, (step,), (), ("prompt",), (candidate,), 0, 0.0, decision, 0.0, False, "p", "r"
+        2, 1, 0, 1, 9, (step,), (), ("prompt",), (candidate,), 0, 0.0, decision, False, False, "p", "r"
     )
     for phase in (1, 2):
         store.add_phase(phase, phase, False, plain(result), ())

@@ -23,9 +23,9 @@ from atlas_gym.agents.supporters.strategist import (
     bounded_advice,
 )
 from atlas_gym.trainers.data.measures import DISTINCT_SHARE, VALID_SHARE, distinct_programs
-from atlas_gym.trainers.evodpo.gate import GateDecision
-from atlas_gym.trainers.evodpo.phase_result import CandidateResult
-from atlas_gym.trainers.evodpo.settings import PhaseSettings
+from atlas_gym.trainers.dpo.gate import GateDecision
+from atlas_gym.trainers.dpo.phase import Checkpoint
+from atlas_gym.trainers.dpo.settings import PhaseSettings
 from atlas_gym.trainers.loop.config import RunConfig
 from atlas_gym.trainers.store.store import RunStore
 
@@ -97,9 +97,9 @@ class PhaseAdvisers:
         return fmean(best) if best else 0.0
 
     def review(
-        self, number: int, measured: Measured, decision: GateDecision, chosen: CandidateResult
+        self, number: int, measured: Measured, decision: GateDecision, chosen: Checkpoint
     ) -> GateDecision:
-        """The gate's decision on the chosen candidate after the inspector; refused at most."""
+        """The gate's decision on the chosen checkpoint after the inspector; refused at most."""
         inspector = self.supporters.inspector
         if inspector is None:
             return decision
@@ -111,7 +111,7 @@ class PhaseAdvisers:
         return decision.refuse("the inspector objects: " + "; ".join(verdict.reasons))
 
     def _inspection(
-        self, number: int, measured: Measured, decision: GateDecision, chosen: CandidateResult
+        self, number: int, measured: Measured, decision: GateDecision, chosen: Checkpoint
     ) -> Inspection:
         (samples, before), (_, after) = measured(REFERENCE), measured(chosen.name)
         return Inspection(

@@ -13,7 +13,7 @@ from atlas_gym.agents.models.settings import LoraSettings
 from atlas_gym.agents.settings import AgentSettings
 from atlas_gym.agents.supporters.settings import SupporterSettings
 from atlas_gym.trainers.data.settings import GateScore, PairSettings
-from atlas_gym.trainers.evodpo.settings import GateSettings, LaunchSettings, PhaseSettings
+from atlas_gym.trainers.dpo.settings import GateSettings, PhaseSettings
 from atlas_gym.trainers.loop.methods import METHODS
 from atlas_gym.trainers.loop.settings import ExamSettings, ExplorationSettings, Instance
 from atlas_gym.trainers.store.plain import as_text, build, differences, merge, plain, read_layers, require
@@ -103,8 +103,6 @@ class RunConfig:
     then."""
     gain_clip: float = 0.05
     """Units of score: a larger gain of one completion counts as this much in Ŝ."""
-    launch: LaunchSettings = LaunchSettings()
-    """In which processes phases are tuned."""
     lora: LoraSettings = LoraSettings()
     """The adapters, and in what precision the base model below them is kept."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -148,8 +146,6 @@ class RunConfig:
 
     def _untunable(self) -> Iterator[str]:
         """The same of tuning."""
-        if self.phases > 0 and self.launch.separate and self.phase.undivided:
-            yield self.phase.undivided
         if self.adapter and not (self.needs_policy and self.backend.follows_policy):
             yield "an adapter needs the model's weights: leave adapter empty, or write with backend.name: transformers"
         if self.phases > 0 and not self.backend.follows_policy:

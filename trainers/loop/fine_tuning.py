@@ -1,6 +1,6 @@
 """What a fine-tuning phase needs of its run: pairs, settings, Ŝ, its adapters on disk, its row in the store.
 
-`trainers.loop.atlas` takes the steps and `trainers.evodpo.phase` knows how to tune; this module knows where pairs come
+`trainers.loop.atlas` takes the steps and `trainers.dpo.phase` knows how to tune; this module knows where pairs come
 from and where results go. The order of writing is what makes a phase redoable: adapters first (each atomically), then
 one transaction with the result and what it was trained on. A phase without its row has not happened, and is run again
 from the adapters of the phase before.
@@ -27,12 +27,11 @@ from atlas_gym.seeding import torch_seed
 from atlas_gym.trainers.data.measures import mean_gain, measurements
 from atlas_gym.trainers.data.pairs import PreferencePair, why_no_pairs
 from atlas_gym.trainers.data.rollouts import again, fresh_samples
-from atlas_gym.trainers.evodpo.candidate_set import Tune, tune_here
-from atlas_gym.trainers.evodpo.gate import GateDecision, gate_warnings
-from atlas_gym.trainers.evodpo.launch import launched
-from atlas_gym.trainers.evodpo.likelihood import log_known_gain
-from atlas_gym.trainers.evodpo.phase import Review, Scorer, run_phase
-from atlas_gym.trainers.evodpo.phase_result import PhaseResult, late_mean, sinking_warnings
+from atlas_gym.trainers.dpo.gate import GateDecision, gate_warnings
+from atlas_gym.trainers.dpo.kl import log_known_gain
+from atlas_gym.trainers.dpo.launch import train_in_processes
+from atlas_gym.trainers.dpo.phase import PhaseResult, Scorer, late_mean, run_phase, sinking_warnings
+from atlas_gym.trainers.dpo.train import train
 from atlas_gym.trainers.loop.advisers import PhaseAdvisers, trained_under
 from atlas_gym.trainers.loop.exam import BASE, Exam
 from atlas_gym.trainers.loop.phase_data import PhaseData
@@ -47,9 +46,6 @@ class Tuning:
     Args:
         run: the parts of the run.
         policy: the policy that is tuned.
-
-    Raises:
-        LaunchError: phases are to run in processes of their own, and these cannot be started as configured.
     """
 
     def __init__(self, run: Parts, policy: Policy):
@@ -62,8 +58,6 @@ class Tuning:
         self.teacher = Teacher(run, supporter) if supporter else None
         self.advisers = PhaseAdvisers(self.config, run.supporters, self.store)
         self._fresh: dict[str, Callable[[], list[list[CandidateRecord]]]] = {}
-        launch = self.config.launch
-        self._tune: Tune = launched(launch, self.store.folder / "tuning") if launch.separate else tune_here
 
     def restore(self, number: int) -> bool:
         """Whether phase `number` is stored; its adapters are read then.
@@ -134,28 +128,19 @@ class Tuning:
         examples: Sequence[PreferencePair],
         gate: Sequence[CandidateRecord],
     ) -> PhaseResult:
-        """The phase itself (`trainers.evodpo.phase`), once the policy as it is has been asked; the candidate set is
-        trained under the strategist's settings and under some near them."""
+        """The phase itself (`trainers.dpo.phase`) under the strategist's settings, once the policy as it is has been
+        asked."""
         self.take_exam(BASE)
         self.tell("stage", f"phase {number}: tuning on {len(examples)} pairs")
-        controls = (advice.controls, *self._others(advice))
-        score = self._scorer(number, examples, gate)
-        review = partial(self.advisers.review, number, self._measured)
-        return self._phase(number, controls, examples, gate, score, review)
-
-    def _phase(
-        self, number: int, controls: Sequence[TuningControls], examples: Sequence[PreferencePair],
-        gate: Sequence[CandidateRecord], score: Scorer, review: Review,
-    ) -> PhaseResult:  # fmt: skip
-        settings, *others = (trained_under(self.config.phase, own) for own in controls)
+        settings = trained_under(self.config.phase, advice.controls)
+        elsewhere = partial(train_in_processes, folder=self.store.folder / "tuning")
         return run_phase(
-            self.policy, examples, settings, self.config.gate, score, phase=number, seed=self.config.seed,
-            gate_items=[(record.prompt, record.completion) for record in gate], alternatives=others, review=review,
-            tune=self._tune,
+            self.policy, examples, settings, self.config.gate, self._scorer(number, examples, gate),
+            phase=number, seed=self.config.seed,
+            gate_items=[(record.prompt, record.completion) for record in gate],
+            review=partial(self.advisers.review, number, self._measured),
+            train=elsewhere if settings.processes > 1 else train,
         )  # fmt: skip
-
-    def _others(self, advice: StrategyAdvice) -> tuple[TuningControls, ...]:
-        return advice.nearby[: self.config.phase.alternatives]
 
     def _scorer(
         self, number: int, examples: Sequence[PreferencePair], gate: Sequence[CandidateRecord]
@@ -228,14 +213,12 @@ class Tuning:
         """What the store keeps of a phase: the result, with step averages and the gate's warnings."""
         row = plain(outcome)
         _, last = self.config.blocks[outcome.phase - 1]
-        steps, chosen = row["steps"], outcome.candidates[outcome.chosen]
+        steps, chosen = row["steps"], outcome.checkpoints[outcome.chosen]
         earlier = [GateDecision(**r["decision"]) for r in self.store.phases() if r.get("decision")]
         return row | {
             "round": last,
             "controls": plain(advice.controls),
-            "alternatives": [plain(c) for c in self._others(advice)],
             "changed_controls": list(advice.changed),
-            "promoted": outcome.promoted,
             "kl": chosen.kl,
             "gain": chosen.gain,
             "gain_error": chosen.gain_error,

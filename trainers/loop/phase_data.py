@@ -14,7 +14,7 @@ from atlas_gym.seeding import stream
 from atlas_gym.trainers.data.measures import grouped, is_improving, thinned
 from atlas_gym.trainers.data.pairs import PreferencePair, build_pairs
 from atlas_gym.trainers.data.settings import PairSettings
-from atlas_gym.trainers.evodpo.settings import GateSettings
+from atlas_gym.trainers.dpo.settings import GateSettings
 from atlas_gym.trainers.loop.exam import Exam
 from atlas_gym.trainers.loop.resources import Parts
 from atlas_gym.trainers.store.queries import StoreQueries

@@ -38,7 +38,7 @@ def test_half_of_what_wandbs_agent_sets_is_no_run_of_a_sweep(variables, monkeypa
         (["--env=ATLAS-Nope-v0"], "there are ATLAS-Bandit-v0, ATLAS-Burgers-v0"),
         (["--start=nope"], "start must be one of named, inlined, scratch"),
         (["--env_args.horizn=3"], "no constant horizn"),
-        (["--launch.processes=0"], "launch: processes must be at least 1"),
+        (["--phase.processes=0"], "phase: processes must be at least 1"),
     ],
 )
 def test_a_mistake_is_one_line_and_a_usage_error(arguments, says, capsys):
@@ -237,7 +237,7 @@ def test_the_time_left_is_told_from_rounds_and_phases_apart(monkeypatch):
     with LiveView(9, 2, 1, console) as view:
         view.seeded(-0.5, 1, 9)
         step(1, view.unit, unit(1), -0.5)  # read out of the store
-        phase = {"promoted": False, "decision": None, "weight": 1.0}
+        phase = {"promoted": False, "decision": None}
         step(900, view.phase, phase | {"phase": 1, "round": 1})
         step(60, view.unit, unit(2), -0.5)
         step(1100, view.phase, phase | {"phase": 2, "round": 2})

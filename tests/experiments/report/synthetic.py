@@ -17,8 +17,8 @@ from atlas_gym import make_task
 from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.agents.supporters.consult import Role, SupporterCall
 from atlas_gym.program_text import program_key
-from atlas_gym.trainers.evodpo.gate import gate_decision
-from atlas_gym.trainers.evodpo.settings import GateSettings
+from atlas_gym.trainers.dpo.gate import gate_decision
+from atlas_gym.trainers.dpo.settings import GateSettings
 from atlas_gym.trainers.store.queries import held_out_key
 from atlas_gym.trainers.store.store import RunStore
 

@@ -7,10 +7,10 @@ import pytest
 from atlas_gym.agents.supporters.build import Supporters
 from atlas_gym.agents.supporters.consult import Consultation, SupporterCall
 from atlas_gym.agents.supporters.inspector import InspectorVerdict
-from atlas_gym.agents.supporters.strategist import RANGES, StrategyAdvice, TuningControls
-from atlas_gym.trainers.evodpo.gate import gate_decision
-from atlas_gym.trainers.evodpo.phase_result import CandidateResult
-from atlas_gym.trainers.evodpo.settings import GateSettings
+from atlas_gym.agents.supporters.strategist import StrategyAdvice, TuningControls
+from atlas_gym.trainers.dpo.gate import gate_decision
+from atlas_gym.trainers.dpo.phase import Checkpoint
+from atlas_gym.trainers.dpo.settings import GateSettings
 from atlas_gym.trainers.loop.advisers import PhaseAdvisers, trained_under
 from atlas_gym.trainers.loop.config import load_config
 from atlas_gym.trainers.store.store import RunStore
@@ -18,7 +18,7 @@ from tests.trainers.samples import PROPOSAL, RECORD
 
 CONFIG = load_config(None, {"phase": {"beta": 0.2}, "pairs": {"chosen_quantile": 0.4}})
 CALL = SupporterCall("strategist", "rules", "", ("phase", 1), "ok")
-CANDIDATE = CandidateResult("default", 4, kl=0.05, kl_error=0.01, score=0.5, gain=0.1, gain_error=0.02)
+CANDIDATE = Checkpoint("default", 4, kl=0.05, kl_error=0.01, score=0.5, gain=0.1, gain_error=0.02)
 
 
 class Strategist:
@@ -48,14 +48,6 @@ def store(tmp_path):
         store.add_round(0, [replace(RECORD, id=0, round=0, island=0, origin="seed")], {})
         store.add_round(1, [RECORD, replace(RECORD, id=8, status="error", score=None)], {}, [PROPOSAL])
         yield store
-
-
-def test_the_phase_may_train_under_further_settings(store):
-    phase = replace(CONFIG.phase, alternatives=1)
-    found = PhaseAdvisers(replace(CONFIG, phase=phase), Supporters(), store).strategy(1, 0)
-    alternative = trained_under(phase, found.nearby[0])
-    assert alternative.beta == pytest.approx(0.2 / RANGES["beta"].factor)
-    assert replace(alternative, beta=0.2) == trained_under(phase, found.controls)
 
 
 def test_without_a_strategist_the_configuration_stands(store):

@@ -73,7 +73,6 @@ def test_the_default_job_is_compared_with_its_control_and_measured_on_what_no_is
         ({"exploration": {"sites": 9}}, "sites must lie between"),
         ({"exam": {"instances": []}}, "exam"),
         ({"rounds": 0}, "rounds must be at least 1"),
-        ({"phase": {"packed": False}, "launch": {"processes": 2}}, "packed: true"),
         ({"phse": {}}, "did you mean phase"),
     ],
 )

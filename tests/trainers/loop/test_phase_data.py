@@ -10,7 +10,7 @@ import pytest
 import atlas_gym.trainers.loop.phase_data
 from atlas_gym.agents.engines.engine import Sampling
 from atlas_gym.trainers.data.settings import PairSettings
-from atlas_gym.trainers.evodpo.settings import GateSettings
+from atlas_gym.trainers.dpo.settings import GateSettings
 from atlas_gym.trainers.loop.config import load_config
 from atlas_gym.trainers.loop.phase_data import PhaseData, answers, gate_prompts, writable
 from atlas_gym.trainers.store.store import RunStore

@@ -1,4 +1,7 @@
+"""A phase of the tiny model: what is proposed, what is decided, and what it leaves."""
+
 import dataclasses
+import json
 import math
 from functools import partial
 
@@ -8,10 +11,10 @@ import torch
 
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.agents.models.settings import LoraSettings
-from atlas_gym.trainers.evodpo.candidate_set import tune_here
-from atlas_gym.trainers.evodpo.kl import Divergence
-from atlas_gym.trainers.evodpo.phase import gate_subset
-from atlas_gym.trainers.evodpo.settings import GateSettings
+from atlas_gym.trainers.dpo.kl import Divergence
+from atlas_gym.trainers.dpo.phase import gate_subset, late_mean, sinking_warnings
+from atlas_gym.trainers.dpo.settings import GateSettings
+from atlas_gym.trainers.dpo.train import train
 from tests.trainers.small_phases import (
     PAIRS,
     PROMPTS,
@@ -27,7 +30,6 @@ def test_a_promotion_copies_exactly_and_the_next_phase_starts_at_ln_2(policy):
     base = policy.digest(REFERENCE)
     first = run(policy)
     assert first.promoted
-    assert first.weight == 1.0
     assert first.decision.promote
     assert policy.digest(POLICY) == policy.digest(REFERENCE) == first.reference_digest != base
     second = run(policy, phase=2)
@@ -48,20 +50,14 @@ def test_a_refusal_moves_nothing_and_the_policy_goes_on(policy):
     assert policy.digest(REFERENCE) == reference
 
 
-def test_a_refused_phase_can_be_rolled_back(policy):
-    before = digests(policy)
-    result = run(policy, WORSE, dataclasses.replace(SETTINGS, rollback=True))
-    assert result.rolled_back
-    assert digests(policy) == before
-
-
 def test_the_kl_budget_refuses_and_the_freeze_is_visible(policy):
-    reference = policy.digest(REFERENCE)
+    before = digests(policy)
     result = run(policy, gate=GateSettings(max_kl=1e-9))
     assert not result.promoted
     assert "KL" in result.decision.reason
     assert result.decision.frozen
-    assert policy.digest(REFERENCE) == reference
+    assert result.rolled_back  # from beyond the budget no phase could be promoted
+    assert digests(policy) == before
 
 
 def test_the_recorded_divergence_is_equation_3_on_the_gate_subset(policy):
@@ -69,7 +65,7 @@ def test_the_recorded_divergence_is_equation_3_on_the_gate_subset(policy):
     result = run(policy, WORSE)
     items = [(p.prompt, p.chosen) for p in PAIRS if p.prompt in result.gate_prompts]
     expected = Divergence(policy, "before", items).of([POLICY])[POLICY]
-    assert result.candidates[-1].kl == pytest.approx(expected.mean, abs=1e-6)
+    assert result.checkpoints[-1].kl == pytest.approx(expected.mean, abs=1e-6)
     assert len(result.gate_prompts) == 3
 
 
@@ -77,25 +73,23 @@ def test_gains_are_paired_by_prompt(policy):
     def score(adapter, prompts):
         return [0.1, 0.5, 0.3] if adapter == POLICY else [0.0, 0.3, 0.3]
 
-    final = run(policy, score).candidates[-1]
+    final = run(policy, score).checkpoints[-1]
     assert final.score == pytest.approx(0.3)
     assert final.gain == pytest.approx(0.1)
     assert final.gain_error == pytest.approx(np.std([0.1, 0.2, 0.0], ddof=1) / math.sqrt(3))
 
 
-@pytest.mark.parametrize(("rule", "weight"), [("fixed", 0.0), ("every_phase", 1.0)])
-def test_the_other_rules_move_the_reference_as_they_say(policy, rule, weight):
+@pytest.mark.parametrize("rule", ["fixed", "every_phase"])
+def test_the_other_rules_move_the_reference_as_they_say(policy, rule):
     settings = dataclasses.replace(SETTINGS, reference=rule)
     for phase in (1, 2):
-        old = {name: tensor.clone() for name, tensor in policy.tensors(REFERENCE).items()}
+        before = policy.digest(REFERENCE)
         result = run(policy, never, settings, phase=phase)
-        assert result.weight == weight
+        assert result.promoted == (rule == "every_phase")
         assert result.decision is None
-        assert len(result.candidates) == 1
-        assert result.candidates[0].kl > 0.0
-        now = policy.tensors(REFERENCE)
-        expected = policy.tensors(POLICY) if weight else old
-        assert all(torch.equal(tensor, expected[name]) for name, tensor in now.items())
+        assert [checkpoint.name for checkpoint in result.checkpoints] == [POLICY]
+        assert result.checkpoints[0].kl > 0.0
+        assert policy.digest(REFERENCE) == (policy.digest(POLICY) if result.promoted else before)
 
 
 def test_initialisation_and_reference_are_independent(policy):
@@ -132,20 +126,6 @@ def test_a_phase_that_fails_leaves_the_adapters_as_they_were(policy, error):
     assert policy.adapters == (POLICY, REFERENCE)
 
 
-def test_packed_and_stock_phases_agree(folder):
-    results = []
-    for packed in (True, False):
-        policy = Policy.load(folder, dtype=torch.float32, lora=LoraSettings(rank=4, alpha=8))
-        settings = dataclasses.replace(SETTINGS, packed=packed, epochs=2)
-        results.append((run(policy, settings=settings), dict(policy.tensors(POLICY))))
-    (packed, adapter), (stock, stock_adapter) = results
-    assert [s.loss for s in packed.steps] == pytest.approx([s.loss for s in stock.steps], abs=1e-5)
-    assert [c.kl for c in packed.candidates] == pytest.approx([c.kl for c in stock.candidates], abs=1e-5)
-    for name, tensor in adapter.items():
-        torch.testing.assert_close(tensor, stock_adapter[name], atol=2e-5, rtol=1e-4)
-    assert packed.tokens < stock.tokens / 3
-
-
 def test_the_inspector_may_refuse_but_not_promote(policy):
     reference = policy.digest(REFERENCE)
     result = run(policy, review=lambda decision, chosen: decision.refuse("one term exploded"))
@@ -157,7 +137,7 @@ def test_the_inspector_may_refuse_but_not_promote(policy):
 
 def test_steps_are_reported_while_they_happen(policy):
     seen = []
-    result = run(policy, tune=partial(tune_here, on_step=seen.append))
+    result = run(policy, train=partial(train, on_step=seen.append))
     assert tuple(seen) == result.steps
     assert [record.step for record in seen] == [1, 2, 3, 4, 5]
 
@@ -177,34 +157,18 @@ def test_the_gate_subset_may_come_from_elsewhere(policy):
     assert result.gate_prompts == ("other =", "yet another =")
 
 
-def test_a_gain_that_is_not_a_number_is_refused(policy):
-    heard = []
-
-    def score(adapter, prompts):
-        return [math.nan] * len(prompts)
-
-    def review(decision, proposed):
-        heard.append(proposed.name)
-        return decision
-
-    result = run(policy, score, review=review)
-    assert not result.promoted
-    assert "not a number" in result.decision.reason
-    assert heard == [result.candidates[result.chosen].name] != [POLICY]  # the nearest one, not the last
-
-
 @pytest.mark.parametrize("rule", ["gated", "every_phase"])
 def test_weights_that_are_no_numbers_any_more_are_not_kept(policy, rule):
     def diverges(policy, job):
-        tuned = tune_here(policy, job)
+        trained = train(policy, job)
         for tensor in policy.tensors(POLICY).values():
             tensor.data.fill_(math.nan)
-        lost = dataclasses.replace(tuned.kls[POLICY], mean=math.nan)
-        return dataclasses.replace(tuned, kls=dict.fromkeys(tuned.kls, lost))
+        lost = dataclasses.replace(trained.kls[POLICY], mean=math.nan)
+        return dataclasses.replace(trained, kls=dict.fromkeys(trained.kls, lost))
 
     before = digests(policy)
-    result = run(policy, settings=dataclasses.replace(SETTINGS, reference=rule), tune=diverges)
-    assert (result.promoted, result.rolled_back, result.weight) == (False, True, 0.0)
+    result = run(policy, settings=dataclasses.replace(SETTINGS, reference=rule), train=diverges)
+    assert (result.promoted, result.rolled_back) == (False, True)
     assert digests(policy) == before
 
 
@@ -222,23 +186,51 @@ def test_the_gate_subset_is_drawn_by_prompt_and_not_by_score():
     assert min(counts) > 40  # each prompt is drawn with probability 0.4
 
 
-def last_steps(policy, *changes):
-    """The last step of a phase under each change of the settings, all from the same policy."""
-    start = {name: tensor.detach().clone() for name, tensor in policy.tensors(POLICY).items()}
-    found = []
-    for change in changes:
-        for name, tensor in policy.tensors(POLICY).items():
-            tensor.data.copy_(start[name])
-        settings = dataclasses.replace(SETTINGS, reference="fixed", **change)
-        found.append(run(policy, never, settings).steps[-1])
-    return found
+def test_an_intermediate_checkpoint_can_be_the_one_that_is_promoted(policy):
+    seen = {}
+
+    def score(adapter, prompts):
+        seen[adapter] = policy.digest(adapter)
+        return [1.0 if adapter == "checkpoint-2" else 0.0] * len(prompts)
+
+    result = run(policy, score)
+    assert list(seen) == [REFERENCE, "checkpoint-1", "checkpoint-2", POLICY]
+    assert len(set(seen.values())) == 4
+    assert [checkpoint.name for checkpoint in result.checkpoints] == ["checkpoint-1", "checkpoint-2", POLICY]
+    assert [checkpoint.step for checkpoint in result.checkpoints] == [2, 3, 5]
+    assert result.chosen == 1
+    assert digests(policy) == (seen["checkpoint-2"],) * 2
+    assert policy.adapters == (POLICY, REFERENCE)
 
 
-def test_a_supervised_term_keeps_the_chosen_side_up(policy):
-    without, with_it = last_steps(policy, *({"epochs": 2, "supervised": weight} for weight in (0.0, 1.0)))
-    assert with_it.chosen_reward > without.chosen_reward
+def test_where_no_score_is_known_the_nearest_is_chosen_and_the_inspector_is_told_of_it(policy):
+    def lost_at_the_end(policy, job):
+        trained = train(policy, job)
+        lost = dataclasses.replace(trained.kls[POLICY], mean=math.nan)
+        return dataclasses.replace(trained, kls=trained.kls | {POLICY: lost})
+
+    heard = []
+    result = run(
+        policy, lambda adapter, prompts: [], train=lost_at_the_end,
+        review=lambda decision, chosen: heard.append(chosen.name) or decision,
+    )  # fmt: skip
+    nearest = min(result.checkpoints[:-1], key=lambda checkpoint: checkpoint.kl)
+    assert heard == [nearest.name] == [result.checkpoints[result.chosen].name]
+    assert result.decision.kl == nearest.kl
+    assert "not a number" in result.decision.reason
+    assert not result.promoted
 
 
-def test_the_forward_divergence_is_another_loss(policy):
-    reverse, forward = last_steps(policy, {"divergence": "reverse_kl"}, {"divergence": "forward_kl"})
-    assert reverse.loss != forward.loss
+def test_a_chosen_side_that_loses_likelihood_is_reported(policy):
+    steps = run(policy).steps
+    assert sinking_warnings(steps, 0.1) == []
+    sunk = [dataclasses.replace(step, chosen_reward=-1.2) for step in steps]
+    (warning,) = sinking_warnings(sunk, 0.1)
+    assert "12.0 nats" in warning
+    assert late_mean(sunk[:3] + list(steps[3:]), "chosen_reward") == steps[-1].chosen_reward
+
+
+def test_a_result_is_plain_data(policy):
+    record = json.loads(json.dumps(dataclasses.asdict(run(policy))))
+    assert record["decision"]["promote"] is True
+    assert set(record["seconds"]) == {"train", "kl", "score"}

@@ -8,8 +8,8 @@ import torch
 
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.experiments.benchmarks.dpo import make_pairs
-from atlas_gym.trainers.evodpo.phase import run_phase
-from atlas_gym.trainers.evodpo.settings import GateSettings, PhaseSettings
+from atlas_gym.trainers.dpo.phase import run_phase
+from atlas_gym.trainers.dpo.settings import GateSettings, PhaseSettings
 
 SHORT = 200
 """Characters that the quick suite leaves of each prompt, its end: a sixth of the work."""
@@ -34,7 +34,7 @@ def test_a_phase_of_the_embedded_model(policy, chars):
     result = run_phase(
         policy,
         pairs,
-        PhaseSettings(warmup_steps=0, epochs=1),
+        PhaseSettings(epochs=1),
         GateSettings(max_kl=100.0, prompts=2),
         lambda adapter, prompts: [0.0 if adapter == REFERENCE else 1.0] * len(prompts),
         phase=1,
@@ -44,7 +44,7 @@ def test_a_phase_of_the_embedded_model(policy, chars):
     assert result.steps[0].loss == pytest.approx(math.log(2), abs=0.03)
     assert result.promoted
     assert policy.digest(POLICY) == policy.digest(REFERENCE) == result.policy_digest
-    assert all(0.0 < candidate.kl < 5.0 for candidate in result.candidates)
+    assert all(0.0 < checkpoint.kl < 5.0 for checkpoint in result.checkpoints)
     ids = policy.tokenizer(pairs[0].prompt, return_tensors="pt")["input_ids"]
     with policy.merged(POLICY) as model, torch.no_grad():
         assert model(input_ids=ids, logits_to_keep=1).logits.isfinite().all()

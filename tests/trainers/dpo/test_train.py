@@ -2,9 +2,14 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from atlas_gym.trainers.evodpo.settings import GateSettings
+from atlas_gym.agents.models.policy import POLICY
+from atlas_gym.trainers.dpo.settings import GateSettings
+from atlas_gym.trainers.dpo.train import batch_order
 from tests.trainers.small_phases import SETTINGS, WORSE, digests, run
 
 EVERY_STEP = dataclasses.replace(SETTINGS, epochs=4, checks=5)
@@ -12,18 +17,19 @@ WIDE = GateSettings(max_kl=100.0)
 
 
 def test_training_ends_at_the_target_and_keeps_the_last_checkpoints(policy):
-    settings = dataclasses.replace(EVERY_STEP, rollback=True)
-    free = run(policy, WORSE, settings)
+    policy.add("before", copy_of=POLICY)
+    free = run(policy, WORSE, EVERY_STEP)
+    policy.copy("before", POLICY)
     assert free.kls == ()
-    target = (free.candidates[0].kl + free.candidates[-1].kl) / 3
-    result = run(policy, WORSE, dataclasses.replace(settings, target_kl=target), gate=WIDE)
+    target = (free.checkpoints[0].kl + free.checkpoints[-1].kl) / 3
+    result = run(policy, WORSE, dataclasses.replace(EVERY_STEP, target_kl=target), gate=WIDE)
     steps, kls = zip(*result.kls, strict=True)
     assert steps == tuple(range(1, len(steps) + 1))
     assert kls[-1] >= target > max(kls[:-1])
     assert len(result.steps) == steps[-1] < len(free.steps)
-    assert [c.step for c in result.candidates] == list(steps[-3:])
-    # What was measured on the way is Eq. 3 of the candidates.
-    assert [c.kl for c in result.candidates] == pytest.approx(kls[-3:], abs=1e-6)
+    assert [c.step for c in result.checkpoints] == list(steps[-3:])
+    # What was measured on the way is Eq. 3 of the checkpoints.
+    assert [c.kl for c in result.checkpoints] == pytest.approx(kls[-3:], abs=1e-6)
     assert [s.loss for s in result.steps] == [s.loss for s in free.steps[: len(result.steps)]]
 
 
@@ -37,7 +43,7 @@ def test_after_a_refusal_the_target_counts_from_where_the_policy_is(policy):
     first = run(policy, WORSE, dataclasses.replace(EVERY_STEP, target_kl=1e-3), gate=WIDE)
     assert first.kls[-1][1] >= 1e-3
     second = run(policy, WORSE, dataclasses.replace(EVERY_STEP, target_kl=1e-3), gate=WIDE, phase=2)
-    assert second.kls[-1][1] >= first.candidates[-1].kl + 0.5e-3  # G_k is another one
+    assert second.kls[-1][1] >= first.checkpoints[-1].kl + 0.5e-3  # G_k is another one
     assert not second.promoted
 
 
@@ -52,6 +58,26 @@ def test_training_ends_at_the_budget_whatever_the_target(policy):
 def test_a_refused_policy_beyond_the_budget_returns_to_where_the_phase_began(policy):
     before = digests(policy)
     result = run(policy, WORSE, gate=GateSettings(max_kl=1e-9))
-    assert result.candidates[-1].kl > 1e-9
+    assert result.checkpoints[-1].kl > 1e-9
     assert result.rolled_back
     assert digests(policy) == before
+
+
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=7),
+    size=st.integers(1, 6),
+    seed=st.integers(0, 9),
+)
+def test_the_order_is_a_permutation_that_follows_its_seed(sizes, size, seed):
+    groups = [list(range(sum(sizes[:k]), sum(sizes[: k + 1]))) for k in range(len(sizes))]
+    order = batch_order(groups, size, np.random.default_rng(seed))
+    assert sorted(order) == list(range(sum(sizes)))
+    assert order == batch_order(groups, size, np.random.default_rng(seed))
+
+
+def test_batches_have_few_prompts_yet_come_in_random_order():
+    groups = [range(prompt, 64, 8) for prompt in range(8)]  # eight pairs of each of eight prompts, far apart
+    orders = [batch_order(groups, 4, np.random.default_rng(seed)) for seed in range(2)]
+    for order in orders:
+        assert all(len({i % 8 for i in order[k : k + 4]}) == 1 for k in range(0, 64, 4))
+    assert orders[0] != orders[1]

@@ -1,0 +1,256 @@
+"""One fine-tuning phase of EvoDPO: train, score the checkpoints, choose one, let the gate decide, move the reference.
+
+    POLICY ── train on D_k, to a target K̂L ──▶ C_k: intermediate checkpoints, and the final policy
+    K̂L of each (Eq. 3), and Ŝ of each and of the reference, on a fresh random gate subset G_k
+    Eq. 4 proposes one ── Eq. 5 (and the inspector's veto) ──▶ REFERENCE moves or stays
+
+A phase is a function of the policy's two adapters, its pairs and the seed. It either completes or leaves both adapters
+as they were, so one that was killed is simply run again.
+
+After a promotion the promoted checkpoint is both the reference and the policy that goes on: the next phase starts where
+policy and reference agree. After a refusal the policy goes on as trained, or returns to where the phase began if it
+ended beyond the budget: from there no phase could be promoted. Without a gate the reference never moves (`fixed`) or
+becomes the final policy (`every_phase`), which is a setting apart from where a phase starts. EvoTune = fixed + base;
+the EvoDPO ablation = every_phase + previous; ATLAS = gated + previous.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from statistics import fmean
+
+import numpy as np
+
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.intervals import standard_error
+from atlas_gym.seeding import stream, torch_seed
+from atlas_gym.trainers.data.measures import thinned
+from atlas_gym.trainers.data.pairs import PreferencePair
+from atlas_gym.trainers.dpo.gate import GateDecision, gate_decision, propose
+from atlas_gym.trainers.dpo.kl import Item
+from atlas_gym.trainers.dpo.settings import GateSettings, PhaseSettings
+from atlas_gym.trainers.dpo.train import StepRecord, Trained, TrainJob, train
+
+_START = "start"
+"""Adapter that remembers the policy as it was before the phase."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One member of C_k with both quantities of Eq. 4."""
+
+    name: str
+    """Adapter it was; the last one is the phase-final policy."""
+    step: int
+    """Optimiser step after which it was taken."""
+    kl: float
+    """K̂L against the reference, nats per token."""
+    kl_error: float
+    """Its standard error over the gate subset's completions."""
+    score: float | None
+    """Ŝ, mean over the gate subset's prompts; None where no score was asked for."""
+    gain: float | None
+    """Ŝ − Ŝ of the reference."""
+    gain_error: float | None
+    """Standard error of the gain, paired by prompt; NaN for a single prompt."""
+
+
+@dataclass(frozen=True)
+class PhaseResult:
+    """Everything a phase is remembered by; plain values only (`dataclasses.asdict` is its record)."""
+
+    phase: int
+    """Counted from 1."""
+    pairs: int
+    """Pairs trained on."""
+    dropped: int
+    """Pairs left out as too long."""
+    prompts: int
+    """Distinct prompts among them."""
+    tokens: int
+    """Tokens that went through the model while training, reference included."""
+    steps: tuple[StepRecord, ...]
+    """Every optimiser step: loss, margin, accuracy, …."""
+    kls: tuple[tuple[int, float], ...]
+    """(step, K̂L) of each look at it during the training."""
+    gate_prompts: tuple[str, ...]
+    """The gate subset's prompts."""
+    checkpoints: tuple[Checkpoint, ...]
+    """C_k, in the order of their steps."""
+    chosen: int
+    """Index of π_kl in `checkpoints` (Eq. 4); the final policy unless the rule is gated."""
+    reference_score: float | None
+    """Ŝ of the reference."""
+    decision: GateDecision | None
+    """Eq. 5; None unless the rule is gated."""
+    promoted: bool
+    """Whether the reference became the chosen checkpoint."""
+    rolled_back: bool
+    """Whether the policy returned to where the phase began."""
+    policy_digest: str
+    """Of the adapter `POLICY` after the phase."""
+    reference_digest: str
+    """Of the adapter `REFERENCE` after the phase."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Wall time of `train`, `kl` and `score`."""
+
+
+Scorer = Callable[[str, Sequence[str]], Sequence[float]]
+"""`score(adapter, prompts)`: the adapter's score at each prompt, higher is better, of fresh completions for example;
+prompts that say nothing may be left out, the same ones for every adapter."""
+Review = Callable[[GateDecision, Checkpoint], GateDecision]
+"""The policy inspector, who is told of the chosen checkpoint: may return the decision refused (`GateDecision.refuse`),
+never promoted."""
+
+
+def run_phase(
+    policy: Policy,
+    pairs: Sequence[PreferencePair],
+    settings: PhaseSettings,
+    gate: GateSettings,
+    score: Scorer | None,
+    *,
+    phase: int,
+    seed: int,
+    gate_items: Sequence[Item] = (),
+    review: Review | None = None,
+    train: Callable[[Policy, TrainJob], Trained] = train,
+) -> PhaseResult:
+    """Phase number `phase` (from 1) of the run with that `seed`; see the module's description.
+
+    Args:
+        policy: its adapters; on any error, an interrupt included, they are as before.
+        pairs: D_k.
+        settings: the training's, and the reference rule.
+        gate: of Eqs. 4 and 5.
+        score: Ŝ by prompt; asked under the gated rule only, once of the reference and once of each checkpoint.
+        phase: its number.
+        seed: of the run.
+        gate_items: G_k, prompts that no pair has, each with its preferred completion; without them G_k is drawn from
+            the pairs themselves, and Ŝ is then in-sample.
+        review: the inspector.
+        train: does the work that costs, in this process unless told otherwise (`trainers.dpo.launch`).
+
+    Raises:
+        ValueError: there are no pairs, or none is short enough.
+    """
+    gated = settings.reference == "gated"
+    G_k = list(gate_items) or gate_subset(
+        [(pair.prompt, pair.chosen) for pair in pairs], gate.prompts, stream(seed, "phase", phase, "gate")
+    )
+    prompts = tuple(dict.fromkeys(prompt for prompt, _ in G_k))
+    job = TrainJob(
+        tuple(pairs), settings, settings.checkpoints if gated else 0, tuple(G_k), phase, seed, gate.max_kl
+    )
+    decision, promoted, rolled_back = None, settings.reference == "every_phase", False
+    with _all_or_nothing(policy):
+        if settings.initialisation == "base":
+            policy.reset(POLICY, torch_seed(seed, "phase", phase, "adapter") % 2**32)
+        # Eq. 2: DPO against the reference; Eq. 3: K̂L of all of C_k along G_k.
+        trained = train(policy, job)
+        began = time.perf_counter()
+        reference_score, C_k = _scored(trained, score if gated else None, prompts)
+        trained.seconds["score"] = time.perf_counter() - began
+        chosen = len(C_k) - 1
+        if gated:
+            # Eqs. 4 and 5, and then the inspector, who can only refuse.
+            scores = [math.nan if c.score is None else c.score for c in C_k]
+            chosen = propose(scores, [c.kl for c in C_k], gate)
+            decision = _decided(C_k, chosen, gate, review)
+            promoted = decision.promote
+            # Beyond the budget, or no number.
+            rolled_back = not promoted and not C_k[-1].kl <= gate.max_kl
+        elif math.isnan(C_k[-1].kl):  # nothing would stop weights that are no numbers any more
+            promoted, rolled_back = False, True
+        if promoted:
+            if C_k[chosen].name != POLICY:
+                policy.copy(C_k[chosen].name, POLICY)
+            policy.copy(POLICY, REFERENCE)
+        if rolled_back:
+            policy.copy(_START, POLICY)
+    return PhaseResult(
+        phase=phase, pairs=trained.pairs, dropped=trained.dropped, prompts=len({pair.prompt for pair in pairs}),
+        tokens=trained.tokens, steps=tuple(trained.steps), kls=tuple(trained.looks), gate_prompts=prompts,
+        checkpoints=C_k, chosen=chosen, reference_score=reference_score, decision=decision, promoted=promoted,
+        rolled_back=rolled_back, policy_digest=policy.digest(POLICY), reference_digest=policy.digest(REFERENCE),
+        seconds=trained.seconds,
+    )  # fmt: skip
+
+
+def gate_subset(items: Sequence[Item], prompts: int, rng: np.random.Generator) -> list[Item]:
+    """G_k: all items of up to `prompts` prompts, drawn uniformly, not by score.
+
+    Whole prompts are drawn because the divergence of all completions of a prompt costs about as much as that of one.
+    """
+    distinct = list(dict.fromkeys(prompt for prompt, _ in items))
+    drawn = set(thinned(distinct, prompts, rng))
+    return list(dict.fromkeys(item for item in items if item[0] in drawn))
+
+
+def _scored(
+    trained: Trained, score: Scorer | None, prompts: Sequence[str]
+) -> tuple[float | None, tuple[Checkpoint, ...]]:
+    """Ŝ of the reference, and C_k with Ŝ on the prompts of G_k; None without a `score`."""
+
+    def mean(values: Sequence[float] | np.ndarray) -> float:
+        return float(np.mean(values)) if len(values) else math.nan
+
+    reference = None if score is None else np.asarray(score(REFERENCE, prompts), dtype=float)
+    found = []
+    for name, step in {**trained.checkpoints, POLICY: len(trained.steps)}.items():
+        own, gain, error = None, None, None
+        if score is not None and reference is not None:
+            values = np.asarray(score(name, prompts), dtype=float)
+            own, gain = mean(values), mean(values - reference)
+            error = float(standard_error(values - reference))
+        kl = trained.kls[name]
+        found.append(Checkpoint(name, step, kl.mean, kl.standard_error, own, gain, error))
+    return None if reference is None else mean(reference), tuple(found)
+
+
+def _decided(
+    C_k: Sequence[Checkpoint], chosen: int, gate: GateSettings, review: Review | None
+) -> GateDecision:
+    own = C_k[chosen]
+    gain, error = (math.nan if value is None else value for value in (own.gain, own.gain_error))
+    decision = gate_decision(gain, own.kl, gate, [checkpoint.kl for checkpoint in C_k], error)
+    reviewed = decision if review is None else review(decision, own)
+    if reviewed.promote and not decision.promote:
+        raise ValueError("the inspector promoted what the gate refused; it may only be more careful")
+    return reviewed
+
+
+@contextmanager
+def _all_or_nothing(policy: Policy) -> Iterator[None]:
+    """On an error both adapters return to what they were; the phase's own adapters are removed in any case."""
+    before = set(policy.adapters)
+    policy.add(_START, copy_of=POLICY)
+    policy.add(f"{_START}-{REFERENCE}", copy_of=REFERENCE)
+    try:
+        yield
+    except BaseException:  # an interrupt, too, must not leave a half-trained policy behind
+        policy.copy(_START, POLICY)
+        policy.copy(f"{_START}-{REFERENCE}", REFERENCE)
+        raise
+    finally:
+        for name in set(policy.adapters) - before:
+            policy.remove(name)
+
+
+def late_mean(steps: Sequence[StepRecord], name: str) -> float:
+    """Mean of a step's quantity over the last quarter of the steps: where the training went."""
+    return fmean(getattr(step, name) for step in steps[-max(1, len(steps) // 4) :])
+
+
+def sinking_warnings(steps: Sequence[StepRecord], beta: float) -> list[str]:
+    """What a person has to hear if the chosen completions, too, have lost likelihood under a policy trained with DPO's
+    β; empty if all is well."""
+    shift = late_mean(steps, "chosen_reward") / beta
+    if shift > -5.0:
+        return []
+    return [
+        f"CHOSEN SIDE SINKS: the chosen completions are {-shift:.1f} nats less likely than under the reference. "
+        "Lower the learning rate or pairs.reuse, so that fresh completions are rejected, or set phase.supervised."
+    ]
