@@ -1,6 +1,7 @@
 """The main loop from beginning to end, in seconds: a model of random weights, everything else real."""
 
 import shutil
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -203,3 +204,25 @@ def test_an_adapter_that_is_not_the_one_that_a_phase_left_ends_the_run(config, w
     with pytest.raises(AdapterError):
         run(config, folder)
     assert contents(folder) == contents(whole[0])
+
+
+def test_a_run_that_cannot_begin_gives_its_evaluators_back(config, tmp_path, monkeypatch):
+    told = []
+
+    @contextmanager
+    def make_pool(config):
+        told.append("opened")
+        try:
+            yield
+        finally:
+            told.append("closed")
+
+    def refuse(*args):
+        raise AdapterError("lost")
+
+    monkeypatch.setattr("atlas_gym.trainers.loop.resources.make_pool", make_pool)
+    monkeypatch.setattr("atlas_gym.trainers.loop.atlas.Tuning", refuse)
+    with RunStore(tmp_path / "run") as store, pytest.raises(AdapterError):
+        AtlasRun(config, store)
+    assert told == ["opened", "closed"]
+    assert not (tmp_path / "run" / "config.yaml").exists()

@@ -9,7 +9,7 @@ from atlas_gym.trainers.store.plain import require
 Kind = Literal["improving", "improving_parent", "improving_failed", "score", "failed", "repair"]
 Builder = Literal["teach", "plain", "margin", "improving", "mixed", "balanced"]
 GateScore = Literal["gain", "likelihood"]
-"""What Ŝ counts: see `worth`, and `trainers.evodpo.likelihood` for the last."""
+"""What Ŝ counts: `mean_gain`, or `trainers.dpo.kl.log_known_gain`."""
 
 SHARES: Mapping[str, Mapping[Kind, float]] = {
     "teach": {"improving": 0.35, "improving_parent": 0.15, "improving_failed": 0.25, "repair": 0.25},

@@ -1,7 +1,7 @@
 """What a phase is trained on and judged by: the buffer, G_k set apart from it, the supporter's lessons, and D_k."""
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -79,10 +79,6 @@ class PhaseData:
         """The last round before the policy was tuned last, ahead of phase `number`; 0 if it never was."""
         earlier = (row["round"] for row in self.store.tuned_phases() if row["phase"] < number)
         return max(earlier, default=0)
-
-    def trained_on(self, row: Mapping[str, Any]) -> list[PreferencePair]:
-        """D_k of a stored phase."""
-        return [PreferencePair(**pair) for pair in self.store.phase_pairs(row["phase"])]
 
     def origins(self, examples: Sequence[PreferencePair]) -> dict[str, int]:
         """How many choose what the agent wrote, and how many what a supporter wrote."""
