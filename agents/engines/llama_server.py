@@ -31,7 +31,7 @@ class LlamaServer:
 
     def __init__(self, gguf: Path, slots: int = 2, context: int = 4096) -> None:
         if find_spec("xllamacpp") is None:
-            raise ModuleNotFoundError('xllamacpp is not installed: pip install "atlas-gym[leaderboard]"')
+            raise ModuleNotFoundError("xllamacpp is not installed: pip install xllamacpp")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]

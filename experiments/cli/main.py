@@ -46,10 +46,6 @@ COMMANDS = {
         "list all settings of a run, or those of a configuration",
     ),
     "study": Command("atlas_gym.experiments.studies.__main__", "compare methods over seeds, as a plan says"),
-    "leaderboard": Command(
-        "atlas_gym.experiments.learners.leaderboard",
-        "compare learners, also OpenEvolve, ShinkaEvolve and LLM4AD, at equal budgets",
-    ),
     "new-task": Command(_BASE, "write a task of your own to begin with, and its test", ("new-task",)),
     "check": Command(_BASE, "say whether a task is fit for use; needs no model", ("check",)),
     "evaluate": Command(_BASE, "score a program on held-out or training tasks", ("evaluate",)),

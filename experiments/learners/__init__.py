@@ -1,5 +1,5 @@
-"""Learners on the ATLAS environments: single files to copy and change, and the leaderboard that compares them.
+"""Learners on the ATLAS environments, one file each, to be copied and changed; none imports another.
 
-One method, one file, readable from top to bottom: `best_of_n`, `evodpo`, `grpo`, `ppo_template`, `optimisers`. On the
-leaderboard each `learn_...` spends a `Ledger`'s budget; `peers/` describes other projects' learners to `peer`.
+`cma_es`, `tpe` and `ppo` choose the numbers of a template; `grpo` and `evodpo` tune a language model that rewrites
+lines; `openevolve` and `shinka` are other projects' searches with their programs scored by our confined evaluator.
 """

@@ -2,21 +2,21 @@
 
     python -m atlas_gym.experiments.learners.evodpo --phases 3
 
-Algorithm 1 of the ATLAS paper without islands, supporters and a store, to be copied and changed; the loop that a study
-runs is `trainers/loop`. A phase k:
+Algorithm 1 of the ATLAS paper without islands, supporters and a store. A phase k:
 
     explore      the policy rewrites lines of the best programs; every completion is scored by the environment
     pairs        completions of one prompt, the better one chosen: D_k
-    tune         DPO on D_k against the reference π_ref; the policy after each epoch is a candidate: C_k
-    gate         Eq. 3: K̂L to the reference, on completions of D_k, nats per token
+    tune         DPO (Eq. 2) on D_k against the reference π_ref; the policy after each epoch is a candidate: C_k
+    gate         Eq. 3: K̂L to the reference, on chosen completions of D_k, nats per token
                  Eq. 4: π_kl = the candidate of the highest Ŝ − β_ref·K̂L, Ŝ the mean score of fresh completions
                  Eq. 5: π_kl becomes the reference iff Ŝ(π_kl) − Ŝ(π_ref) ≥ ε_s and K̂L(π_kl) ≤ δ_H
 
-Policy and reference are two sets of LoRA weights on one model.
+Policy and reference are two sets of LoRA weights on one model. Needs `pip install "atlas-gym[learn]"`.
 """
 
+import argparse
 import random
-from dataclasses import dataclass, field
+import re
 from typing import Any
 
 import torch
@@ -24,241 +24,150 @@ import torch.nn.functional as F
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from atlas_gym import make_task
 from atlas_gym.agents.models.loading import resolve_model
-from atlas_gym.arguments import Parser
 from atlas_gym.bridges.trl import ProgramReward
+from atlas_gym.tasks.constants import constants_from
+
+ROUNDS, SAMPLES, PARENTS = 4, 8, 4  # prompts of a phase, completions of each, programs that are rewritten
+TOKENS, TEMPERATURE = 16, 0.9  # of a completion, at most; of the sampling
+PAIRS, EPOCHS, LEARNING_RATE, BETA = 8, 2, 2e-4, 0.1  # size of D_k at most, size of C_k, AdamW's, DPO's β
+MIN_GAIN, MAX_KL, KL_PENALTY = (
+    0.0,
+    0.5,
+    0.0,
+)  # ε_s in score units, δ_H in nats per token, β_ref in score per nat
+
+Pair = tuple[str, str, str, str]  # prompt, rest of the program, chosen completion, rejected completion
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Everything that decides a run."""
-
-    env_id: str = "ATLAS-Bandit-v0"
-    """What is to be programmed."""
-    env_args: dict[str, Any] = field(default_factory=dict)
-    """The environment's own keywords."""
-    model: str = "embedded"
-    """A folder, a name, or the embedded model."""
-    phases: int = 2
-    """Phases of exploration and tuning."""
-    rounds: int = 4
-    """Prompts of each exploration."""
-    samples: int = 8
-    """Completions of each prompt."""
-    parents: int = 4
-    """Best programs that are rewritten."""
-    tokens: int = 16
-    """Longest completion."""
-    temperature: float = 0.9
-    """Of the sampling."""
-    pairs: int = 8
-    """Preference pairs of a phase, at most."""
-    epochs: int = 2
-    """Passes over them, and candidates in C_k."""
-    learning_rate: float = 2e-4
-    """AdamW's."""
-    beta: float = 0.1
-    """DPO's β."""
-    min_gain: float = 0.0
-    """ε_s, units of the score."""
-    max_kl: float = 0.5
-    """δ_H, nats per token."""
-    kl_penalty: float = 0.0
-    """β_ref, score units per nat."""
-    seed: int = 0
-    """Of everything."""
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A preference: two completions of one prompt."""
-
-    prompt: str
-    tail: str
-    chosen: str
-    rejected: str
-
-
-@dataclass(frozen=True)
-class Phase:
-    """What a phase came to."""
-
-    best: float
-    """Best score so far."""
-    pairs: int
-    """Size of D_k."""
-    losses: tuple[float, ...]
-    """Mean loss of each epoch."""
-    gain: float
-    """Ŝ(π_kl) − Ŝ(π_ref)."""
-    kl: float
-    """K̂L(π_kl), nats per token."""
-    promoted: bool
-    """Whether the reference moved."""
+def sites(program: str) -> list[tuple[str, str]]:
+    """Of every assignment what stands before its right side, and what stands behind it."""
+    return [(program[: m.end(1)], program[m.end() :]) for m in re.finditer(r"(?m)^( *\w+ =) .*$", program)]
 
 
 class EvoDPO:
-    """The state of a run: the model, the best programs, the reference."""
+    """The state of a run: the model, the best programs with their scores, the reference."""
 
-    def __init__(self, settings: Settings):
-        self.settings = settings
-        torch.manual_seed(settings.seed)
-        self.rng = random.Random(settings.seed)
-        folder = str(resolve_model(settings.model))
+    def __init__(self, env_id: str, constants: dict[str, Any], model: str, seed: int):
+        self.seed, self.rng = seed, random.Random(seed)
+        torch.manual_seed(seed)
+        folder = str(resolve_model(model))
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         base = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
         self.model = get_peft_model(base, LoraConfig(r=16, lora_alpha=32, target_modules="all-linear"))
         self.reference = self.weights()
-        self.reward = ProgramReward(settings.env_id, **settings.env_args)
-        start = make_task(settings.env_id, **settings.env_args).starts["named"]
+        self.reward = ProgramReward(env_id, **constants)
+        start = self.reward.task.starts["named"]
         self.population = {start: self.reward([start])[0]}
 
-    def run(self) -> list[Phase]:
-        """Every phase, in order."""
-        try:
-            return [self.phase() for _ in range(self.settings.phases)]
-        finally:
-            self.reward.close()
-
-    def phase(self) -> Phase:
+    def phase(self) -> dict[str, Any]:
         """Explore, form pairs, tune, gate."""
-        data = self.pairs(self.explore())
+        data = self.explore()
         candidates, losses = self.tune(data)
-        prompts = list({pair.prompt: pair for pair in data}.values())
-        ours = self.score(prompts, self.reference)
-        found = [(self.score(prompts, weights), self.kl(data, weights), weights) for weights in candidates]
-        # Eq. 4, then Eq. 5
-        score, kl, weights = max(found, key=lambda c: c[0] - self.settings.kl_penalty * c[1])
-        promoted = bool(data) and score - ours >= self.settings.min_gain and kl <= self.settings.max_kl
+        ours = self.score(data, self.reference)
+        found = [(self.score(data, weights), self.kl(data, weights), weights) for weights in candidates]
+        score, kl, weights = max(found, key=lambda c: c[0] - KL_PENALTY * c[1])  # Eq. 4
+        promoted = bool(data) and score - ours >= MIN_GAIN and kl <= MAX_KL  # Eq. 5
         if promoted:
             self.reference = weights
-        self.load(weights)
-        return Phase(max(self.population.values()), len(data), losses, score - ours, kl, promoted)
+        set_peft_model_state_dict(self.model, weights)
+        return {"pairs": len(data), "losses": losses, "gain": score - ours, "kl": kl, "promoted": promoted}
 
-    def explore(self) -> list[tuple[str, str, list[str], list[float]]]:
-        """(prompt, rest of the program, completions, scores) of every round; new programs join the population."""
-        found = []
-        for _ in range(self.settings.rounds):
+    def explore(self) -> list[Pair]:
+        """D_k: of each prompt the best completions against the worst; new programs join the population."""
+        data = []
+        for _ in range(ROUNDS):
             ranked = sorted(self.population, key=lambda program: -self.population[program])
-            prompt, tail = self.rng.choice(sites(self.rng.choice(ranked[: self.settings.parents])))
-            completions = self.complete(prompt)
-            programs = [prompt + text + tail for text in completions]
+            prompt, tail = self.rng.choice(sites(self.rng.choice(ranked[:PARENTS])))
+            texts = self.complete(prompt)
+            programs = [prompt + text + tail for text in texts]
             scores = self.reward(programs)
             self.population |= dict(zip(programs, scores, strict=True))
-            found.append((prompt, tail, completions, scores))
-        return found
-
-    def pairs(self, rounds: list[tuple[str, str, list[str], list[float]]]) -> list[Pair]:
-        """D_k: of each prompt the best completions against the worst, as long as they differ in score."""
-        found = []
-        for prompt, tail, completions, scores in rounds:
-            order = sorted(range(len(scores)), key=lambda i: -scores[i])
+            order = sorted(range(len(texts)), key=lambda i: -scores[i])
             for high, low in zip(order[: len(order) // 2], reversed(order), strict=False):
-                if scores[high] > scores[low] and completions[high] and completions[low]:
-                    found.append(Pair(prompt, tail, completions[high], completions[low]))
-        self.rng.shuffle(found)
-        return found[: self.settings.pairs]
+                if scores[high] > scores[low] and texts[high] and texts[low]:
+                    data.append((prompt, tail, texts[high], texts[low]))
+        self.rng.shuffle(data)
+        return data[:PAIRS]
 
-    def tune(self, data: list[Pair]) -> tuple[list[dict], tuple[float, ...]]:
-        """DPO from where the policy is; C_k, a candidate an epoch, and the losses."""
+    def tune(self, data: list[Pair]) -> tuple[list[dict], list[float]]:
+        """DPO from where the policy is: C_k, a candidate per epoch, and the mean losses."""
         policy = self.weights()
-        anchors = [self.margin(pair, self.reference) for pair in data]
-        self.load(policy)
-        optimiser = torch.optim.AdamW(
-            [p for p in self.model.parameters() if p.requires_grad], self.settings.learning_rate
-        )
+        set_peft_model_state_dict(self.model, self.reference)
+        with torch.no_grad():
+            anchors = [self.margin(pair) for pair in data]
+        set_peft_model_state_dict(self.model, policy)
+        optimiser = torch.optim.AdamW([p for p in self.model.parameters() if p.requires_grad], LEARNING_RATE)
         candidates, losses = [], []
-        for _ in range(self.settings.epochs):
-            total = 0.0
+        for _ in range(EPOCHS):
+            losses.append(0.0)
             for pair, anchor in zip(data, anchors, strict=True):
-                loss = -F.logsigmoid(self.settings.beta * (self.margin(pair) - anchor))
+                loss = -F.logsigmoid(BETA * (self.margin(pair) - anchor))
                 optimiser.zero_grad()
                 loss.backward()
                 optimiser.step()
-                total += loss.item()
+                losses[-1] += loss.item() / len(data)
             candidates.append(self.weights())
-            losses.append(total / max(1, len(data)))
-        return candidates, tuple(losses)
+        return candidates, losses
 
-    def margin(self, pair: Pair, weights: dict | None = None) -> torch.Tensor:
-        """log π(chosen) − log π(rejected); of other weights than the policy's without gradients."""
-        if weights is not None:
-            self.load(weights)
-        with torch.set_grad_enabled(weights is None):
-            chosen, rejected = (
-                self.log_probabilities(pair.prompt, text) for text in (pair.chosen, pair.rejected)
-            )
-            return chosen[1].sum() - rejected[1].sum()
+    def margin(self, pair: Pair) -> torch.Tensor:
+        """log π(chosen) − log π(rejected)."""
+        chosen, rejected = (self.log_probs(pair[0], text)[1].sum() for text in pair[2:])
+        return chosen - rejected
 
-    def score(self, prompts: list[Pair], weights: dict) -> float:
-        """Ŝ: mean score of fresh completions, the same random numbers for all weights."""
-        self.load(weights)
+    def score(self, data: list[Pair], weights: dict) -> float:
+        """Ŝ: mean score of fresh completions of D_k's prompts, the same random numbers for all weights."""
+        set_peft_model_state_dict(self.model, weights)
         with torch.random.fork_rng():
-            torch.manual_seed(self.settings.seed)
-            programs = [p.prompt + text + p.tail for p in prompts for text in self.complete(p.prompt)]
-        return sum(self.reward(programs)) / len(programs) if programs else 0.0
+            torch.manual_seed(self.seed)
+            prompts = {prompt: tail for prompt, tail, *_ in data}
+            programs = [head + text + tail for head, tail in prompts.items() for text in self.complete(head)]
+        return sum(self.reward(programs)) / max(1, len(programs))
 
+    @torch.no_grad()
     def kl(self, data: list[Pair], weights: dict) -> float:
-        """K̂L (Eq. 3): mean divergence from the reference at the tokens of the chosen completions, nats."""
-        with torch.no_grad():
-            ours: list[torch.Tensor] = []
-            theirs: list[torch.Tensor] = []
-            for found, of in ((ours, weights), (theirs, self.reference)):
-                self.load(of)
-                found += [self.log_probabilities(pair.prompt, pair.chosen)[0] for pair in data]
-        divergences = [(p.exp() * (p - q)).sum(-1) for p, q in zip(ours, theirs, strict=True)]
+        """K̂L (Eq. 3): mean divergence of these weights from the reference over chosen tokens, nats."""
+        tables = []
+        for of in (weights, self.reference):
+            set_peft_model_state_dict(self.model, of)
+            tables.append([self.log_probs(prompt, chosen)[0] for prompt, _, chosen, _ in data])
+        divergences = [(p.exp() * (p - q)).sum(-1) for p, q in zip(*tables, strict=True)]
         return torch.cat(divergences).mean().item() if divergences else 0.0
 
-    def log_probabilities(self, prompt: str, text: str) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of every token at every place of the completion, (tokens, vocabulary), and of those that stand there."""
+    def log_probs(self, prompt: str, text: str) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of all tokens at every place of the completion, (tokens, vocabulary), and of those that stand there."""
         head, body = (self.tokenizer(t, add_special_tokens=False).input_ids for t in (prompt, text + "\n"))
-        logits = self.model(torch.tensor([head + body])).logits[0, len(head) - 1 : -1]
-        every = logits.log_softmax(-1)
-        return every, every.gather(1, torch.tensor(body)[:, None])[:, 0]
+        table = self.model(torch.tensor([head + body])).logits[0, len(head) - 1 : -1].log_softmax(-1)
+        return table, table.gather(1, torch.tensor(body)[:, None])[:, 0]
 
+    @torch.no_grad()
     def complete(self, prompt: str) -> list[str]:
         """Samples of the rest of the prompt's last line."""
         tokens = self.tokenizer(prompt, return_tensors="pt", add_special_tokens=False)
-        with torch.no_grad():
-            drawn = self.model.generate(
-                **tokens, do_sample=True, temperature=self.settings.temperature, top_k=0,
-                pad_token_id=self.tokenizer.eos_token_id, num_return_sequences=self.settings.samples,
-                max_new_tokens=self.settings.tokens,
-            )  # fmt: skip
+        how = {"do_sample": True, "temperature": TEMPERATURE, "top_k": 0, "max_new_tokens": TOKENS}
+        end = self.tokenizer.eos_token_id
+        drawn = self.model.generate(**tokens, **how, num_return_sequences=SAMPLES, pad_token_id=end)
         texts = self.tokenizer.batch_decode(drawn[:, tokens.input_ids.shape[1] :], skip_special_tokens=True)
         return [text.split("\n")[0] for text in texts]
 
     def weights(self) -> dict[str, torch.Tensor]:
         """A copy of the LoRA weights as they are."""
-        return {
-            name: tensor.detach().clone() for name, tensor in get_peft_model_state_dict(self.model).items()
-        }
-
-    def load(self, weights: dict[str, torch.Tensor]) -> None:
-        """Make these the model's LoRA weights."""
-        set_peft_model_state_dict(self.model, weights)
-
-
-def sites(program: str) -> list[tuple[str, str]]:
-    """Where a model can write: what stands before the right side of every assignment, and what stands behind it."""
-    lines, found = program.split("\n"), []
-    for i, line in enumerate(lines):
-        left, equals, _ = line.partition(" = ")
-        if equals and left.strip().isidentifier():
-            found.append(("\n".join([*lines[:i], f"{left} ="]), "\n" + "\n".join(lines[i + 1 :])))
-    return found
+        return {name: t.detach().clone() for name, t in get_peft_model_state_dict(self.model).items()}
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run and print every phase and the best program."""
-    parser = Parser(prog="python -m atlas_gym.experiments.learners.evodpo", description=__doc__)
-    for name in ("phases", "rounds", "samples", "seed"):
-        parser.add_argument(f"--{name}", type=int, default=getattr(Settings, name))
-    parser.add_argument("--model", default=Settings.model)
-    run = EvoDPO(Settings(**vars(parser.parse_args(arguments))))
-    for number, found in enumerate(run.run(), start=1):
-        print(f"phase {number}: {found}")
+    """Print every phase and the best program."""
+    parser = argparse.ArgumentParser(prog="python -m atlas_gym.experiments.learners.evodpo")
+    parser.add_argument("constants", nargs="*", metavar="NAME=VALUE", help="of the environment")
+    parser.add_argument("--env-id", default="ATLAS-Bandit-v0")
+    parser.add_argument("--model", default="embedded", help="a folder, a name, or the embedded model")
+    parser.add_argument("--phases", type=int, default=2, help="of exploration and tuning (default 2)")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    run = EvoDPO(options.env_id, constants_from(options.constants), options.model, options.seed)
+    for number in range(options.phases):
+        print(f"phase {number + 1}: {run.phase()}")
+    run.reward.close()
     print(max(run.population, key=lambda program: run.population[program]))
 
 

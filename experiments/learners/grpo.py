@@ -1,165 +1,109 @@
-"""GRPO with TRL: the model rewrites a line of a program, and is rewarded by what that gains over the program.
+"""TRL's GRPO: the model rewrites a line of a program, and is rewarded by what that gains over the program.
 
     python -m atlas_gym.experiments.learners.grpo --steps 2
 
 The prompt is the starting program up to its last assignment, or to its last `return` if it assigns nothing; the
-completion is the rest of that line. Rewards are graded:
-
-    failed < a copy < worse than the start < better than the start
-
-and clipped differences to the start's score, because the score itself as a reward taught nothing in published work
-(CALM, Huang et al., 2025, arXiv 2505.12285). With the embedded model this runs on a laptop's CPU and shows that the
-pieces fit; it is no recipe for good programs.
+completion is the rest of that line. With the embedded model this runs on a laptop's CPU and shows that the pieces fit;
+it is no recipe for good programs. For prompts and whole programs of your own see `atlas_gym.bridges.trl.ProgramReward`.
+Needs `pip install "atlas-gym[learn]"`.
 """
 
+import argparse
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
 from typing import Any
 
+from datasets import Dataset
+from trl import GRPOConfig, GRPOTrainer
+
+from atlas_gym import ProgramTask, make_task
 from atlas_gym.agents.models.loading import resolve_model
-from atlas_gym.arguments import Parser, at_least_one
-from atlas_gym.experiments.learners.changes import Change, changes_from_defaults
-from atlas_gym.experiments.learners.ledger import BudgetSpent, Ledger, Trial
-from atlas_gym.optional import require
+from atlas_gym.evaluation import EvaluatorPool
+from atlas_gym.tasks.constants import constants_from
 
-FAILED, COPY, WORST, BEST = -1.0, -0.75, -0.5, 1.0
-"""Rewards of a program that fails and of a copy, and the bounds of all others."""
-
-_HOLES = [re.compile(rf"(?s)(.*\n {{4}}{begin})[^\n]*(\n.*)") for begin in (r"\w+ =", "return")]
+SITES = [re.compile(rf"(?s)(.*\n {{4}}{begin})[^\n]*(\n.*)") for begin in (r"\w+ =", "return")]
 """Where a program is rewritten: at the last line that matches the first of these that matches at all."""
-
-
-SETTINGS: Mapping[str, tuple[Any, str]] = {
-    "max_completion_length": (24, "the rest of a line"),
-    "temperature": (0.8, "assumed, not measured: so small a model rambles at 1"),
-    "use_cpu": (True, "there may be no GPU"),
-    "bf16": (False, "emulated, slowly, on most CPUs"),
-    "model_init_kwargs": ({"dtype": "float32"}, "the same"),
-    "gradient_checkpointing": (False, "the model is small"),
-}
-"""Where settings differ from TRL's own, and why."""
+FAILED, COPY = -1.0, -0.5
+"""Rewards of a program that does not run and of one that was written before; the others are between 0 and 1."""
 
 
 def halves(program: str) -> tuple[str, str]:
-    """What stands before and behind the right side of the last assignment, or else of the last return.
-
-    Raises:
-        ValueError: there is neither.
-    """
-    for hole in _HOLES:
-        if found := hole.fullmatch(program):
+    """What stands before and behind the right side of the line that is rewritten; ValueError if there is none."""
+    for site in SITES:
+        if found := site.fullmatch(program):
             return found[1], found[2]
     raise ValueError("the program has neither an assignment nor a return to rewrite")
 
 
-def graded(score: float | None, parent: float, copy: bool) -> float:
-    """The reward of a program.
+class Reward:
+    """A reward function of TRL's: by what share a completion's program reduces the starting program's loss."""
 
-    Args:
-        score: its score, None if it failed.
-        parent: the score of the program in the prompt; differences are shares of it, or as they are if it is 0.
-        copy: whether the program is known; one that scores exactly like the one in the prompt counts as known, too.
-    """
-    if score is None:
-        return FAILED
-    if copy or score == parent:
-        return COPY
-    return min(BEST, max(WORST, (score - parent) / (abs(parent) or 1.0)))
+    def __init__(self, task: ProgramTask, pool: EvaluatorPool) -> None:
+        self.__name__ = "gain"  # GRPOTrainer names its metrics by this
+        self.task, self.pool = task, pool
+        start = task.starts["named"]
+        self.head, self.tail = halves(start)
+        self.seen, level = {start}, pool.evaluate(start, task).score
+        if level is None:
+            raise ValueError("the starting program does not run")
+        self.level = level
+        self.best = (start, level)
 
-
-class GradedReward:
-    """A reward function of TRL's: scores completions, a candidate of the ledger each."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self.__name__ = "graded"  # GRPOTrainer names its metrics by this
-        self._ledger = ledger
-        self._head, self._tail = halves(ledger.start)
-        self._parent = ledger.best[1]
-        self._seen = {ledger.start}
-
-    def __call__(
-        self, completions: Sequence[str], completion_ids: Sequence[Sequence[int]] = (), **columns: Any
-    ) -> list[float]:
+    def __call__(self, completions: list[str], **columns: Any) -> list[float]:
         """A reward per completion."""
-        self._ledger.written(sum(map(len, completion_ids)))
-        return [self._reward(text) for text in completions]
-
-    def _reward(self, text: str) -> float:
-        program = self._head + text.split("\n")[0].rstrip() + self._tail
-        copy = program in self._seen
-        self._seen.add(program)
-        if not self._ledger.ask():
-            raise BudgetSpent
-        return graded(self._ledger.score(program).score, self._parent, copy)
-
-
-def learn_grpo(ledger: Ledger, seed: int, group: int = 8) -> None:
-    """Tune the embedded model while it spends the ledger's budget, in whole groups; ValueError if it pays for none."""
-    if ledger.trial.budget < group:
-        raise ValueError(
-            f"a budget of {ledger.trial.budget} candidates does not pay for one group of {group}"
-        )
-    train(ledger, "embedded", ledger.trial.budget // group, group, seed=seed)
+        programs = [self.head + text.split("\n")[0].rstrip() + self.tail for text in completions]
+        rewards, tasks = [], [self.task] * len(programs)
+        for program, evaluation in zip(programs, self.pool.evaluate_all(programs, tasks), strict=True):
+            score, copy = evaluation.score, program in self.seen
+            self.seen.add(program)
+            if score is not None and score > self.best[1]:
+                self.best = (program, score)
+            if score is None or copy:
+                rewards.append(FAILED if score is None else COPY)
+            else:
+                gain = (score - self.level) / max(abs(self.level), 1e-9)
+                rewards.append(min(1.0, max(0.0, gain)))
+        return rewards
 
 
-def changes(trial: Trial) -> dict[str, Change]:
-    """How the settings differ from TRL's."""
-    return changes_from_defaults(require("trl", "learn").GRPOConfig, SETTINGS)
-
-
-def train(ledger: Ledger, model: str, steps: int, group: int = 8, seed: int = 0) -> list[dict[str, Any]]:
-    """Train for some steps and return the trainer's log, an entry per step.
-
-    Args:
-        ledger: scores programs; holds the starting program.
-        model: a folder, a name, or `embedded`.
-        steps: optimiser steps, a prompt each.
-        group: completions per prompt.
-        seed: of the sampling.
-    """
-    trl = require("trl", "learn")
-    datasets = require("datasets", "learn")
-    prompt, _ = halves(ledger.start)
-    with tempfile.TemporaryDirectory() as folder:
-        settings = trl.GRPOConfig(
+def main(arguments: list[str] | None = None) -> list[dict[str, Any]]:
+    """Train; print the best program and return the trainer's log, an entry per step."""
+    parser = argparse.ArgumentParser(prog="python -m atlas_gym.experiments.learners.grpo")
+    parser.add_argument("constants", nargs="*", metavar="NAME=VALUE", help="of the environment")
+    parser.add_argument("--env-id", default="ATLAS-Bandit-v0")
+    parser.add_argument("--model", default="embedded", help="a folder, a name, or the embedded model")
+    parser.add_argument("--steps", type=int, default=2, help="optimiser steps, a prompt each (default 2)")
+    parser.add_argument("--group", type=int, default=8, help="completions per prompt (default 8)")
+    parser.add_argument("--seed", type=int, default=0, help="of the sampling and of the task")
+    options = parser.parse_args(arguments)
+    task = make_task(options.env_id, seed=options.seed, **constants_from(options.constants))
+    with EvaluatorPool(2) as pool, tempfile.TemporaryDirectory() as folder:
+        reward = Reward(task, pool)
+        settings = GRPOConfig(
             output_dir=folder,
-            max_steps=steps,
-            seed=seed,
-            per_device_train_batch_size=group,
-            num_generations=group,
+            max_steps=options.steps,
+            seed=options.seed,
+            per_device_train_batch_size=options.group,
+            num_generations=options.group,
+            max_completion_length=24,  # the rest of a line
+            temperature=0.8,
+            use_cpu=True,
+            bf16=False,  # emulated, slowly, on most CPUs
+            model_init_kwargs={"dtype": "float32"},
+            gradient_checkpointing=False,
             logging_steps=1,
             save_strategy="no",
             report_to=[],
-            **{name: value for name, (value, _) in SETTINGS.items()},
         )
-        trainer = trl.GRPOTrainer(
-            model=str(resolve_model(model)),
+        trainer = GRPOTrainer(
+            model=str(resolve_model(options.model)),
             args=settings,
-            reward_funcs=GradedReward(ledger),
-            train_dataset=datasets.Dataset.from_dict({"prompt": [prompt] * steps}),
+            reward_funcs=reward,
+            train_dataset=Dataset.from_dict({"prompt": [reward.head] * options.steps}),
         )
         trainer.train()
+    print(f"{reward.best[0]}\nscore {reward.best[1]:.4f}, the start {reward.level:.4f}")
     return [entry for entry in trainer.state.log_history if "reward" in entry]
-
-
-def main() -> None:
-    """Train and print what each step earned."""
-    parser = Parser(prog="python -m atlas_gym.experiments.learners.grpo", description=__doc__)
-    parser.add_argument("--env-id", default="ATLAS-Bandit-v0")
-    parser.add_argument("--model", default="embedded", help="a folder, a name, or the embedded model")
-    parser.add_argument("--steps", type=at_least_one, default=2)
-    parser.add_argument("--group", type=int, default=4, help="completions per prompt (default 4)")
-    options = parser.parse_args()
-    if options.group < 2:
-        parser.error("--group is at least 2: a completion is compared with the others of its prompt")
-    trial = Trial(options.env_id, 0, options.steps * options.group)
-    with Ledger(trial) as ledger:
-        log = train(ledger, options.model, options.steps, options.group)
-    for number, entry in enumerate(log, start=1):
-        spread = f"standard deviation in a group {entry['reward_std']:.3f}"
-        print(f"step {number}: mean reward {entry['reward']:.3f}, {spread}")
-    print(f"\n{ledger.best[0]}\nbest score {ledger.best[1]:.4f}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-"""What people write; the pages of studies and the leaderboard are written by programs."""
+"""What people write; the pages of studies are written by programs."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ ATLAS = Path(sys.executable).parent / "atlas"
 
 @pytest.fixture
 def server():
-    pytest.importorskip("xllamacpp", reason="needs the extra `leaderboard`")
+    pytest.importorskip("xllamacpp", reason="needs the extra `dev`")
     with LlamaServer(fetch_gguf()) as server:
         yield server
 

@@ -59,7 +59,7 @@ def test_three_rounds_and_a_phase(backend, tmp_path):
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory):
-    pytest.importorskip("xllamacpp", reason="needs the extra `leaderboard`")
+    pytest.importorskip("xllamacpp", reason="needs the extra `dev`")
     server = LlamaServer(fetch_gguf())
     server.start()
     yield server

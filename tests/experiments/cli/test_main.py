@@ -43,7 +43,6 @@ def test_a_typo_is_answered_with_the_nearest_command(capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["leaderboard", "--env", "ATLAS-Bandit-v0", "--list"], "unrecognized arguments: --env"),
         (["evaluate", "ATLAS-Bandit-v0", "kalman", "--first", "3"], "unrecognized arguments: --first"),
         (["study", "bandit", "--workers", "0"], "'0' must be a whole number of at least 1"),
         (["serve", "ATLAS-Bandit-v0", "--port", "70000"], "'70000' must be a whole number from 0 to 65535"),

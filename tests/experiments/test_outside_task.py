@@ -7,10 +7,6 @@ import pytest
 from atlas_gym import make_task
 from atlas_gym.bridges.trl import ProgramEnvironment, ProgramReward
 from atlas_gym.evaluation import EvaluatorPool
-from atlas_gym.experiments.learners import leaderboard
-from atlas_gym.experiments.learners.board import read_tables
-from atlas_gym.experiments.learners.entries import START
-from atlas_gym.experiments.learners.grpo import halves
 from atlas_gym.experiments.report.write import write_report
 from atlas_gym.experiments.studies.plan import Arm, Plan, do_runs
 from atlas_gym.experiments.studies.write import write_study
@@ -76,23 +72,6 @@ def test_a_served_environment(reference):
 
     with EvaluatorPool(1) as pool:
         assert build_app(ServerSettings(reference, "token"), pool)
-
-
-def test_the_leaderboard(reference, tmp_path):
-    arguments = ["--tasks", reference, "--seeds", "1", "--budget", "4", "--held-out", "2"]
-    arguments += ["--folder", str(tmp_path), "--learners", START, "hand-written", "random search"]
-    assert leaderboard.main(arguments) == 0
-    rows = read_tables(tmp_path)["rows"].set_index("learner")
-    assert set(rows.task) == {reference}
-    assert rows.score["hand-written"] == 0.0
-    assert rows.candidates["random search"] == 4
-    assert rows.score[START] < rows.score["random search"] < 0.0
-
-
-def test_the_prompt_of_grpo(reference):
-    head, tail = halves(make_task(reference).starts["named"])
-    assert head.endswith("factor = 1.0\n    scores =")
-    assert tail == "\n    return scores\n"
 
 
 @pytest.mark.slow
