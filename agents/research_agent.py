@@ -77,7 +77,10 @@ class ResearchAgent:
 
     def record(self, record: CandidateRecord) -> None:
         """Fold one evaluated candidate into its island and the tallies."""
-        new = Island(record.island, self.settings.islands, record.round)
+        new = Island(
+            record.island, temperature=self.settings.temperature, radius=self.settings.cluster_radius,
+            round=record.round,
+        )  # fmt: skip
         island = self.islands.setdefault(record.island, new)
         if record.round > island.round:
             self._begin_round(island, record.round)
@@ -223,7 +226,7 @@ class ResearchAgent:
 
 def _styles(spec: ProgramTask, chat: Chat | None, settings: AgentSettings) -> list[Style]:
     known: list[Style] = [
-        EditLine(spec.function, settings.edit_numbers),
+        EditLine(spec.function),
         Complete(spec.function),
         Rewrite(spec, chat),
         Numeric(spec.function),

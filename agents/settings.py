@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from atlas_gym.agents.population.settings import IslandSettings
+from atlas_gym.agents.population.clusters import RADIUS
 
 _STYLES = {"edit_line", "complete", "rewrite", "numeric"}
 
@@ -15,15 +15,15 @@ class AgentSettings:
     styles: Mapping[str, float] = field(default_factory=lambda: {"edit_line": 1.0})
     """Proposal styles and how often each is used, relative to each other: ``edit_line``, ``complete``,
     ``rewrite``, ``numeric`` (no model)."""
-    edit_numbers: bool = True
-    """Whether ``edit_line`` also rewrites lines that only set a number. With ``false`` and a weight
-    for ``numeric``, constants need no model and the model's samples go to structure."""
     adaptive_styles: bool = False
     """Whether styles that yield improvements are used more often."""
     min_gain: float = 0.002
     """A candidate counts as an improvement if it beats its parent by more, in units of the task's score."""
-    islands: IslandSettings = field(default_factory=IslandSettings)
-    """How each island keeps and draws programs."""
+    temperature: float = 0.01
+    """Parents are drawn by softmax of score / temperature, in units of the task's score, > 0."""
+    cluster_radius: float = RADIUS
+    """Distance between two programs, in [0, 1], beyond which they count as different ideas; an island keeps the best of
+    every idea before the second best of any."""
     migrate_every: int = 5
     """Every so many rounds an island receives its neighbour's best program (a ring); 0 keeps islands
     apart."""
@@ -41,6 +41,8 @@ class AgentSettings:
             raise ValueError(f"unknown proposal style {unknown[0]!r}")
         if not any(weight > 0 for weight in self.styles.values()) or min(self.styles.values()) < 0:
             raise ValueError("styles need weights of at least 0, one of them positive")
+        if not self.temperature > 0 or not 0 <= self.cluster_radius <= 1:
+            raise ValueError("temperature must be positive, and cluster_radius must lie in [0, 1]")
         for name in ("min_gain", "migrate_every", "variants"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} cannot be negative, got {getattr(self, name)}")

@@ -19,8 +19,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from atlas_gym.agents.population.settings import ClusterSettings
 from atlas_gym.program_text import parse_program
+
+RADIUS = 0.12
+"""Distance from a leader, in [0, 1], beyond which a program starts a cluster of its own."""
+_BEHAVIOUR = 0.5
+"""Weight of behaviour against shape in the distance, in [0, 1]."""
+_DEPTH = 3
+"""Length of the paths that a shape is made of, nodes."""
+LIMIT = 256
+"""Clusters at most; once there are as many, a program joins the nearest however far it is. Keeps the cost of a program
+independent of the length of a run."""
 
 _DIGITS = r"\d+(?:_\d+)*"
 _NUMBER = re.compile(rf"(?<![\w.]){_DIGITS}(\.{_DIGITS}|\.(?![\w.]))?([eE][-+]?{_DIGITS})?")
@@ -44,24 +53,24 @@ class Signature:
     """Score and metrics."""
 
 
-def signature(program: str, score: float, metrics: Mapping[str, float], depth: int = 3) -> Signature:
+def signature(program: str, score: float, metrics: Mapping[str, float]) -> Signature:
     """Signature of a program that parses."""
     finite = {name: value for name, value in metrics.items() if math.isfinite(value)}
     try:  # most candidates are a known program with other numbers; a shape does not see those
-        shape = _shape(_NUMBER.sub("0", program), depth)
+        shape = _shape(_NUMBER.sub("0", program))
     except SyntaxError:  # a number that the text needs, as in "7.5.real" or the name of a character
-        shape = _shape(program, depth)
+        shape = _shape(program)
     return Signature(shape, finite | {"score": score})
 
 
 @lru_cache(maxsize=4096)
-def _shape(program: str, depth: int) -> Shape:
+def _shape(program: str) -> Shape:
     paths: Counter[tuple[str, ...]] = Counter()
     pending: list[tuple[ast.AST, tuple[str, ...]]] = [(parse_program(program), ())]
     while pending:  # not recursive: a long sum is a deep tree
         node, above = pending.pop()
         kind = f".{node.attr}" if isinstance(node, ast.Attribute) else type(node).__name__
-        path = (*above, kind)[-depth:]
+        path = (*above, kind)[-_DEPTH:]
         paths[path] += 1
         pending += [
             (child, path) for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr_context)
@@ -69,10 +78,14 @@ def _shape(program: str, depth: int) -> Shape:
     return Shape(paths)
 
 
-def distance(one: Signature, other: Signature, settings: ClusterSettings) -> float:
-    """In [0, 1]; 0 for programs of equal shape and behaviour."""
-    behaviour = _behaviour_distance(one.behaviour, other.behaviour)
-    return settings.behaviour * behaviour + (1 - settings.behaviour) * _shape_distance(one.shape, other.shape)
+def distance(one: Signature, other: Signature) -> float:
+    """In [0, 1]; 0 for programs of equal shape and behaviour: the mean relative difference (Canberra) over the
+    measurements that both have, mixed with the shapes'."""
+    a, b = one.behaviour, other.behaviour
+    names = sorted(a.keys() & b.keys())
+    terms = [abs(a[name] - b[name]) / (abs(a[name]) + abs(b[name])) for name in names if a[name] != b[name]]
+    behaviour = sum(terms) / max(len(names), 1)
+    return _BEHAVIOUR * behaviour + (1 - _BEHAVIOUR) * _shape_distance(one.shape, other.shape)
 
 
 @lru_cache(maxsize=65536)
@@ -84,23 +97,12 @@ def _shape_distance(one: Shape, other: Shape) -> float:
     return 1 - shared / max(sum(max(a.get(path, 0), b.get(path, 0)) for path in paths), 1)
 
 
-def _behaviour_distance(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    """Mean relative difference (Canberra) over the measurements both have."""
-    names = sorted(one.keys() & other.keys())
-    terms = [
-        abs(one[name] - other[name]) / (abs(one[name]) + abs(other[name]))
-        for name in names
-        if one[name] != other[name]
-    ]
-    return sum(terms) / max(len(names), 1)
-
-
 @dataclass
 class Clusters:
     """Clusters of the programs added so far."""
 
-    settings: ClusterSettings = field(default_factory=ClusterSettings)
-    """When two programs count as different ideas."""
+    radius: float = RADIUS
+    """Distance from a leader beyond which a program starts a cluster of its own."""
     leaders: list[Signature] = field(default_factory=list)
     """First program of each cluster."""
     sizes: list[int] = field(default_factory=list)
@@ -108,10 +110,10 @@ class Clusters:
 
     def add(self, program: Signature) -> int:
         """Assign one program to the nearest leader, the earliest of equals; returns its cluster's index."""
-        gaps = [distance(leader, program, self.settings) for leader in self.leaders]
+        gaps = [distance(leader, program) for leader in self.leaders]
         nearest = min(range(len(gaps)), key=lambda index: gaps[index], default=0)
-        far = not gaps or gaps[nearest] > self.settings.radius
-        if far and len(self.leaders) < self.settings.limit:
+        far = not gaps or gaps[nearest] > self.radius
+        if far and len(self.leaders) < LIMIT:
             self.leaders.append(program)
             self.sizes.append(0)
             nearest = len(self.leaders) - 1

@@ -20,21 +20,27 @@ from collections import deque
 import numpy as np
 
 from atlas_gym.agents.population.candidate import CandidateRecord
-from atlas_gym.agents.population.clusters import Clusters, signature
-from atlas_gym.agents.population.settings import IslandSettings
+from atlas_gym.agents.population.clusters import RADIUS, Clusters, signature
+
+CAPACITY = 8
+"""Number of programs in the population."""
+LONGEST_PARENT = 4_000
+"""Programs with more characters than this never become parents (prompts would outgrow the model)."""
+FAILED = 32
+"""How many failed programs are remembered."""
 
 
 class Island:
     """One population."""
 
-    def __init__(self, index: int, settings: IslandSettings | None = None, round: int = 0):
+    def __init__(self, index: int, *, temperature: float = 0.01, radius: float = RADIUS, round: int = 0):
         self.index = index
-        self.settings = settings or IslandSettings()
         self.round = round
         """Round of the latest record."""
-        self.failed: deque[CandidateRecord] = deque(maxlen=self.settings.failed)
+        self.failed: deque[CandidateRecord] = deque(maxlen=FAILED)
         """The latest programs that failed."""
-        self.clusters = Clusters(self.settings.clusters)
+        self._temperature = temperature
+        self.clusters = Clusters(radius)
         self.population: list[CandidateRecord] = []
         self.cluster_of: list[int] = []
         """The cluster of each of the population."""
@@ -55,18 +61,18 @@ class Island:
             return False
         self._keys.add(record.program_key)
         self._scores.add(record.score)
-        mark = signature(record.program, record.score, record.metrics, self.settings.clusters.depth)
+        mark = signature(record.program, record.score, record.metrics)
         self._keep(record, self.clusters.add(mark))
         return True
 
     def _keep(self, record: CandidateRecord, cluster: int) -> None:
         if cluster == len(self._parents):
             self._parents.append([])
-        if len(record.program) > self.settings.longest_parent:
+        if len(record.program) > LONGEST_PARENT:
             return
         parents = self._parents[cluster]
         insort(parents, record, key=_rank)
-        if len(parents) > self.settings.capacity and parents.pop() is record:
+        if len(parents) > CAPACITY and parents.pop() is record:
             return
         # The best of each cluster come first, then the second best of each, and so on.
         tiers = [
@@ -74,7 +80,7 @@ class Island:
             for number, parents in enumerate(self._parents)
             for tier, fit in enumerate(parents)
         ]
-        tiers = sorted(tiers, key=lambda entry: entry[:2])[: self.settings.capacity]
+        tiers = sorted(tiers, key=lambda entry: entry[:2])[:CAPACITY]
         chosen = sorted(tiers, key=lambda entry: entry[1])
         self.population = [fit for *_, fit in chosen]
         self.cluster_of = [number for _, _, number, _ in chosen]
@@ -93,7 +99,7 @@ class Island:
         if not self.population:
             raise LookupError(f"island {self.index} has no program to start from")
         scores = np.array([record.value for record in self.population])
-        weights = np.exp((scores - scores.max()) / self.settings.temperature)
+        weights = np.exp((scores - scores.max()) / self._temperature)
         weights /= [self.cluster_of.count(cluster) for cluster in self.cluster_of]
         return self.population[int(rng.choice(len(weights), p=weights / weights.sum()))]
 

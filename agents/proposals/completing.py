@@ -5,36 +5,16 @@ at the place that a prompt leaves open, it *is* an answer to that prompt, and ca
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from atlas_gym.agents.population.candidate import Proposal
+from atlas_gym.agents.proposals.style import EditSite
 from atlas_gym.program_text import program_key
 
 
-@dataclass(frozen=True)
-class Opening:
-    """The stretch of a program that a prompt leaves open."""
+def site_of(proposal: Proposal, program: str) -> EditSite | None:
+    """The edit site of a prompt in a program that has the rest of its text.
 
-    start: int
-    """First character that may change."""
-    end: int
-    """Character behind the last one."""
-    one_line: bool
-    """Whether no line break may stand there."""
-
-    def holds(self, parent: str, child: str) -> bool:
-        """Whether `child` is `parent` with another text at this place."""
-        before, after = parent[: self.start], parent[self.end :]
-        if len(child) < len(before) + len(after) or not (child.startswith(before) and child.endswith(after)):
-            return False
-        text = child[self.start : len(child) - len(after)]
-        return not (self.one_line and "\n" in text)
-
-
-def opening_of(proposal: Proposal, program: str) -> Opening | None:
-    """What a prompt leaves open in a program that has the rest of its text.
-
-    None if the program has not, or if the prompt asks for neither lines nor a function.
+    None if the program has not, or if the prompt asks for neither a line nor a function.
     """
     if proposal.stop not in ("line", "function") or not proposal.prompt:
         return None
@@ -47,20 +27,20 @@ def opening_of(proposal: Proposal, program: str) -> Opening | None:
         start = program.rfind(signature) + len(signature)
     if start > end or not program.endswith(proposal.tail):
         return None
-    return Opening(start, end, proposal.stop == "line")
+    return EditSite(proposal.hole, start, end, proposal.stop)
 
 
 def completion_of(proposal: Proposal, program: str) -> str | None:
     """The completion of the proposal's prompt that makes this program up to comments and layout; None if none does."""
-    opening, key = opening_of(proposal, program), program_key(program)
-    if opening is None or key is None:
+    site, key = site_of(proposal, program), program_key(program)
+    if site is None or key is None:
         return None
-    text = program[opening.start : opening.end]
+    text = program[site.start : site.end]
 
     def makes_it(text: str) -> bool:
         return program_key(proposal.assemble(text.rstrip() + "\n")) == key
 
-    if opening.one_line:
+    if site.stop == "line":
         text = _without_comments(text, makes_it)
     return text.rstrip() + "\n" if makes_it(text) else None
 

@@ -35,6 +35,13 @@ class EditSite:
     avoid: str | None = None
     """What a completion must differ from: see :class:`agents.engines.engine.Request`."""
 
+    def holds(self, parent: str, child: str) -> bool:
+        """Whether `child` is `parent` with another text at this place, which on one line has no line break."""
+        before, after = parent[: self.start], parent[self.end :]
+        if len(child) < len(before) + len(after) or not (child.startswith(before) and child.endswith(after)):
+            return False
+        return self.stop != "line" or "\n" not in child[self.start : len(child) - len(after)]
+
 
 @dataclass(frozen=True)
 class Showing:

@@ -175,7 +175,7 @@ class Supporter(ABC, Generic[Request, Advice, Answer]):
         self.budget = Budget(own.limits)
         self.client: ChatClient | None = None
         if own.form == "llm" and own.endpoint is not None:
-            self.client = ChatClient(own.endpoint)
+            self.client, self._temperature = ChatClient(own.endpoint), own.endpoint.temperature
             self._template = role_template(self.role)
 
     @abstractmethod
@@ -240,7 +240,7 @@ class Supporter(ABC, Generic[Request, Advice, Answer]):
             attempts += 1
             try:
                 reply = client.ask(
-                    asked, seed=seed, schema=json_schema(self.reply), temperature=client.endpoint.temperature,
+                    asked, seed=seed, schema=json_schema(self.reply), temperature=self._temperature,
                     deadline_s=left, max_bytes=limits.reply_bytes,
                 )  # fmt: skip
                 text, read, written = (

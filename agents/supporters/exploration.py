@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from pydantic import Field
 
 from atlas_gym.agents.population.candidate import CandidateRecord
-from atlas_gym.agents.proposals.completing import Opening
 from atlas_gym.agents.proposals.constants import constants
 from atlas_gym.agents.proposals.source import Source
+from atlas_gym.agents.proposals.style import EditSite
 from atlas_gym.agents.supporters.consult import Supporter, SupporterRequest
 from atlas_gym.agents.supporters.expression_rules import ANYWHERE, AT_A_SITE, findings
 from atlas_gym.agents.supporters.messages import Data, Reply
@@ -74,8 +74,8 @@ class ExplorationRequest(SupporterRequest):
     """Program keys that need not be proposed again; may be many, so only asked whether it has one."""
     max_patches: int = 3
     """Patches wanted at most."""
-    opening: Opening | None = None
-    """The only place that patches may change: what one of the agent's prompts leaves open, so that each patch is an
+    site: EditSite | None = None
+    """The only place that patches may change: the edit site of one of the agent's prompts, so that each patch is an
     answer to that prompt. None: any place."""
 
 
@@ -154,8 +154,8 @@ class ExplorationSupporter(Supporter[ExplorationRequest, ExplorationAdvice, Expl
         case = Case(
             code, request.task.traits, parent.metrics, request.failures, rng, self.settings.wider_rules
         )
-        if request.opening is not None:
-            return ExplorationAdvice(patches=admit_patches(request, _at_site(case, request.opening))), ""
+        if request.site is not None:
+            return ExplorationAdvice(patches=admit_patches(request, _at_site(case, request.site))), ""
         found = findings(case, ANYWHERE)
         order = _draw_order(case, [(finding, fix) for finding in found for fix in finding.fixes])
         patches = admit_patches(request, _patches(case, order))
@@ -183,7 +183,7 @@ class ExplorationSupporter(Supporter[ExplorationRequest, ExplorationAdvice, Expl
             "diagnosis": Data(parent.diagnosis, 1_000),
             "metrics": Data(metrics, 1_500),
             "failures": Data(failures, 2_500),
-            "opening": _opening(request),
+            "site": _told_site(request),
             "max_patches": str(request.max_patches),
             "max_lines": str(allowed_lines(parent.program)),
         }
@@ -203,17 +203,19 @@ class ExplorationSupporter(Supporter[ExplorationRequest, ExplorationAdvice, Expl
         return ExplorationAdvice()
 
 
-def _opening(request: ExplorationRequest) -> str:
-    opening, program = request.opening, request.parent.program
-    if opening is None:
+def _told_site(request: ExplorationRequest) -> str:
+    site, program = request.site, request.parent.program
+    if site is None:
         return "Any line of the program may be changed."
-    first = program.count("\n", 0, opening.start) + 1
+    first = program.count("\n", 0, site.start) + 1
     # A rewritten function's rest begins at a line's end, that is with the next line.
-    first += program.startswith("\n", opening.start)
-    last = max(first, program.count("\n", 0, opening.end) + 1)
+    first += program.startswith("\n", site.start)
+    last = max(first, program.count("\n", 0, site.end) + 1)
     where = f"line {first}" if first == last else f"lines {first} to {last}"
     stays = (
-        " What stands left of the change stays, and so does the number of lines." if opening.one_line else ""
+        " What stands left of the change stays, and so does the number of lines."
+        if site.stop == "line"
+        else ""
     )
     return (
         f"You teach the agent: it was asked to rewrite {where} of the program and to change nothing else. Patches "
@@ -248,7 +250,7 @@ def _suggested(code: Source, replies: list[SuggestionReply]) -> Iterator[Patch]:
             yield Patch(program, "suggestion")
 
 
-def _at_site(case: Case, site: Opening) -> Iterator[Patch]:
+def _at_site(case: Case, site: EditSite) -> Iterator[Patch]:
     """The rules' changes of nothing but the site, pass after pass with other values."""
     for _ in range(_PASSES):
         options = [
@@ -281,7 +283,7 @@ def _patches(case: Case, order: list[tuple[Finding, Fix]]) -> Iterator[Patch]:
 def admit_patches(request: ExplorationRequest, proposed: Iterable[Patch]) -> tuple[Patch, ...]:
     """Those that are new, runnable and bounded edits of the agent's program, in order, at most as many
     as asked for."""
-    parent, site = request.parent.program, request.opening
+    parent, site = request.parent.program, request.site
     seen = {program_key(parent)}
     admitted: list[Patch] = []
     for patch in proposed:

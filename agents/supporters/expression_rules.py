@@ -1,4 +1,4 @@
-"""Rules for expressions: the terms of a loss, and whatever expression one of the agent's prompts leaves open.
+"""Rules for expressions: the terms of a loss, and any expression at the edit site of a prompt.
 
 A loss term's family (boundary, initial condition, residual) is told by the words in it. Where the environment reports
 how large each term stayed, the rule raises what stayed large; otherwise it varies all of them alike.

@@ -11,6 +11,7 @@ multiply.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 from pydantic import Field
 
@@ -151,7 +152,7 @@ def bounded_advice(
     if "epochs" in values:  # rounded towards the current value, so that rounding never leaves the bounds
         toward = math.floor if values["epochs"] > controls.epochs else math.ceil
         values["epochs"] = toward(values["epochs"])
-    after = replace(controls, **values)
+    after = replace(controls, **cast("dict[str, Any]", values))
     changed = tuple(name for name in RANGES if getattr(after, name) != getattr(controls, name))
     return StrategyAdvice(after, changed, reason)
 

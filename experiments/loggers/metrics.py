@@ -14,7 +14,6 @@ from typing import Any
 
 from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.agents.population.clusters import Clusters, signature
-from atlas_gym.agents.population.settings import ClusterSettings
 from atlas_gym.evaluation import Status
 from atlas_gym.trainers.data.comparison import Comparison
 from atlas_gym.trainers.store.queries import held_out_key
@@ -33,8 +32,8 @@ class ClusterFold:
     Programs it knows already are not compared again.
     """
 
-    def __init__(self, settings: ClusterSettings):
-        self.clusters = Clusters(settings)
+    def __init__(self, radius: float):
+        self.clusters = Clusters(radius)
         self._of: dict[str, int | None] = {}
 
     def cluster_of(self, record: CandidateRecord) -> int | None:
@@ -42,10 +41,10 @@ class ClusterFold:
         if not record.passed or record.program_key is None:
             return None
         if record.program_key not in self._of:
-            depth, cluster = self.clusters.settings.depth, None
+            cluster = None
             # The worker could parse it; this process, with another stack or Python, need not be able to.
             with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-                mark = signature(record.program, record.score or 0.0, record.metrics, depth)
+                mark = signature(record.program, record.score or 0.0, record.metrics)
                 cluster = self.clusters.add(mark)
             self._of[record.program_key] = cluster
         return self._of[record.program_key]
@@ -55,12 +54,12 @@ class Progress:
     """What exploration has come to, round by round; give it every record in the order of rounds.
 
     Args:
-        settings: when two programs count as different ideas.
+        radius: distance beyond which two programs count as different ideas.
         instances: instances of the task that the islands search; the best score is the mean of their best.
     """
 
-    def __init__(self, settings: ClusterSettings, instances: int = 1):
-        self._fold = ClusterFold(settings)
+    def __init__(self, radius: float, instances: int = 1):
+        self._fold = ClusterFold(radius)
         self._instances = instances
         self._evaluations = 0
         self._bests: dict[int, float] = {}
@@ -181,19 +180,19 @@ class RoundHistory:
     """The rows of a stored run's rounds, kept up to date while the run goes on.
 
     Args:
-        clusters: when two programs count as different ideas (`agent.islands.clusters`).
+        radius: distance beyond which two programs count as different ideas (`agent.cluster_radius`).
     """
 
-    def __init__(self, clusters: ClusterSettings):
+    def __init__(self, radius: float):
         self.rows: list[Row] = []
-        self._clusters = clusters
+        self._radius = radius
         self._progress: Progress | None = None
         self._next = 0
 
     def extend(self, store: RunStore) -> list[Row]:
         """Read the rounds that were completed since the last look; returns all rows."""
         if self._progress is None:
-            self._progress = Progress(self._clusters, store.instances)
+            self._progress = Progress(self._radius, store.instances)
         for summary in store.round_summaries(self._next):
             list(self._progress.evaluations(store.candidates("c.round = ?", (self._next,))))
             if self._next > 0:

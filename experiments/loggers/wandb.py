@@ -68,7 +68,7 @@ class WandbObserver(Observer):
         store.set_meta("run_id", run_id)
         self._store = store
         self._rounds = config.rounds  # a run that rounds are added to ends once more
-        self._progress = Progress(config.agent.islands.clusters, max(1, len(config.instances)))
+        self._progress = Progress(config.agent.cluster_radius, max(1, len(config.instances)))
         nothing = {"round": -1, "phase": 0, "exam": 0, "finished": 0, "attached": 0, "step": 0}
         self._logged = nothing | store.get_meta("wandb_logged", {})
         self._tracker = Tracker(

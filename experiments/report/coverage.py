@@ -4,10 +4,9 @@ import math
 from collections import defaultdict
 from typing import Any
 
-from atlas_gym.agents.population.settings import ClusterSettings
+from atlas_gym.agents.population.clusters import RADIUS
 from atlas_gym.experiments.loggers.metrics import ClusterFold
 from atlas_gym.experiments.report.data import RunData
-from atlas_gym.trainers.store.plain import build
 
 ROUNDS_SHOWN = 400
 """Rounds up to which a chart has a point for each."""
@@ -35,7 +34,7 @@ def coverage(run: RunData) -> dict[str, Any]:
 
 def _ends(run: RunData) -> dict[tuple[int, int], tuple[float, int, int]]:
     """By island and round, what an island had come to when the round ended, of those rounds that changed it."""
-    fold = ClusterFold(build(ClusterSettings, run.setting("agent.islands.clusters", {})))
+    fold = ClusterFold(float(run.setting("agent.cluster_radius", RADIUS)))
     best: dict[int, float] = {}
     programs: dict[int, set[str | None]] = defaultdict(set)
     clusters: dict[int, set[int | None]] = defaultdict(set)

@@ -3,7 +3,6 @@ from dataclasses import replace
 
 import pytest
 
-from atlas_gym.agents.proposals.rewrite import chat_of
 from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.agents.settings import AgentSettings
 from tests.agents.proposals.programs import ARMS, ORDINARY
@@ -70,15 +69,6 @@ def test_copies_duplicates_and_tiny_gains_are_no_improvements():
     assert not made.improves(record(score=None, parent_score=-0.5))
 
 
-def test_the_best_candidate_is_known():
-    made = agent()
-    assert ResearchAgent(ARMS, seed=0).best_score is None
-    made.record(windowed(9, -0.1, island=2))
-    made.record(windowed(8, -0.3, island=1))
-    made.record(record(score=None))
-    assert made.best_score == -0.1
-
-
 def test_islands_of_different_instances_have_nothing_in_common():
     made = ResearchAgent(ARMS, AgentSettings(migrate_every=1), seed=0, instances=2)
     for island in range(4):
@@ -117,17 +107,6 @@ def test_a_neighbours_best_arrives_with_the_rounds_first_record():
     apart.record(windowed(9, -0.1, island=0, round=1))
     apart.record(windowed(7, -0.8, island=1, round=30))
     assert apart.islands[1].best.score == -0.5
-
-
-def test_when_the_task_changes_no_program_moves_before_a_round_is_over():
-    made = agent(AgentSettings(migrate_every=2))
-    for island in range(3):
-        made.record(windowed(10 + island, -0.1 - island, island=island, round=1))
-    made.forget(keep=2)
-    for island in range(3):
-        made.record(windowed(10 + island, -0.2 - island, island=island, round=4, origin="carried"))
-    populations = [made.islands[island].population for island in range(3)]
-    assert [[r.island for r in population] for population in populations] == [[0], [1], [2]]
 
 
 def test_an_agent_is_rebuilt_by_replaying_its_records():
@@ -200,11 +179,6 @@ def test_scored_versions_of_the_line_are_shown_if_wanted():
         assert "    # score -0.400: window = 9\n    # score -0.300: window = 8\n    window =" in prompt
 
 
-def test_notes_reach_every_prompt():
-    for proposal in agent().propose(1, range(3), 1, notes={island: ["noise 0.2"] for island in range(3)}):
-        assert "\n# noise 0.2\n" in proposal.prompt
-
-
 def test_a_program_that_cannot_be_rewritten_is_refused_clearly():
     made = ResearchAgent(ARMS, seed=0)
     made.record(record("policy = lambda c, h, t: 0\n", -0.5))
@@ -220,13 +194,6 @@ def test_styles_that_make_no_sense_are_refused(styles):
         AgentSettings(styles=styles)
 
 
-def test_base_models_have_no_chat_template():
-    class Tokenizer:
-        chat_template = None
-
-    assert chat_of(Tokenizer()) is None
-
-
 def test_without_evolution_the_start_is_the_only_parent():
     made = agent(AgentSettings(evolve=False))
     for step in range(20):
@@ -234,14 +201,3 @@ def test_without_evolution_the_start_is_the_only_parent():
     for proposal in made.propose(30, range(3), 4):
         assert proposal.parent_score == -0.5
         assert proposal.assemble(proposal.avoid) == ORDINARY
-
-
-def test_constants_can_be_left_to_the_numeric_style():
-    made = agent(AgentSettings(styles={"edit_line": 1.0, "numeric": 1.0}, edit_numbers=False), islands=1)
-    holes = {"edit_line": set(), "numeric": set()}
-    for round in range(60):
-        proposal = made.propose(round, [0], 1)[0]
-        holes[proposal.style].add(proposal.hole)
-    assert holes["edit_line"]
-    assert "window =" in holes["numeric"]
-    assert not holes["edit_line"] & {"window =", "lam =", "alpha ="}

@@ -18,7 +18,7 @@ from typing import Any
 
 from atlas_gym.agents.engines.engine import Completion, Engine
 from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
-from atlas_gym.agents.proposals.completing import completion_of, opening_of
+from atlas_gym.agents.proposals.completing import completion_of, site_of
 from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.agents.supporters.consult import SupporterCall
 from atlas_gym.agents.supporters.exploration import FAILURES_TOLD, ExplorationRequest, ExplorationSupporter
@@ -142,7 +142,7 @@ class Explorer:
                 ("round", round_, "island", island), self.agent.spec, parent,
                 list(self.agent.islands[island].failed)[-FAILURES_TOLD:],
                 tried=self.cache.keys(island), max_patches=self.settings.patches,
-                opening=opening_of(proposal, parent.program) if self.teaching else None,
+                site=site_of(proposal, parent.program) if self.teaching else None,
             )  # fmt: skip
             consultation = self.supporter.consult(request)
             calls.append(consultation.call)

@@ -48,5 +48,5 @@ METHODS: Mapping[str, Settings] = {
     # As many samples a round, from one population.
     "atlas-one-island": {"exploration": {"islands": 1, "samples": 48, "patches": 12}},
     # No distance exceeds 1: every program is of one cluster, and only scores select.
-    "atlas-no-clusters": {"agent": {"islands": {"clusters": {"radius": 1.0}}}},
+    "atlas-no-clusters": {"agent": {"cluster_radius": 1.0}},
 }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence, Set
 import numpy as np
 
 from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
-from atlas_gym.agents.proposals.completing import completion_of, opening_of
+from atlas_gym.agents.proposals.completing import completion_of, site_of
 from atlas_gym.agents.supporters.consult import SupporterCall
 from atlas_gym.agents.supporters.exploration import FAILURES_TOLD, ExplorationRequest, ExplorationSupporter
 from atlas_gym.seeding import stream
@@ -62,12 +62,12 @@ class Teacher:
         next_id = self._store.last_taught_id() - 1
         for number, (round_, proposal) in enumerate(asked):
             parent = self._store.candidate(proposal.parent_id)
-            opening = opening_of(proposal, parent.program)
-            if opening is None:
+            site = site_of(proposal, parent.program)
+            if site is None:
                 continue
             request = ExplorationRequest(
                 ("phase", phase, "prompt", number), self._run.agent.spec, parent, self._failures(round_, proposal),
-                max_patches=self._config.lessons, opening=opening,
+                max_patches=self._config.lessons, site=site,
             )  # fmt: skip
             consultation = self._supporter.consult(request)
             calls.append(consultation.call)

@@ -6,10 +6,7 @@ from hypothesis import strategies as st
 
 from atlas_gym.agents.population import clusters
 from atlas_gym.agents.population.clusters import Clusters, distance, signature
-from atlas_gym.agents.population.settings import ClusterSettings
 from tests.agents.proposals.programs import ORDINARY, programs
-
-SETTINGS = ClusterSettings()
 
 
 def mark(program=ORDINARY, score=-0.5, **metrics):
@@ -19,15 +16,15 @@ def mark(program=ORDINARY, score=-0.5, **metrics):
 @given(programs(), programs(), st.floats(-5, 0), st.floats(-5, 0))
 def test_the_distance_is_a_bounded_symmetric_dissimilarity(one, other, score, further):
     a, b = mark(one, score), mark(other, further)
-    assert distance(a, a, SETTINGS) == 0
-    assert 0 <= distance(a, b, SETTINGS) <= 1
-    assert distance(a, b, SETTINGS) == pytest.approx(distance(b, a, SETTINGS))
+    assert distance(a, a) == 0
+    assert 0 <= distance(a, b) <= 1
+    assert distance(a, b) == pytest.approx(distance(b, a))
 
 
 def test_constants_and_names_are_no_difference_of_shape_but_calls_are():
     same = mark(ORDINARY.replace("50", "7").replace("lam", "ridge"))
-    assert distance(mark(), same, SETTINGS) == 0
-    assert distance(mark(), mark(ORDINARY.replace("np.sum", "np.max")), SETTINGS) > 0
+    assert distance(mark(), same) == 0
+    assert distance(mark(), mark(ORDINARY.replace("np.sum", "np.max"))) > 0
 
 
 NUMBERS = [
@@ -54,19 +51,19 @@ NUMBERS = [
 @pytest.mark.parametrize("text", NUMBERS)
 def test_a_program_has_its_own_shape_though_it_shares_it_with_other_numbers(text):
     program = f"def policy(x1, h, t):\n    return {text} if t > 3 else 2\n"
-    assert mark(program).shape.paths == clusters._shape.__wrapped__(program, 3).paths
+    assert mark(program).shape.paths == clusters._shape.__wrapped__(program).paths
 
 
 def test_behaviour_counts_relative_to_its_size_and_ignores_what_is_not_finite():
     near, far = mark(score=-0.51), mark(score=-2.0)
-    assert 0 < distance(mark(), near, SETTINGS) < distance(mark(), far, SETTINGS)
-    assert distance(mark(steps=math.nan), mark(steps=3.0), SETTINGS) == 0
-    assert distance(mark(steps=3.0), mark(steps=9.0), SETTINGS) > 0
+    assert 0 < distance(mark(), near) < distance(mark(), far)
+    assert distance(mark(steps=math.nan), mark(steps=3.0)) == 0
+    assert distance(mark(steps=3.0), mark(steps=9.0)) > 0
 
 
 def test_a_deep_expression_is_no_problem():
     deep = "def policy(c, h, t):\n    return 0" + " + 1" * 900 + "\n"
-    assert distance(mark(deep), mark(), SETTINGS) > 0.2
+    assert distance(mark(deep), mark()) > 0.2
 
 
 def test_programs_join_the_nearest_leader_or_lead_a_cluster():
@@ -86,13 +83,14 @@ def test_programs_join_the_nearest_leader_or_lead_a_cluster():
 def test_the_nearest_leader_is_found_without_looking_closely_at_all(leaders, program):
     marks = [mark(text, score) for text, score in leaders]
     wanted = mark(program, -0.3)
-    gaps = [distance(leader, wanted, SETTINGS) for leader in marks]
-    found = Clusters(ClusterSettings(radius=1.0), marks, [1] * len(marks))
+    gaps = [distance(leader, wanted) for leader in marks]
+    found = Clusters(1.0, marks, [1] * len(marks))
     assert found.add(wanted) == (gaps.index(min(gaps)) if gaps else 0)
 
 
-def test_a_full_house_of_clusters_takes_everything_in():
-    full = Clusters(ClusterSettings(radius=0.0, limit=2))
+def test_a_full_house_of_clusters_takes_everything_in(monkeypatch):
+    monkeypatch.setattr(clusters, "LIMIT", 2)
+    full = Clusters(radius=0.0)
     assert [full.add(mark(score=score)) for score in (-0.1, -1.0, -0.2, -0.9, -5.0)] == [0, 1, 0, 1, 1]
 
 

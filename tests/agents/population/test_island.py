@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atlas_gym.agents.population import island as island_module
 from atlas_gym.agents.population.clusters import Clusters, signature
-from atlas_gym.agents.population.island import Island
-from atlas_gym.agents.population.settings import ClusterSettings, IslandSettings
+from atlas_gym.agents.population.island import CAPACITY, FAILED, Island
 from atlas_gym.seeding import stream
 from tests.agents.proposals.programs import ORDINARY
 from tests.agents.records import record, windowed
@@ -21,7 +21,7 @@ records = st.lists(
 
 @given(records)
 def test_an_island_takes_no_duplicates_and_the_population_is_its_best(sequence):
-    island = Island(0, IslandSettings(capacity=3))
+    island = Island(0)
     taken = [candidate for candidate in sequence if island.add(candidate)]
     keys = [r.program_key for r in taken]
     scores = [r.score for r in taken]
@@ -30,13 +30,19 @@ def test_an_island_takes_no_duplicates_and_the_population_is_its_best(sequence):
     assert island.population == sorted(island.population, key=lambda r: -r.score)
     if scores:
         assert island.best.score == max(scores)
-        assert len(island.population) == min(3, len(scores))
+        assert len(island.population) == min(CAPACITY, len(scores))
     assert all(r.score is None for r in island.failed)
 
 
 @given(st.lists(st.tuples(st.integers(1, 99), st.integers(1, 40), st.booleans()), max_size=30))
 def test_what_is_no_longer_kept_could_not_become_a_parent(drawn):
-    island = Island(0, IslandSettings(capacity=2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(island_module, "CAPACITY", 2)
+        _check_an_island_of_two(drawn)
+
+
+def _check_an_island_of_two(drawn):
+    island = Island(0)
     clusters, taken, cluster_of = Clusters(), [], {}
     for window, score, other in drawn:
         candidate = record((RANDOM if other else ORDINARY).replace("50", str(window)), -score / 40)
@@ -63,31 +69,20 @@ def test_an_island_is_a_fold_over_its_records(sequence):
 
 
 def test_failed_programs_are_kept_apart_and_only_the_latest():
-    island = Island(0, IslandSettings(failed=2))
-    for detail in ("a", "b", "c"):
-        assert not island.add(record(score=None, detail=detail))
-    assert [r.detail for r in island.failed] == ["b", "c"]
+    island = Island(0)
+    for number in range(FAILED + 2):
+        assert not island.add(record(score=None, detail=str(number)))
+    assert not island.add(record(score=-0.1, status="timeout"))
+    assert [r.detail for r in island.failed][:2] == ["3", "4"]
     assert island.population == []
+    assert island.best is None
     with pytest.raises(LookupError, match="no program to start from"):
         island.choose_parent(stream(0))
 
 
-def test_a_score_without_a_passed_status_is_no_program():
+def test_overlong_programs_are_kept_but_never_become_parents(monkeypatch):
+    monkeypatch.setattr(island_module, "LONGEST_PARENT", len(ORDINARY))
     island = Island(0)
-    assert not island.add(record(score=-0.1, status="timeout"))
-    assert island.best is None
-
-
-def test_the_population_covers_clusters_before_it_repeats_one():
-    island = Island(0, IslandSettings(capacity=2))
-    for candidate in (windowed(1, -0.20), windowed(2, -0.21), record(RANDOM, -0.9)):
-        island.add(candidate)
-    assert [r.score for r in island.population] == [-0.20, -0.9]
-    assert len(set(island.cluster_of)) == 2
-
-
-def test_overlong_programs_are_kept_but_never_become_parents():
-    island = Island(0, IslandSettings(longest_parent=len(ORDINARY)))
     island.add(windowed(50, -0.5))
     assert island.add(windowed(500, -0.1))
     assert island.best.score == -0.5
@@ -95,15 +90,18 @@ def test_overlong_programs_are_kept_but_never_become_parents():
 
 
 def test_parents_are_drawn_by_score_and_share_their_clusters_chances():
-    by_shape = ClusterSettings(radius=0.02, behaviour=0.0)
-    island = Island(0, IslandSettings(temperature=0.1, clusters=by_shape))
-    for candidate in (windowed(1, -0.20), windowed(2, -0.2001), windowed(3, -0.2002), record(RANDOM, -0.25)):
+    island = Island(0, temperature=0.1)
+    other = record(RANDOM, -0.25, metrics={"steps": 9.0})
+    for candidate in (
+        windowed(1, -0.20, metrics={"steps": 1.0}), windowed(2, -0.2001, metrics={"steps": 1.0}),
+        windowed(3, -0.2002, metrics={"steps": 1.0}), other,
+    ):  # fmt: skip
         island.add(candidate)
     assert len(set(island.cluster_of)) == 2
     draws = Counter(island.choose_parent(stream(0, draw)).score for draw in range(600))
     # exp(-0.05 / 0.1) = 0.61 for the lone program against 1 for the cluster of three together.
     assert draws[-0.25] / 600 == pytest.approx(0.38, abs=0.08)
-    cold = Island(0, IslandSettings(temperature=1e-6))
+    cold = Island(0, temperature=1e-6)
     for candidate in (windowed(1, -0.3), windowed(2, -0.2), record(RANDOM, -0.25)):
         cold.add(candidate)
     assert {cold.choose_parent(stream(0, draw)).score for draw in range(30)} == {-0.2}

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym.agents.proposals import Complete, EditLine, MessageStyle, Numeric, Rewrite, Showing
-from atlas_gym.agents.proposals.completing import Opening, completion_of, opening_of
+from atlas_gym.agents.proposals import Complete, EditLine, EditSite, MessageStyle, Numeric, Rewrite, Showing
+from atlas_gym.agents.proposals.completing import completion_of, site_of
 from atlas_gym.program_text import program_key
 from tests.agents.proposals.programs import ARMS, EXPRESSIONS, ORDINARY, any_program, candidate
 
@@ -43,14 +43,12 @@ def test_a_site_holds_its_own_changes_and_no_others():
     style = EditLine("policy")
     for hole in style.sites(ORDINARY):
         proposal = style.propose(candidate(ORDINARY), hole, Showing())
-        opening = opening_of(proposal, ORDINARY)
-        assert ORDINARY[opening.start : opening.end].split("#")[0].rstrip() == proposal.avoid
-        assert opening.holds(ORDINARY, proposal.assemble(" 5\n"))
-        assert not opening.holds(ORDINARY, proposal.assemble(" 5\n").replace("K, d", "d, K"))
-        assert not opening.holds(
-            ORDINARY, ORDINARY[: opening.start] + " 5\n    x = 6" + ORDINARY[opening.end :]
-        )
-    several = Opening(3, 4, one_line=False)
+        site = site_of(proposal, ORDINARY)
+        assert ORDINARY[site.start : site.end].split("#")[0].rstrip() == proposal.avoid
+        assert site.holds(ORDINARY, proposal.assemble(" 5\n"))
+        assert not site.holds(ORDINARY, proposal.assemble(" 5\n").replace("K, d", "d, K"))
+        assert not site.holds(ORDINARY, ORDINARY[: site.start] + " 5\n    x = 6" + ORDINARY[site.end :])
+    several = EditSite("", 3, 4, "function")
     assert several.holds("abcde", "abc\n\ne")
     assert not several.holds("abcab", "abb")  # what is before and after may not overlap
 
@@ -59,7 +57,7 @@ def test_styles_without_a_line_or_a_function_have_no_site():
     for style in (Numeric("policy"), MessageStyle(ARMS, "rewrite"), MessageStyle(ARMS, "diff")):
         for hole in style.sites(ORDINARY):
             proposal = style.propose(candidate(ORDINARY), hole, Showing())
-            assert opening_of(proposal, ORDINARY) is None
+            assert site_of(proposal, ORDINARY) is None
             assert completion_of(proposal, ORDINARY) is None
 
 
@@ -68,7 +66,7 @@ def test_a_whole_function_is_read_off_a_program_laid_out_in_another_way():
     style = Rewrite(ARMS)
     proposal = style.propose(candidate(program), style.sites(program)[0], Showing())
     changed = program.replace("window = 50", "window = 20")
-    assert opening_of(proposal, program).holds(program, changed)
+    assert site_of(proposal, program).holds(program, changed)
     completion = completion_of(proposal, changed)
     assert completion.startswith("\n")
     assert "window = 20" in completion
@@ -79,5 +77,5 @@ def test_a_parent_of_another_signature_leaves_nothing_open():
     program = ORDINARY.replace("(context, history, t)", "(context, history, t=0)")
     style = Rewrite(ARMS)
     proposal = style.propose(candidate(program), style.sites(program)[0], Showing())
-    assert opening_of(proposal, program) is None
+    assert site_of(proposal, program) is None
     assert completion_of(proposal, program.replace("window = 50", "window = 20")) is None

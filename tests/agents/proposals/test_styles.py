@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from atlas_gym.agents.proposals import Complete, EditLine, Numeric, Rewrite, Showing
-from atlas_gym.agents.proposals.completing import completion_of, opening_of
+from atlas_gym.agents.proposals.completing import completion_of, site_of
 from atlas_gym.agents.proposals.source import Source
 from atlas_gym.program_text import program_key
 from atlas_gym.seeding import stream
@@ -179,8 +179,8 @@ def test_rewriting_keeps_what_follows_the_function(chat):
     body = program.partition(ARMS.signature)[2]
     assert proposal.assemble(body) == program
     assert completion_of(proposal, program.replace("window = 50", "window = 20")).count("window = 20") == 1
-    opening = opening_of(proposal, program)
-    assert not opening.holds(program, program.replace("np.argmax", "np.argmin"))
+    site = site_of(proposal, program)
+    assert not site.holds(program, program.replace("np.argmax", "np.argmin"))
     ended = f"{ORDINARY}    # the end\n\n"
     assert style.propose(candidate(ended), style.sites(ended)[0], Showing()).assemble(
         body

@@ -4,7 +4,7 @@ import json
 from types import SimpleNamespace
 
 from atlas_gym.agents.engines.settings import Endpoint
-from atlas_gym.agents.proposals.completing import Opening
+from atlas_gym.agents.proposals import EditSite
 from atlas_gym.agents.supporters.build import build_supporters
 from atlas_gym.agents.supporters.exploration import ExplorationAdvice, ExplorationRequest
 from atlas_gym.agents.supporters.inspector import Inspection, InspectorVerdict, MetricChange
@@ -119,7 +119,7 @@ REQUESTS = {"exploration": EXPLORATION, "strategist": TELEMETRY, "inspector": IN
 
 def site_of(program: str, text: str) -> dict:
     """The place of a text within one line, as a request's field."""
-    return {"opening": Opening(program.index(text), program.index(text) + len(text), one_line=True)}
+    return {"site": EditSite("", program.index(text), program.index(text) + len(text))}
 
 
 def reply(**fields) -> str:

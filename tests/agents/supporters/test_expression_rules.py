@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from atlas_gym import make_task
-from atlas_gym.agents.proposals import Complete, EditLine, Rewrite, Showing
-from atlas_gym.agents.proposals.completing import Opening, completion_of, opening_of
+from atlas_gym.agents.proposals import Complete, EditLine, EditSite, Rewrite, Showing
+from atlas_gym.agents.proposals.completing import completion_of, site_of
 from atlas_gym.agents.proposals.source import Source
 from atlas_gym.agents.supporters.exploration import ExplorationRequest, ExplorationSupporter
 from atlas_gym.agents.supporters.settings import SupporterSettings
@@ -24,7 +24,7 @@ def answers(task, program, style, hole, *, seed=0, n=6, traits=None, wider=False
     proposal = style.propose(candidate(program), hole, Showing())
     request = ExplorationRequest(
         ("phase", 1, "prompt", 0), posed(task.function, task.traits if traits is None else traits),
-        candidate(program), max_patches=n, opening=opening_of(proposal, program),
+        candidate(program), max_patches=n, site=site_of(proposal, program),
     )  # fmt: skip
     patches = ExplorationSupporter(SupporterSettings(wider_rules=wider), seed).consult(request).advice.patches
     found = []
@@ -167,7 +167,7 @@ def teaching_request():
     style = EditLine("policy")
     (hole,) = [hole for hole in style.sites(BANDIT) if hole.label == "window ="]
     proposal = style.propose(candidate(BANDIT), hole, Showing())
-    return replace(EXPLORATION, opening=opening_of(proposal, BANDIT)), proposal
+    return replace(EXPLORATION, site=site_of(proposal, BANDIT)), proposal
 
 
 def test_a_models_patches_keep_to_the_site_or_are_left_out():
@@ -183,9 +183,9 @@ def test_a_models_patches_keep_to_the_site_or_are_left_out():
 def test_a_model_is_told_where_it_may_write():
     request, _ = teaching_request()
     line = BANDIT.split("\n").index("    window = 50") + 1
-    told = MODELS.exploration.values(request)["opening"]
+    told = MODELS.exploration.values(request)["site"]
     assert f"rewrite line {line} of" in told
     assert "left of the change stays" in told
-    several = replace(request, opening=Opening(BANDIT.index("\n    lam"), len(BANDIT) - 1, one_line=False))
+    several = replace(request, site=EditSite("", BANDIT.index("\n    lam"), len(BANDIT) - 1, "function"))
     last = BANDIT.count("\n")
-    assert f"rewrite lines {line + 1} to {last} of" in MODELS.exploration.values(several)["opening"]
+    assert f"rewrite lines {line + 1} to {last} of" in MODELS.exploration.values(several)["site"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atlas_gym.agents.population.clusters import ClusterSettings
+from atlas_gym.agents.population.clusters import RADIUS
 from atlas_gym.evaluation import Status
 from atlas_gym.experiments.loggers.metrics import (
     Progress,
@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
 
 def test_the_history_of_a_stored_run(folder):
     with RunStore.open_readonly(folder) as store:
-        rows = RoundHistory(1, ClusterSettings()).extend(store)
+        rows = RoundHistory(1, RADIUS).extend(store)
         candidates = list(store.candidates())
     assert [row["round"] for row in rows] == [1, 2, 3, 4]
     for row in rows:
@@ -45,23 +45,23 @@ def test_the_history_of_a_stored_run(folder):
 
 def test_a_history_that_is_kept_equals_one_read_at_once(tmp_path):
     folder = make_run(tmp_path / "run", Layout(rounds=3), finished=False)
-    kept = RoundHistory(1, ClusterSettings())
+    kept = RoundHistory(1, RADIUS)
     with RunStore.open_readonly(folder) as store:
         first = list(kept.extend(store))
-        assert kept.extend(store) == first == RoundHistory(1, ClusterSettings()).extend(store)
+        assert kept.extend(store) == first == RoundHistory(1, RADIUS).extend(store)
 
 
 def test_ideas_are_told_apart_as_the_run_tells_them_apart(folder):
     with RunStore.open_readonly(folder) as store:
         (*_, fine), (*_, coarse) = (
-            RoundHistory(1, ClusterSettings(radius=radius)).extend(store) for radius in (0.0, 1.0)
+            RoundHistory(1, radius).extend(store) for radius in (0.0, 1.0)
         )
     assert fine["clusters/found"] > coarse["clusters/found"] == 1
 
 
 def test_a_round_counts_when_all_its_groups_are_there(folder):
     with RunStore.open_readonly(folder) as store:
-        assert RoundHistory(2, ClusterSettings()).extend(store) == []
+        assert RoundHistory(2, RADIUS).extend(store) == []
 
 
 def test_the_final_row_says_where_the_run_began_what_it_came_to_and_what_it_spent(folder):
@@ -104,7 +104,7 @@ def test_with_instances_the_best_score_is_the_mean_of_their_best(tmp_path):
         replace(record, island=island, score=score, origin="seed", duplicate_of=None)
         for record, island, score in zip(found, (0, 1), (-0.5, -0.1), strict=True)
     )
-    progress = Progress(ClusterSettings(), instances=2)
+    progress = Progress(RADIUS, instances=2)
     rows = list(progress.evaluations([first, second, replace(first, score=-0.3)]))
     assert [row["score/best"] for row in rows] == pytest.approx([-0.5, -0.3, -0.2])
 
@@ -123,7 +123,7 @@ def test_no_number_is_told_under_two_names(folder, tmp_path):
     """Over rounds: no series is another one, or a multiple of it. Of a phase, a step and a probe: unlike numbers that
     are stored come out once."""
     rng = random.Random(0)
-    rows, progress = [], Progress(ClusterSettings())
+    rows, progress = [], Progress(RADIUS)
     with RunStore.open_readonly(make_run(tmp_path / "long", Layout(rounds=12))) as store:
         for round_ in range(12):
             list(progress.evaluations(store.candidates("c.round = ?", (round_,))))

@@ -1,7 +1,6 @@
 """Coverage: recomputed here from the candidates the slow way."""
 
 from atlas_gym.agents.population.clusters import Clusters, signature
-from atlas_gym.agents.population.settings import ClusterSettings
 from atlas_gym.experiments.report.coverage import coverage
 from atlas_gym.experiments.report.data import read_run
 
@@ -19,7 +18,7 @@ def test_coverage_counts_what_each_island_has_found(run_folder):
 
 def test_clusters_are_those_of_one_fold_over_all_islands(run_folder):
     run = read_run(run_folder)
-    clusters, of = Clusters(ClusterSettings()), {}
+    clusters, of = Clusters(), {}
     for c in run.candidates:
         if c.passed and c.program_key not in of:
             of[c.program_key] = clusters.add(signature(c.program, c.score, c.metrics))

@@ -15,7 +15,7 @@ ABLATED = {
     "atlas-from-base": {"phase.initialisation"},
     "atlas-no-tuning": {"tuning"},
     "atlas-one-island": {f"exploration.{name}" for name in ("islands", "samples", "patches")},
-    "atlas-no-clusters": {"agent.islands.clusters.radius"},
+    "atlas-no-clusters": {"agent.cluster_radius"},
 }
 
 

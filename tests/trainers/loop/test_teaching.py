@@ -55,8 +55,8 @@ class Supporter:
 
     def consult(self, request):
         self.requests.append(request)
-        program, opening = request.parent.program, request.opening
-        before, after = program[: opening.start], program[opening.end :]
+        program, site = request.parent.program, request.site
+        before, after = program[: site.start], program[site.end :]
         texts = [before + f" {text}" + after for text in ("7", "None")]
         programs = [*texts, program.replace("def f(x)", "def f(y)").replace("* x", "* y")]
         patches = tuple(
