@@ -9,7 +9,7 @@ docs/hosted-models.md.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 ResponseFormat = Literal["json_schema", "json_object", "none"]
@@ -39,27 +39,11 @@ class Address:
 
 
 @dataclass(frozen=True)
-class RequestLimits:
-    """How patiently a server is asked."""
-
-    deadline_s: float = 60.0
-    """Hard wall-clock limit of a consultation, or of a sample of an engine, with all attempts and pauses, seconds."""
-    attempts: int = 2
-    """Requests per consultation, and for a sample of an engine: a failed one is made again."""
-    reply_bytes: int = 262_144
-    """Largest HTTP body that is read, bytes."""
-
-    def __post_init__(self) -> None:
-        if self.deadline_s <= 0 or min(self.attempts, self.reply_bytes) < 1:
-            raise ValueError("deadline_s, attempts and reply_bytes must be positive")
-
-
-@dataclass(frozen=True)
 class Endpoint(Address):
     """A supporter's model, and how it is asked."""
 
-    temperature: float = 0.7
-    """Sampling temperature (the paper's for all supporters)."""
+    temperature: ClassVar[float] = 0.7
+    """The paper's for all supporters; a model that takes no other than its own is asked without it."""
     max_tokens: int = 1024
     """Longest reply asked for, tokens, reasoning included."""
     response_format: ResponseFormat = "json_schema"
@@ -67,27 +51,31 @@ class Endpoint(Address):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.model or self.temperature < 0 or self.max_tokens < 1:
-            raise ValueError("model must be named, temperature at least 0 and max_tokens positive")
+        if not self.model or self.max_tokens < 1:
+            raise ValueError("model must be named and max_tokens positive")
 
 
 @dataclass(frozen=True)
-class ServerSettings(RequestLimits, Address):
+class ServerSettings(Address):
     """An engine's server, and how patiently it is asked."""
 
     base_url: str = "http://localhost:8000/v1"
     model: str = ""
-    deadline_s: float = 120.0
-    attempts: int = 4
-    reply_bytes: int = 1_000_000
     concurrency: int = 8
     """Requests under way at a time."""
+    deadline_s: ClassVar[float] = 120.0
+    """Hard wall-clock limit of a sample with all attempts and pauses, seconds: a long function of a slow model ends
+    well within it."""
+    attempts: ClassVar[int] = 4
+    """Requests for a sample, seconds apart: what fails for a moment is asked again, what fails longer is waited for."""
+    reply_bytes: ClassVar[int] = 1_000_000
+    """Largest HTTP body that is read, bytes; answers have some thousands."""
     wait_s: float = 900.0
-    """A server that gives no usable answer for so long, seconds, ends the process; the run can be resumed."""
+    """A server that gives no usable answer for so long, seconds, ends the process; the run can be resumed. A large
+    model takes minutes to load again."""
 
     def __post_init__(self) -> None:
-        RequestLimits.__post_init__(self)
-        Address.__post_init__(self)
+        super().__post_init__()
         if self.concurrency < 1 or self.wait_s < 0:
             raise ValueError("concurrency must be positive and wait_s at least 0")
 
@@ -142,24 +130,18 @@ class VLLMSettings:
     adapter: Literal["merged", "lora"] = "merged"
     """How the policy's adapter reaches the engine: `merged` writes merged weights into the running engine
     (fast to decode); `lora` loads the adapter beside the base (fast to swap)."""
-    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
-    """Type of the weights."""
-    max_model_len: int = 4096
-    """Longest prompt and completion together, tokens."""
     max_num_seqs: int = 64
     """Most samples that are decoded at a time."""
     memory: float = 0.4
     """GPU: share of the memory that the engine takes, weights included. CPU: GB of key/value cache."""
-    sleep: bool = True
-    """GPU: whether the engine gives its memory back while a phase trains (ignored on a CPU)."""
-    compile: bool = True
-    """Whether vLLM compiles the model: slower to start, faster to decode. Never on a CPU."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further arguments of vLLM's engine, for example `tensor_parallel_size: 2`."""
+    """Further arguments of vLLM's engine, for example `tensor_parallel_size: 2`, `max_model_len: 8192`
+    (longest prompt and completion together, tokens), `dtype: float16` or `enforce_eager: true` (nothing is compiled:
+    quicker to start, slower to decode)."""
 
     def __post_init__(self) -> None:
-        if self.max_model_len < 1 or self.max_num_seqs < 1 or self.memory <= 0:
-            raise ValueError("max_model_len, max_num_seqs and memory must be positive")
+        if self.max_num_seqs < 1 or self.memory <= 0:
+            raise ValueError("max_num_seqs and memory must be positive")
         if "trust_remote_code" in self.extra:
             raise ValueError(
                 "vllm.extra must not hold trust_remote_code: code of a model's folder never runs here"

@@ -90,18 +90,18 @@ def start_engine(settings: VLLMSettings, folder: Path, lora_rank: int = 0) -> An
     on_gpu = torch.cuda.is_available()
     options: dict[str, Any] = {
         "model": str(folder),
-        "dtype": settings.dtype,
-        "max_model_len": settings.max_model_len,
+        "dtype": "bfloat16",
+        "max_model_len": 4096,
         "max_num_seqs": settings.max_num_seqs,
         "max_logprobs": -1,
         "trust_remote_code": False,
         "enable_prefix_caching": True,
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
-        "enforce_eager": not (on_gpu and settings.compile),
+        "enforce_eager": not on_gpu,
     }
     if on_gpu:
-        options |= {"gpu_memory_utilization": settings.memory, "enable_sleep_mode": settings.sleep}
+        options |= {"gpu_memory_utilization": settings.memory, "enable_sleep_mode": True}
     else:
         options |= {"kv_cache_memory_bytes": int(settings.memory * 2**30), "block_size": _BLOCK}
     if lora_rank:
@@ -110,7 +110,7 @@ def start_engine(settings: VLLMSettings, folder: Path, lora_rank: int = 0) -> An
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
-            return vllm.LLM(**options, **settings.extra)
+            return vllm.LLM(**(options | dict(settings.extra)))
     except (ValueError, RuntimeError, OSError) as error:
         raise EngineError(f"vLLM does not start on {folder}: {error}") from error
     finally:

@@ -132,14 +132,12 @@ class Budget:
         """Consultations that reached for the server."""
         self.tokens = 0
         """Tokens read and written."""
-        self.seconds = 0.0
-        """Wall-clock time, seconds."""
         self._failures = 0
         self._resting = 0
 
     def refusal(self) -> str:
         """Why the next consultation must not reach for the server; empty if it may."""
-        for unit in ("calls", "tokens", "seconds"):
+        for unit in ("calls", "tokens"):
             if getattr(self, unit) >= getattr(self.limits, unit):
                 return f"the budget of {getattr(self.limits, unit):.12g} {unit} is spent"
         if self._resting:
@@ -153,7 +151,6 @@ class Budget:
             return
         self.calls += 1
         self.tokens += call.tokens
-        self.seconds += call.seconds
         self._failures = 0 if call.status == "ok" else self._failures + 1
         if self._failures >= _REST_AFTER:
             self._resting = _REST_CALLS
@@ -218,7 +215,7 @@ class Supporter(ABC, Generic[Request, Advice, Answer]):
     def _ask(self, client: ChatClient, request: Request) -> Consultation[Advice]:
         """Up to ``attempts`` questions to the model within one deadline."""
         limits, began = self.budget.limits, time.monotonic()
-        deadline = began + max(0.0, min(limits.deadline_s, limits.seconds - self.budget.seconds))
+        deadline = began + limits.deadline_s
         messages = fill(self._template, {**self.values(request), "schema": schema_text(self.reply)})
         advice, text, attempts, read, written = None, "", 0, 0, 0
         refusal = self.budget.refusal()

@@ -5,26 +5,29 @@ endpoint. The paper's roles are shipped as ``experiments/configs/paper_supporter
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
-from atlas_gym.agents.engines.settings import Endpoint, RequestLimits
+from atlas_gym.agents.engines.settings import Endpoint
 
 
 @dataclass(frozen=True)
-class CallLimits(RequestLimits):
+class CallLimits:
     """Limits of one consultation and of a role over the whole run."""
 
+    deadline_s: float = 60.0
+    """Hard wall-clock limit of a consultation with all attempts and pauses, seconds."""
     calls: int = 5_000
     """Consultations of the run that may reach the server."""
     tokens: int = 5_000_000
     """Tokens of the run, read and written together."""
-    seconds: float = 3_600.0
-    """Wall-clock time of the run spent waiting for this role, seconds."""
+    attempts: ClassVar[int] = 2
+    """Requests per consultation: a failed or malformed reply is asked for again once; a third seldom helps."""
+    reply_bytes: ClassVar[int] = 262_144
+    """Largest HTTP body that is read, bytes: several times the longest reply that is considered."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if min(self.calls, self.tokens, self.seconds) < 0:
-            raise ValueError("a budget cannot be negative")
+        if not self.deadline_s > 0 or min(self.calls, self.tokens) < 0:
+            raise ValueError("deadline_s must be positive, calls and tokens at least 0")
 
 
 @dataclass(frozen=True)

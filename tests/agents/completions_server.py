@@ -5,13 +5,14 @@ import json
 from atlas_gym.agents.engines.api import CompletionsEngine
 from atlas_gym.agents.engines.engine import Sampling
 from atlas_gym.agents.engines.settings import OpenAISettings
+from tests.agents.constants import with_constants
 from tests.agents.supporters import server as s
 
 QUICK = {"deadline_s": 20.0, "wait_s": 0.0, "attempts": 1, "reply_bytes": 100_000, "concurrency": 4}
 
 
 def settings(base_url, **options):
-    return OpenAISettings(base_url, model="m", **(QUICK | options))
+    return with_constants(OpenAISettings, base_url, model="m", **(QUICK | options))
 
 
 def generator(base_url, sampling=None, **options):

@@ -19,7 +19,7 @@ from atlas_gym.agents.models.loading import resolve_model
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.agents.proposals.rewrite import chat_of
 from atlas_gym.agents.research_agent import ResearchAgent
-from atlas_gym.agents.supporters.build import Supporters, build_supporters
+from atlas_gym.agents.supporters.build import build_supporters
 from atlas_gym.agents.supporters.consult import ROLES, SupporterCall
 from atlas_gym.agents.supporters.settings import SupporterSettings
 from atlas_gym.evaluation import EvaluatorPool, Pool
@@ -75,7 +75,7 @@ class Parts:
         for text in silent_servers(config):
             self.tell("stage", text)
         self.cache = ProgramCache(self.pool, self.tasks.tasks(), store)
-        self.supporters = supporters_of(config)
+        self.supporters = build_supporters(config.supporters, config.seed)
         self.supporters.resume(SupporterCall.from_dict(call) for call in store.supporter_calls())
 
     def tell(self, event: str, *details: Any) -> None:
@@ -153,14 +153,6 @@ def _begin(policy: Policy, adapter: str, store: RunStore) -> None:
         policy.save(POLICY, own)
     if known is None:
         store.set_meta("begin", found)
-
-
-def supporters_of(config: RunConfig) -> Supporters:
-    """The supporters of a run; raises `SettingsError` for a template of one's own that cannot be used."""
-    try:
-        return build_supporters(config.supporters, config.seed)
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"supporters: {error}") from error
 
 
 def greet_supporters(settings: SupporterSettings) -> None:

@@ -4,6 +4,7 @@ from atlas_gym.agents.engines.engine import Sampling
 from atlas_gym.agents.engines.open_engine import open_engine
 from atlas_gym.agents.engines.settings import ChatSettings, EngineSettings
 from atlas_gym.agents.population.candidate import Proposal
+from tests.agents.constants import with_constants
 from tests.agents.supporters import server as s
 
 YES = s.say("yes", {"prompt_tokens": 5, "completion_tokens": 1})
@@ -19,7 +20,7 @@ QUICK = {
 
 
 def backend(server, folder, **options):
-    settings = ChatSettings(server.base_url, "m", **(QUICK | options))
+    settings = with_constants(ChatSettings, server.base_url, "m", **(QUICK | options))
     return open_engine(EngineSettings("chat", chat=settings), Sampling(), model="", folder=folder)
 
 

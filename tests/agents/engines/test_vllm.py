@@ -92,7 +92,9 @@ def test_in_its_own_environment():
 def engines(request, model, tmp_path_factory):
     """The policy, and its two backends: vLLM and transformers."""
     policy = Policy.load(model, dtype=torch.float32, lora=LoraSettings(rank=4))
-    options = VLLMSettings(adapter=request.param, dtype="float32", max_model_len=256, memory=0.25)
+    options = VLLMSettings(
+        adapter=request.param, memory=0.25, extra={"dtype": "float32", "max_model_len": 256}
+    )
     folder = tmp_path_factory.mktemp("served")
     vllm = open_engine(
         EngineSettings("vllm", vllm=options), SAMPLING, model=str(model), folder=folder, policy=policy

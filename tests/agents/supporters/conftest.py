@@ -9,8 +9,9 @@ import pytest
 from atlas_gym.agents.engines.settings import Endpoint
 from atlas_gym.agents.supporters.build import build_supporters
 from atlas_gym.agents.supporters.settings import CallLimits, RoleSettings, SupporterSettings
+from tests.agents.constants import with_constants
 
-QUICK = CallLimits(deadline_s=20.0, attempts=1, reply_bytes=100_000)
+QUICK = with_constants(CallLimits, deadline_s=20.0, attempts=1, reply_bytes=100_000)
 
 
 @pytest.fixture

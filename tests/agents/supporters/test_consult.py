@@ -13,6 +13,7 @@ from atlas_gym.agents.supporters.build import Supporters, build_supporters
 from atlas_gym.agents.supporters.consult import SupporterCall
 from atlas_gym.agents.supporters.settings import CallLimits, RoleSettings, SupporterSettings
 from atlas_gym.trainers.loop.config import load_config
+from tests.agents.constants import with_constants
 from tests.agents.supporters import server as s
 from tests.agents.supporters.samples import EXPLORATION, INSPECTION, NEUTRAL, REQUESTS, TELEMETRY
 
@@ -47,7 +48,7 @@ def test_request_follows_the_protocol(supporter):
 
 
 def test_malformed_reply_is_asked_for_again_and_told_why(supporter):
-    limits = CallLimits(deadline_s=20, attempts=3)
+    limits = with_constants(CallLimits, deadline_s=20, attempts=3)
     with s.serve(BAD, s.say('{"reason": 5}'), GOOD) as server:
         answer = supporter("strategist", server.base_url, limits).consult(TELEMETRY)
     assert answer.call.status == "ok"
@@ -61,8 +62,8 @@ def test_malformed_reply_is_asked_for_again_and_told_why(supporter):
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        (CallLimits(calls=2), "2 calls is spent"),
-        (CallLimits(tokens=240), "240 tokens is spent"),
+        (with_constants(CallLimits, calls=2), "2 calls is spent"),
+        (with_constants(CallLimits, tokens=240), "240 tokens is spent"),
     ],
 )
 def test_spent_budget_skips_without_a_request(limits, reason, supporter):
@@ -76,16 +77,9 @@ def test_spent_budget_skips_without_a_request(limits, reason, supporter):
     assert answers[3].advice == NEUTRAL["strategist"]
 
 
-def test_spent_seconds_skip(supporter):
-    strategist = supporter("strategist", "http://127.0.0.1:9/v1", CallLimits(seconds=30.0))
-    slow = SupporterCall("strategist", "llm", "m", ("phase", 1), "ok", attempts=1, seconds=29.0)
-    strategist.resume([slow, slow])
-    assert "30 seconds is spent" in strategist.consult(TELEMETRY).call.reason
-
-
 def test_failing_server_is_left_alone_and_tried_again(supporter):
     with s.serve(BAD, BAD, BAD, GOOD) as server:
-        strategist = supporter("strategist", server.base_url, CallLimits(attempts=1))
+        strategist = supporter("strategist", server.base_url, with_constants(CallLimits, attempts=1))
         answers = [strategist.consult(TELEMETRY) for _ in range(9)]
     assert [answer.call.attempts for answer in answers] == [1, 1, 1, 0, 0, 0, 0, 1, 1]
     assert "left alone" in answers[3].call.reason
@@ -93,7 +87,7 @@ def test_failing_server_is_left_alone_and_tried_again(supporter):
 
 
 def test_resumed_budget_equals_the_uninterrupted_one(supporter):
-    limits = CallLimits(attempts=1)
+    limits = with_constants(CallLimits, attempts=1)
     with s.serve(GOOD, BAD, BAD, BAD, GOOD) as server:
         strategist = supporter("strategist", server.base_url, limits)
         calls = [strategist.consult(TELEMETRY).call for _ in range(5)]
@@ -103,7 +97,7 @@ def test_resumed_budget_equals_the_uninterrupted_one(supporter):
             [SupporterCall.from_dict(json.loads(json.dumps(vars(call)))) for call in calls] + [foreign]
         )
     first, second = strategist.budget, again.budget
-    assert (first.calls, first.tokens, first.seconds) == (second.calls, second.tokens, second.seconds)
+    assert (first.calls, first.tokens) == (second.calls, second.tokens)
     assert first.refusal() == second.refusal() != ""
 
 
@@ -144,7 +138,7 @@ def test_injected_reply_is_bounded_in_every_role(supporter):
             }
         ],
     }
-    limits = CallLimits(attempts=1, reply_bytes=1_000_000)
+    limits = with_constants(CallLimits, attempts=1, reply_bytes=1_000_000)
     with s.serve(s.say(json.dumps(reply))) as server:
         answers = [
             supporter("exploration", server.base_url, limits).consult(EXPLORATION),
@@ -183,7 +177,7 @@ def test_bad_reply_is_recorded_and_changes_nothing(name, role, supporter):
 
 @pytest.mark.parametrize("name", s.STALLING)
 def test_stalling_server_is_left_at_the_deadline(name, supporter):
-    limits = CallLimits(deadline_s=0.4, attempts=3, reply_bytes=10**9)
+    limits = with_constants(CallLimits, deadline_s=0.4, attempts=3, reply_bytes=10**9)
     with s.serve(s.STALLING[name]) as hostile:
         answer = supporter("inspector", hostile.base_url, limits).consult(REQUESTS["inspector"])
         assert answer.advice == NEUTRAL["inspector"]

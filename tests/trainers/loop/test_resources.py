@@ -18,9 +18,7 @@ from atlas_gym.trainers.loop.resources import (
     load_policy,
     make_policy,
     silent_servers,
-    supporters_of,
 )
-from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore
 from tests.agents.completions_server import write
 from tests.agents.supporters import server as s
@@ -61,20 +59,6 @@ def test_one_that_answers_or_may_answer_later_does_not(answer):
     with s.serve(answer) as server:
         greet_supporters(with_inspector(server.base_url))
     assert len(server.requests) == 1
-
-
-def test_a_template_that_cannot_be_used_is_named(tmp_path):
-    for name, text in {
-        "none.md": None,
-        "other.md": "Be brief.",
-        "dollar.md": "--- system ---\n--- user ---\n$x",
-    }.items():
-        path = tmp_path / name
-        if text:
-            path.write_text(text)
-        own = RoleSettings("llm", Endpoint("http://127.0.0.1:9/v1", "m"), prompt=str(path))
-        with pytest.raises(SettingsError, match=f"supporters: .*{name}"):
-            supporters_of(RunConfig(supporters=SupporterSettings(own)))
 
 
 def test_rules_need_no_server():
