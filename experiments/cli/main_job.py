@@ -21,7 +21,7 @@ from atlas_gym.experiments.cli.summary import print_summary, write_files
 from atlas_gym.experiments.loggers.console import LiveView, make_console
 from atlas_gym.experiments.loggers.wandb import WandbObserver
 from atlas_gym.experiments.report.data import read_run
-from atlas_gym.experiments.report.write import write_report
+from atlas_gym.experiments.report.page import write_report
 from atlas_gym.trainers.dpo.launch import LaunchError
 from atlas_gym.trainers.loop.atlas import AtlasRun
 from atlas_gym.trainers.loop.beginning import require_beginning
@@ -128,7 +128,7 @@ def _resuming(folder: Path) -> str:
 
 def _write_report(folder: Path, console: Console) -> list[Path]:
     try:
-        return write_report([folder], folder / "report.html")[:1]
+        return [write_report([folder])]
     except Exception as error:  # noqa: BLE001  the run is complete; its report can be made again at any time
         text = f"No report: {error}. Try atlas report {folder}"
         console.print(text, style="yellow", markup=False)

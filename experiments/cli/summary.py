@@ -10,10 +10,9 @@ from rich.table import Table
 
 from atlas_gym.experiments.loggers.metrics import improvement
 from atlas_gym.experiments.report.data import RunData
-from atlas_gym.experiments.report.figures import draw_progress
-from atlas_gym.experiments.report.learning import said, save_learning
-from atlas_gym.experiments.report.table_formats import without_empty
-from atlas_gym.experiments.report.tables import mean_error, phase_rows
+from atlas_gym.experiments.report.figures import as_png, draw_learning, draw_scores
+from atlas_gym.experiments.report.tables import mean_error, phase_table
+from atlas_gym.experiments.report.words import said
 
 
 def print_summary(run: RunData, summary: Mapping[str, Any], console: Console) -> None:
@@ -38,10 +37,14 @@ def _cost(money: float) -> str:
 
 def write_files(run: RunData, summary: Mapping[str, Any]) -> list[Path]:
     """Write the best program and the figure into the run folder; returns their paths."""
-    program, figure = run.folder / "best_program.py", run.folder / "best_score.png"
+    program, scores = run.folder / "best_program.py", run.folder / "best_score.png"
     program.write_text(summary["best"]["program"], encoding="utf-8")
-    draw_progress(run, figure, f"{summary['env']}, {summary['method']}, seed {summary['seed']}")
-    return [program, figure, *save_learning(run, run.folder / "learning.png")]
+    as_png(draw_scores(run, f"{summary['env']}, {summary['method']}, seed {summary['seed']}"), scores)
+    figure = draw_learning(run)
+    if figure is None:
+        return [program, scores]
+    as_png(figure, run.folder / "learning.png")
+    return [program, scores, run.folder / "learning.png"]
 
 
 def _score_table(summary: Mapping[str, Any]) -> Table:
@@ -88,11 +91,8 @@ _SPLITS = ("score", "held_out")
 
 def _phase_table(run: RunData) -> Table:
     """The report's table of phases, a column a phase."""
-    phases = [dict(row) for row in without_empty(phase_rows(run))]
-    heads = ("", *(f"phase {phase.pop('Phase')} (round {phase.pop('After round')})" for phase in phases))
-    table = Table(
-        *heads, title="Fine-tuning phases: fresh samples on fixed prompts, ± standard error over prompts"
-    )
-    for name in phases[0]:
-        table.add_row(name, *(phase[name] for phase in phases))
+    phases = phase_table(run).set_index("Phase").T
+    table = Table("", *(f"phase {phase}" for phase in phases), title="Fine-tuning phases")
+    for name, row in phases.iterrows():
+        table.add_row(str(name), *map(str, row))
     return table

@@ -1,12 +1,12 @@
-"""The report of one or several runs: one HTML file that opens from disk and asks nobody for anything.
+"""The report of one run or several: one HTML file that opens from disk and asks nobody for anything.
 
-    read       one moment of each run's store (`data`)
-    derive     curves with bands (`comparison`), tables in the paper's shape (`tables`), pictures (`pictures`)
-    write      the page (`payload`, `write`), the tables as CSV and Markdown (`table_formats`), figures
-    serve      the same page of a run in progress, on localhost (`follow`)
+    data       one moment of each run's store
+    words      what tuning changed, in sentences that the intervals choose
+    figures    pictures of the search, of learning, and of runs against each other
+    tables     phases, supporters, authors, failures, scores
+    page       the page, made of the template `page.html`
 
-Programs are written by whoever was asked to write programs, and are hostile here too. Everything a run holds
-travels as JSON inside a data block that cannot be closed from within (`write.embed`); the page's script
-puts it on screen as text nodes only; a Content-Security-Policy forbids every request and every script but
-the page's own.
+Programs and replies are written by whoever was asked for them, and are hostile here too. The template escapes every
+value (Jinja's autoescape), characters that cannot be seen are shown as escapes, and the page has no script: its
+Content-Security-Policy allows its own style sheet, by hash, and embedded pictures.
 """

@@ -1,27 +1,30 @@
 """What a report needs of a run, read in one moment from its folder."""
 
-import json
 import math
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import yaml
+
 from atlas_gym.agents.population.candidate import CandidateRecord
-from atlas_gym.experiments.report.selection import Census, select
 from atlas_gym.trainers.loop.confirmation import HeldOutGap, held_out_gap
+from atlas_gym.trainers.loop.control import FOLDER
 from atlas_gym.trainers.store.plain import read_mapping
 from atlas_gym.trainers.store.queries import held_out_key
 from atlas_gym.trainers.store.store import RunStore, StoreError
 
 BEST_SHOWN = 5
-"""Best programs that tables have of a run."""
+"""Best programs that are read of a run."""
+CONFIG_CHARS, CONFIG_DEPTH = 200_000, 50
+"""What a run's configuration has at most."""
 CALLS_SHOWN = 1000
-"""Consultations up to which a report has all."""
+"""Supporter calls up to which a report has all; of more, those about phases and an even choice of the others."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +33,13 @@ class RunData:
 
     name: str
     """The run folder's name."""
-    config: Mapping[str, Any]
-    """Its `config.yaml`; empty if the run has not come as far as writing one."""
     folder: Path
     """The run folder."""
-    census: Census
-    """What is counted over all candidates."""
-    written: Mapping[str, Any]
-    """What is counted without the programs that the run started from, see `RunStore.candidate_counts`."""
-    candidates: tuple[CandidateRecord, ...]
-    """The candidates that are shown, by id; prompts are left out. Of a long run a selection, see `select`."""
+    config: Mapping[str, Any]
+    """Its `config.yaml`; empty if the run has not come as far as writing one."""
+    candidates: pd.DataFrame
+    """A row per candidate, by id: `id`, `round`, `island`, `origin`, `status`, `score` (NaN without one), `new` (False
+    if it repeats an earlier program) and `message` (of a failed one, the end of its error)."""
     rounds: tuple[Mapping[str, Any], ...]
     """Summary of every finished round."""
     phases: tuple[Mapping[str, Any], ...]
@@ -47,44 +47,81 @@ class RunData:
     exams: Mapping[int, Mapping[str, Any]]
     """Answers to the exam by phase; 0 is the base model."""
     supporter_calls: tuple[Mapping[str, Any], ...]
-    """Consultations of supporters, in order; of very many, those about phases and an even choice of the others."""
+    """Calls of supporters, in order; see `CALLS_SHOWN`."""
     held_out: Mapping[str, Mapping[str, Any]]
-    """Confirmation of the initial and the best program by program key, where there is one yet."""
+    """Confirmation of initial and best programs by `held_out_key`, where there is one yet."""
     ends: tuple[tuple[CandidateRecord, CandidateRecord], ...]
-    """Starting and best program of each instance of the task."""
+    """Initial and best program of each instance of the task."""
     top: tuple[CandidateRecord, ...]
     """The best programs, see `RunStore.best_candidates`."""
-
-    @cached_property
-    def initial(self) -> CandidateRecord | None:
-        """The program that the best one's island started from, as its last task scores it."""
-        island = self.best.island if self.best else 0
-        own = (c for c in self.candidates if c.island == island)
-        return next(own, None)
+    instances: int = 1
+    """Instances of the task that the islands have, in turn."""
 
     @property
     def best(self) -> CandidateRecord | None:
-        """The first of the best programs, if there is one."""
+        """The best program, if one has been scored."""
         return self.top[0] if self.top else None
+
+    @property
+    def initial(self) -> CandidateRecord | None:
+        """The program that the best one's island started from."""
+        return next((start for start, best in self.ends if self.best and best.id == self.best.id), None)
+
+    @property
+    def last_round(self) -> int:
+        """The last round that has candidates."""
+        return int(self.candidates["round"].max()) if len(self.candidates) else 0
+
+    @property
+    def evaluated(self) -> pd.Series:
+        """Of each candidate, how many different programs had been evaluated with it."""
+        return self.candidates.new.cumsum()
+
+    @cached_property
+    def curve(self) -> list[tuple[int, float]]:
+        """Best score so far against different programs evaluated: a point per improvement and one at the end. With
+        several instances the mean of their best scores, from where all have one."""
+        rows = self.candidates.assign(number=self.evaluated)
+        rows = rows[rows.score.notna()]
+        points: list[tuple[int, float]] = []
+        bests: dict[int, float] = {}
+        for instance, score, number in zip(
+            rows.island % self.instances, rows.score, rows.number, strict=True
+        ):
+            if score > bests.get(instance, -math.inf):
+                bests[instance] = score
+                if len(bests) == self.instances:
+                    points.append((number, sum(bests.values()) / self.instances))
+        if points and points[-1][0] < (last := int(self.candidates.new.sum())):
+            points.append((last, points[-1][1]))
+        return points
+
+    @cached_property
+    def bests(self) -> pd.Series:
+        """Best score by instance of the task."""
+        rows = self.candidates.dropna(subset="score")
+        return rows.score.groupby(rows.island % self.instances).max()
+
+    @cached_property
+    def control(self) -> "RunData | None":
+        """The run's frozen control as far as it has come, if it has one."""
+        folder = self.folder / FOLDER
+        return read_run(folder) if (folder / "run.sqlite").is_file() else None
 
     @property
     def tuned_phases(self) -> list[Mapping[str, Any]]:
         """The phases that were not skipped."""
         return [phase for phase in self.phases if not phase.get("skipped")]
 
-    def everything(self) -> Iterator[CandidateRecord]:
-        """Every candidate by id, whether it is shown or not."""
-        if self.census.candidates == len(self.candidates):
-            yield from self.candidates
-            return
-        with RunStore.open_readonly(self.folder) as store:
-            # Of a run under way no more than the census knows.
-            yield from islice(store.candidates(), self.census.candidates)
-
     @property
     def confirmed(self) -> bool:
         """Whether the run has come to its end: its best program is confirmed on held-out seeds."""
         return bool(self._confirmation(self.best))
+
+    def everything(self) -> Iterator[CandidateRecord]:
+        """Every candidate with its texts, by id."""
+        with RunStore.open_readonly(self.folder) as store:
+            yield from store.candidates()
 
     def setting(self, key: str, default: Any = None) -> Any:
         """A setting by its dotted name."""
@@ -99,9 +136,9 @@ class RunData:
         """A program's scores on the held-out seeds; empty if it was not confirmed."""
         return list(self._confirmation(record).get("scores", ()))
 
-    def held_out_gap(self, record: CandidateRecord | None) -> HeldOutGap | None:
+    def held_out_gap(self, record: CandidateRecord) -> HeldOutGap | None:
         """A program's training score against its held-out scores; None if it was not confirmed."""
-        if record is None or record.score is None:
+        if record.score is None:
             return None
         failed = len(self._confirmation(record).get("failed", ()))
         return held_out_gap(record.score, self.held_out_scores(record), failed)
@@ -109,17 +146,18 @@ class RunData:
     def _confirmation(self, record: CandidateRecord | None) -> Mapping[str, Any]:
         if record is None or record.program_key is None:
             return {}
-        return self.held_out.get(held_out_key(record, self.census.instances), {})
+        return self.held_out.get(held_out_key(record, self.instances), {})
 
 
 @contextmanager
 def intelligible(problem: str) -> Iterator[None]:
-    """Make one clear `StoreError` of whatever goes wrong in a block that reads what is not what a run writes: a
-    stranger's folder or a damaged file may hold any value in any place."""
+    """Make one clear `StoreError` of whatever goes wrong in a block that reads what no run has written: a stranger's
+    folder or a damaged file may hold any value in any place."""
     try:
         yield
     except (
-        ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, sqlite3.Error
+        ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, sqlite3.Error,
+        yaml.YAMLError,
     ) as error:  # fmt: skip
         said = " ".join(str(error).split())[:200]
         raise StoreError(f"{problem} ({type(error).__name__}: {said})") from error
@@ -132,34 +170,53 @@ def read_run(folder: Path) -> RunData:
         StoreError: there is no run store in it, or one that no run has written.
     """
     with intelligible(f"{folder} holds a damaged run"), RunStore.open_readonly(folder) as store:
-        # Closed before the store, also where a damaged row ends the selection.
+        # Closed before the store, also where a damaged row ends the reading.
         with closing(store.outcomes()) as outcomes:
-            census, ids = select(outcomes, instances=store.instances)
-        shown = "TRUE" if ids is None else "c.id IN (SELECT value FROM json_each(?))"
-        records = store.candidates(shown, () if ids is None else (json.dumps(ids),))
-        candidates = tuple(replace(record, prompt="") for record in records)
+            candidates = _frame(outcomes)
         config = Path(folder) / "config.yaml"
+        ends, top = tuple(store.ends()), tuple(store.best_candidates(BEST_SHOWN))
         keys = {
-            held_out_key(record, store.instances) for record in candidates if record.program_key is not None
+            held_out_key(record, store.instances) for record in (*top, *(r for pair in ends for r in pair))
         }
+        every = math.ceil(store.count("supporter_calls") / CALLS_SHOWN)
         return RunData(
             name=Path(folder).resolve().name,
-            config=read_mapping(config, "the configuration") if config.is_file() else {},
             folder=Path(folder),
-            census=census,
-            written=store.candidate_counts(),
+            config=_config(config) if config.is_file() else {},
             candidates=candidates,
             rounds=tuple(store.round_summaries()),
             phases=tuple(store.phases()),
             exams=store.exams(),
-            supporter_calls=_calls(store),
+            supporter_calls=tuple(
+                call
+                for i, call in enumerate(store.supporter_calls())
+                if call["phase"] is not None or i % every == 0
+            ),
             held_out={key: found for key in keys if (found := store.held_out(key)) is not None},
-            ends=tuple(store.ends()),
-            top=tuple(replace(record, prompt="") for record in store.best_candidates(BEST_SHOWN)),
+            ends=ends,
+            top=top,
+            instances=store.instances,
         )
 
 
-def _calls(store: RunStore) -> tuple[Mapping[str, Any], ...]:
-    every = math.ceil(store.count("supporter_calls") / CALLS_SHOWN)
-    calls = enumerate(store.supporter_calls())
-    return tuple(call for i, call in calls if call["phase"] is not None or i % every == 0)
+def _config(path: Path) -> Mapping[str, Any]:
+    """The settings in a file that may be a stranger's: of bounded size and depth, without the aliases by which a few
+    lines stand for gigabytes."""
+    with path.open(encoding="utf-8-sig") as file:
+        text = file.read(CONFIG_CHARS + 1)
+    if len(text) > CONFIG_CHARS:
+        raise StoreError(f"{path} is larger than {CONFIG_CHARS} characters: it holds no settings")
+    depth = 0
+    for token in yaml.scan(text):
+        depth += isinstance(token, yaml.FlowSequenceStartToken | yaml.FlowMappingStartToken)
+        depth -= isinstance(token, yaml.FlowSequenceEndToken | yaml.FlowMappingEndToken)
+        if depth > CONFIG_DEPTH or isinstance(token, yaml.AliasToken):
+            raise StoreError(f"{path} is nested too deeply or holds aliases: no run has written it")
+    return read_mapping(path, "the configuration")
+
+
+def _frame(outcomes: Iterator[tuple]) -> pd.DataFrame:
+    columns = ["id", "round", "island", "origin", "status", "score", "duplicate_of", "message"]
+    found = pd.DataFrame(outcomes, columns=columns)
+    found = found.astype({"id": int, "round": int, "island": int, "score": float})
+    return found.assign(new=found.duplicate_of.isna()).drop(columns="duplicate_of")

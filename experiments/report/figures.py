@@ -1,129 +1,138 @@
-"""The report's charts as figures for papers, PDF and PNG."""
+"""Pictures of runs: the search, what tuning changed, and runs against each other."""
 
-from collections.abc import Sequence
+import base64
+import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from atlas_gym.experiments.report.comparison import Band, Group, band
-from atlas_gym.experiments.report.coverage import coverage
+from atlas_gym.experiments.report.comparison import Group, band
 from atlas_gym.experiments.report.data import RunData
-from atlas_gym.experiments.report.style import (
-    COLORS,
-    COLUMN_WIDTH,
-    KEPT,
-    MUTED,
-    PROMOTED,
-    TEXT_WIDTH,
-    plot_style,
-    save,
-)
+from atlas_gym.experiments.report.style import COLORS, KEPT, MUTED, PROMOTED, TEXT_WIDTH, plot_style
+from atlas_gym.intervals import half_width
+from atlas_gym.trainers.loop.exam import BASE
+
+_TUNED, _FROZEN = COLORS[0], COLORS[1]
 
 
-def write_figures(groups: Sequence[Group], folder: Path) -> list[Path]:
-    """Write every figure these runs have something for; returns the paths."""
-    runs = [run for group in groups for run in group.runs if run.best is not None]
-    bands = [curve for group in groups if (curve := band(group)) is not None]
-    paths: list[Path] = []
+def draw_scores(run: RunData, title: str = "") -> Figure:
+    """Scores and the best score so far over different programs evaluated, beside the best of the frozen control.
+
+    Lines are phases, dotted where the reference was kept. Scores far below the rest would flatten everything else: the
+    lower end of the axis is the first point of the curve less the whole gain.
+    """
     with plot_style():
-        if len(runs) > 1 and bands:
-            paths += save(_comparison(bands), folder / "comparison")
-        for run in runs:
-            name = run.name.replace("/", "-")
-            paths += save(_scores(run), folder / f"scores-{name}")
-            paths += save(_coverage(run), folder / f"coverage-{name}")
-            if _measured(run):
-                paths += save(_gate(run), folder / f"gate-{name}")
-    return paths
+        figure = Figure(figsize=(TEXT_WIDTH, 3.8))
+        axes = figure.subplots()
+        rows = run.candidates.assign(number=run.evaluated)
+        rows = rows[rows.new & rows.score.notna()]
+        for color, label, own in (
+            (MUTED, "research agent", rows[rows.origin != "supporter"]),
+            (KEPT, "supporter", rows[rows.origin == "supporter"]),
+        ):
+            if len(own):
+                axes.plot(
+                    own.number,
+                    own.score,
+                    ".",
+                    color=color,
+                    markersize=3,
+                    alpha=0.5,
+                    rasterized=True,
+                    label=label,
+                )
+        _draw_search(axes, run)
+        low, high = run.curve[0][1], run.curve[-1][1]
+        if high > low:
+            axes.set_ylim(2 * low - high, high + 0.06 * (high - low))
+        axes.set_title(title)
+        return figure
 
 
-def draw_progress(run: RunData, path: Path, title: str) -> None:
-    """Write a run's scores over the different programs evaluated as a PNG; phases are lines (dotted: kept)."""
+def draw_learning(run: RunData) -> Figure | None:
+    """Left the search against its frozen control, right the model alone on unseen instances, as far as the run has
+    them; None if it has neither."""
+    examined = max(run.exams, default=BASE)
+    count = (run.control is not None) + (examined != BASE)
+    if not count or not run.curve:
+        return None
     with plot_style():
-        figure = _scores(run)
-        figure.set_size_inches(TEXT_WIDTH, 3.8)
-        figure.axes[0].set_title(title)
-        figure.savefig(path)
+        figure = Figure(figsize=(TEXT_WIDTH * count / 2, 2.8))
+        panels = list(np.atleast_1d(figure.subplots(1, count)))
+        if run.control is not None:
+            _draw_search(panels.pop(0), run)
+        if examined != BASE:
+            _draw_exam(panels.pop(0), run.exams[BASE], run.exams[examined])
+        return figure
 
 
-def _comparison(bands: Sequence[Band]) -> Figure:
-    figure = Figure(figsize=(COLUMN_WIDTH, 2.3))
-    axes = figure.subplots()
-    for color, curve in zip(COLORS * len(bands), bands, strict=False):
-        if curve.low:
-            axes.fill_between(curve.evaluations, curve.low, curve.high, color=color, alpha=0.15, linewidth=0)
-        axes.plot(curve.evaluations, curve.mean, color=color, label=f"{curve.label} (n = {curve.runs})")
-    axes.set(xlabel="different programs evaluated", ylabel="best score so far")
-    axes.legend(loc="lower right")
-    return figure
+def draw_comparison(groups: Sequence[Group]) -> Figure:
+    """Best score so far of every group of runs, with bands."""
+    with plot_style():
+        figure = Figure(figsize=(TEXT_WIDTH, 3.4))
+        axes = figure.subplots()
+        for number, group in enumerate(groups):
+            if (found := band(group)) is not None:
+                color = COLORS[number % len(COLORS)]
+                label = f"{group.label[:80]}: {found.meaning}".replace("$", r"\$")  # no formula
+                axes.plot(found.evaluations, found.mean, color=color, label=label)
+                axes.fill_between(
+                    found.evaluations, found.low, found.high, color=color, alpha=0.15, linewidth=0
+                )
+        axes.set(xlabel="different programs evaluated", ylabel="best score so far")
+        if axes.lines:
+            axes.legend(loc="lower right")
+        return figure
 
 
-def _scores(run: RunData) -> Figure:
-    figure = Figure(figsize=(COLUMN_WIDTH, 2.3))
-    axes = figure.subplots()
-    curve = run.census.curve
-    low, high = curve[0][1] - (curve[-1][1] - curve[0][1]), curve[-1][1]
-    dots = [
-        (evaluations, record.score)
-        for record, evaluations in zip(run.candidates, run.census.numbers, strict=True)
-        if record.score is not None and record.score >= low and record.duplicate_of is None
-    ]
-    axes.plot(*zip(*dots, strict=True), ".", color=MUTED, markersize=2, alpha=0.5, rasterized=True)
-    axes.step(*zip(*curve, strict=True), where="post", color=COLORS[0], label="best so far")
-    mark_phases(axes, run)
-    if high > low:
-        axes.set_ylim(low, high + 0.06 * (high - low))
-    axes.set(xlabel="different programs evaluated", ylabel="score")
-    return figure
+def as_png(figure: Figure, path: Path | None = None) -> Markup:
+    """The picture as a data URL; with a path, it is written there, too."""
+    with plot_style(), io.BytesIO() as file:
+        figure.savefig(file, format="png")
+        if path is not None:
+            path.write_bytes(file.getvalue())
+        return Markup("data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii"))
 
 
-def mark_phases(axes: Axes, run: RunData) -> None:
-    """A line where each phase was, over different programs evaluated; dotted where the reference was kept."""
-    after = dict(zip((record.round for record in run.candidates), run.census.numbers, strict=True))
+def _draw_search(axes: Axes, run: RunData) -> None:
+    if run.control is not None and run.control.curve:
+        axes.step(
+            *zip(*run.control.curve, strict=True), where="post", color=_FROZEN, label="best so far, frozen"
+        )
+    axes.step(*zip(*run.curve, strict=True), where="post", color=_TUNED, label="best so far")
+    after = run.evaluated.groupby(run.candidates["round"]).max()
     for phase in run.tuned_phases:
-        color, style = (PROMOTED, "-") if phase["promoted"] else (KEPT, ":")
-        axes.axvline(after.get(phase["round"], 0), color=color, linestyle=style, linewidth=0.9)
+        color, line = (PROMOTED, "-") if phase["promoted"] else (KEPT, ":")
+        axes.axvline(after.get(phase["round"], 0), color=color, linestyle=line, linewidth=0.9)
+    several = f", mean of {run.instances} instances" if run.instances > 1 else ""
+    axes.set(xlabel="different programs evaluated", ylabel=f"score{several}")
+    axes.legend(loc="lower right")
 
 
-def _gate(run: RunData) -> Figure:
-    figure = Figure(figsize=(COLUMN_WIDTH, 2.3))
-    axes = figure.subplots()
-    phases = _measured(run)
-    decision = next((phase["decision"] for phase in reversed(phases) if phase.get("decision")), None)
-    for phase in phases:
-        promoted = phase["promoted"]
-        color = PROMOTED if promoted else KEPT
-        axes.errorbar(
-            phase["kl"], phase["gain"], yerr=phase.get("gain_error") or 0.0, fmt="o", color=color,
-            markerfacecolor=color if promoted else "none", markersize=5, linewidth=0.8,
-        )  # fmt: skip
-        axes.annotate(str(phase["phase"]), (phase["kl"], phase["gain"]), (5, 3), textcoords="offset points")
-    if decision is not None:
-        _trust_region(axes, decision["max_kl"], decision["min_gain"])
-    axes.set(xlabel="KL to the reference (nats per token)", ylabel="gain over the reference")
-    return figure
+def _draw_exam(axes: Axes, base: Mapping[str, Any], tuned: Mapping[str, Any]) -> None:
+    for result, color, label in ((base, _FROZEN, "base model"), (tuned, _TUNED, "tuned")):
+        gains = best_gains(result["answers"])
+        numbers = np.arange(1, gains.shape[1] + 1)
+        mean, spread = gains.mean(axis=0), half_width(gains)
+        axes.plot(numbers, mean, color=color, label=label)
+        axes.fill_between(numbers, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
+    axes.set(xlabel="samples", ylabel="best gain over the parent", title="The model alone, unseen instances")
+    axes.legend(loc="upper left")
 
 
-def _trust_region(axes: Axes, budget: float, floor: float) -> None:
-    low, high = axes.get_ylim()
-    low, high = min(low, floor), max(high, floor)
-    right = max(axes.get_xlim()[1], 1.1 * budget)
-    axes.fill_between([0, budget], floor, high, color=PROMOTED, alpha=0.1, linewidth=0, zorder=0)
-    axes.set(xlim=(0, right), ylim=(low, high))
-
-
-def _coverage(run: RunData) -> Figure:
-    figure = Figure(figsize=(TEXT_WIDTH, 2.2))
-    found = coverage(run)
-    panels = (("best", "best score"), ("programs", "different programs"), ("clusters", "clusters reached"))
-    for axes, (key, label) in zip(figure.subplots(1, 3), panels, strict=True):
-        for island, values in zip(found["islands"], found[key], strict=True):
-            axes.plot(found["rounds"], values, label=f"island {island}")
-        axes.set(xlabel="round", ylabel=label)
-    axes.legend(loc="lower right", fontsize=5)
-    return figure
-
-
-def _measured(run: RunData) -> list:
-    return [phase for phase in run.tuned_phases if phase["gain"] is not None and phase["kl"] is not None]
+def best_gains(answers: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    """(instances, n): the best gain among the first 1 … n samples of a prompt, 0 if none improves, mean over an
+    instance's prompts."""
+    gains = [
+        [max(0.0, s["gain"] or 0.0) if s["passed"] and not s["is_copy"] else 0.0 for s in answer["samples"]]
+        for answer in answers
+    ]
+    shortest = min(map(len, gains))
+    best = np.maximum.accumulate([own[:shortest] for own in gains], axis=1)
+    numbers = np.array([answer["instance"] for answer in answers])
+    return np.array([best[numbers == number].mean(axis=0) for number in dict.fromkeys(numbers.tolist())])

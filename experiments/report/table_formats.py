@@ -36,13 +36,6 @@ def table(name: str, title: str, rows: Iterable[Mapping[str, str]], note: str = 
     return Table(name, title, columns, tuple(tuple(row.values()) for row in found), note)
 
 
-def without_empty(rows: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
-    """The rows without the columns in which none of them has anything."""
-    found = list(rows)
-    kept = {name for row in found for name, cell in row.items() if cell != "–"}
-    return [{name: cell for name, cell in row.items() if name in kept} for row in found]
-
-
 def harmless(cell: object) -> object:
     """The cell, with an apostrophe before a text that a spreadsheet would run as a formula; figures, signs included,
     stay."""

@@ -1,12 +1,8 @@
-"""Runs as rows of plain numbers, and of these tables in the paper's shape (its Tables 2 to 5) and those a single run
-needs, as plain text cells.
-
-Everything is a mean over seeds ± its standard error; a single seed has none.
-"""
+"""Tables of a report, as frames of text cells."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +11,103 @@ import pandas as pd
 from atlas_gym.experiments.loggers.metrics import improvement
 from atlas_gym.experiments.report.comparison import Group
 from atlas_gym.experiments.report.data import RunData
-from atlas_gym.experiments.report.learning import learning_table
-from atlas_gym.experiments.report.table_formats import Table, table, without_empty
+from atlas_gym.experiments.report.table_formats import Table, table
 from atlas_gym.intervals import standard_error
+from atlas_gym.text import one_line
 from atlas_gym.trainers.data.measures import distinct_programs
+
+MESSAGES_SHOWN = 12
+"""Most frequent error messages that a report has."""
+
+
+def phase_table(run: RunData) -> pd.DataFrame:
+    """A row per phase that was not skipped: its pairs, what the strategist changed, both sides of the gate, and what
+    became of the reference. KL in nats per token; gains in units of score, ± their standard error."""
+
+    def beside(value: float | None, form: str, other: float | None, also: str) -> str:
+        return "–" if value is None else format(value, form) + ("" if other is None else also.format(other))
+
+    rows = []
+    for phase in run.tuned_phases:
+        decision = phase.get("decision") or {}
+        rows.append({
+            "Phase": phase["phase"], "After round": phase["round"], "Pairs": phase.get("pairs"),
+            "Pairs the supporter taught": phase.get("chosen_from", {}).get("supporter", 0),
+            "Strategist changed": ", ".join(phase.get("changed_controls", ())),
+            "KL (budget)": beside(phase["kl"], ".3f", decision.get("max_kl"), " ({:.2g})"),
+            "Gain": beside(phase["gain"], "+.4f", phase.get("gain_error"), " ± {:.4f}"),
+            "Gain asked": beside(decision.get("min_gain"), "+.4f", None, ""),
+            "Reference": "promoted" if phase["promoted"] else "kept",
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def caller_table(run: RunData) -> pd.DataFrame:
+    """A row per supporter: how often it was asked, how often it answered, and what that took."""
+    rows = [
+        (
+            one_line(str(c["role"]), 40),
+            1,
+            c["status"] == "ok",
+            c.get("prompt_tokens", 0) + c.get("completion_tokens", 0),
+            c.get("seconds", 0.0),
+        )
+        for c in run.supporter_calls
+    ]
+    found = pd.DataFrame(rows, columns=["Supporter", "Calls", "Answered", "Tokens", "Seconds"])
+    return found.groupby("Supporter", as_index=False, sort=False).sum().round(1)
+
+
+def author_table(run: RunData) -> pd.DataFrame:
+    """A row per author: its candidates, the share that ran, the different programs and the best score."""
+    rows = run.candidates.assign(ran=run.candidates.status == "ok")
+    found = rows.groupby("origin", sort=False).agg(
+        Candidates=("id", "size"), ran=("ran", "mean"), new=("new", "sum"), best=("score", "max")
+    )
+    found["ran"] = found["ran"].map("{:.0%}".format)
+    found["best"] = found["best"].map("{:.4f}".format)
+    names = {"origin": "Written by", "ran": "Ran", "new": "Different programs", "best": "Best score"}
+    return found.reset_index().rename(columns=names)
+
+
+def failure_table(run: RunData) -> pd.DataFrame:
+    """The most frequent reasons why candidates fail, with the share of all candidates."""
+    failed = run.candidates[run.candidates.status != "ok"]
+    last = failed.message.str.strip().str.rsplit("\n", n=1).str[-1]
+    found = failed.assign(last=last).value_counts(["status", "last"]).head(MESSAGES_SHOWN)
+    return pd.DataFrame(
+        {
+            "Ended in": status,
+            "Message": text,
+            "Candidates": count,
+            "Share": f"{count / len(run.candidates):.1%}",
+        }
+        for (status, text), count in found.items()
+    )
+
+
+def score_table(groups: Sequence[Group]) -> pd.DataFrame:
+    """Initial and best score of every group of runs, means ± standard errors over its runs; scores are those of the
+    held-out seeds, or of the training seeds while one of its runs is unconfirmed."""
+    rows = []
+    for group in groups:
+        confirmed = all(run.confirmed for run in group.runs)
+        scores = [
+            np.mean([(first, last, 100 * improvement(first, last)) for first, last in pairs], axis=0)
+            for run in group.runs
+            if (pairs := instance_scores(run, confirmed))
+        ]
+        if scores:
+            initial, best, improved = np.transpose(scores)
+            rows.append({
+                "Runs": group.label, "Seeds": len(scores),
+                "Scored on": "held-out seeds" if confirmed else "training seeds",
+                "Initial": mean_error(initial), "Best": mean_error(best),
+                "Improvement, %": mean_error(improved, ".1f"),
+                "Different programs": mean_error((run.candidates.new.sum() for run in group.runs), ".0f"),
+            })  # fmt: skip
+    return pd.DataFrame(rows)
+
 
 Row = dict[str, Any]
 
@@ -37,12 +126,13 @@ def run_row(run: RunData, held_out: bool = True) -> Row:
             while a run is unconfirmed.
     """
     ends = instance_scores(run, held_out)
+    written = run.candidates[~run.candidates.origin.isin(["seed"])]
     phases = run.tuned_phases
     changed = Counter(name for phase in phases for name in set(phase.get("changed_controls", ())))
     return {
-        "candidates": run.written["candidates"],
-        "evaluations": run.written["evaluated"],
-        "valid_share": run.written["valid_share"],
+        "candidates": len(written),
+        "evaluations": int(written.new.sum()),
+        "valid_share": share(sum(written.status == "ok"), len(written)),
         "distinct": len(distinct_programs(c for c in run.everything() if c.round > 0)),
         "improving": sum(unit["improving"] for unit in run.rounds if "improving" in unit),
         "initial_held_out": _mean([initial for initial, _ in ends]),
@@ -74,40 +164,6 @@ def _score(run: RunData, record: Any, held_out: bool) -> float:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else math.nan
-
-
-def all_tables(groups: Sequence[Group]) -> list[Table]:
-    """Every table that has rows for these runs."""
-    runs = _rows(groups)
-    note = "" if runs.confirmed.all() else "Training seeds stand in where a run is unconfirmed. "
-    tables = [
-        final_scores(runs, "Environment", note),
-        *([ablation(runs)] if _is_ablation(groups) else []),
-        interventions(runs, "Environment"),
-        interventions_by_run(runs[runs.phases > 0], "Environment"),
-        phases(groups),
-        learning_table(_runs(groups)),
-        best_programs(groups),
-    ]
-    return [table for table in tables if table.rows]
-
-
-def _rows(groups: Sequence[Group]) -> pd.DataFrame:
-    """A row a run: the group's label is the method, its environment where it started."""
-    rows = []
-    for group in groups:
-        confirmed = all(run.confirmed for run in group.runs)
-        start = str(group.runs[0].setting("env", "unknown")) + ("" if confirmed else ", training seeds")
-        for run in group.runs:
-            key = {"arm": group.label, "start": start, "seed": run.setting("seed", "")}
-            rows.append({**key, "confirmed": confirmed, **run_row(run, confirmed)})
-    return pd.DataFrame(rows)
-
-
-def _is_ablation(groups: Sequence[Group]) -> bool:
-    """Whether the groups differ in method and environment alone: those of a sweep are no ablation of components."""
-    settings = [(g.runs[0].setting("method"), g.runs[0].setting("env")) for g in groups]
-    return len(set(settings)) == len(settings) and len({method for method, _ in settings}) > 1
 
 
 OVER_SEEDS = "± is the standard error over the runs' seeds."
@@ -187,51 +243,3 @@ def groups_of(rows: pd.DataFrame, *keys: str) -> list[tuple[tuple, pd.DataFrame]
     found = list(rows.groupby(list(keys), sort=False)) if len(rows) else []
     starts = list(dict.fromkeys(key[1:2] for key, _ in found))
     return sorted(found, key=lambda item: starts.index(item[0][1:2]))
-
-
-def phases(groups: Sequence[Group]) -> Table:
-    """What each fine-tuning phase did, by the gate."""
-    rows = ({"Run": run.name, **row} for run in _runs(groups) for row in phase_rows(run))
-    note = "KL in nats per token. Taught: pairs that choose what the exploration supporter wrote."
-    return table("phases", "Fine-tuning phases", without_empty(rows), note)
-
-
-def phase_rows(run: RunData) -> Iterator[dict[str, str]]:
-    """A row a phase that was not skipped."""
-    for phase in run.tuned_phases:
-        yield {
-            "Phase": str(phase["phase"]), "After round": str(phase["round"]), "Pairs": str(phase.get("pairs", "–")),
-            "Taught": str(phase["chosen_from"].get("supporter", 0)) if "chosen_from" in phase else "–",
-            "KL (budget)": _optional(phase["kl"], ".3f", (phase.get("decision") or {}).get("max_kl"), " ({:.2g})"),
-            "Gain": _optional(phase["gain"], "+.4f", phase.get("gain_error"), " ± {:.4f}"),
-            "Reference": "promoted" if phase["promoted"] else "kept",
-        }  # fmt: skip
-
-
-def best_programs(groups: Sequence[Group]) -> Table:
-    """The best different programs of every run; with several instances those furthest above their start."""
-    rows = (
-        {
-            "Run": run.name, "Candidate": str(record.id), "Round": str(record.round), "Island": str(record.island),
-            "Origin": record.origin, "Training seeds": f"{record.score:.4f}",
-            "Held-out seeds": mean_error(run.held_out_scores(record)),
-        }
-        for run in _runs(groups) for record in run.top
-    )  # fmt: skip
-    note = "± is the standard error over the held-out seeds."
-    return table("best_programs", "Best programs", rows, note)
-
-
-def _runs(groups: Iterable[Group]) -> list[RunData]:
-    return [run for group in groups for run in group.runs]
-
-
-def _optional(value: float | None, form: str, beside: float | None, also: str) -> str:
-    """A number and what stands beside it, where they are there."""
-    if value is None:
-        return "–"
-    return format(value, form) + ("" if beside is None else also.format(beside))
-
-
-def _share(share: Mapping[str, float]) -> str:
-    return f"{share['value']:.2f}±{share['error']:.2f}"

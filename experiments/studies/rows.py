@@ -25,7 +25,7 @@ def round_rows(run: RunData) -> Iterator[Row]:
         yield {
             "round": round_,
             "evaluations": evaluations,
-            "best_training": max((s for n, s in run.census.curve if n <= evaluations), default=math.nan),
+            "best_training": max((s for n, s in run.curve if n <= evaluations), default=math.nan),
             "valid_share": share(sum(c.passed for c in records), len(records)),
             "distinct_share": share(len(distinct), len(records)),
         }
@@ -33,7 +33,7 @@ def round_rows(run: RunData) -> Iterator[Row]:
 
 def curve_rows(run: RunData) -> Iterator[Row]:
     """One row an improvement of the best score, of several instances the mean of theirs, and one at the end."""
-    for evaluations, best in run.census.curve:
+    for evaluations, best in run.curve:
         # To the digits that the file keeps: what differs less is no progress, and tables made of either agree.
         yield {"evaluations": evaluations, "best_training": float(f"{best:.7g}")}
 

@@ -26,7 +26,7 @@ def write_study(plan: Plan, folder: Path, output: Path, add: bool = False, given
     Args:
         plan: the study.
         folder: where the runs' folders lie.
-        output: where the files go: `*.csv` (data), `tables/` (CSV, Markdown, LaTeX), `progress.png`, `README.md`.
+        output: where the files go: `*.csv` (data), `tables/` (CSV, Markdown), `progress.png`, `README.md`.
         add: whether the data of other runs that are there already stay.
         given: what `atlas study` takes for the plan; default: the name of a plan that comes with the package.
 

@@ -72,10 +72,11 @@ class StoreQueries:
             yield candidate_from_row((*row, prompt))
 
     def outcomes(self) -> Generator[tuple, None, None]:
-        """(id, round, island, parent, score, duplicate_of) of every candidate by id: for whoever has to look
-        at all of them and needs the text of few."""
+        """(id, round, island, origin, status, score, duplicate_of, end of the error's text) of every candidate by id:
+        for whoever has to look at all of them and needs no other text."""
         yield from self._db.execute(
-            "SELECT id, round, island, parent_id, score, duplicate_of FROM candidates WHERE phase IS NULL ORDER BY id"
+            "SELECT id, round, island, origin, status, score, duplicate_of, substr(detail, -200) "
+            "FROM candidates WHERE phase IS NULL ORDER BY id"
         )
 
     @cached_property

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from atlas_gym.experiments.cli import main_job
 from atlas_gym.experiments.report.data import read_run
-from atlas_gym.experiments.report.learning import said
+from atlas_gym.experiments.report.words import said
 from atlas_gym.trainers.loop.control import FOLDER
 from atlas_gym.trainers.loop.settings import Instance
 from tests.trainers.whole_run import config, menu
@@ -27,9 +27,10 @@ def test_a_run_ends_with_its_control_two_pictures_and_words(config, tmp_path, mo
     run, control = read_run(folder), read_run(folder / FOLDER)
     assert (folder / "learning.png").stat().st_size > 10_000
     assert len(run.candidates) == len(control.candidates)
-    assert [c for c in run.candidates if c.round <= 1] == [c for c in control.candidates if c.round <= 1]
+    written, same = (list(own.everything()) for own in (run, control))
+    assert [c for c in written if c.round <= 1] == [c for c in same if c.round <= 1]
     assert not control.phases
-    assert (run.census.instances, control.census.instances) == (2, 2)
+    assert (run.instances, control.instances) == (2, 2)
     words = said(run)
     assert words.startswith("Best score, tuned")
     assert "After phase 1, on 2 instances that no phase saw" in words
@@ -41,6 +42,6 @@ def test_a_run_ends_with_its_control_two_pictures_and_words(config, tmp_path, mo
     assert "What tuning changed" in page
 
     assert main_job.begin(replace(both, rounds=3), folder) == 0  # more rounds are the control's as well
-    longer = [read_run(place).candidates for place in (folder, folder / FOLDER)]
+    longer = [list(read_run(place).everything()) for place in (folder, folder / FOLDER)]
     assert len(longer[0]) == len(longer[1]) > len(run.candidates)
-    assert longer[1][: len(control.candidates)] == control.candidates
+    assert longer[1][: len(same)] == same

@@ -40,8 +40,6 @@ class Layout:
     instances: int = 1
     samples: int = 4
     phase_every: int = 4
-    long_programs: bool = False
-    """Whether every program ends in twenty lines of its own, as if each had been written whole."""
 
 
 @dataclass
@@ -189,10 +187,6 @@ def _sample(search: _Search, round_: int, island: int, sample: int) -> Candidate
     if (round_, island, sample) == (1, 0, 0):
         completion, status, detail = f" '''{ATTACK}''' # \u202e\u2028\n", "error", HOSTILE_DETAIL
     program = re.sub(rf"{hole} =.*\n", lambda _: f"{hole} ={completion}", parent.program)
-    if search.layout.long_programs:
-        program = program.partition("\n# own")[0] + "".join(
-            f"\n# own line {rng.random()} of a program that was written whole" for _ in range(20)
-        )
     key = program_key(program)
     earlier = search.first.get(key or "")
     record = CandidateRecord(

@@ -1,89 +1,158 @@
-"""The page's frame: what is embedded cannot get out of its block, and nothing on the page can ask anybody."""
+"""The page: nothing that a run holds becomes markup, nothing on it can run or ask anybody, and it shows the run."""
 
 import base64
 import hashlib
-import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atlas_gym.experiments.report.write import embed, render_page
+from atlas_gym.experiments.report import page
+from atlas_gym.experiments.report.__main__ import main
+from atlas_gym.experiments.report.data import read_run
+from atlas_gym.trainers.store.store import RunStore
+from tests.experiments.report.synthetic import ATTACK, Layout, make_run
 
-PAYLOAD = {"made": "now", "runs": [], "bands": [], "tables": []}
 
+class Skeleton(HTMLParser):
+    """The elements of a page with their attributes, pictures aside, and its text."""
 
-class Scripts(HTMLParser):
-    """Collects the script elements as a browser would delimit them."""
-
-    def __init__(self):
+    def __init__(self, text):
         super().__init__()
-        self.found, self._inside = [], False
+        self.elements, self.text = [], ""
+        self.feed(text)
 
     def handle_starttag(self, tag, attrs):
-        if tag == "script":
-            self.found.append([dict(attrs).get("type"), ""])
-            self._inside = True
-
-    def handle_endtag(self, tag):
-        self._inside = self._inside and tag != "script"
+        self.elements.append((tag, [(name, str(value)[:16]) for name, value in attrs]))
 
     def handle_data(self, data):
-        if self._inside:
-            self.found[-1][1] += data
+        self.text += data
 
 
-def scripts_of(page):
-    parser = Scripts()
-    parser.feed(page)
-    return parser.found
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return read_run(make_run(tmp_path_factory.mktemp("page") / "run", Layout(rounds=5, phase_every=2)))
+
+
+def hostile(run, text):
+    """The same run with a text wherever a program, a supporter or a stranger can put one."""
+    stored = text.encode(errors="replace").decode()  # SQLite's own texts are UTF-8
+    (start, best), *_ = run.ends
+    best = replace(best, program=f"{start.program}\n{text}", origin=text, diagnosis=text)
+    phases = [{**p, "decision": {**p["decision"], "reason": text}, "changed_controls": [stored],
+               "warnings": [text]} for p in run.phases]  # fmt: skip
+    calls = [{**call, **dict.fromkeys(("role", "model", "reason", "outcome", "reply"), text)}
+             for call in run.supporter_calls]  # fmt: skip
+    old = run.candidates
+    candidates = old.assign(
+        origin=[stored if origin == "agent" else origin for origin in old.origin],
+        status=["ok" if status == "ok" else stored for status in old.status],
+        message=stored,
+    )
+    config = {**run.config, "method": text, "note": text}
+    return replace(
+        run, name=text, config=config, candidates=candidates, phases=tuple(phases), supporter_calls=tuple(calls),
+        top=(best,), ends=((start, best),),
+    )  # fmt: skip
 
 
 dangerous = st.sampled_from(
-    ["</script>", "<!--", "<script>", "-->", "]]>", "&lt;", "\u2028", "{{script}}", "\ud800", "\x00"]
-)
-texts = st.lists(st.text(max_size=20) | dangerous, max_size=4).map("".join)
+    ["</pre>", "</style>", "<script>", "<!--", "-->", "]]>", "&lt;", "\u2028", "{{ policy }}", "{% raw %}", "\ud800",
+     "\x00", "\r", "$x_$", '" onerror="', ATTACK]
+)  # fmt: skip
 
 
-@given(texts)
-def test_any_text_stays_in_its_block_and_comes_back(text):
-    page = render_page(PAYLOAD | {"runs": [text]}, title=text)
-    data, code = scripts_of(page)
-    assert data[0] == "application/json"
-    assert json.loads(data[1])["runs"] == [text]
-    assert code[0] == "module"
-    assert len(scripts_of(page)) == 2
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.text(max_size=20) | dangerous, min_size=1, max_size=4).map("".join))
+def test_no_text_becomes_markup(run, text):
+    plain = Skeleton(page.render([hostile(run, "harmless")]))
+    found = Skeleton(page.render([hostile(run, text)]))
+    added = {
+        ("span", (("class", "added"),)),
+        ("span", (("class", "place"),)),
+    }  # a longer text is more lines of a diff
+
+    def comparable(elements):
+        return [e for e in elements if (e[0], tuple(e[1])) not in added]
+
+    assert comparable(found.elements) == comparable(plain.elements)
 
 
-def test_the_block_holds_nothing_that_could_begin_markup():
-    assert not re.search("[<>&\u2028\u2029]", embed({"x": "</script><img onerror=1>&\u2028\u2029"}))
+def test_what_cannot_be_seen_is_marked(run):
+    text = Skeleton(page.render([hostile(run, "a\u202eb\x1b[2Jc\ud800")])).text
+    assert "a\ufffdb\ufffd[2Jc\ufffd" in text
 
 
-def test_the_policy_allows_exactly_the_pages_own_script_and_style():
-    page = render_page(PAYLOAD, "t")
-    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page).group(1)
+def test_the_policy_allows_the_pages_own_style_alone(run):
+    text = page.render([run])
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text).group(1).replace("&#39;", "'")
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
-    _, (_, code) = scripts_of(page)
-    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-    assert rules["default-src"] == "'none'"
-    assert rules["script-src"] == f"'sha256-{digest}'"
-    assert rules["connect-src"] == "'none'"
-    assert rules["img-src"] == "data:"
-    assert rules["style-src"].startswith("'sha256-")
-    assert "unsafe" not in policy
+    style = re.search(r"<style>(.*?)</style>", text, re.S).group(1)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert rules == {
+        "default-src": "'none'", "style-src": f"'sha256-{digest}'", "img-src": "data:", "base-uri": "'none'",
+        "form-action": "'none'",
+    }  # fmt: skip
+    assert "script" not in {tag for tag, _ in Skeleton(text).elements}
+    assert not re.search(r"https?://", text)
 
 
-def test_only_the_served_page_may_ask_its_server():
-    page = render_page(PAYLOAD, "t", follow=True)
-    assert "connect-src 'self'" in page
-    assert "data.json" in page
-    assert "data.json" not in render_page(PAYLOAD, "t")
+def test_one_runs_page_shows_what_came_of_it(run_folder, capsys):
+    assert main([str(run_folder)]) == 0
+    path = run_folder / "report.html"
+    assert str(path) in capsys.readouterr().out
+    text, run = Skeleton(path.read_text(encoding="utf-8")).text, read_run(run_folder)
+    assert "Complete: 14 rounds." in text
+    assert run.best.program in text
+    assert f"Candidate {run.best.id}: score {run.best.score:.4f}" in text
+    assert "training minus held-out: -0.0025 (chance: up to 0.0130)" in text
+    assert all(phase["decision"]["reason"] in text for phase in run.phases)
+    assert ATTACK in text  # what a supporter said and a program raised, as text
+    assert "NameError: name 'undefined' is not defined" in text
+    assert "phase_every: 4" in text
 
 
-def test_no_asset_writes_markup_or_names_a_host():
-    page = render_page(PAYLOAD, "t", follow=True)
-    for forbidden in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function("):
-        assert forbidden not in page
-    addresses = set(re.findall(r"https?://[^\s\"'`]+", page))
-    assert addresses == {"http://www.w3.org/2000/svg"}
+def test_several_runs_share_one_page(several_runs):
+    assert main([*map(str, several_runs)]) == 0
+    text = (several_runs[0].parent / "report" / "report.html").read_text(encoding="utf-8")
+    assert "6 runs" in text
+    assert "<td>evotune</td><td>3</td><td>held-out seeds</td>" in text
+
+
+def test_a_run_under_way_is_reported_as_far_as_it_is(tmp_path):
+    with RunStore(tmp_path / "young"):
+        assert main([str(tmp_path / "young")]) == 0
+    folder = make_run(tmp_path / "half", Layout(rounds=3), finished=False)
+    assert main([str(folder)]) == 0
+    assert "In progress: round 3 of 12" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_what_is_no_run_is_named(tmp_path, capsys):
+    assert main([str(tmp_path)]) == 1
+    assert "holds no run" in capsys.readouterr().err
+
+
+def test_runs_of_equal_name_are_told_apart(tmp_path):
+    folders = [make_run(tmp_path / parent / "s0", Layout(rounds=1)) for parent in ("a", "b")]
+    assert [run.name for run in page.read_runs(folders)] == ["a/s0", "b/s0"]
+
+
+def test_a_full_disk_is_named_and_leaves_no_half_page(run_folder, tmp_path, monkeypatch):
+    def fill(path, *_, **__):
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fill)
+    with pytest.raises(OSError, match=r"No space left on device: .*report\.html"):
+        main([str(run_folder), "--output", str(tmp_path / "report.html")])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.timeout(60)
+def test_long_programs_are_cut_before_they_are_compared():
+    before, after = ("".join(f"{i * step % 997}\n" for i in range(200_000)) for step in (1, 3))
+    assert len(list(page.diff(before, after))) < 3 * page.PROGRAM_LINES

@@ -1,16 +1,15 @@
-"""Tables: the numbers are the runs' own, and every format holds all of them."""
+"""Tables of a report: the numbers are the runs' own."""
 
-import csv
-import io
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 from scipy.stats import sem
 
+from atlas_gym.experiments.report import tables
 from atlas_gym.experiments.report.comparison import group_runs
 from atlas_gym.experiments.report.data import read_run
-from atlas_gym.experiments.report.table_formats import Table, as_csv, as_markdown, write_tables
-from atlas_gym.experiments.report.tables import all_tables
+from atlas_gym.trainers.store.store import RunStore
 from tests.experiments.report.synthetic import Layout, make_run
 
 
@@ -19,89 +18,61 @@ def runs(several_runs):
     return [read_run(folder) for folder in several_runs]
 
 
-def table(name, runs):
-    return next(t for t in all_tables(group_runs(runs)) if t.name == name)
+def scores(runs):
+    return tables.score_table(group_runs(runs)).set_index("Runs")
 
 
-def test_final_scores_are_means_over_held_out_seeds(runs):
-    rows = {row[0]: row for row in table("final_scores", runs).rows}
-    assert set(rows) == {"atlas", "evotune"}
+def test_scores_are_means_over_held_out_seeds(runs):
+    found = scores(runs)
     finals = [sum(r.held_out_scores(r.best)) / 4 for r in runs if r.setting("method") == "atlas"]
-    assert rows["atlas"][1:3] == (runs[0].setting("env"), "3")
-    assert rows["atlas"][4] == f"{sum(finals) / 3:.4f} ± {sem(finals):.4f}"
+    assert found.loc["atlas", "Seeds"] == 3
+    assert found.loc["atlas", "Best"] == f"{sum(finals) / 3:.4f} ± {sem(finals):.4f}"
 
 
-def test_final_scores_of_several_instances_are_their_means(tmp_path):
+def test_scores_of_several_instances_are_their_means(tmp_path):
     run = read_run(make_run(tmp_path / "run", Layout(instances=3)))
-    (row,) = table("final_scores", [run]).rows
-    bests = {str(best.id) for _, best in run.ends}
-    assert len(bests) == 3
-    assert table("best_programs", [run]).rows[0][1] in bests
+    found = scores([run]).loc["atlas"]
     lifted = [best.score - 0.002 + 0.0045 for _, best in run.ends]
-    assert row[4] == f"{sum(lifted) / 3:.4f}"
+    assert found["Best"] == f"{sum(lifted) / 3:.4f}"
     initial = run.initial.score + 0.0025
-    assert row[5] == f"{100 * (1 - sum(lifted) / 3 / initial):.1f} %"
+    assert found["Improvement, %"] == f"{100 * (1 - sum(lifted) / 3 / initial):.1f}"
 
 
 def test_an_unconfirmed_run_shows_training_scores_and_says_so(runs):
-    found = table("final_scores", [replace(runs[0], held_out={})])
-    (row,) = found.rows
-    assert row[4] == f"{runs[0].best.score:.4f}"
-    assert row[1].endswith("training seeds")
-    assert found.note.startswith("Training seeds")
+    found = scores([replace(runs[0], held_out={})]).loc["atlas"]
+    assert found["Best"] == f"{runs[0].best.score:.4f}"
+    assert found["Scored on"] == "training seeds"
 
 
-def test_interventions_count_phases_in_which_a_control_changed(runs):
-    row = table("interventions_by_run", runs[:1]).rows[0]
-    phases = len(runs[0].tuned_phases)
-    assert row[3:6] == (f"0/{phases}", f"{phases}/{phases}", f"{phases}/{phases}")
-    rates = table("interventions", runs[:1]).rows[0]
-    assert rates[2:5] == (str(phases), "0%", "100%")
-
-
-def test_a_phases_row_says_whose_completions_its_pairs_choose(runs):
-    phases = runs[0].tuned_phases
-    assert {row[3:5] for row in table("phases", runs[:1]).rows} == {("64", "24")}
-    alone = replace(runs[0], phases=tuple({**phase, "chosen_from": {"agent": 64}} for phase in phases))
-    assert {row[4] for row in table("phases", [alone]).rows} == {"0"}
-    unknown = replace(
-        runs[0], phases=tuple({k: v for k, v in p.items() if k != "chosen_from"} for p in phases)
+def test_a_phase_has_its_pairs_its_changes_and_both_sides_of_the_gate(runs):
+    (phase,) = runs[0].tuned_phases
+    (row,) = tables.phase_table(runs[0]).to_dict("records")
+    decision = phase["decision"]
+    assert (row["Pairs"], row["Pairs the supporter taught"], row["Strategist changed"]) == (
+        64,
+        24,
+        "beta, epochs",
     )
-    assert "Taught" not in table("phases", [unknown]).columns
-    assert {row[4] for row in table("phases", [unknown, runs[1]]).rows} == {"–", "24"}
+    assert row["KL (budget)"] == f"{phase['kl']:.3f} ({decision['max_kl']:.2g})"
+    assert row["Gain"] == f"{phase['gain']:+.4f} ± 0.0100"
+    assert row["Reference"] == ("promoted" if phase["promoted"] else "kept")
+    ungated = replace(runs[0], phases=({**phase, "decision": None, "gain": None},))
+    assert tables.phase_table(ungated)["Gain"].item() == "–"
+    assert tables.phase_table(replace(runs[0], phases=({"phase": 1, "round": 4, "skipped": "idle"},))).empty
 
 
-def test_columns_of_phases_that_nobody_measured_are_left_out(runs):
-    assert {"Valid", "New", "Improving"} <= set(table("phases", runs).columns)
-    bare = table("phases", [replace(run, exams={}) for run in runs])
-    assert not {"Valid", "New", "Improving"} & set(bare.columns)
-    assert "Pairs" in bare.columns
-
-
-def test_the_ablation_needs_methods_that_differ_in_nothing_else(runs):
-    assert [row[0] for row in table("ablation", runs).rows] == ["atlas", "evotune"]
-    other = replace(runs[0], config={**runs[0].config, "phase": {"beta": 0.2}})
-    assert "ablation" not in {t.name for t in all_tables(group_runs([*runs, other]))}
-
-
-NASTY = Table(
-    "t", "50% of_it", ("a", "b|c"), (("x & y_1", "1,5"), ('say "hi" \\ {}', "−1 ± 2\n→")), "note #1"
-)
-
-
-def test_csv_keeps_every_cell():
-    rows = list(csv.reader(io.StringIO(as_csv(NASTY))))
-    assert [tuple(row) for row in rows] == [NASTY.columns, *NASTY.rows]
-
-
-def test_markdown_has_one_row_a_line_and_escaped_pipes():
-    lines = [line for line in as_markdown(NASTY).splitlines() if line.startswith("|")]
-    assert len(lines) == 4
-    assert "b\\|c" in lines[0]
-
-
-def test_every_table_is_written_in_every_format(runs, tmp_path):
-    tables = all_tables(group_runs(runs))
-    paths = write_tables(tables, tmp_path / "tables")
-    assert {path.name for path in paths} == {f"{t.name}{e}" for t in tables for e in (".csv", ".md")}
-    assert all(path.stat().st_size for path in paths)
+def test_supporters_authors_and_failures_are_counted_over_all_candidates(runs):
+    with RunStore.open_readonly(runs[0].folder) as store:
+        records = list(store.candidates())
+    authors = tables.author_table(runs[0]).set_index("Written by")
+    for origin, count in Counter(c.origin for c in records).items():
+        own = [c for c in records if c.origin == origin]
+        assert authors.loc[origin, "Candidates"] == count
+        assert authors.loc[origin, "Best score"] == f"{max(c.score for c in own if c.passed):.4f}"
+        assert authors.loc[origin, "Different programs"] == sum(c.duplicate_of is None for c in own)
+    failures = tables.failure_table(runs[0])
+    errors = Counter(c.detail for c in records if c.status == "error").most_common(1)
+    assert list(failures.loc[0, ["Ended in", "Message", "Candidates"]]) == ["error", *errors[0]]
+    calls = tables.caller_table(runs[0]).set_index("Supporter")
+    assert list(calls.loc["exploration", ["Calls", "Answered"]]) == [1, 0]
+    assert list(calls.loc["strategist", ["Calls", "Answered", "Tokens"]]) == [1, 1, 10]

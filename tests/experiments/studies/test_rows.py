@@ -1,25 +1,26 @@
 """What a study keeps of a run, from hand-made candidates."""
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
-from atlas_gym.experiments.report.selection import select
+import pandas as pd
+
+from atlas_gym.experiments.report.data import RunData
 from atlas_gym.experiments.studies.rows import curve_rows, round_rows
 
 
 def run(*outcomes):
     """A run of two instances, one island each, from (round, island, score); each candidate is another program."""
-    census, _ = select(
-        ((i, round_, island, None, score, None) for i, (round_, island, score) in enumerate(outcomes)),
-        instances=2,
-    )
+    frame = pd.DataFrame(outcomes, columns=["round", "island", "score"]).assign(new=True)
+    data = RunData("run", Path(), {}, frame, (), (), {}, (), {}, (), (), instances=2)
     candidates = [
         SimpleNamespace(
             round=r, score=s, passed=s is not None, is_copy=False, duplicate_of=None, program_key=str(i)
         )
         for i, (r, _, s) in enumerate(outcomes)
     ]
-    return SimpleNamespace(census=census, everything=lambda: iter(candidates))
+    return SimpleNamespace(curve=data.curve, everything=lambda: iter(candidates))
 
 
 def test_the_best_score_of_several_instances_is_the_mean_of_theirs():

@@ -1,0 +1,161 @@
+"""The page: everything a report shows, put into the template."""
+
+import base64
+import difflib
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.experiments.report import tables
+from atlas_gym.experiments.report.comparison import group_runs
+from atlas_gym.experiments.report.data import RunData, intelligible, read_run
+from atlas_gym.experiments.report.figures import as_png, draw_comparison, draw_learning, draw_scores
+from atlas_gym.experiments.report.words import exam_table, said
+from atlas_gym.text import clean
+from atlas_gym.trainers.store.plain import as_text
+
+TEXT_CHARS, PROGRAM_LINES = 50_000, 1_000
+"""What is shown of a text, and of a program: longer ones are of use to nobody, and slow to compare."""
+
+
+def write_report(folders: Sequence[Path], output: Path | None = None) -> Path:
+    """Write the page; returns its path.
+
+    Args:
+        folders: one run folder or several.
+        output: the page's path; default: `report.html` in the folder; of several `report/report.html` beside the first.
+
+    Raises:
+        StoreError: a folder holds no run, or a damaged one.
+        OSError: the page cannot be written; half a page is never left.
+    """
+    runs = read_runs(folders)
+    with intelligible(f"What {' and '.join(map(str, folders))} holds cannot be shown"):
+        page = render(runs)
+    first = Path(folders[0]).resolve()
+    output = output or (first if len(runs) == 1 else first.parent / "report") / "report.html"
+    output.parent.mkdir(parents=True, exist_ok=True)
+    aside = output.with_suffix(".tmp")
+    try:
+        aside.write_text(page, encoding="utf-8")
+        aside.replace(output)
+    except OSError as error:  # a full disk does not say where it is
+        aside.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(output)) from error
+    return output
+
+
+def read_runs(folders: Sequence[Path]) -> list[RunData]:
+    """The runs, under names that tell them apart: the folder's own, with its parent's where two are equal."""
+    runs = [read_run(folder) for folder in folders]
+    names = [run.name for run in runs]
+    return [
+        run
+        if names.count(run.name) == 1
+        else replace(run, name=f"{run.folder.resolve().parent.name}/{run.name}")
+        for run in runs
+    ]
+
+
+def render(runs: Sequence[RunData]) -> str:
+    """The page as text."""
+    assets = files(__package__)
+    style = (assets / "report.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    # Whatever else got onto the page could neither run nor fetch anything.
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    environment = Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=_shown
+    )
+    groups = group_runs(runs)
+    several = len(runs) > 1
+    return environment.from_string((assets / "page.html").read_text(encoding="utf-8")).render(
+        policy=policy,
+        style=Markup(style),
+        title=f"{len(runs)} runs" if several else runs[0].name,
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        comparison=as_png(draw_comparison(groups)) if several else "",
+        scores=tables.score_table(groups),
+        runs=[_run(run) for run in runs],
+    )
+
+
+def _shown(value: object) -> object:
+    """What the template shows of a value: what cannot be seen is marked, a dash stands for nothing."""
+    if isinstance(value, Markup):
+        return value
+    return "–" if value is None or value == "" else clean(str(value), TEXT_CHARS)
+
+
+def _run(run: RunData) -> dict[str, Any]:
+    learning = draw_learning(run)
+    return {
+        "name": run.name,
+        "env": run.setting("env"), "method": run.setting("method"), "seed": run.setting("seed"),
+        "state": f"Complete: {run.last_round} rounds." if run.confirmed else
+                 f"In progress: round {run.last_round} of {run.setting('rounds')}; nothing is confirmed yet.",
+        "candidates": len(run.candidates),
+        "different": int(run.candidates.new.sum()),
+        "promoted": sum(bool(phase["promoted"]) for phase in run.tuned_phases),
+        "tuned": len(run.tuned_phases),
+        "scores": as_png(draw_scores(run)) if run.curve else "",
+        "learning": as_png(learning) if learning else "",
+        "words": said(run).splitlines(),
+        "exam": exam_table(run),
+        "programs": [_program(run, record) for record in run.top],
+        "phases": tables.phase_table(run),
+        "decisions": [_decision(phase) for phase in run.phases],
+        "callers": tables.caller_table(run),
+        "calls": run.supporter_calls,
+        "authors": tables.author_table(run),
+        "failures": tables.failure_table(run),
+        "config": as_text(dict(run.config)),
+    }  # fmt: skip
+
+
+def _program(run: RunData, record: CandidateRecord) -> dict[str, Any]:
+    start = next(
+        (first for first, _ in run.ends if first.island % run.instances == record.island % run.instances),
+        record,
+    )
+    gap = run.held_out_gap(record)
+    return {
+        "record": record,
+        "score": f"{record.score:.4f}",
+        "start": f"{start.score:.4f}",
+        "held_out": tables.mean_error(run.held_out_scores(record)),
+        "gap": gap.word if gap else "",
+        "diff": list(diff(start.program, record.program)),
+    }
+
+
+def diff(before: str, after: str) -> Iterator[tuple[str, str]]:
+    """(kind, line) of a unified diff of two programs; kinds are `added`, `removed`, `same` and `place`."""
+    kinds = {"+": "added", "-": "removed", "@": "place"}
+    sides = (text[:TEXT_CHARS].split("\n")[:PROGRAM_LINES] for text in (before, after))
+    for number, line in enumerate(difflib.unified_diff(*sides, lineterm="")):
+        if number > 1:  # behind the names of the two files
+            yield kinds.get(line[:1], "same"), line
+
+
+def _decision(phase: Any) -> dict[str, Any]:
+    skipped = phase.get("skipped")
+    decision = phase.get("decision")
+    return {
+        "phase": phase["phase"],
+        "round": phase["round"],
+        "word": "skipped" if skipped else "promoted" if phase["promoted"] else "kept",
+        "reason": skipped
+        or (decision["reason"] if decision else "the reference rule decides without a gate"),
+        "warnings": phase.get("warnings", ()),
+    }
