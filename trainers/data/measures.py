@@ -1,10 +1,5 @@
-"""What a batch of candidates says about the policy that wrote it: shares with their standard errors.
+"""What a batch of candidates says about the policy that wrote it: counts, shares and gains."""
 
-Standard errors are clustered by prompt: samples of one prompt resemble each other, so shares are
-averaged over prompts and their spread is taken between prompts.
-"""
-
-import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,10 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from atlas_gym.agents.population.candidate import CandidateRecord
-from atlas_gym.intervals import standard_error
 
 T = TypeVar("T")
 
+GAIN_CLIP = 0.05
+"""Units of score: a larger gain of one completion counts as this much in Ŝ."""
 VALID_SHARE, DISTINCT_SHARE = "valid_share", "distinct_share"
 """Names of the measurements that are better when higher."""
 
@@ -38,33 +34,6 @@ class Answer:
 
 Outcome = CandidateRecord | Answer
 """What is counted of a candidate, and enough to keep of one that enters nothing."""
-
-
-def measure(groups: Sequence[Sequence[CandidateRecord]], margin: float = 0.0) -> dict[str, Any]:
-    """Shares over groups of samples, one group a prompt, as plain values.
-
-    `valid` (ran and was scored), `new` (valid, and not the parent again) and `improving` (new and better than its
-    parent by more than the margin) are means over prompts of the per-prompt share, in [0, 1], each a `value` with its
-    standard `error` over prompts (NaN with a single one). `distinct` counts each new program once, `distinct_share` is
-    the same per sample, `distinct_improving` counts each improving one once.
-
-    Args:
-        groups: the samples of each prompt; none may be empty.
-        margin: how much better than its parent an improving program must be, in units of score.
-    """
-    samples = [record for group in groups for record in group]
-    improving = [r for r in samples if is_improving(r, margin)]
-    distinct = len(distinct_programs(samples))
-    return {
-        "samples": len(samples),
-        "prompts": len(groups),
-        "valid": _share(groups, lambda r: r.passed),
-        "new": _share(groups, is_new),
-        "improving": _share(groups, lambda r: is_improving(r, margin)),
-        "distinct": distinct,
-        "distinct_share": distinct / len(samples) if samples else 0.0,
-        "distinct_improving": len({r.program_key for r in improving}),
-    }
 
 
 def counts(records: Sequence[CandidateRecord], margin: float) -> dict[str, Any]:
@@ -104,10 +73,9 @@ def measurements(records: Sequence[CandidateRecord], errors: Sequence[str]) -> d
     return found
 
 
-def mean_gain(group: Sequence[CandidateRecord], clip: float) -> float:
-    """Mean gain over the parent of one prompt's answers, each between 0 (also for a failure) and `clip`, in units of
-    score."""
-    return fmean(min(max(0.0, r.gain), clip) if r.passed and r.gain is not None else 0.0 for r in group)
+def mean_gain(group: Sequence[CandidateRecord]) -> float:
+    """Mean gain over the parent of one prompt's answers, each between 0 (also for a failure) and `GAIN_CLIP`."""
+    return fmean(min(max(0.0, r.gain), GAIN_CLIP) if r.passed and r.gain is not None else 0.0 for r in group)
 
 
 def is_new(record: Outcome) -> bool:
@@ -138,12 +106,3 @@ def thinned(items: Sequence[T], most: int, rng: np.random.Generator) -> list[T]:
     if len(items) <= most:
         return list(items)
     return [items[index] for index in sorted(rng.choice(len(items), most, replace=False))]
-
-
-def _share(
-    groups: Sequence[Sequence[CandidateRecord]], holds: Callable[[CandidateRecord], bool]
-) -> dict[str, float]:
-    if not groups:
-        return {"value": math.nan, "error": math.nan}
-    per_prompt = [sum(map(holds, group)) / len(group) for group in groups]
-    return {"value": fmean(per_prompt), "error": float(standard_error(per_prompt))}

@@ -32,7 +32,7 @@ import numpy as np
 from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.trainers.data.measures import grouped
 from atlas_gym.trainers.data.pair_selection import Cap, Selection
-from atlas_gym.trainers.data.settings import SHARES, Kind, PairSettings
+from atlas_gym.trainers.data.settings import MARGIN, REPAIRS, SHARES, Kind, PairSettings
 
 _SLACK = 12
 """Characters by which two texts may always differ in length."""
@@ -96,9 +96,9 @@ def build_pairs(
     for kind in [kind for kind in get_args(Kind) if kind in shares and kind != "repair"]:
         own = [pair for pair in others if pair.kind == kind]
         selected += selection.take(own, int(shares[kind] * settings.count), rng)
-    reserved = min(int(settings.repairs * settings.count), len(repairs))
+    reserved = min(int(REPAIRS * settings.count), len(repairs))
     selected += selection.take(others, settings.count - len(selected) - reserved, rng)
-    bound = int(settings.repairs / (1.0 - settings.repairs) * len(selected) + 1e-9)
+    bound = int(REPAIRS / (1.0 - REPAIRS) * len(selected) + 1e-9)
     selected += selection.take(repairs, min(bound, settings.count - len(selected)), rng)
     return selected + selection.take(others, settings.count - len(selected), rng)
 
@@ -106,10 +106,10 @@ def build_pairs(
 def why_no_pairs(records: Sequence[CandidateRecord], settings: PairSettings) -> str:
     """In words, why a phase has nothing to train on."""
     passed = [record for record in records if record.passed]
-    improving = sum(_improves(record, settings.margin) for record in passed)
+    improving = sum(_improves(record) for record in passed)
     found = f"of {len(records)} short enough completions {len(passed)} ran and {improving} beat their parent"
     return (
-        f"it cannot train: {found} by more than {settings.margin:g}, and no two of one prompt make a pair "
+        f"it cannot train: {found} by more than {MARGIN:g}, and no two of one prompt make a pair "
         f"(builder {settings.builder})"
     )
 
@@ -155,29 +155,21 @@ def _combinations(
     parent_text: Callable[[CandidateRecord], str | None],
 ) -> Iterator[tuple[Kind, CandidateRecord, CandidateRecord]]:
     """(kind, chosen, rejected) among one prompt's candidates, the most telling kind of two texts first."""
-    kinds = SHARES[settings.builder]
     passed = sorted((m for m in members if m.passed), key=lambda m: (-m.value, m.id))
     failed = [m for m in members if not m.passed]
-    improving = [m for m in passed if _improves(m, settings.margin)]
-    if "improving" in kinds:
-        yield from (
-            ("improving", a, b) for a in improving for b in passed if a.value - b.value > settings.margin
-        )
-    if "improving_parent" in kinds:
+    improving = [m for m in passed if _improves(m)]
+    if settings.builder == "teach":
+        yield from (("improving", a, b) for a in improving for b in passed if a.value - b.value > MARGIN)
         for a in improving:
             if (parent := _parent(a, parent_text(a))) is not None:
                 yield "improving_parent", a, parent
-    if "improving_failed" in kinds:
         yield from (("improving_failed", a, b) for a in improving for b in failed)
-    if "score" in kinds:
-        gap = settings.margin if settings.builder == "margin" else 0.0
+        yield from (("repair", a, b) for a in passed if not _stands_still(a) for b in failed)
+    else:
         half = len(passed) // 2
         better = [m for m in passed[:half] if not _stands_still(m)]
-        yield from (("score", a, b) for a in better for b in passed[half:] if a.value - b.value > gap)
-    if "failed" in kinds:
+        yield from (("score", a, b) for a in better for b in passed[half:] if a.value > b.value)
         yield from (("failed", a, b) for a in passed if not a.is_copy for b in failed)
-    if "repair" in kinds:
-        yield from (("repair", a, b) for a in passed if not _stands_still(a) for b in failed)
 
 
 def _parent(record: CandidateRecord, text: str | None) -> CandidateRecord | None:
@@ -191,9 +183,9 @@ def _parent(record: CandidateRecord, text: str | None) -> CandidateRecord | None
     )  # fmt: skip
 
 
-def _improves(record: CandidateRecord, margin: float) -> bool:
+def _improves(record: CandidateRecord) -> bool:
     parent = record.parent_score
-    return not record.is_copy and parent is not None and record.value > parent + margin
+    return not record.is_copy and parent is not None and record.value > parent + MARGIN
 
 
 def _stands_still(record: CandidateRecord) -> bool:
@@ -226,7 +218,7 @@ def _selection(
         Cap(lambda pair: pair.hole, per_site, wear=1.0 / per_site),
         Cap(lambda pair: pair.chosen.strip(), settings.per_text),
         Cap(lambda pair: pair.rejected.strip(), settings.per_text),
-        Cap(lambda pair: is_number(pair.chosen) or None, int(settings.numbers * settings.count), wear=0.0),
+        Cap(lambda pair: _is_number(pair.chosen) or None, int(settings.numbers * settings.count), wear=0.0),
     ]
     gain = {record.id: record.value - (record.parent_score or 0.0) for record in records}
     ranked = grouped(gain, lambda id_: scales[id_])
@@ -243,7 +235,7 @@ def _selection(
     return Selection(caps, strength)
 
 
-def is_number(text: str) -> bool:
+def _is_number(text: str) -> bool:
     """Whether a text is nothing but a number."""
     try:
         float(text)

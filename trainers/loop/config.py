@@ -101,8 +101,6 @@ class RunConfig:
     """What Ŝ counts: the mean `gain` over the parent, or the `likelihood` of answers that are known to improve, in
     nats: it sees a policy come nearer where no sample improves. Supporters that teach answer the gate's prompts as well
     then."""
-    gain_clip: float = 0.05
-    """Units of score: a larger gain of one completion counts as this much in Ŝ."""
     lora: LoraSettings = LoraSettings()
     """The adapters, and in what precision the base model below them is kept."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -122,7 +120,7 @@ class RunConfig:
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}")
         at_least_1 = "rounds phase_every workers torch_threads held_out_seeds lessons"
-        require(self, {"at least 1": at_least_1, "at least 0": "max_phases", "positive": "gain_clip"})
+        require(self, {"at least 1": at_least_1, "at least 0": "max_phases"})
         for complaint in self._conflicts():
             raise ValueError(complaint)
 

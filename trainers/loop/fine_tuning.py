@@ -6,7 +6,7 @@ one transaction with the result and what it was trained on. A phase without its 
 from the adapters of the phase before.
 
 Ŝ, the inspector's score of a policy, is the mean over fresh completions of the gate subset's prompts of what each
-gains over its parent, between 0 and a limit (`gain_clip`): what fails or harms gains nothing, so that writing valid
+gains over its parent, between 0 and a limit (`GAIN_CLIP`): what fails or harms gains nothing, so that writing valid
 programs alone is worth nothing. Or it is the likelihood of answers that are known to improve (`gate_score`). All
 policies of a phase answer the same prompts with the same seeds, so differences are paired. The prompts are drawn from
 the whole buffer before pairs are formed, and no pair has one of them.
@@ -156,7 +156,7 @@ class Tuning:
             self._fresh[adapter] = answers
             if kind == "likelihood":
                 return log_known_gain(self.policy, adapter, {x: known[x] for x in prompts if x in known})
-            return [mean_gain(group, self.config.gain_clip) for group in answers()]
+            return [mean_gain(group) for group in answers()]
 
         return score
 

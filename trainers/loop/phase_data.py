@@ -11,13 +11,17 @@ from atlas_gym.agents.engines.engine import Sampling, Stop
 from atlas_gym.agents.models.tokens import encode_continuation, encode_prompt
 from atlas_gym.agents.population.candidate import CandidateRecord
 from atlas_gym.seeding import stream
-from atlas_gym.trainers.data.measures import grouped, is_improving, thinned
+from atlas_gym.trainers.data.measures import GAIN_CLIP, grouped, is_improving, thinned
 from atlas_gym.trainers.data.pairs import PreferencePair, build_pairs
-from atlas_gym.trainers.data.settings import PairSettings
+from atlas_gym.trainers.data.settings import MARGIN, PairSettings
 from atlas_gym.trainers.dpo.settings import GateSettings
 from atlas_gym.trainers.loop.exam import Exam
 from atlas_gym.trainers.loop.resources import Parts
 from atlas_gym.trainers.store.queries import StoreQueries
+
+_POOL = 2000
+"""Prompts that pairs are formed of before the caps choose, at most: of a longer run so many are drawn, so that a phase
+costs the same after a million candidates."""
 
 
 class PhaseData:
@@ -51,13 +55,13 @@ class PhaseData:
         return [record for record in pool if record.prompt not in set(apart)], gate
 
     def known(self, number: int, prompts: Sequence[str]) -> dict[str, list[tuple[str, float]]]:
-        """By prompt, the distinct answers that are known to improve and their gains, `gain_clip` at most; only prompts
+        """By prompt, the distinct answers that are known to improve and their gains, `GAIN_CLIP` at most; only prompts
         that have one."""
         found: dict[str, dict[str, float]] = {prompt: {} for prompt in prompts}
         for record in self._pool(number, self.store.taught(number)):
-            if record.prompt in found and is_improving(record, self.config.pairs.margin):
+            if record.prompt in found and is_improving(record, MARGIN):
                 assert record.gain is not None
-                found[record.prompt][record.completion] = min(record.gain, self.config.gain_clip)
+                found[record.prompt][record.completion] = min(record.gain, GAIN_CLIP)
         return {prompt: list(answers.items()) for prompt, answers in found.items() if answers}
 
     def pairs(
@@ -88,7 +92,7 @@ class PhaseData:
         config = self.config
         _, last = config.blocks[number - 1]
         rng = stream(config.seed, "pair pool", number)
-        pool = answers(self.store, last, config.pairs.pool, rng, config.messages, lessons)
+        pool = answers(self.store, last, _POOL, rng, config.messages, lessons)
         asked = self._exam.prompts if self._exam else ()
         fitting = writable(pool, self._tokenizer, config.sampling, config.phase.max_tokens)
         return [record for record in fitting if record.prompt not in asked]
