@@ -1,15 +1,16 @@
-"""How large the house is: `python -m tests.structure [CHECKOUT]` prints it for this checkout, or for another one.
+"""How large the house is, and how far a program's way through it: `python -m tests.structure [CHECKOUT]`.
 
-Lines and modules per layer and per room, the longest file and function; for this checkout also the files and forms on a
-candidate's way from prompt to preference pair, and the files and functions on a program's way from text to score,
-recorded while a pool evaluates one.
+Prints lines, modules and rooms of this checkout or of another one. For this checkout a real run is traced as well, of
+the embedded model on a short bandit with one phase: every function of the package that is handed, holds or returns
+what a program is on its way (completion, candidate, evaluation, preference pair), in the run's own process; and, with
+confinement off, every function that the evaluator and the worker enter to score one program. Readers are left out:
+supporters, reports and loggers look at programs and pass none on.
 """
 
 import argparse
 import ast
 import json
 import os
-import pickle
 import sys
 import tempfile
 import threading
@@ -22,18 +23,14 @@ from typing import Any
 
 HERE = Path(__file__).parents[1]
 LAYERS = ("atlas_gym", "agents", "trainers", "experiments", "tests")
-FORMS = {"Proposal", "Completion", "CandidateRecord", "Evaluation", "PreferencePair"}
-"""Proposal, completion, candidate, evaluation, pair."""
-WAY = (
-    "trainers/loop/exploration.py", "agents/research_agent.py", "agents/population/island.py",
-    "agents/population/candidate.py", "agents/proposals/style.py", "agents/proposals/edit_line.py",
-    "agents/proposals/source.py", "trainers/data/rollouts.py", "agents/engines/hf_transformers.py",
-    "agents/engines/samples.py", "atlas_gym/evaluation/pool.py", "trainers/store/store.py",
-    "trainers/store/queries.py", "trainers/loop/phase_data.py", "trainers/data/pairs.py",
-)  # fmt: skip
-"""From the loop down to the engine, up through evaluation and store, to the pair; with one style and one engine."""
-
+READERS = ("agents/supporters", "experiments/")
 PROGRAM = "def policy(context, history, t):\n    return {arm}\n"
+SMALL = {
+    "env": "ATLAS-Bandit-v0", "env_args": {"horizon": 60, "replicas": 1}, "start": "inlined", "method": "evodpo",
+    "rounds": 3, "phase_every": 2, "skip_idle_phases": False, "held_out_seeds": 1, "tracking": "off", "device": "cpu",
+    "workers": 1, "torch_threads": 2, "exploration": {"islands": 2, "samples": 8, "patches": 0},
+    "pairs": {"count": 8}, "phase": {"epochs": 1}, "gate": {"prompts": 2, "samples": 2},
+}  # fmt: skip
 
 
 def modules(layer: Path) -> list[Path]:
@@ -54,35 +51,57 @@ def functions(path: Path) -> Iterator[tuple[int, str]]:
 
 def size(checkout: Path) -> None:
     """Print what can be counted in the files."""
-    total = sum(lines(path) for layer in LAYERS if layer != "tests" for path in modules(checkout / layer))
-    print(f"{total} lines outside the tests")
-    for layer in LAYERS:
-        files = modules(checkout / layer)
+    found = {layer: modules(checkout / layer) for layer in LAYERS}
+    outside = [path for layer, files in found.items() if layer != "tests" for path in files]
+    print(f"outside the tests {sum(map(lines, outside))} lines in {len(outside)} modules")
+    for layer, files in found.items():
         rooms: defaultdict[str, int] = defaultdict(int)
         for path in files:
-            rooms[str(path.parent.relative_to(checkout))] += path.name != "__init__.py"
+            rooms[str(path.parent.relative_to(checkout))] += lines(path)
         longest = max(files, key=lines)
-        length, name, where = max(
-            (*found, str(p.relative_to(checkout))) for p in files for found in functions(p)
-        )
-        fullest = max(rooms, key=lambda room: rooms[room])
-        print(f"{layer:12} {sum(map(lines, files)):6} lines, {len(files):4} modules, {len(rooms):3} rooms")
+        length, name, where = max((*one, str(p.relative_to(checkout))) for p in files for one in functions(p))
+        print(f"{layer:12} {sum(map(lines, files)):6} lines, {len(files):4} modules")
         print(f"{'':12} longest file {longest.relative_to(checkout)} ({lines(longest)})")
-        print(
-            f"{'':12} longest function {name} in {where} ({length}); fullest room {fullest} ({rooms[fullest]})"
-        )
+        print(f"{'':12} longest function {name} in {where} ({length})")
+        print(f"{'':12} rooms: {', '.join(f'{room} {count}' for room, count in sorted(rooms.items()))}")
 
 
 class Recorder:
-    """Notes which functions of the package are entered, in this thread and in those that start while it is on."""
+    """Notes functions of the package, in this thread and in those that start while it is on.
 
-    def __init__(self) -> None:
+    Args:
+        forms: only those are noted that hold a value of these classes; none: all that are entered.
+    """
+
+    def __init__(self, forms: tuple[type, ...] = ()) -> None:
         self.seen: set[tuple[str, str]] = set()
+        self._forms = forms
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
         file = frame.f_code.co_filename
-        if event == "call" and file.startswith(str(HERE / "atlas_gym")):
-            self.seen.add((str(Path(file).relative_to(HERE)), frame.f_code.co_qualname))
+        if event not in ("call", "return") or not file.startswith(str(HERE / "atlas_gym")):
+            return
+        place = str(Path(file).relative_to(HERE)).replace("atlas_gym/agents", "agents")
+        place = place.replace("atlas_gym/trainers", "trainers").replace(
+            "atlas_gym/experiments", "experiments"
+        )
+        # A comprehension or lambda is a part of the function around it.
+        name = frame.f_code.co_qualname.partition(".<locals>.<")[0]
+        if place.startswith(READERS) or (place, name) in self.seen:
+            return
+        if not self._forms or any(self._holds(value) for value in (argument, *frame.f_locals.values())):
+            self.seen.add((place, name))
+
+    def _holds(self, value: object, depth: int = 2) -> bool:
+        if isinstance(value, self._forms):
+            return True
+        if depth and isinstance(value, list | tuple):
+            return any(self._holds(item, depth - 1) for item in value[:4])
+        return (
+            bool(depth)
+            and type(value) is dict
+            and any(self._holds(v, depth - 1) for v in list(value.values())[:4])
+        )
 
     def __enter__(self) -> "Recorder":
         threading.setprofile(self)
@@ -94,30 +113,36 @@ class Recorder:
         threading.setprofile(None)
 
 
-def caller_side(task: Any) -> set[tuple[str, str]]:
-    """What runs in the process that asks a pool; a thread is recorded from its start, so its pool is new."""
-    from atlas_gym.evaluation import EvaluatorPool
+def in_the_run() -> set[tuple[str, str]]:
+    """What holds a program in the process of a run, from the engine's completion to the phase's pairs."""
+    from atlas_gym.agents.engines.engine import Completion
+    from atlas_gym.agents.population.candidate import CandidateRecord
+    from atlas_gym.evaluation import Evaluation
+    from atlas_gym.trainers.data.pairs import PreferencePair
+    from atlas_gym.trainers.loop.atlas import AtlasRun
+    from atlas_gym.trainers.loop.config import load_config
+    from atlas_gym.trainers.store.store import RunStore
 
-    with Recorder() as recorder, EvaluatorPool(1, confinement="unconfined") as pool:
-        pool.submit(PROGRAM.format(arm=0), task).result()  # starts everything
-        recorder.seen.clear()
-        pool.submit(PROGRAM.format(arm=1), task).result()
-        return set(recorder.seen)
-
-
-def trusted_side(task: Any) -> set[tuple[str, str]]:
-    """What runs in the evaluator's process, once it is warm."""
-    from atlas_gym.evaluation import UnconfinedEvaluator
-    from atlas_gym.evaluation.server import answer
-
-    with UnconfinedEvaluator() as evaluator:
-        answer(evaluator, pickle.dumps((PROGRAM.format(arm=0), task)))
-        with Recorder() as recorder:
-            answer(evaluator, pickle.dumps((PROGRAM.format(arm=1), task)))
+    recorder = Recorder((Completion, CandidateRecord, Evaluation, PreferencePair))
+    with tempfile.TemporaryDirectory() as folder, RunStore(Path(folder)) as store:
+        with recorder, AtlasRun(load_config(None, SMALL), store) as run:
+            run.run()
+        assert store.tuned_phases(), "no phase was trained: nothing improved under this secret"
     return recorder.seen
 
 
-def worker_side(task: Any) -> set[tuple[str, str]]:
+def in_the_evaluator(task: Any) -> set[tuple[str, str]]:
+    """What scores a program on the trusted side, once it is warm."""
+    from atlas_gym.evaluation import UnconfinedEvaluator
+
+    with UnconfinedEvaluator() as evaluator:
+        evaluator.evaluate(PROGRAM.format(arm=0), task)
+        with Recorder() as recorder:
+            evaluator.evaluate(PROGRAM.format(arm=1), task)
+    return recorder.seen
+
+
+def in_the_worker(task: Any) -> set[tuple[str, str]]:
     """What runs in a worker: one without confinement, forked here."""
     from atlas_gym.evaluation.channel import Channel
     from atlas_gym.sandbox import wire
@@ -157,27 +182,19 @@ def _be_worker(read_fd: int, write_fd: int, driver: str, notes: str) -> None:
     worker.run(read_fd, write_fd, serve, Confinement((), ()))
 
 
-def way_to_a_score() -> dict[str, set[tuple[str, str]]]:
-    """Files and functions by process; the fork server's own two are those that fork and that report an end."""
-    from atlas_gym.tasks import registry
+def way() -> None:
+    """Print a program's way, by process."""
+    from atlas_gym import make_task
 
-    task = registry.make_task("ATLAS-Bandit-v0", seed=0, replicas=1, horizon=20)
-    return {"caller": caller_side(task), "evaluator": trusted_side(task), "worker": worker_side(task)}
-
-
-def main(checkout: Path) -> None:
-    size(checkout)
-    if checkout != HERE:
-        return
-    print(f"a candidate's way: {len(WAY)} files, {len(FORMS)} forms")
-    sides = way_to_a_score()
+    task = make_task("ATLAS-Bandit-v0", seed=0, replicas=1, horizon=20)
+    sides = {"run": in_the_run(), "evaluator": in_the_evaluator(task), "worker": in_the_worker(task)}
     everything = set().union(*sides.values())
-    files = sorted({file for file, _ in everything} | {"atlas_gym/sandbox/forkserver.py"})
-    print(
-        f"a program's way to its score: {len(files)} files, {len(everything)} functions besides the fork server's"
-    )
+    files = {file for file, _ in everything}
+    print(f"a program's way: {len(files)} files, {len(everything)} functions, besides the fork server")
     for side, seen in sides.items():
-        print(f"  {side:10} {len(seen):3} functions in {', '.join(sorted({file for file, _ in seen}))}")
+        print(f"  {side}: {len({file for file, _ in seen})} files, {len(seen)} functions")
+        for file in sorted({file for file, _ in seen}):
+            print(f"    {file}: {', '.join(sorted(name for place, name in seen if place == file))}")
 
 
 if __name__ == "__main__":
@@ -186,4 +203,6 @@ if __name__ == "__main__":
     chosen = parser.parse_args().checkout.resolve()
     if not (chosen / LAYERS[0]).is_dir():
         parser.error(f"{chosen} is no checkout: it has no folder {LAYERS[0]}")
-    main(chosen)
+    size(chosen)
+    if chosen == HERE:
+        way()
