@@ -22,7 +22,7 @@ import torch
 from atlas_gym.agents.engines.decoding import SampleBatch
 from atlas_gym.agents.engines.engine import Engine, OnCompletion, Request, Sampling
 from atlas_gym.agents.engines.sampling import Sampler
-from atlas_gym.agents.models.packed_weights import packed_weights
+from atlas_gym.agents.models.layers import packed_weights
 from atlas_gym.agents.models.policy import Policy
 from atlas_gym.agents.models.token_trie import families
 from atlas_gym.agents.models.tokens import encode_prompt

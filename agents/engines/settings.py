@@ -3,7 +3,7 @@
 Four engines answer the same requests (`agents.engines.engine`): transformers in this process (the default), vLLM in
 this process, any server that speaks OpenAI's completions protocol, and any that speaks its chat protocol. How each does
 non-copy decoding, and what each cannot promise, is in docs/generation.md; models behind an API are in
-docs/hosted-models.md.
+docs/own-model.md.
 """
 
 import json

@@ -9,7 +9,9 @@ Three ways to use it:
 - `policy.model` with `policy.using(name)`: forward passes with the adapter of that name, unmerged
   (log-probabilities, KL).
 - `with policy.merged(name) as model`: a plain Hugging Face model with the adapter folded in, for
-  generation. Afterwards the base weights are restored to the last bit (see `agents.models.merging`).
+  generation. Afterwards the base weights are restored to the last bit: undoing the merge by
+  subtraction would not do, as in bfloat16 (W + Δ) − Δ ≠ W, so originals are kept in main memory meanwhile. An
+  unmerged adapter costs generation a factor of two and more.
 - training, by TRL's `DPOTrainer` on `policy.model`. TRL insists on the name "default" for the adapter it
   trains, which is why `POLICY` is that string.
 """
@@ -28,11 +30,8 @@ from peft.tuners.lora import LoraLayer
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from atlas_gym.agents.models.adapters import AdapterError, digest, read_adapter, write_adapter
-from atlas_gym.agents.models.lean_lora import make_lean
+from atlas_gym.agents.models.layers import fitting_dtype, make_lean, recompute_norms
 from atlas_gym.agents.models.loading import load_model
-from atlas_gym.agents.models.merging import Kept, exact_merge
-from atlas_gym.agents.models.precision import fitting_dtype
-from atlas_gym.agents.models.recomputed_norms import recompute_norms
 from atlas_gym.agents.models.settings import LoraSettings
 from atlas_gym.agents.models.tree_attention import use_tree_attention
 
@@ -69,7 +68,8 @@ class Policy:
         self._layers = {
             name: module for name, module in self.base.named_modules() if isinstance(module, LoraLayer)
         }
-        self._kept: Kept = []
+        self._kept: list[tuple[torch.Tensor, torch.Tensor]] = []
+        """Each matrix that is merged at the moment, and what it was."""
         self.add(REFERENCE, copy_of=POLICY)
 
     @classmethod
@@ -190,12 +190,24 @@ class Policy:
 
     @contextmanager
     def merged(self, name: str) -> Iterator[PreTrainedModel]:
-        """A plain model with this adapter folded into the weights; the base is restored bit for bit on
-        leaving."""
+        """A plain model with this adapter folded into the weights, W + s·B·A computed in float32 and rounded once; the
+        base is restored bit for bit on leaving."""
         self._require_unmerged(name)
         self.model.eval()
-        with exact_merge(self._layers.values(), name, self._kept), self.model.disable_adapter():
-            yield self.base
+        try:
+            with torch.no_grad():
+                for layer in self._layers.values():
+                    if torch.any(layer.lora_B[name].weight):  # else it is the base's
+                        weight = layer.get_base_layer().weight
+                        self._kept.append((weight, weight.detach().to("cpu", copy=True)))
+                        weight.copy_(weight.float() + layer.get_delta_weight(name).float())
+            with self.model.disable_adapter():
+                yield self.base
+        finally:
+            with torch.no_grad():
+                while self._kept:
+                    weight, original = self._kept.pop()
+                    weight.copy_(original)
 
     def _require(self, name: str) -> None:
         if name not in self.adapters:

@@ -2,7 +2,7 @@ import pytest
 import torch
 from peft.tuners.lora import Linear
 
-from atlas_gym.agents.models.lean_lora import LeanLinear
+from atlas_gym.agents.models.layers import LeanLinear
 from atlas_gym.agents.models.policy import POLICY, Policy
 from atlas_gym.agents.models.settings import LoraSettings
 from tests.tiny_model import save_tiny_model, tuned_policy

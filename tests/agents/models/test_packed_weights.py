@@ -4,8 +4,8 @@ from torch import nn
 
 from atlas_gym.agents.engines.engine import Request, Sampling
 from atlas_gym.agents.engines.hf_transformers import TransformersEngine
-from atlas_gym.agents.models import packed_weights as module
-from atlas_gym.agents.models.packed_weights import packed_weights
+from atlas_gym.agents.models import layers as module
+from atlas_gym.agents.models.layers import packed_weights
 from atlas_gym.agents.models.policy import POLICY, Policy
 from tests.agents.tiny import character_model, character_tokenizer
 

@@ -7,7 +7,7 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from atlas_gym.agents.models.adapters import WEIGHTS, AdapterError
-from atlas_gym.agents.models.lean_lora import make_lean
+from atlas_gym.agents.models.layers import make_lean
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.agents.models.settings import LoraSettings
 from tests.tiny_model import byte_tokenizer, save_tiny_model

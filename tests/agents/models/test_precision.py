@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from atlas_gym.agents.models.precision import fitting_dtype
+from atlas_gym.agents.models.layers import fitting_dtype
 
 EMULATES = "flags\t\t: avx2 avx512f avx512bw avx512vl avx512_vnni fma"
 

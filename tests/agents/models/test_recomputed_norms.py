@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
-from atlas_gym.agents.models.recomputed_norms import recompute_norms
+from atlas_gym.agents.models.layers import recompute_norms
 
 
 def two_norms() -> tuple[nn.Module, nn.Module]:

@@ -53,9 +53,7 @@ def test_a_history_that_is_kept_equals_one_read_at_once(tmp_path):
 
 def test_ideas_are_told_apart_as_the_run_tells_them_apart(folder):
     with RunStore.open_readonly(folder) as store:
-        (*_, fine), (*_, coarse) = (
-            RoundHistory(1, radius).extend(store) for radius in (0.0, 1.0)
-        )
+        (*_, fine), (*_, coarse) = (RoundHistory(1, radius).extend(store) for radius in (0.0, 1.0))
     assert fine["clusters/found"] > coarse["clusters/found"] == 1
 
 
