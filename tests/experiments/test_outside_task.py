@@ -8,8 +8,9 @@ from atlas_gym import make_task
 from atlas_gym.bridges.trl import ProgramEnvironment, ProgramReward
 from atlas_gym.evaluation import EvaluatorPool
 from atlas_gym.experiments.report.page import write_report
-from atlas_gym.experiments.studies.plan import Arm, Plan, do_runs
-from atlas_gym.experiments.studies.write import write_study
+from atlas_gym.experiments.studies.plan import Arm, Plan, Task
+from atlas_gym.experiments.studies.results import collect
+from atlas_gym.experiments.studies.scheduler import do_runs
 from tests.tiny_model import save_tiny_model
 
 FILE = '''\
@@ -95,10 +96,15 @@ def settings(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_study_and_the_report_of_a_run(reference, settings, tmp_path):
-    plan = Plan("outside", reference, {"numbers": Arm("numbers-alone")}, seeds=(0,), settings=settings)
+    plan = Plan(
+        "outside",
+        {"outside": Task(reference)},
+        {"numbers": Arm("numbers-alone")},
+        seeds=(0,),
+        settings=settings,
+    )
     assert do_runs(plan, tmp_path / "runs", 1, print) == []
-    write_study(plan, tmp_path / "runs", tmp_path / "study")
-    assert "1 of 1 runs finished" in (tmp_path / "study" / "README.md").read_text()
+    assert len(collect(plan, tmp_path / "runs")["runs"]) == 1
     page = write_report([tmp_path / "runs" / plan.runs()[0].name])
     assert "Complete: 1 rounds" in page.read_text()
 

@@ -1,142 +1,154 @@
-"""A study is run, survives a run that fails, and writes what the finished ones came to."""
+"""A study is run, stopped, resumed, survives a run that fails, and writes what the finished ones came to."""
 
-import csv
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
-import yaml
 
-from atlas_gym.experiments.report.table_formats import as_csv
 from atlas_gym.experiments.studies.__main__ import main
-from atlas_gym.experiments.studies.plan import DONE, Arm, Plan, do_runs, read_plan
-from atlas_gym.experiments.studies.rows import collect
-from atlas_gym.experiments.studies.write import all_tables, known_runs, read_data, write_study
+from atlas_gym.experiments.studies.plan import Arm, Plan, Task
+from atlas_gym.experiments.studies.results import add, by_task, collect, known_runs, read_data, summaries
+from atlas_gym.experiments.studies.scheduler import DONE, do_runs
+from atlas_gym.trainers.store.store import RunStore
 from tests.experiments.report.synthetic import Layout, make_run
+
+BANDIT = {"bandit": Task("ATLAS-Bandit-v0")}
+QUICK = {
+    "env_args": {"horizon": 60, "replicas": 1}, "rounds": 1, "held_out_seeds": 1, "workers": 1, "torch_threads": 1,
+    "exploration": {"islands": 1, "samples": 4, "sites": 4},
+}  # fmt: skip
+"""A run of a method without a model, on a bandit that takes no time."""
+PLAN = """\
+name: x
+tasks: {bandit: {env: ATLAS-Bandit-v0}}
+arms: {atlas: {}, evotune: {method: evotune}}
+seeds: [1, 2]
+settings: {rounds: 6}
+"""
 
 
 def test_a_failed_run_is_reported_and_its_log_named(tmp_path):
-    plan = Plan(
-        "x", "ATLAS-Bandit-v0", {"a": Arm(settings={"model": str(tmp_path / "no model")})}, seeds=(0,)
-    )
+    plan = Plan("x", BANDIT, {"a": Arm(settings={"model": str(tmp_path / "no model")})}, seeds=(0,))
     lines: list[str] = []
-    failed = do_runs(plan, tmp_path / "runs", 1, lines.append)
-    assert [run.name for run in failed] == ["a-named-s0"]
+    assert [run.name for run in do_runs(plan, tmp_path, 1, lines.append)] == ["bandit-a-s0"]
     assert "failed with exit code" in lines[-1]
-    assert "no model" in (tmp_path / "runs" / "a-named-s0" / "log.txt").read_text()
-    assert not (tmp_path / "runs" / "a-named-s0" / DONE).exists()
+    assert "no model" in (tmp_path / "bandit-a-s0" / "log.txt").read_text()
+    assert not (tmp_path / "bandit-a-s0" / DONE).exists()
 
 
-def test_an_arm_may_be_called_by_a_fraction(tmp_path):
-    plan = Plan("x", "ATLAS-Bandit-v0", {"1/2": Arm(settings={"rounds": 0})}, seeds=(0,))
+def test_finished_runs_go_on_only_when_the_plan_has_more_rounds(tmp_path):
+    plan = Plan("x", BANDIT, {"a": Arm("numbers-alone")}, seeds=(0,), settings=QUICK)
+    assert do_runs(plan, tmp_path, 1, print) == []
     lines: list[str] = []
-    assert [run.name for run in do_runs(plan, tmp_path, 1, lines.append)] == ["1/2-named-s0"]
-    assert lines[0] == "1/2-named-s0: begins"
+    assert do_runs(plan, tmp_path, 1, lines.append) == []
+    assert lines == []
+    longer = replace(plan, settings={**QUICK, "rounds": 2})
+    assert do_runs(longer, tmp_path, 1, lines.append) == []
+    assert lines == ["bandit-a-s0: begins", "bandit-a-s0: done"]
+    assert collect(longer, tmp_path)["runs"]["candidates"].tolist() == [8]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_a_study_that_was_stopped_goes_on_where_it_was(tmp_path, how):
+    file = tmp_path / "plan.yaml"
+    file.write_text(
+        "{name: x, tasks: {bandit: {env: ATLAS-Bandit-v0}}, arms: {a: {method: numbers-alone}}, seeds: [0], settings: "
+        "{env_args: {horizon: 500, replicas: 1}, rounds: 30, held_out_seeds: 1, workers: 1, torch_threads: 1, "
+        "exploration: {islands: 1, samples: 4, sites: 4}}}"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "atlas_gym.experiments.studies",
+        str(file),
+        "--runs",
+        str(tmp_path / "runs"),
+    ]
+    study = subprocess.Popen(command, start_new_session=True)
+    run = tmp_path / "runs" / "bandit-a-s0"
+    while rounds(run) < 2:
+        time.sleep(0.2)
+    os.kill(study.pid, how)
+    study.wait(60)
+    assert 2 <= rounds(run) < 30
+    assert main([str(file), "--runs", str(tmp_path / "runs")]) == 0
+    assert rounds(run) == 30
+
+
+def rounds(run):
+    """Rounds that a run has stored."""
+    if not (run / "run.sqlite").exists():
+        return 0
+    with RunStore.open_readonly(run) as store:
+        return max((r["round"] for r in store.round_summaries()), default=0)
 
 
 @pytest.fixture
 def study(tmp_path):
-    plan = Plan(
-        "x",
-        "ATLAS-Bandit-v0",
-        {"atlas": Arm(), "evotune": Arm("evotune")},
-        seeds=(1, 2),
-        settings={"rounds": 6},
-        about="What is asked.",
-    )
-    for run in plan.runs()[:3]:
-        folder = make_run(tmp_path / run.name, Layout(method=run.arm, seed=run.seed, rounds=6))
-        (folder / DONE).touch()
-    return plan, tmp_path
+    """A plan's file, and the folder of its runs, of which three of four have ended."""
+    file = tmp_path / "plan.yaml"
+    file.write_text(PLAN)
+    for arm, seed in (("atlas", 1), ("evotune", 1), ("atlas", 2)):
+        made = make_run(tmp_path / f"bandit-{arm}-s{seed}", Layout(method=arm, seed=seed, rounds=6))
+        (made / DONE).touch()
+    return file, tmp_path
 
 
-def test_finished_runs_become_data_tables_and_a_figure(study, tmp_path):
-    plan, folder = study
-    paths = write_study(plan, folder, tmp_path / "out")
-    with open(tmp_path / "out" / "runs.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["arm"], row["seed"]) for row in rows] == [("atlas", "1"), ("evotune", "1"), ("atlas", "2")]
-    page = (tmp_path / "out" / "README.md").read_text()
-    assert "\n\nWhat is asked.\n\n3 of 4 runs finished" in page
-    assert f"\natlas study {plan.name}\n" in page
-    assert "**Best program on held-out seeds**" in page
-    assert {Path(path).suffix for path in paths} == {".csv", ".md", ".png", ".pdf"}
+def test_finished_runs_become_data_tables_and_a_picture(study, tmp_path, capsys):
+    file, folder = study
+    assert main([str(file), "--tables", "--runs", str(folder), "--output", str(tmp_path / "out")]) == 0
+    runs = read_data(tmp_path / "out")["runs"]
+    assert list(zip(runs.arm, runs.seed, strict=True)) == [("atlas", 1), ("evotune", 1), ("atlas", 2)]
+    assert (tmp_path / "out" / "improvement.png").stat().st_size
+    printed = capsys.readouterr().out
+    assert "| bandit | atlas | 2 |" in printed
+    assert main([str(tmp_path / "out"), "--measure", "valid_share", "--against", "evotune"]) == 0
+    assert "Less evotune" in capsys.readouterr().out
+    assert (tmp_path / "out" / "valid_share.png").exists()
 
 
-def test_the_page_names_the_plan_as_it_was_given(study, tmp_path, capsys):
-    _, folder = study
-    own = tmp_path / "own.yaml"
-    own.write_text(
-        "name: mine\nenv: ATLAS-Bandit-v0\narms: {atlas: {}, evotune: {method: evotune}}\nseeds: [1, 2]\n"
-    )
-    assert main([str(own), "--tables", "--runs", str(folder), "--output", str(tmp_path / "out")]) == 0
-    assert f"\natlas study {own}\n" in (tmp_path / "out" / "README.md").read_text()
-
-
-def test_conclusions_are_linked_and_never_printed(study, tmp_path):
-    plan, folder = study
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "conclusions.md").write_text("Everything is better.")
-    write_study(plan, folder, tmp_path / "out")
-    page = (tmp_path / "out" / "README.md").read_text()
-    assert "(conclusions.md)" in page
-    assert "Everything" not in page
-
-
-def test_the_page_can_be_made_again_from_the_data(study, tmp_path):
-    plan, folder = study
-    write_study(plan, folder, tmp_path / "out")
-    first = {p.name: p.read_text() for p in (tmp_path / "out").rglob("*") if p.suffix in (".md", ".csv")}
-    write_study(plan, tmp_path / "nowhere", tmp_path / "out")
-    again = {p.name: p.read_text() for p in (tmp_path / "out").rglob("*") if p.suffix in (".md", ".csv")}
-    assert again == first
+@pytest.mark.parametrize("wrong", [["--measure", "arm"], ["--against", "search"]])
+def test_what_the_data_do_not_have_is_named(study, tmp_path, wrong, capsys):
+    file, folder = study
+    assert main([str(file), "--tables", "--runs", str(folder), *wrong]) == 2
+    assert wrong[1] in capsys.readouterr().err
 
 
 def test_a_study_goes_on_from_its_data_alone(study, tmp_path):
-    plan, folder = study
-    write_study(plan, folder, tmp_path / "whole")
-    last = plan.runs()[2].name
-    (folder / last).rename(tmp_path / "later")
-    write_study(plan, folder, tmp_path / "out")
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (tmp_path / "later").rename(elsewhere / last)
-    write_study(plan, elsewhere, tmp_path / "out", add=True)
-    assert known_runs(tmp_path / "out") == {run.name for run in plan.runs()[:3]}
-    for kind in (tmp_path / "whole").glob("*.csv"):
-        assert (tmp_path / "out" / kind.name).read_text() == kind.read_text()
+    file, folder = study
+    places = ["--runs", str(folder), "--output", str(tmp_path / "out")]
+    (folder / "bandit-atlas-s2").rename(tmp_path / "later")
+    assert main([str(file), "--tables", *places]) == 0
+    (tmp_path / "later").rename(folder / "bandit-atlas-s2")
+    for gone in ("atlas", "evotune"):
+        (folder / f"bandit-{gone}-s1" / DONE).unlink()
+    assert main([str(file), "--tables", "--add", *places]) == 0
+    found = known_runs(read_data(tmp_path / "out"))
+    assert found == {"bandit-atlas-s1", "bandit-evotune-s1", "bandit-atlas-s2"}
+    lines: list[str] = []
+    plan = Plan("x", BANDIT, {"atlas": Arm()}, seeds=(1, 2))
+    do_runs(plan, tmp_path / "elsewhere", 1, lines.append, found)
+    assert lines == []
 
 
-def test_nothing_of_an_earlier_study_stays(study, tmp_path):
-    plan, folder = study
-    write_study(plan, folder, tmp_path / "out")
-    measures = "arm,start,seed,phase,measure,base,tuned,difference,half_width,instances\n"
-    measures += "earlier,named,0,1,validity,0.1,0.9,0.8,0.1,4\nearlier,named,1,1,validity,0.1,0.9,0.8,0.1,4\n"
-    (tmp_path / "out" / "measures.csv").write_text(measures)
-    write_study(plan, tmp_path / "nowhere", tmp_path / "out")
-    assert "| earlier |" in (tmp_path / "out" / "README.md").read_text()
-    write_study(plan, folder, tmp_path / "out")
-    assert "earlier" not in (tmp_path / "out" / "README.md").read_text()
-
-
-@pytest.mark.parametrize("names", [(64, 0.1), ("None", "NA"), ("null", "1e3")])
-def test_arms_may_be_called_by_numbers_and_by_nothing(tmp_path, names):
-    plan = {"name": "x", "env": "ATLAS-Bandit-v0", "seeds": [1, 2], "arms": {name: {} for name in names}}
-    (tmp_path / "x.yaml").write_text(yaml.safe_dump(plan))
-    plan = read_plan(tmp_path / "x.yaml")
-    assert set(plan.arms) == set(map(str, names))
-    for run in plan.runs():
-        (make_run(tmp_path / run.name, Layout(seed=run.seed, rounds=6)) / DONE).touch()
-    write_study(plan, tmp_path, tmp_path / "out")
-    assert known_runs(tmp_path / "out") == {run.name for run in plan.runs()}
-    write_study(plan, tmp_path / "nowhere", tmp_path / "out")
-    assert all(f"| {name} | named | 2 |" in (tmp_path / "out" / "README.md").read_text() for name in names)
+def test_of_a_run_that_both_have_the_new_data_count():
+    old = pd.DataFrame({"task": "t", "arm": ["a", "b"], "seed": 0, "improvement": [0.1, 0.2]})
+    new = pd.DataFrame({"task": "t", "arm": ["b", "c"], "seed": 0, "improvement": [0.3, 0.4]})
+    both = add({"runs": old}, {"runs": new})["runs"]
+    assert both.improvement.tolist() == [0.1, 0.3, 0.4]
 
 
 def test_a_full_disk_leaves_the_data_that_were_there(study, tmp_path, monkeypatch):
-    plan, folder = study
-    write_study(plan, folder, tmp_path / "out")
-    data = {path: path.read_text() for path in (tmp_path / "out").glob("*.csv")}
+    file, folder = study
+    asked = [str(file), "--tables", "--runs", str(folder), "--output", str(tmp_path / "out")]
+    assert main(asked) == 0
+    data = (tmp_path / "out" / "runs.csv").read_text()
 
     def fills_the_disk(_frame: object, path: Path, **_kwargs: object) -> None:
         Path(path).write_text("arm,st")
@@ -144,97 +156,52 @@ def test_a_full_disk_leaves_the_data_that_were_there(study, tmp_path, monkeypatc
 
     monkeypatch.setattr("pandas.DataFrame.to_csv", fills_the_disk)
     with pytest.raises(OSError, match="no space"):
-        write_study(plan, folder, tmp_path / "out")
-    assert data == {path: path.read_text() for path in (tmp_path / "out").glob("*.csv")}
+        main(asked)
+    assert (tmp_path / "out" / "runs.csv").read_text() == data
 
 
 @pytest.mark.parametrize("damage", ["", "a,b\n1,2\n", "\0\0"])
-def test_damaged_data_are_named(study, tmp_path, damage, capsys):
-    plan, folder = study
-    write_study(plan, folder, tmp_path / "out")
-    (tmp_path / "out" / "runs.csv").write_text(damage)
-    places = ["--runs", str(tmp_path / "nowhere"), "--output", str(tmp_path / "out")]
-    assert main(["bandit", "--add", *places]) == 2
-    said = capsys.readouterr().err
-    assert f"The data in {tmp_path / 'out'} are damaged: put them back" in said
+def test_damaged_data_are_named(tmp_path, damage, capsys):
+    (tmp_path / "runs.csv").write_text(damage)
+    assert main([str(tmp_path)]) == 2
+    assert f"The data in {tmp_path} are damaged: put them back" in capsys.readouterr().err
 
 
-def test_a_damaged_run_is_named(study, tmp_path, capsys):
-    _, folder = study
-    plan = folder / "plan.yaml"
-    plan.write_text("{name: x, env: ATLAS-Bandit-v0, arms: {atlas: {}}, seeds: [1]}")
-    (folder / "atlas-named-s1" / "run.sqlite").write_text("no store")
-    assert main([str(plan), "--tables", "--runs", str(folder), "--output", str(tmp_path / "out")]) == 2
+def test_a_damaged_run_is_named(study, capsys):
+    file, folder = study
+    (folder / "bandit-atlas-s1" / "run.sqlite").write_text("no store")
+    assert main([str(file), "--tables", "--runs", str(folder)]) == 2
     assert "run.sqlite cannot be read as a run store" in capsys.readouterr().err
 
 
-def test_runs_whose_data_are_there_are_not_done_again(study, tmp_path):
-    plan, _ = study
-    lines: list[str] = []
-    do_runs(plan, tmp_path / "elsewhere", 1, lines.append, {run.name for run in plan.runs()})
-    assert lines == []
+def test_where_nothing_has_ended_it_says_so(tmp_path, capsys):
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    assert main([str(tmp_path / "plan.yaml"), "--tables", "--runs", str(tmp_path / "runs")]) == 2
+    assert "no run has ended yet" in capsys.readouterr().err
 
 
 STUDIES = sorted((Path(__file__).parents[3] / "docs" / "study").iterdir())
 
 
 @pytest.mark.parametrize("folder", STUDIES, ids=lambda folder: folder.name)
-def test_the_committed_tables_are_those_of_the_committed_data(folder):
-    tables = {f"{table.name}.csv": as_csv(table) for table in all_tables(read_data(folder))}
-    assert tables == {path.name: path.read_text() for path in (folder / "tables").glob("*.csv")}
+def test_a_published_study_is_a_page_its_data_and_one_picture(folder):
+    assert known_runs(read_data(folder))
+    files = {path.name for path in folder.iterdir()}
+    assert files >= {"README.md", "runs.csv"}
+    assert {name for name in files if not name.endswith(".csv")} - {"README.md"} in (
+        {"improvement.png"},
+        {"nats.png"},
+    )
+    assert len((folder / "README.md").read_text(encoding="utf-8").split()) <= 400
 
 
-def test_tables_are_made_of_the_data_as_they_were_rounded(study, tmp_path, monkeypatch):
-    plan, folder = study
-    data = collect(plan, folder)
-    data["runs"]["best_held_out"] = -0.00004999999999
-    monkeypatch.setattr("atlas_gym.experiments.studies.write.collect", lambda *_: data)
-    write_study(plan, folder, tmp_path / "out")
-    assert "-0.0001" in (tmp_path / "out" / "tables" / "final_scores.csv").read_text()
-
-
-def test_without_finished_runs_nothing_is_written(tmp_path):
-    plan = Plan("x", "ATLAS-Bandit-v0", {"atlas": Arm()})
-    assert write_study(plan, tmp_path, tmp_path / "out") == []
-    assert not (tmp_path / "out").exists()
-
-
-def test_finished_runs_are_not_run_again(study, tmp_path):
-    plan, folder = study
-    (folder / plan.runs()[3].name).mkdir()
-    (folder / plan.runs()[3].name / DONE).touch()
-    lines: list[str] = []
-    assert do_runs(plan, folder, 1, lines.append) == []
-    assert lines == []
-
-
-def test_finished_runs_go_on_when_the_plan_has_more_rounds(tmp_path):
-    # A method without a model, on a bandit that takes no time.
-    settings = {
-        "env_args": {"horizon": 60, "replicas": 1}, "rounds": 1, "held_out_seeds": 1, "workers": 1,
-        "exploration": {"islands": 1, "samples": 4, "sites": 4},
+def test_differences_are_paired_by_seed_and_then_by_task():
+    rows = [("t", "a", 0, 0.1), ("t", "b", 0, 0.3), ("t", "a", 1, 0.2), ("t", "b", 1, 0.6), ("t", "b", 2, 0.9),
+            ("u", "a", 0, 0.5), ("u", "b", 0, 0.6), ("u", "c", 0, 0.7)]  # fmt: skip
+    runs = pd.DataFrame(rows, columns=["task", "arm", "seed", "improvement"])
+    of_task, over = summaries(by_task(runs, "improvement"))
+    assert dict(zip(of_task.columns, of_task.rows[1], strict=True)) == {
+        "Task": "t", "Arm": "b", "Seeds": "3", "Mean": "60.0 [-14.5, 134.5]",
+        "Less a": "+30.0 [-97.1, +157.1]", "In words": "not told apart",
     }  # fmt: skip
-    plan = Plan("x", "ATLAS-Bandit-v0", {"a": Arm("numbers-alone")}, seeds=(0,), settings=settings)
-    assert do_runs(plan, tmp_path, 1, print) == []
-    longer = replace(plan, settings={**settings, "rounds": 2})
-    lines: list[str] = []
-    assert do_runs(longer, tmp_path, 1, lines.append) == []
-    assert lines == ["a-named-s0: begins", "a-named-s0: done"]
-    assert collect(longer, tmp_path)["runs"]["candidates"].tolist() == [8]
-    assert do_runs(plan, tmp_path, 1, lines.append) == []
-    assert len(lines) == 2
-
-
-def test_settings_are_written_where_the_run_reads_them(tmp_path):
-    plan = Plan("x", "ATLAS-Bandit-v0", {"a": Arm("search", {"rounds": 0})}, seeds=(3,))
-    do_runs(plan, tmp_path, 1, lambda line: None)
-    written = yaml.safe_load((tmp_path / "a-named-s3" / "settings.yaml").read_text())
-    assert written["seed"] == 3
-    assert "rounds must be at least 1" in (tmp_path / "a-named-s3" / "log.txt").read_text()
-
-
-def test_where_nothing_has_ended_it_says_so(tmp_path, capsys):
-    places = ["--runs", str(tmp_path / "runs"), "--output", str(tmp_path / "out")]
-    assert main(["bandit", "--tables", *places]) == 1
-    assert f"no run in {tmp_path / 'runs'} has ended" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+    assert over.rows == (("b", "+20.0 [-107.1, +147.1]", "not told apart"),)  # 30 and 10; c is not in both

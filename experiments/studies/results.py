@@ -1,0 +1,169 @@
+"""What a study's runs came to: `runs.csv`, `instances.csv`, paired differences with their intervals, one picture."""
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from atlas_gym.experiments.loggers.metrics import improvement
+from atlas_gym.experiments.report.data import intelligible, read_run
+from atlas_gym.experiments.report.style import COLORS, TEXT_WIDTH, plot_style
+from atlas_gym.experiments.report.table_formats import Table, table, write_csv
+from atlas_gym.experiments.report.tables import instance_scores, run_row
+from atlas_gym.experiments.studies.plan import Plan, run_name
+from atlas_gym.experiments.studies.scheduler import DONE
+from atlas_gym.intervals import half_width, mean_interval
+
+KEY = ["task", "arm", "seed"]
+KINDS = ("runs", "instances")
+"""A CSV file each."""
+_AS_WRITTEN: Any = {"dtype": {"task": str, "arm": str}, "keep_default_na": False, "na_values": [""]}
+"""An arm may be called 64, or None."""
+
+Data = dict[str, pd.DataFrame]
+
+
+def collect(plan: Plan, folder: Path) -> Data:
+    """What those runs have come to that have come to their end: a row a run, and a row an instance where there are
+    several. Kinds without rows are left out."""
+    rows: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
+    for planned in plan.runs():
+        if not (folder / planned.name / DONE).exists():
+            continue
+        key = {name: getattr(planned, name) for name in KEY}
+        run = read_run(folder / planned.name)
+        rows["runs"].append({**key, **run_row(run)})
+        ends = instance_scores(run)
+        for number, (initial, best) in enumerate(ends if len(ends) > 1 else ()):
+            own = {
+                "initial_held_out": initial,
+                "best_held_out": best,
+                "improvement": improvement(initial, best),
+            }
+            rows["instances"].append({**key, "instance": number, **own})
+    return {kind: pd.DataFrame(found) for kind, found in rows.items() if found}
+
+
+def read_data(folder: Path) -> Data:
+    """A study's data as they were written; empty if there are none. `StoreError` if a file is damaged."""
+    found = {kind: folder / f"{kind}.csv" for kind in KINDS if (folder / f"{kind}.csv").exists()}
+    with intelligible(f"The data in {folder} are damaged: put them back, or delete all its .csv files"):
+        data = {kind: pd.read_csv(path, **_AS_WRITTEN) for kind, path in found.items()}
+        for rows in data.values():
+            rows[KEY]  # without these columns nobody knows whose they are
+    return data
+
+
+def known_runs(data: Data) -> set[str]:
+    """The names of the runs that the data have."""
+    return {run_name(*key) for key in data["runs"][KEY].itertuples(index=False)} if data else set()
+
+
+def add(old: Data, new: Data) -> Data:
+    """The rows of both; of a run that both have, the new ones."""
+    if "runs" not in new:
+        return old
+    ended = pd.MultiIndex.from_frame(new["runs"][KEY])
+    kept = {kind: rows[~pd.MultiIndex.from_frame(rows[KEY]).isin(ended)] for kind, rows in old.items()}
+    both = {kind: [data[kind] for data in (kept, new) if kind in data] for kind in KINDS}
+    return {kind: pd.concat(frames) for kind, frames in both.items() if frames}
+
+
+def write_data(data: Data, folder: Path) -> list[Path]:
+    """Write the CSV files; returns the paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    # Aside, then moved: a full disk leaves the data that were there, which may be all that is left of their runs.
+    aside = [write_csv(rows, folder / f"{kind}.tmp") for kind, rows in data.items()]
+    return [path.replace(path.with_suffix(".csv")) for path in aside]
+
+
+def by_task(runs: pd.DataFrame, measure: str) -> dict[str, pd.DataFrame]:
+    """By task, a column of `runs.csv` as a table of seeds × arms; improvement in per cent. `ValueError` if no run has
+    it."""
+    if measure not in runs.select_dtypes("number"):
+        raise ValueError(f"no measure {measure!r}; there are {', '.join(runs.select_dtypes('number'))}")
+    runs = runs[runs[measure].notna()]
+    found = {}
+    for task, own in runs.groupby("task", sort=False):
+        values = own.pivot(index="seed", columns="arm", values=measure)[own.arm.unique()]
+        found[str(task)] = 100 * values if measure == "improvement" else values
+    if not found:
+        raise ValueError(f"no run has a value of {measure!r}")
+    return found
+
+
+def summaries(values: Mapping[str, pd.DataFrame], against: str = "", form: str = ".1f") -> list[Table]:
+    """Each task's arms with their paired differences to one of them, and the same over all tasks if there are several.
+
+    Args:
+        values: of `by_task`.
+        against: the arm that the others are compared with; empty: the first.
+        form: format of a number.
+
+    Raises:
+        ValueError: there is no such arm.
+    """
+    arms = list(dict.fromkeys(arm for of in values.values() for arm in of))
+    against = against or arms[0]
+    if against not in arms:
+        raise ValueError(f"no arm {against!r}; there are {', '.join(arms)}")
+    rows: list[dict[str, str]] = []
+    means: dict[str, list[float]] = {arm: [] for arm in arms if arm != against}
+    for (task, of), arm in product(values.items(), arms):
+        if arm not in of:
+            continue
+        difference = (of[arm] - of[against]).dropna() if arm != against and against in of else of[arm][:0]
+        if len(difference):
+            means[arm].append(difference.mean())
+        own = of[arm].dropna()
+        told = {"Task": task, "Arm": arm, "Seeds": str(len(own)), "Mean": _told(own, form)}
+        rows.append(
+            {**told, f"Less {against}": _told(difference, f"+{form}"), "In words": _in_words(difference)}
+        )
+    note = "Mean over seeds, and of the differences paired by seed, with 95 % intervals (Student's t)."
+    made = [table("by_task", "By task", rows, note)]
+    if len(values) > 1:
+        over = [(arm, own) for arm, own in means.items() if len(own) == len(values)]
+        shown = (
+            {"Arm": a, f"Less {against}": _told(d, f"+{form}"), "In words": _in_words(d)} for a, d in over
+        )
+        note = "Mean over tasks of the differences paired by seed, with its 95 % interval over tasks (Student's t)."
+        made.append(table("over_tasks", "Over tasks", shown, note))
+    return made
+
+
+def _told(values: Sequence[float], form: str) -> str:
+    if len(values) < 2:
+        return format(np.mean(values), form) if len(values) else "–"
+    return f"{mean_interval(values):{form}}"
+
+
+def _in_words(differences: Sequence[float]) -> str:
+    if len(differences) < 2:
+        return "–"
+    return mean_interval(differences).in_words("higher", "lower", "not told apart")
+
+
+def draw(values: Mapping[str, pd.DataFrame], label: str, path: Path) -> Path:
+    """Every run by arm, a panel a task; bars are means with their 95 % interval over seeds."""
+    arms = list(dict.fromkeys(arm for of in values.values() for arm in of))
+    with plot_style():
+        figure = Figure(figsize=(TEXT_WIDTH, 0.8 + 0.2 * len(arms)))
+        for panel, (task, of) in zip(
+            figure.subplots(1, len(values), sharey=True, squeeze=False)[0], values.items(), strict=True
+        ):
+            for row, arm in enumerate(arms):
+                own = of[arm].dropna().to_numpy() if arm in of else []
+                color = COLORS[row % len(COLORS)]
+                panel.plot(own, np.full(len(own), row), ".", color=color, alpha=0.5)
+                if len(own) > 1:
+                    panel.errorbar(np.mean(own), row, xerr=half_width(own), fmt="|", color=color, capsize=3)
+            panel.set(title=task, yticks=range(len(arms)), yticklabels=arms)
+        figure.supxlabel(label, size="medium")
+        panel.invert_yaxis()
+        figure.savefig(path, metadata={"Software": None})
+    return path
