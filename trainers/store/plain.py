@@ -139,8 +139,9 @@ def _complaint(error: Mapping[str, Any], cls: type) -> str:
 
 def keys_of(cls: type) -> list[str]:
     """The dotted keys of a dataclass's settings, those of nested dataclasses included."""
-    keys = []
-    for name, hint in typing.get_type_hints(cls).items():
+    keys, hints = [], typing.get_type_hints(cls)
+    for name in (field.name for field in dataclasses.fields(cls)):  # type: ignore[arg-type]
+        hint = hints[name]
         parts = [part for part in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(part)]
         inner = [f"{name}.{key}" for key in keys_of(parts[0])] if parts else []  # type: ignore[arg-type]
         keys += inner if parts and typing.get_origin(hint) is not tuple else [name]
