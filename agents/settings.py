@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from atlas_gym.agents.population.clusters import RADIUS
 
@@ -24,7 +25,7 @@ class AgentSettings:
     cluster_radius: float = RADIUS
     """Distance between two programs, in [0, 1], beyond which they count as different ideas; an island keeps the best of
     every idea before the second best of any."""
-    migrate_every: int = 5
+    migrate_every: ClassVar[int] = 5
     """Every so many rounds an island receives its neighbour's best program (a ring); 0 keeps islands
     apart."""
     evolve: bool = True
@@ -43,6 +44,6 @@ class AgentSettings:
             raise ValueError("styles need weights of at least 0, one of them positive")
         if not self.temperature > 0 or not 0 <= self.cluster_radius <= 1:
             raise ValueError("temperature must be positive, and cluster_radius must lie in [0, 1]")
-        for name in ("min_gain", "migrate_every", "variants"):
+        for name in ("min_gain", "variants"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} cannot be negative, got {getattr(self, name)}")

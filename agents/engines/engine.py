@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from atlas_gym.seeding import torch_seed
 
@@ -53,19 +53,17 @@ class Sampling:
     """Token limit of a completion of one line."""
     max_function_tokens: int = 256
     """Token limit of a completion that stops at the end of a function."""
-    uniform_deviation: float = 0.3
+    uniform_deviation: ClassVar[float] = 0.3
     """Non-copy decoding: weight of the uniform distribution in the position of the first deviation, in [0,
     1]. 0 is exact conditional sampling, which deviates where the model is least sure; some uniform part
     reaches the rest."""
-    banned_text: str = "#"
+    banned_text: ClassVar[str] = "#"
     """Tokens that contain this text are never drawn within a line (a comment is not an edit); empty
     bans none."""
 
     def __post_init__(self) -> None:
         if self.temperature <= 0 or self.top_k < 0 or self.top_k == 1:
             raise ValueError("temperature must be positive and top_k 0 (all tokens) or at least 2")
-        if not 0 <= self.uniform_deviation <= 1:
-            raise ValueError("uniform_deviation must lie in [0, 1]")
         if self.max_new_tokens < 1 or self.max_function_tokens < 1:
             raise ValueError("token limits must be positive")
 

@@ -5,6 +5,7 @@ import pytest
 
 from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.agents.settings import AgentSettings
+from tests.agents.constants import with_constants
 from tests.agents.proposals.programs import ARMS, ORDINARY
 from tests.agents.records import record, windowed
 
@@ -70,7 +71,7 @@ def test_copies_duplicates_and_tiny_gains_are_no_improvements():
 
 
 def test_islands_of_different_instances_have_nothing_in_common():
-    made = ResearchAgent(ARMS, AgentSettings(migrate_every=1), seed=0, instances=2)
+    made = ResearchAgent(ARMS, with_constants(AgentSettings, migrate_every=1), seed=0, instances=2)
     for island in range(4):
         made.record(windowed(50 + island, -0.5 - island, island=island, origin="seed"))
     assert made.best_score == (-0.5 - 1.5) / 2  # the mean of both instances' best
@@ -95,7 +96,7 @@ def test_the_sites_of_one_parent_share_an_islands_samples():
 
 
 def test_a_neighbours_best_arrives_with_the_rounds_first_record():
-    made = agent(AgentSettings(migrate_every=3))
+    made = agent(with_constants(AgentSettings, migrate_every=3))
     made.record(windowed(9, -0.1, island=0, round=1))
     made.record(windowed(8, -0.7, island=1, round=2))
     assert made.islands[1].best.score == -0.5
@@ -103,14 +104,15 @@ def test_a_neighbours_best_arrives_with_the_rounds_first_record():
     assert made.islands[1].best.score == -0.1  # from island 0
     made.record(windowed(6, -0.8, island=0, round=4))  # round 3 was passed over, its migration is not
     assert {r.score for r in made.islands[0].population} == {-0.5, -0.1, -0.8}
-    apart = agent(AgentSettings(migrate_every=0))
+    apart = agent(with_constants(AgentSettings, migrate_every=0))
     apart.record(windowed(9, -0.1, island=0, round=1))
     apart.record(windowed(7, -0.8, island=1, round=30))
     assert apart.islands[1].best.score == -0.5
 
 
 def test_an_agent_is_rebuilt_by_replaying_its_records():
-    settings = AgentSettings(
+    settings = with_constants(
+        AgentSettings,
         styles={"edit_line": 1, "complete": 1, "numeric": 1},
         adaptive_styles=True,
         migrate_every=2,

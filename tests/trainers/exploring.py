@@ -13,6 +13,7 @@ from atlas_gym.trainers.data.rollouts import ProgramCache
 from atlas_gym.trainers.loop.exploration import Explorer
 from atlas_gym.trainers.loop.settings import ExplorationSettings
 from atlas_gym.trainers.store.store import RunStore
+from tests.agents.constants import with_constants
 
 START = "import math\n\n\ndef f(x):\n    a = 1\n    b = 2\n    return a * x + b\n"
 
@@ -76,7 +77,7 @@ def explore(folder, dies_after=None, settings=SETTINGS):
     """One process's life: from whatever is stored to the last round; returns the evaluator."""
     evaluator, writer = Evaluator(), Writer(dies_after)
     with RunStore(folder) as store:
-        agent = ResearchAgent(SPEC, AgentSettings(migrate_every=2), seed=5)
+        agent = ResearchAgent(SPEC, with_constants(AgentSettings, migrate_every=2), seed=5)
         explorer = Explorer(settings, agent, lambda: writer, ProgramCache(evaluator, [None], store), store)
         explorer.seed([START])
         for _ in explorer.rounds(1, ROUNDS):

@@ -10,6 +10,7 @@ from atlas_gym.evaluation import InfrastructureError
 from atlas_gym.trainers.data.rollouts import ProgramCache, again, fresh_samples
 from atlas_gym.trainers.loop.exploration import Explorer
 from atlas_gym.trainers.store.store import RunStore
+from tests.agents.constants import with_constants
 from tests.trainers.exploring import ROUNDS, SETTINGS, SPEC, START, Evaluator, Writer
 
 
@@ -30,7 +31,7 @@ class Failing(Evaluator):
 
 def explore_on(folder, evaluator):
     with RunStore(folder) as store:
-        agent = ResearchAgent(SPEC, AgentSettings(migrate_every=2), seed=5)
+        agent = ResearchAgent(SPEC, with_constants(AgentSettings, migrate_every=2), seed=5)
         cache = ProgramCache(evaluator, [None], store)
         explorer = Explorer(SETTINGS, agent, Writer, cache, store)
         explorer.seed([START])
